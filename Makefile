@@ -1,0 +1,48 @@
+# Everything sets itself up: a fresh Debian or Ubuntu with Python 3.11+, git and make is enough.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(name))))
+BIN := .venv/bin
+
+.PHONY: help demo test check bench lock clean
+
+help: ## Show what can be made
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: .venv/runtime ## Set up and run Ousel on its embedded default
+	$(BIN)/ousel demo
+
+test: check ## Set up and pass all tests
+	$(BIN)/pytest -n 2 -m "slow"
+
+check: .venv/test ## The quick part: format, lint, types, floors, quick tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -n 2 -m "not slow" --cov --cov-report=term-missing:skip-covered
+
+bench: .venv/test ## Measure, and print a table of ratios
+	$(BIN)/python -m bench
+
+lock: .venv/test ## Pin the dependencies anew, with hashes
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile $(LOCK) -o requirements/build.txt requirements/build.in
+	$(BIN)/uv pip compile $(LOCK) -o requirements/runtime.txt pyproject.toml
+	$(BIN)/uv pip compile $(LOCK) -o requirements/test.txt requirements/test.in pyproject.toml
+LOCK := --quiet --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11
+
+clean: ## Remove what was set up
+	rm -rf .venv .build
+
+.venv/bin/pip:
+	@scripts/make-venv "$(PYTHON)"
+
+.venv/runtime: .venv/bin/pip requirements/runtime.txt pyproject.toml
+	$(BIN)/pip install --quiet --require-hashes -r requirements/runtime.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/test: .venv/runtime requirements/test.txt
+	$(BIN)/pip install --quiet --require-hashes -r requirements/test.txt
+	@touch $@

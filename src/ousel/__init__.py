@@ -1,0 +1,1 @@
+"""Ousel: a payments service that anyone can host."""

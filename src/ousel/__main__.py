@@ -1,0 +1,5 @@
+"""Lets `python -m ousel` stand for the `ousel` command."""
+
+from ousel.cli import main
+
+main()

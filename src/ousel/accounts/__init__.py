@@ -1,0 +1,1 @@
+"""People: how an account is named, opened, looked up and frozen."""

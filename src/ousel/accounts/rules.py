@@ -1,0 +1,71 @@
+"""How an account is named: usernames, account numbers, emails, display names."""
+
+import re
+from typing import Final
+
+from ousel.kernel import account_numbers
+from ousel.kernel.errors import InvalidField
+from ousel.ledger.refusals import AccountNotFound
+
+IDENTIFIER_CHARACTERS_MAX: Final = 255
+DISPLAY_NAME_CHARACTERS_MAX: Final = 100
+EMAIL_CHARACTERS_MAX: Final = 254
+RESERVED_USERNAMES: Final = frozenset({"admin", "help", "ousel", "root", "security", "support"})
+
+_USERNAME: Final = re.compile(r"[a-z0-9_]{3,30}", re.ASCII)
+_EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f.]+(\.[^@\s\x00-\x1f\x7f.]+)+")
+
+
+def normalized(identifier: str, *, param: str) -> str:
+    """Return the one spelling by which an identifier is stored, or refuse what cannot be one."""
+    if identifier.startswith("@"):
+        username = identifier[1:].lower()
+        if _USERNAME.fullmatch(username):
+            return f"@{username}"
+    elif "@" in identifier:
+        email = identifier.lower()
+        if len(email) <= EMAIL_CHARACTERS_MAX and _EMAIL.fullmatch(email):
+            return email
+    elif account_numbers.has_shape(identifier.upper()):
+        number = identifier.upper()
+        if not account_numbers.check_digits_hold(number):
+            raise AccountNotFound(
+                "No account has this number: its check digits are wrong, so it is mistyped.",
+                param=param,
+            )
+        return number
+    raise AccountNotFound(
+        "No account is named so. An account is found by @username, account number or email.",
+        param=param,
+    )
+
+
+def checked_username(text: str) -> str:
+    """Return the username in lower case, or say which rule it breaks."""
+    username = text.lower().removeprefix("@")
+    if not _USERNAME.fullmatch(username):
+        raise InvalidField(
+            "The username must be 3 to 30 characters of a-z, 0-9 and _.", param="username"
+        )
+    if username in RESERVED_USERNAMES:
+        raise InvalidField("This username is reserved.", param="username")
+    return username
+
+
+def checked_email(text: str) -> str:
+    """Return the email in lower case, or say that it is none."""
+    email = text.strip().lower()
+    if len(email) > EMAIL_CHARACTERS_MAX or not _EMAIL.fullmatch(email):
+        raise InvalidField("The email must be an address such as ada@example.com.", param="email")
+    return email
+
+
+def checked_display_name(text: str) -> str:
+    """Return the display name without surrounding space, or say which rule it breaks."""
+    name = text.strip()
+    if not 1 <= len(name) <= DISPLAY_NAME_CHARACTERS_MAX or not name.isprintable():
+        raise InvalidField(
+            f"The display name must be 1 to {DISPLAY_NAME_CHARACTERS_MAX} printable characters.",
+            param="display_name",
+        )
+    return name

@@ -1,0 +1,105 @@
+"""Opening, finding and freezing accounts."""
+
+import secrets
+from typing import Final
+
+import msgspec
+from argon2 import PasswordHasher
+
+from ousel.accounts import rules, store
+from ousel.database.port import Transaction
+from ousel.kernel.account_numbers import SERIAL_MAX, account_number
+from ousel.kernel.clock import Clock
+from ousel.kernel.errors import InvalidField, Refusal
+from ousel.kernel.ids import new_id
+from ousel.ledger import journal
+from ousel.ledger.refusals import AccountNotFound
+from ousel.ledger.rules import Account, Status
+
+NUMBER_ATTEMPTS_MAX: Final = 10
+PASSWORD_CHARACTERS_MIN: Final = 12
+PASSWORD_CHARACTERS_MAX: Final = 1_000
+
+
+class IdentifierInUse(Refusal):
+    """Another account has this username or email already."""
+
+    status = 409
+    code = "identifier_in_use"
+    title = "The username or email is in use"
+    cure = "Choose another one, or sign in to the account that has it."
+
+
+class NewHolder(msgspec.Struct, frozen=True, kw_only=True):
+    """Who opens an account."""
+
+    username: str
+    email: str
+    display_name: str
+    password: str | None = None
+
+
+async def open_account(transaction: Transaction, holder: NewHolder, clock: Clock) -> Account:
+    """Open an account for this holder."""
+    username = rules.checked_username(holder.username)
+    email = rules.checked_email(holder.email)
+    display_name = rules.checked_display_name(holder.display_name)
+    number = await _free_account_number(transaction)
+    new = journal.NewAccount(
+        id=new_id("acct_", clock),
+        username=username,
+        account_number=number,
+        display_name=display_name,
+        created_at=clock(),
+        identifiers=(f"@{username}", email, number),
+    )
+    try:
+        account = await journal.open_account(transaction, new)
+    except journal.IdentifierTaken as taken:
+        raise IdentifierInUse(
+            f"{taken.identifier} is in use.",
+            param="username" if taken.identifier.startswith("@") else "email",
+        ) from taken
+    await store.add_holder(transaction, new.id, email, _password_hash(holder.password))
+    return account
+
+
+async def find(transaction: Transaction, identifier: str, *, param: str) -> Account:
+    """Return the account that the identifier names."""
+    name = rules.normalized(identifier, param=param)
+    ids = await journal.account_ids(transaction, [name])
+    if name not in ids:
+        raise AccountNotFound("No account has this identifier.", param=param)
+    return await by_id(transaction, ids[name])
+
+
+async def by_id(transaction: Transaction, account_id: str) -> Account:
+    """Return the account with this id."""
+    accounts = await journal.accounts_by_id(transaction, [account_id])
+    return accounts[account_id]
+
+
+async def set_status(transaction: Transaction, identifier: str, status: Status) -> Account:
+    """Freeze or unfreeze the account that the identifier names."""
+    account = await find(transaction, identifier, param="identifier")
+    await journal.set_status(transaction, account.id, status)
+    return await by_id(transaction, account.id)
+
+
+async def _free_account_number(transaction: Transaction) -> str:
+    for _ in range(NUMBER_ATTEMPTS_MAX):
+        number = account_number(1 + secrets.randbelow(SERIAL_MAX))
+        if not await journal.account_ids(transaction, [number]):
+            return number
+    raise AssertionError("account numbers are running out")
+
+
+def _password_hash(password: str | None) -> str | None:
+    if password is None:
+        return None
+    if not PASSWORD_CHARACTERS_MIN <= len(password) <= PASSWORD_CHARACTERS_MAX:
+        raise InvalidField(
+            f"The password must have {PASSWORD_CHARACTERS_MIN} characters or more.",
+            param="password",
+        )
+    return PasswordHasher().hash(password)

@@ -1,0 +1,30 @@
+"""The rows about an account's holder that the books do not need."""
+
+from typing import Final
+
+from ousel.database.port import Transaction
+from ousel.database.statements import Statement
+
+HOLDER_ADDED: Final = Statement(
+    "add a holder",
+    "INSERT INTO holders (account_id, email, password_hash)"
+    " VALUES (:account_id, :email, :password_hash)",
+)
+EMAIL_OF: Final = Statement(
+    "the email of an account's holder", "SELECT email FROM holders WHERE account_id = :account_id"
+)
+
+
+async def add_holder(
+    transaction: Transaction, account_id: str, email: str, password_hash: str | None
+) -> None:
+    """Insert the holder of a new account."""
+    await transaction.execute(
+        HOLDER_ADDED, account_id=account_id, email=email, password_hash=password_hash
+    )
+
+
+async def email_of(transaction: Transaction, account_id: str) -> str:
+    """Return the email of an account's holder; the system account has none."""
+    rows = await transaction.fetch(EMAIL_OF, account_id=account_id)
+    return str(rows[0][0]) if rows else ""

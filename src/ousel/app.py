@@ -1,0 +1,98 @@
+"""The composition root: the one place that wires the rooms together."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from importlib.metadata import version
+from typing import Any, Final
+
+import structlog
+
+from ousel.accounts.api import AccountsApi
+from ousel.database.addresses import database_at
+from ousel.kernel.clock import Clock, system_clock
+from ousel.kernel.errors import Refusal
+from ousel.kernel.settings import Settings, settings_from
+from ousel.ledger.posting import PostingDesk
+from ousel.partners.keyring import Keyring
+from ousel.transfers.api import TransfersApi
+from ousel.web.application import Application
+from ousel.web.health import Health
+from ousel.web.logs import log_to_standard_error
+from ousel.web.openapi import openapi_document
+from ousel.web.reference import Reference
+
+USES_RECORDED_SECONDS: Final = 5.0
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_log = structlog.get_logger()
+
+
+class Ousel:
+    """The whole service as one ASGI application, with what it opens and closes."""
+
+    def __init__(self, settings: Settings, clock: Clock = system_clock) -> None:
+        """Wire the service up; nothing is opened yet."""
+        self.settings = settings
+        self.database = database_at(settings.database_url)
+        self._desk = PostingDesk(self.database, clock, queue_limit=settings.queue_limit)
+        self._keyring = Keyring(self.database, clock, kind=settings.secret_kind)
+        base = settings.base_path
+        routes = [
+            *AccountsApi(self.database).routes(base),
+            *TransfersApi(self.database, self._desk, clock).routes(base),
+        ]
+        self.openapi = openapi_document(routes, settings, version("ousel"))
+        routes += Reference(self.openapi, settings).routes(base)
+        routes += Health(self.database, settings.database_url).routes()
+        self._serve = Application(routes, self._keyring, settings, clock)
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Serve a request, or the server's own start and stop."""
+        if scope["type"] == "http":
+            await self._serve(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Open the service, and close it in the end with everything written."""
+        await self.database.open()
+        recording = asyncio.create_task(self._record_uses())
+        try:
+            yield
+        finally:
+            recording.cancel()
+            await self._desk.close()
+            with contextlib.suppress(Refusal):
+                await self._keyring.record_uses()
+            await self.database.close()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            async with self.running():
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except Refusal as refusal:
+            await send({"type": "lifespan.startup.failed", "message": refusal.detail})
+            return
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _record_uses(self) -> None:
+        while True:
+            await asyncio.sleep(USES_RECORDED_SECONDS)
+            try:
+                await self._keyring.record_uses()
+            except Refusal as refusal:
+                _log.warning("last use of keys not recorded", code=refusal.code)
+
+
+def from_environment() -> Ousel:
+    """Return the service that the environment describes, for a server's worker process."""
+    settings = settings_from()
+    log_to_standard_error(settings.log_level)
+    return Ousel(settings)

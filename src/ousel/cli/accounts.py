@@ -1,0 +1,166 @@
+"""`ousel account`: open, fund, freeze, show and list accounts."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from ousel.accounts import service
+from ousel.accounts.service import NewHolder
+from ousel.accounts.store import email_of
+from ousel.cli.console import DatabaseOption, JsonOption, fail, run, show, show_list
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import system_clock, timestamp
+from ousel.kernel.errors import InvalidAmount
+from ousel.kernel.money import micros_from_json
+from ousel.ledger import journal
+from ousel.ledger.funding import fund_account
+from ousel.ledger.rules import Account, Status
+from ousel.web.fields import money
+
+PAGE_ACCOUNTS = 1_000
+
+accounts = typer.Typer(no_args_is_help=True, help="Open, fund, freeze, show and list accounts.")
+
+Identifier = Annotated[str, typer.Argument(help="@username, account number or email.")]
+
+
+@accounts.command()
+def create(
+    *,
+    username: Annotated[str, typer.Option(help="3 to 30 of a-z, 0-9 and _.")],
+    email: Annotated[str, typer.Option(help="The holder's email.")],
+    name: Annotated[str, typer.Option(help="The name that others see.")],
+    password_stdin: Annotated[
+        bool, typer.Option("--password-stdin", help="Read a password from standard input.")
+    ] = False,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Open an account."""
+    password = sys.stdin.readline().rstrip("\n") if password_stdin else None
+    holder = NewHolder(username=username, email=email, display_name=name, password=password)
+
+    async def task(opened: Database) -> dict[str, Any]:
+        account = await opened.write(
+            lambda transaction: service.open_account(transaction, holder, system_clock)
+        )
+        return await opened.read(lambda transaction: _record(transaction, account))
+
+    show(run(database, task), as_json=as_json)
+
+
+@accounts.command()
+def fund(
+    identifier: Identifier,
+    amount: Annotated[str, typer.Argument(help="Such as 25.00.")],
+    *,
+    note: Annotated[str | None, typer.Option(help="For the account's holder to read.")] = None,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="A repetition with the same key moves nothing.")
+    ] = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Issue money to an account: the only way that money enters."""
+    try:
+        micros = micros_from_json(amount.encode())
+    except InvalidAmount as refusal:
+        fail(refusal.detail)
+
+    async def task(opened: Database) -> dict[str, Any]:
+        account = await opened.read(
+            lambda transaction: service.find(transaction, identifier, param="identifier")
+        )
+        funded = await fund_account(
+            opened, system_clock, account, micros, note=note, idempotency_key=idempotency_key
+        )
+        now = await opened.read(lambda transaction: service.by_id(transaction, account.id))
+        return {
+            "transfer_id": funded.transfer_id,
+            "replayed": funded.replayed,
+            "account_id": account.id,
+            "username": account.username,
+            "amount": money(micros),
+            "balance": money(now.balance),
+        }
+
+    show(run(database, task), as_json=as_json)
+
+
+@accounts.command()
+def freeze(
+    identifier: Identifier, database: DatabaseOption = None, *, as_json: JsonOption = False
+) -> None:
+    """Freeze an account: no money leaves it or reaches it."""
+    _set_status(identifier, "frozen", database, as_json=as_json)
+
+
+@accounts.command()
+def unfreeze(
+    identifier: Identifier, database: DatabaseOption = None, *, as_json: JsonOption = False
+) -> None:
+    """Lift the freeze of an account."""
+    _set_status(identifier, "active", database, as_json=as_json)
+
+
+@accounts.command("show")
+def show_account(
+    identifier: Identifier, database: DatabaseOption = None, *, as_json: JsonOption = False
+) -> None:
+    """Show an account with its balance."""
+
+    async def read(transaction: Transaction) -> dict[str, Any]:
+        account = await service.find(transaction, identifier, param="identifier")
+        return await _record(transaction, account)
+
+    async def task(opened: Database) -> dict[str, Any]:
+        return await opened.read(read)
+
+    show(run(database, task), as_json=as_json)
+
+
+@accounts.command("list")
+def list_accounts(database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
+    """List all accounts, oldest first."""
+
+    async def read(transaction: Transaction) -> list[dict[str, Any]]:
+        records: list[dict[str, Any]] = []
+        after = ""
+        while page := await journal.accounts_after(transaction, after, PAGE_ACCOUNTS):
+            records += [_summary(account) for account in page]
+            after = page[-1].id
+        return records
+
+    async def task(opened: Database) -> list[dict[str, Any]]:
+        return await opened.snapshot(read)
+
+    show_list(run(database, task), as_json=as_json)
+
+
+def _set_status(identifier: str, status: Status, database: str | None, *, as_json: bool) -> None:
+    async def change(transaction: Transaction) -> dict[str, Any]:
+        account = await service.set_status(transaction, identifier, status)
+        return await _record(transaction, account)
+
+    async def task(opened: Database) -> dict[str, Any]:
+        return await opened.write(change)
+
+    show(run(database, task), as_json=as_json)
+
+
+async def _record(transaction: Transaction, account: Account) -> dict[str, Any]:
+    return _summary(account) | {"email": await email_of(transaction, account.id)}
+
+
+def _summary(account: Account) -> dict[str, Any]:
+    return {
+        "id": account.id,
+        "username": account.username,
+        "account_number": account.account_number,
+        "display_name": account.display_name,
+        "status": account.status,
+        "balance": money(account.balance),
+        "entries": account.sequence,
+        "created_at": timestamp(account.created_at),
+    }

@@ -1,0 +1,124 @@
+"""What every command shares: how it opens the database, prints, and fails."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ousel.database.addresses import database_at
+from ousel.database.port import Database
+from ousel.database.schema import SCHEMA_VERSION, schema_version
+from ousel.kernel.errors import Refusal
+from ousel.kernel.settings import SettingError, Settings, settings_from
+from ousel.ledger.verify import BooksWrong
+
+Result = TypeVar("Result")
+
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URL",
+        help="postgresql://… or the path of an SQLite file; default: OUSEL_DATABASE_URL.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+error_console = Console(stderr=True)
+
+
+def settings(database: str | None, **changes: Any) -> Settings:
+    """Return the environment's settings with what the command line changes."""
+    if database is not None:
+        changes["database_url"] = database
+    return msgspec.structs.replace(settings_from(), **changes)
+
+
+def run(database: str | None, task: Callable[[Database], Awaitable[Result]]) -> Result:
+    """Run the task on the open database, whose schema must be current."""
+    url = settings(database).database_url
+
+    async def opened() -> Result:
+        opened_database = database_at(url)
+        await opened_database.open()
+        try:
+            await check_schema(opened_database, url)
+            return await task(opened_database)
+        finally:
+            await opened_database.close()
+
+    return asyncio.run(opened())
+
+
+async def check_schema(database: Database, url: str) -> None:
+    """End the command where the schema is not today's, and name the cure."""
+    version = await schema_version(database, url)
+    if version != SCHEMA_VERSION:
+        fail(
+            f"the schema is at {version or 'nothing yet'}, "
+            f"{SCHEMA_VERSION} is needed: run 'ousel migrate'"
+        )
+
+
+def show(record: dict[str, Any], *, as_json: bool) -> None:
+    """Print one record."""
+    if as_json:
+        print_json(record)
+        return
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for name, value in record.items():
+        table.add_row(f"[bold]{name}[/bold]", _text(value))
+    Console().print(table)
+
+
+def show_list(records: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+    """Print a list of records."""
+    if as_json:
+        print_json(records)
+        return
+    if not records:
+        Console().print("none")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in records[0]:
+        table.add_column(name, no_wrap=True)
+    for record in records:
+        table.add_row(*map(_text, record.values()))
+    Console(width=None if sys.stdout.isatty() else 250).print(table)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON on standard output."""
+    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def fail(reason: str) -> NoReturn:
+    """End the command with one clear line on standard error."""
+    error_console.print(f"ousel: {reason}", markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(1)
+
+
+def explained(command: Callable[[], None]) -> None:
+    """Run a command; a refusal ends it with one clear line instead of a traceback."""
+    try:
+        command()
+    except Refusal as refusal:
+        reason = refusal.detail
+    except (SettingError, BooksWrong) as error:
+        reason = str(error)
+    else:
+        return
+    error_console.print(f"ousel: {reason}", markup=False, highlight=False, soft_wrap=True)
+    raise SystemExit(1)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value.decode() if isinstance(value, bytes) else str(value)

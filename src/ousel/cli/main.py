@@ -1,0 +1,28 @@
+"""The `ousel` command."""
+
+import typer
+
+from ousel.cli.accounts import accounts
+from ousel.cli.console import explained
+from ousel.cli.demo import demo
+from ousel.cli.operation import migrate, serve, verify_books
+from ousel.cli.partners import apps, keys
+
+commands = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Ousel: a payments service that anyone can host.",
+)
+commands.command()(demo)
+commands.command()(serve)
+commands.command()(migrate)
+commands.command("verify")(verify_books)
+commands.add_typer(accounts, name="account")
+commands.add_typer(apps, name="app")
+commands.add_typer(keys, name="key")
+
+
+def main() -> None:
+    """Run the command line."""
+    explained(commands)

@@ -1,0 +1,81 @@
+"""`ousel serve`, `migrate` and `verify`."""
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ousel.cli.console import DatabaseOption, JsonOption, run, settings, show
+from ousel.cli.server import prepare, serve_until_stopped
+from ousel.database import schema
+from ousel.database.port import Database
+from ousel.ledger import journal
+from ousel.ledger.verify import Figures, verify
+from ousel.web.fields import money
+
+
+def serve(
+    *,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
+    workers: Annotated[
+        int, typer.Option(help="Processes that serve; more than one needs PostgreSQL.", min=1)
+    ] = 1,
+    sandbox: Annotated[
+        bool, typer.Option("--sandbox", help="Serve test keys and the sandbox's endpoints.")
+    ] = False,
+    database: DatabaseOption = None,
+) -> None:
+    """Run the service."""
+    wanted = settings(database, **({"sandbox": True} if sandbox else {}))
+    asyncio.run(prepare(wanted, workers))
+    serve_until_stopped(wanted, host, port, workers)
+
+
+def migrate(database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
+    """Bring the database to today's schema."""
+    asyncio.run(schema.migrate(settings(database).database_url))
+    show({"schema": schema.SCHEMA_VERSION}, as_json=as_json)
+
+
+def verify_books(database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
+    """Replay the whole ledger and prove every balance and hash."""
+    started = time.perf_counter()
+
+    async def task(opened: Database) -> Figures:
+        total = await opened.read(journal.entries_counted)
+        with _progress() as progress:
+            bar = progress.add_task("entries", total=total)
+            return await opened.snapshot(
+                lambda transaction: verify(
+                    transaction, lambda done: progress.update(bar, completed=done)
+                )
+            )
+
+    figures = run(database, task)
+    record: dict[str, Any] = {
+        "result": "the books balance",
+        "entries": figures.entries,
+        "accounts": figures.accounts,
+        "transfers": figures.transfers,
+        "issued": money(figures.issued),
+        "seconds": round(time.perf_counter() - started, 3),
+    }
+    show(record, as_json=as_json)
+
+
+def _progress() -> Progress:
+    """Return a bar that shows on a terminal alone."""
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("verify"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )

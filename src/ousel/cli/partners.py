@@ -1,0 +1,139 @@
+"""`ousel app` and `ousel key`: apps, and the keys that they call with."""
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from ousel.accounts import service as accounts
+from ousel.cli.console import DatabaseOption, JsonOption, run, show, show_list
+from ousel.database.deployment import mode_of
+from ousel.database.port import Transaction
+from ousel.kernel.clock import system_clock, timestamp
+from ousel.partners import service
+from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT
+from ousel.partners.service import IssuedKey, NewApp
+from ousel.partners.store import Key
+
+SECONDS_PER_HOUR: Final = 3600
+
+apps = typer.Typer(no_args_is_help=True, help="Create partner apps.")
+keys = typer.Typer(no_args_is_help=True, help="Issue, rotate, revoke and list partner keys.")
+
+Handle = Annotated[str, typer.Argument(help="The key's handle, as 'ousel key list' shows it.")]
+ClientId = Annotated[str, typer.Argument(help="The app's client id: app_…")]
+
+
+@apps.command("create")
+def create_app(
+    *,
+    owner: Annotated[str, typer.Option(help="@username, account number or email.")],
+    name: Annotated[str, typer.Option(help="The app's name, as people will see it.")],
+    redirect_uri: Annotated[
+        list[str] | None, typer.Option(help="Where Connect may send people back; repeatable.")
+    ] = None,
+    origin: Annotated[
+        list[str] | None, typer.Option(help="A web origin that may call; repeatable.")
+    ] = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create an app with its first key, which is shown this once."""
+
+    async def create(transaction: Transaction) -> dict[str, Any]:
+        account = await accounts.find(transaction, owner, param="owner")
+        new = NewApp(
+            account_id=account.id,
+            name=name,
+            redirect_uris=redirect_uri or (),
+            origins=origin or (),
+        )
+        app = await service.create_app(transaction, new, system_clock)
+        issued = await service.issue_key(
+            transaction, app, service.FIRST_KEY_NAME, await mode_of(transaction), system_clock
+        )
+        return {
+            "client_id": app.id,
+            "name": app.name,
+            "owner": account.username,
+            "key": issued.secret,
+        }
+
+    show(run(database, lambda opened: opened.write(create)), as_json=as_json)
+
+
+@keys.command()
+def issue(
+    client_id: ClientId,
+    *,
+    name: Annotated[str, typer.Option(help="What the key is for.")] = "key",
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Issue another key to an app; it is shown this once."""
+
+    async def issued(transaction: Transaction) -> IssuedKey:
+        app = await service.app_by_id(transaction, client_id)
+        mode = await mode_of(transaction)
+        return await service.issue_key(transaction, app, name, mode, system_clock)
+
+    _show_issued(run(database, lambda opened: opened.write(issued)), as_json=as_json)
+
+
+@keys.command()
+def rotate(
+    handle: Handle,
+    *,
+    overlap_hours: Annotated[
+        float, typer.Option(help="How long the old key goes on; 0 ends it at once.")
+    ] = OVERLAP_SECONDS_DEFAULT / SECONDS_PER_HOUR,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Issue a key in place of another, which goes on for a while."""
+
+    async def rotated(transaction: Transaction) -> IssuedKey:
+        key = await service.key_by_handle(transaction, handle)
+        overlap_seconds = round(overlap_hours * SECONDS_PER_HOUR)
+        return await service.rotate_key(transaction, key, overlap_seconds, system_clock)
+
+    _show_issued(run(database, lambda opened: opened.write(rotated)), as_json=as_json)
+
+
+@keys.command()
+def revoke(handle: Handle, database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
+    """End a key at once."""
+
+    async def revoked(transaction: Transaction) -> Key:
+        key = await service.key_by_handle(transaction, handle)
+        await service.revoke_key(transaction, key, system_clock)
+        return await service.key_by_handle(transaction, handle)
+
+    show(_record(run(database, lambda opened: opened.write(revoked))), as_json=as_json)
+
+
+@keys.command("list")
+def list_keys(
+    client_id: ClientId, database: DatabaseOption = None, *, as_json: JsonOption = False
+) -> None:
+    """List the keys of an app."""
+
+    async def listed(transaction: Transaction) -> list[Key]:
+        return await service.keys_of(transaction, await service.app_by_id(transaction, client_id))
+
+    found = run(database, lambda opened: opened.read(listed))
+    show_list([_record(key) for key in found], as_json=as_json)
+
+
+def _show_issued(issued: IssuedKey, *, as_json: bool) -> None:
+    show(_record(issued.key) | {"key": issued.secret}, as_json=as_json)
+
+
+def _record(key: Key) -> dict[str, Any]:
+    return {
+        "handle": key.handle,
+        "name": key.name,
+        "client_id": key.app_id,
+        "created_at": timestamp(key.created_at),
+        "ends_at": None if key.ends_at is None else timestamp(key.ends_at),
+        "last_used_at": None if key.last_used_at is None else timestamp(key.last_used_at),
+    }

@@ -1,0 +1,75 @@
+"""Running the server: what must hold before it starts, and the processes it runs in."""
+
+import os
+from typing import Final
+
+import uvicorn
+from uvicorn.supervisors import Multiprocess
+
+from ousel.app import Ousel
+from ousel.cli.console import check_schema, fail
+from ousel.database import schema
+from ousel.database.addresses import database_at, is_postgres
+from ousel.database.deployment import Mode, claim_mode
+from ousel.database.port import Database
+from ousel.kernel.settings import Settings
+from ousel.web.logs import log_to_standard_error
+
+DRAIN_SECONDS_MAX: Final = 30
+CONNECTIONS_WAITING_MAX: Final = 2_048
+
+
+async def prepare(settings: Settings, workers: int) -> None:
+    """See that the database can be served from; an SQLite file is made ready by itself."""
+    embedded = not is_postgres(settings.database_url)
+    if embedded and workers > 1:
+        fail("an SQLite database is served by one process: use PostgreSQL for more workers")
+    database = database_at(settings.database_url)
+    await database.open()
+    try:
+        version = await schema.schema_version(database, settings.database_url)
+        if embedded and version != schema.SCHEMA_VERSION:
+            await schema.migrate(settings.database_url)
+        await check_schema(database, settings.database_url)
+        await _claim_mode(database, settings)
+    finally:
+        await database.close()
+
+
+def serve_until_stopped(settings: Settings, host: str, port: int, workers: int = 1) -> None:
+    """Serve until a signal says stop, then finish what was begun."""
+    log_to_standard_error(settings.log_level)
+    several = workers > 1
+    config = uvicorn.Config(
+        "ousel.app:from_environment" if several else Ousel(settings),
+        factory=several,
+        host=host,
+        port=port,
+        workers=workers,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        backlog=CONNECTIONS_WAITING_MAX,
+        timeout_graceful_shutdown=DRAIN_SECONDS_MAX,
+    )
+    if several:
+        os.environ["OUSEL_DATABASE_URL"] = settings.database_url
+        os.environ["OUSEL_SANDBOX"] = "true" if settings.sandbox else "false"
+        Multiprocess(config, sockets=[config.bind_socket()]).run()
+    else:
+        uvicorn.Server(config).run()
+
+
+async def _claim_mode(database: Database, settings: Settings) -> None:
+    wanted: Mode = "test" if settings.sandbox else "live"
+    mode = await database.write(lambda transaction: claim_mode(transaction, wanted))
+    if mode != wanted:
+        fail(
+            "this database is live: a sandbox needs one of its own"
+            if mode == "live"
+            else "this database is a sandbox: serve it with --sandbox"
+        )

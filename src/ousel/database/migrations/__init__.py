@@ -1,0 +1,1 @@
+"""The schema's history, forward only; run by `ousel migrate`."""

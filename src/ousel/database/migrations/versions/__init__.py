@@ -1,0 +1,1 @@
+"""One file a step, each in SQL that both engines read."""

@@ -1,0 +1,92 @@
+"""The port: what the rest of the house knows of a database.
+
+Work is a coroutine function that receives an open transaction. The port begins, commits, rolls
+back and repeats it as a whole, so that nobody else ever commits.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+from ousel.database.statements import Statement, Table
+
+ATTEMPTS_MAX: Final = 5
+BACKOFF_SECONDS: Final = 0.02
+BACKOFF_SECONDS_MAX: Final = 1.0
+
+Result = TypeVar("Result")
+Row = Sequence[Any]
+
+
+class Transaction(Protocol):
+    """An open transaction, in which statements run one after the other."""
+
+    async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
+        """Run the statement and return all its rows."""
+        ...
+
+    async def execute(self, statement: Statement, **parameters: object) -> int:
+        """Run the statement and return how many rows it touched."""
+        ...
+
+    async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
+        """Insert the rows, all in one go; their values stand in the order of the columns."""
+        ...
+
+    async def update(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
+        """Write the columns after the key of the rows that exist, all in one go."""
+        ...
+
+
+Work = Callable[[Transaction], Awaitable[Result]]
+
+
+class Database(Protocol):
+    """A database that Ousel can live on."""
+
+    async def open(self) -> None:
+        """Connect, or raise DatabaseUnavailable."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        ...
+
+    async def read(self, work: Work[Result]) -> Result:
+        """Run reads, each of which sees all that was committed before it."""
+        ...
+
+    async def snapshot(self, work: Work[Result]) -> Result:
+        """Run reads that all see the one state of the database at their start."""
+        ...
+
+    async def write(self, work: Work[Result]) -> Result:
+        """Run the work in a transaction and commit it; repeat it whole where that is safe.
+
+        Raises OutcomeUnknown where the connection broke during the commit itself.
+        """
+        ...
+
+
+class TransientFailure(Exception):
+    """A transaction that surely did not commit and may be tried again."""
+
+
+class IntegrityViolation(Exception):
+    """A row that a constraint of the schema refuses."""
+
+
+class UnfitValue(Exception):
+    """A value that the database cannot hold."""
+
+
+async def repeated(attempt: Callable[[], Awaitable[Result]]) -> Result:
+    """Return the attempt's result; try it again, a few times, after a transient failure."""
+    for number in range(1, ATTEMPTS_MAX):
+        try:
+            return await attempt()
+        except TransientFailure:
+            pause_seconds = min(BACKOFF_SECONDS * 2**number, BACKOFF_SECONDS_MAX)
+            await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+    return await attempt()

@@ -1,0 +1,220 @@
+"""PostgreSQL: for production. Any number of Ousel processes share one primary."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final
+
+import asyncpg
+
+from ousel.database.port import (
+    IntegrityViolation,
+    Result,
+    Row,
+    TransientFailure,
+    UnfitValue,
+    Work,
+    repeated,
+)
+from ousel.database.statements import (
+    Compiled,
+    Statement,
+    Table,
+    bulk_insert,
+    bulk_update,
+    for_postgres,
+)
+from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
+
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
+CONNECTIONS_MAX: Final = 10
+CONNECT_TIMEOUT_SECONDS: Final = 5.0
+STATEMENT_TIMEOUT_SECONDS: Final = 60.0
+STATEMENTS_CACHED: Final = 256
+
+# Every statement of Ousel finds its rows by an index. Without these, a plan made while a table
+# is still empty is a sequential scan, and stays one.
+_SERVER_SETTINGS: Final = {
+    "application_name": "ousel",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+}
+
+_ROLLED_BACK: Final = (
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+)
+_DISCONNECTED: Final = (
+    OSError,
+    asyncio.TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+
+
+class PostgresTransaction:
+    """Statements on one connection."""
+
+    def __init__(self, connection: "PoolConnectionProxy[Any]") -> None:
+        """Run statements on this connection, in the transaction that is open there."""
+        self._connection = connection
+
+    async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
+        """Run the statement and return all its rows."""
+        compiled = _compiled(statement)
+        rows = await self._connection.fetch(compiled.text, *compiled.arguments(parameters))
+        return list(rows)
+
+    async def execute(self, statement: Statement, **parameters: object) -> int:
+        """Run the statement and return how many rows it touched."""
+        compiled = _compiled(statement)
+        tag = await self._connection.execute(compiled.text, *compiled.arguments(parameters))
+        return int(tag.rpartition(" ")[2])
+
+    async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
+        """Insert the rows, all in one go."""
+        compiled = _compiled_bulk(bulk_insert, table)
+        await self._connection.execute(compiled.text, *compiled.arguments({"rows": rows}))
+
+    async def update(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
+        """Write the columns after the key of the rows that exist, all in one go."""
+        compiled = _compiled_bulk(bulk_update, table)
+        await self._connection.execute(compiled.text, *compiled.arguments({"rows": rows}))
+
+
+class PostgresDatabase:
+    """A pool of connections to one PostgreSQL primary."""
+
+    def __init__(self, url: str) -> None:
+        """Connect to this address, once opened."""
+        self._url = url
+        self._pool: asyncpg.Pool[Any] | None = None
+
+    async def open(self) -> None:
+        """Connect, or raise DatabaseUnavailable."""
+        try:
+            self._pool = await asyncpg.create_pool(
+                self._url,
+                min_size=1,
+                max_size=CONNECTIONS_MAX,
+                reset=_keep_as_it_is,
+                timeout=CONNECT_TIMEOUT_SECONDS,
+                command_timeout=STATEMENT_TIMEOUT_SECONDS,
+                statement_cache_size=STATEMENTS_CACHED,
+                server_settings=_SERVER_SETTINGS,
+            )
+        except (*_DISCONNECTED, asyncpg.PostgresError, ValueError) as error:
+            raise _unavailable(error) from error
+
+    async def close(self) -> None:
+        """Let go of every connection."""
+        if self._pool is not None:
+            self._pool.terminate()
+
+    async def read(self, work: Work[Result]) -> Result:
+        """Run reads, each of which sees all that was committed before it."""
+        return await self._repeated(partial(self._read, work))
+
+    async def snapshot(self, work: Work[Result]) -> Result:
+        """Run reads that all see the one state of the database at their start."""
+        return await self._repeated(partial(self._snapshot, work))
+
+    async def write(self, work: Work[Result]) -> Result:
+        """Run the work in a transaction and commit it; repeat it whole where that is safe."""
+        return await self._repeated(partial(self._transact, work))
+
+    async def _repeated(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+        try:
+            return await repeated(attempt)
+        except TransientFailure as failure:
+            raise _unavailable(failure) from failure
+
+    async def _read(self, work: Work[Result]) -> Result:
+        try:
+            async with self._connections.acquire() as connection:
+                return await work(PostgresTransaction(connection))
+        except _DISCONNECTED as error:
+            raise TransientFailure(str(error)) from error
+
+    async def _snapshot(self, work: Work[Result]) -> Result:
+        try:
+            async with (
+                self._connections.acquire() as connection,
+                connection.transaction(isolation="repeatable_read", readonly=True),
+            ):
+                return await work(PostgresTransaction(connection))
+        except _DISCONNECTED as error:
+            raise TransientFailure(str(error)) from error
+
+    async def _transact(self, work: Work[Result]) -> Result:
+        try:
+            async with self._connections.acquire() as connection:
+                transaction = connection.transaction()
+                await transaction.start()
+                try:
+                    result = await work(PostgresTransaction(connection))
+                except BaseException:
+                    await _roll_back(connection, transaction)
+                    raise
+                await _commit(transaction)
+                return result
+        except (*_DISCONNECTED, *_ROLLED_BACK) as error:
+            raise TransientFailure(str(error)) from error
+        except asyncpg.IntegrityConstraintViolationError as error:
+            raise IntegrityViolation(str(error)) from error
+        except (asyncpg.DataError, UnicodeEncodeError) as error:
+            raise UnfitValue(str(error)) from error
+
+    @property
+    def _connections(self) -> "asyncpg.Pool[Any]":
+        assert self._pool is not None, "the database is not open"
+        return self._pool
+
+
+async def _commit(transaction: Any) -> None:
+    """Commit; where the connection breaks meanwhile, nobody can tell whether it took effect."""
+    try:
+        await transaction.commit()
+    except _DISCONNECTED as error:
+        raise OutcomeUnknown(
+            "The connection to the database broke during the commit.", retry_after_seconds=1
+        ) from error
+
+
+async def _roll_back(connection: "PoolConnectionProxy[Any]", transaction: Any) -> None:
+    if connection.is_closed():
+        return
+    try:
+        await transaction.rollback()
+    except (*_DISCONNECTED, asyncpg.PostgresError):
+        connection.terminate()
+
+
+async def _keep_as_it_is(_: object) -> None:
+    """Spare the round trip of a reset: no statement of Ousel changes its session."""
+
+
+def _unavailable(error: BaseException) -> DatabaseUnavailable:
+    reason = type(error.__cause__ or error).__name__
+    return DatabaseUnavailable(
+        f"PostgreSQL cannot be reached or refuses the connection ({reason}).",
+        retry_after_seconds=1,
+    )
+
+
+@lru_cache(maxsize=STATEMENTS_CACHED)
+def _compiled(statement: Statement) -> Compiled:
+    return for_postgres(statement)
+
+
+@lru_cache(maxsize=STATEMENTS_CACHED)
+def _compiled_bulk(make: Callable[[Table], Statement], table: Table) -> Compiled:
+    return for_postgres(make(table))

@@ -1,0 +1,85 @@
+"""The schema's version: reading it, which is quick, and migrating to it, which loads Alembic."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ousel.database.addresses import is_postgres, sqlite_path
+from ousel.database.port import Database, Transaction
+from ousel.database.statements import Statement
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+SCHEMA_VERSION: Final = "0004"
+
+_LOCK: Final = 0x6F7573656C  # two migrations of one PostgreSQL database go one after the other
+
+TABLES_NAMED = {
+    "sqlite": Statement(
+        "tables of that name in SQLite",
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name = :name",
+    ),
+    "postgres": Statement(
+        "tables of that name in PostgreSQL",
+        "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename = :name",
+    ),
+}
+VERSION = Statement("the version of the schema", "SELECT version_num FROM alembic_version")
+
+
+async def schema_version(database: Database, url: str) -> str | None:
+    """Return the version that the database's schema is at; None for an empty database."""
+    tables_named = TABLES_NAMED["postgres" if is_postgres(url) else "sqlite"]
+
+    async def version(transaction: Transaction) -> str | None:
+        if not await transaction.fetch(tables_named, name="alembic_version"):
+            return None
+        rows = await transaction.fetch(VERSION)
+        return str(rows[0][0]) if rows else None
+
+    return await database.read(version)
+
+
+async def migrate(url: str) -> None:
+    """Bring the database at this address to today's schema, from empty or from any older one."""
+    if is_postgres(url):
+        await _migrate_postgres(url)
+    else:
+        _migrate_sqlite(url)
+
+
+async def _migrate_postgres(url: str) -> None:
+    import asyncpg
+    from sqlalchemy.ext.asyncio import create_async_engine
+
+    engine = create_async_engine(
+        "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(url)
+    )
+    try:
+        async with engine.begin() as connection:
+            await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            await connection.run_sync(_upgrade)
+    finally:
+        await engine.dispose()
+
+
+def _migrate_sqlite(url: str) -> None:
+    from sqlalchemy import create_engine
+
+    engine = create_engine(f"sqlite:///{sqlite_path(url)}")
+    try:
+        with engine.begin() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            _upgrade(connection)
+    finally:
+        engine.dispose()
+
+
+def _upgrade(connection: "Connection") -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")

@@ -1,0 +1,57 @@
+"""Shared reads: whoever asks while a read is under way shares the next one."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
+
+from ousel.database.port import Database, Transaction
+
+READ_KEYS_MAX: Final = 1_000
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class SharedReads(Generic[Key, Value]):
+    """Looks many keys up with one statement; an answer is never older than its question."""
+
+    def __init__(
+        self,
+        database: Database,
+        load: Callable[[Transaction, list[Key]], Awaitable[dict[Key, Value]]],
+    ) -> None:
+        """Look keys up with `load`, which returns a value for each of them."""
+        self._database = database
+        self._load = load
+        self._waiting: dict[Key, asyncio.Future[Value]] = {}
+        self._reading: asyncio.Task[None] | None = None
+
+    async def get(self, key: Key) -> Value:
+        """Return the key's value as of now or a moment later."""
+        answer = self._waiting.get(key)
+        if answer is None:
+            loop = asyncio.get_running_loop()
+            answer = self._waiting[key] = loop.create_future()
+            if self._reading is None:
+                self._reading = loop.create_task(self._read_until_empty())
+        return await asyncio.shield(answer)
+
+    async def _read_until_empty(self) -> None:
+        try:
+            while self._waiting:
+                taken = list(self._waiting)[:READ_KEYS_MAX]
+                await self._answer({key: self._waiting.pop(key) for key in taken})
+        finally:
+            self._reading = None
+
+    async def _answer(self, waiting: "dict[Key, asyncio.Future[Value]]") -> None:
+        try:
+            values = await self._database.read(
+                lambda transaction: self._load(transaction, list(waiting))
+            )
+        except Exception as error:  # noqa: BLE001 - each caller gets it, and answers for itself
+            for answer in waiting.values():
+                answer.set_exception(error)
+        else:
+            for key, answer in waiting.items():
+                answer.set_result(values[key])

@@ -1,0 +1,197 @@
+"""SQLite: the embedded default. One writer thread, readers beside it, WAL and full flushes.
+
+Work is written as coroutines for both engines. Here no statement ever waits for the event loop,
+so a whole transaction runs through in one go: writes on the writer's thread, where a slow flush
+stalls nobody, and reads, which take microseconds, right where they are asked for.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Final, cast
+
+from ousel.database.port import (
+    IntegrityViolation,
+    Result,
+    Row,
+    TransientFailure,
+    UnfitValue,
+    Work,
+    repeated,
+)
+from ousel.database.statements import Compiled, Statement, Table, for_sqlite
+from ousel.kernel.errors import DatabaseUnavailable
+
+BUSY_TIMEOUT_SECONDS: Final = 5.0
+STATEMENTS_CACHED: Final = 256
+
+_WRITER_PRAGMAS: Final = (
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA cache_size = -65536",
+    "PRAGMA wal_autocheckpoint = 4000",
+    "PRAGMA journal_size_limit = 67108864",
+)
+
+
+class SqliteTransaction:
+    """Statements on one connection; its coroutines never suspend."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Run statements on this connection, in the transaction that is open there."""
+        self._connection = connection
+
+    async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
+        """Run the statement and return all its rows."""
+        compiled = _compiled(statement)
+        return self._connection.execute(compiled.text, compiled.arguments(parameters)).fetchall()
+
+    async def execute(self, statement: Statement, **parameters: object) -> int:
+        """Run the statement and return how many rows it touched."""
+        compiled = _compiled(statement)
+        return self._connection.execute(compiled.text, compiled.arguments(parameters)).rowcount
+
+    async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
+        """Insert the rows, all in one go."""
+        self._connection.executemany(_insert_one(table), rows)
+
+    async def update(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
+        """Write the columns after the key of the rows that exist, all in one go."""
+        self._connection.executemany(_update_one(table), rows)
+
+
+class SqliteDatabase:
+    """A file, its writer thread, and a connection for reads."""
+
+    def __init__(self, path: Path) -> None:
+        """Live in the file at this path, which is created where there is none."""
+        self._path = path
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sqlite-writer")
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
+
+    async def open(self) -> None:
+        """Open the file for one writer and for reads."""
+        try:
+            self._writer = await self._on_writer_thread(self._connect_writer)
+            self._reader = _connect(self._path)
+            self._reader.execute("PRAGMA query_only = ON")
+        except sqlite3.Error as error:
+            raise DatabaseUnavailable(f"The SQLite file cannot be opened: {error}.") from error
+
+    async def close(self) -> None:
+        """Close both connections; the last one folds the write-ahead log into the file."""
+        if self._reader is not None:
+            self._reader.close()
+        if self._writer is not None:
+            await self._on_writer_thread(self._writer.close)
+        self._thread.shutdown()
+
+    async def read(self, work: Work[Result]) -> Result:
+        """Run reads, each of which sees all that was committed before it."""
+        assert self._reader is not None, "the database is not open"
+        return _run_through(work, self._reader)
+
+    async def snapshot(self, work: Work[Result]) -> Result:
+        """Run reads that all see the one state of the database at their start."""
+        connection = _connect(self._path)
+        try:
+            connection.execute("BEGIN")
+            return _run_through(work, connection)
+        finally:
+            connection.close()
+
+    async def write(self, work: Work[Result]) -> Result:
+        """Run the work in a transaction on the writer's thread, and commit it."""
+        try:
+            return await repeated(lambda: self._on_writer_thread(partial(self._transact, work)))
+        except TransientFailure as failure:
+            raise DatabaseUnavailable(
+                "Another process holds the database locked.", retry_after_seconds=1
+            ) from failure
+
+    def _connect_writer(self) -> sqlite3.Connection:
+        connection = _connect(self._path)
+        for pragma in _WRITER_PRAGMAS:
+            connection.execute(pragma)
+        return connection
+
+    def _transact(self, work: Work[Result]) -> Result:
+        connection = self._writer
+        assert connection is not None, "the database is not open"
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            result = _run_through(work, connection)
+            connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            _roll_back(connection)
+            raise _translated(error) from error
+        except sqlite3.IntegrityError as error:
+            _roll_back(connection)
+            raise IntegrityViolation(str(error)) from error
+        except (sqlite3.Error, UnicodeEncodeError, OverflowError) as error:
+            _roll_back(connection)
+            raise UnfitValue(str(error)) from error
+        except BaseException:
+            _roll_back(connection)
+            raise
+        return result
+
+    async def _on_writer_thread(self, task: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, task)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path,
+        timeout=BUSY_TIMEOUT_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=STATEMENTS_CACHED,
+    )
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def _run_through(work: Work[Result], connection: sqlite3.Connection) -> Result:
+    """Drive the coroutine to its end in one step: a SQLite transaction never suspends."""
+    coroutine = cast("Coroutine[Any, Any, Result]", work(SqliteTransaction(connection)))
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return cast("Result", end.value)
+    coroutine.close()
+    raise AssertionError("work in a transaction may wait for nothing but the transaction")
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def _translated(error: sqlite3.OperationalError) -> Exception:
+    if error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return TransientFailure(str(error))
+    return DatabaseUnavailable(f"The database could not write: {error}.", retry_after_seconds=5)
+
+
+@lru_cache(maxsize=STATEMENTS_CACHED)
+def _compiled(statement: Statement) -> Compiled:
+    return for_sqlite(statement)
+
+
+@lru_cache(maxsize=STATEMENTS_CACHED)
+def _insert_one(table: Table) -> str:
+    marks = ", ".join("?" for _ in table.names)
+    return f"INSERT INTO {table.name} ({', '.join(table.names)}) VALUES ({marks})"
+
+
+@lru_cache(maxsize=STATEMENTS_CACHED)
+def _update_one(table: Table) -> str:
+    position = {name: index for index, name in enumerate(table.names, 1)}
+    changes = ", ".join(f"{name} = ?{position[name]}" for name in table.column_names)
+    match = " AND ".join(f"{name} = ?{position[name]}" for name in table.key_names)
+    return f"UPDATE {table.name} SET {changes} WHERE {match}"

@@ -1,0 +1,140 @@
+"""Statements and tables: SQL with a name, written once and read by both engines.
+
+The text is SQL that SQLite and PostgreSQL share, and four notations that each engine spells in
+its own way:
+
+- `:name`                      a parameter;
+- `= ANY(:names)`              membership in a list;
+- `ROWS(:pairs, a text, b text)`  a list of tuples as a table;
+- `FOR UPDATE`                 row locks, which SQLite, with one writer at a time, does not need.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+_PARAMETER: Final = re.compile(r"(?<!:):([a-z_]+)")
+_ANY: Final = re.compile(r"= ANY\((:[a-z_]+)\)")
+_ROWS: Final = re.compile(r"ROWS\(:([a-z_]+), ([a-z_, ]+)\)")
+_LOCK: Final = re.compile(r"\s+FOR UPDATE\b")
+
+Spread = Callable[[dict[str, Any]], Sequence[Any]]
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """One SQL statement with its name, by which logs and plans speak of it."""
+
+    name: str
+    text: str
+
+
+class Table(msgspec.Struct, frozen=True):
+    """The columns of a table that bulk work writes, each as `name type`, the key's first."""
+
+    name: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def key_names(self) -> list[str]:
+        """The names of the key's columns."""
+        return [column.split()[0] for column in self.key]
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns after the key."""
+        return [column.split()[0] for column in self.columns]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all columns, in order."""
+        return self.key_names + self.column_names
+
+
+class Compiled(msgspec.Struct, frozen=True):
+    """A statement as one engine wants it: its text, and how parameters become arguments."""
+
+    text: str
+    arguments: Spread
+
+
+def for_postgres(statement: Statement) -> Compiled:
+    """Return the statement with numbered parameters, arrays and unnest."""
+    names: list[str] = []
+
+    def number(name: str) -> str:
+        if name not in names:
+            names.append(name)
+        return f"${names.index(name) + 1}"
+
+    row_lists: dict[str, int] = {}
+
+    def unnest(match: re.Match[str]) -> str:
+        columns = [column.split() for column in match[2].split(", ")]
+        row_lists[match[1]] = len(columns)
+        arrays = ", ".join(
+            f"{number(f'{match[1]}.{index}')}::{kind}[]" for index, (_, kind) in enumerate(columns)
+        )
+        return f"unnest({arrays}) AS {match[1]}({', '.join(name for name, _ in columns)})"
+
+    text = _ROWS.sub(unnest, statement.text)
+    text = _PARAMETER.sub(lambda match: number(match[1]), text)
+    if not row_lists:
+        return Compiled(text, lambda given: [given[name] for name in names])
+
+    def spread(given: dict[str, Any]) -> Sequence[Any]:
+        flat = dict(given)
+        for name, width in row_lists.items():
+            columns = list(zip(*given[name], strict=True)) or [()] * width
+            flat |= {f"{name}.{index}": list(column) for index, column in enumerate(columns)}
+        return [flat[name] for name in names]
+
+    return Compiled(text, spread)
+
+
+def for_sqlite(statement: Statement) -> Compiled:
+    """Return the statement with named parameters and lists as JSON."""
+
+    def from_json(match: re.Match[str]) -> str:
+        columns = ", ".join(
+            f"json_extract(value, '$[{index}]') AS {column.split()[0]}"
+            for index, column in enumerate(match[2].split(", "))
+        )
+        return f"(SELECT {columns} FROM json_each(:{match[1]})) AS {match[1]}"
+
+    text = _LOCK.sub("", statement.text)
+    lists = {match[1] for match in _ROWS.finditer(text)}
+    lists |= {match[1][1:] for match in _ANY.finditer(text)}
+    text = _ROWS.sub(from_json, text)
+    text = _ANY.sub(r"IN (SELECT value FROM json_each(\1))", text)
+    names = list(dict.fromkeys(_PARAMETER.findall(text)))
+    text = _PARAMETER.sub(lambda match: f"?{names.index(match[1]) + 1}", text)
+
+    def spread(given: dict[str, Any]) -> Sequence[Any]:
+        return [
+            msgspec.json.encode(given[name]).decode() if name in lists else given[name]
+            for name in names
+        ]
+
+    return Compiled(text, spread)
+
+
+def bulk_insert(table: Table) -> Statement:
+    """Return the statement that inserts a list of rows, given as `rows`."""
+    names = ", ".join(table.names)
+    text = f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {_rows(table)}"
+    return Statement(f"insert {table.name}", text)
+
+
+def bulk_update(table: Table) -> Statement:
+    """Return the statement that updates a list of rows, given as `rows`."""
+    changes = ", ".join(f"{name} = rows.{name}" for name in table.column_names)
+    match = " AND ".join(f"{table.name}.{name} = rows.{name}" for name in table.key_names)
+    text = f"UPDATE {table.name} SET {changes} FROM {_rows(table)} WHERE {match}"
+    return Statement(f"update {table.name}", text)
+
+
+def _rows(table: Table) -> str:
+    return f"ROWS(:rows, {', '.join(table.key + table.columns)})"

@@ -1,0 +1,1 @@
+"""Settings, money, identifiers, time and errors: pure, and the ground everything stands on."""

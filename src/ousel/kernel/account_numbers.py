@@ -1,0 +1,33 @@
+"""Account numbers: OU, two check digits (ISO 7064 MOD 97-10, as in an IBAN), ten digits."""
+
+import re
+from typing import Final
+
+PREFIX: Final = "OU"
+SERIAL_DIGITS: Final = 10
+SERIAL_MAX: Final = 10**SERIAL_DIGITS - 1
+
+_SHAPE: Final = re.compile(r"OU([0-9]{2})([0-9]{10})", re.ASCII)
+_PREFIX_AS_DIGITS: Final = "2430"  # O is 24 and U is 30 when letters count on from 10
+_MODULUS: Final = 97
+
+
+def account_number(serial: int) -> str:
+    """Return the account number with this serial."""
+    assert 0 <= serial <= SERIAL_MAX
+    digits = f"{serial:0{SERIAL_DIGITS}d}"
+    check = _MODULUS + 1 - int(f"{digits}{_PREFIX_AS_DIGITS}00") % _MODULUS
+    return f"{PREFIX}{check:02d}{digits}"
+
+
+def has_shape(text: str) -> bool:
+    """Say whether the text is written like an account number, right or mistyped."""
+    return _SHAPE.fullmatch(text) is not None
+
+
+def check_digits_hold(number: str) -> bool:
+    """Say whether the check digits of a text of that shape are right."""
+    shape = _SHAPE.fullmatch(number)
+    assert shape is not None
+    check, digits = shape.groups()
+    return account_number(int(digits))[2:4] == check

@@ -1,0 +1,45 @@
+"""Time: whole microseconds since 1970, UTC, from one clock that can be injected."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
+
+from ousel.kernel.errors import InvalidField
+
+MICROS_PER_SECOND: Final = 1_000_000
+TIME_MICROS_MAX: Final = 253_402_300_799_999_999  # the last microsecond of the year 9999
+
+Clock = Callable[[], int]
+
+
+def system_clock() -> int:
+    """Return the present moment in microseconds."""
+    return time.time_ns() // 1_000
+
+
+def timestamp(micros: int) -> str:
+    """Return a moment as RFC 3339 in UTC, with microseconds and Z."""
+    seconds, fraction = divmod(micros, MICROS_PER_SECOND)
+    return f"{_whole_seconds(seconds)}.{fraction:06d}Z"
+
+
+def micros_from_timestamp(text: str, *, param: str) -> int:
+    """Return the moment that an RFC 3339 text with a zone stands for, or refuse it."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise InvalidField(
+            f"{param} must be an RFC 3339 time with a zone, such as 2026-01-31T12:00:00Z.",
+            param=param,
+        )
+    elapsed = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (elapsed.days * 86_400 + elapsed.seconds) * MICROS_PER_SECOND + elapsed.microseconds
+
+
+@lru_cache(maxsize=1024)
+def _whole_seconds(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,0 +1,76 @@
+"""The refusals: every answer that says no is one named class with a stable code."""
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+
+class Refusal(Exception):
+    """A request that Ousel understood and refuses; carries all that its answer needs.
+
+    A subclass states its HTTP status, its machine-readable code, a title, and the cure: what
+    the caller should do about it. Its docstring is the cause that the documentation prints.
+    """
+
+    status: ClassVar[int]
+    code: ClassVar[str]
+    title: ClassVar[str]
+    cure: ClassVar[str]
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        param: str | None = None,
+        retry_after_seconds: int | None = None,
+        members: dict[str, str] | None = None,
+    ) -> None:
+        """Say what is wrong in one sentence, and name the field at fault where there is one."""
+        super().__init__(detail)
+        self.detail = detail
+        self.param = param
+        self.retry_after_seconds = retry_after_seconds
+        self.members = members or {}
+
+
+class InvalidAmount(Refusal):
+    """The amount is not a JSON number, or it is out of range, or has too many decimals."""
+
+    status = 400
+    code = "invalid_amount"
+    title = "The amount is not valid"
+    cure = "Send a JSON number from 0.000001 to 999999999.999999 with at most 6 decimals."
+
+
+class InvalidField(Refusal):
+    """A field or query parameter has the wrong type, length, characters or value."""
+
+    status = 400
+    code = "invalid_field"
+    title = "A field is not valid"
+    cure = "Correct the field that `param` names as `detail` says."
+
+
+class DatabaseUnavailable(Refusal):
+    """The database could not be reached, or did not answer in time."""
+
+    status = 503
+    code = "database_unavailable"
+    title = "The database is not available"
+    cure = "Retry with exponential backoff, keeping the Idempotency-Key."
+
+
+class OutcomeUnknown(Refusal):
+    """The connection to the database broke while a commit was under way."""
+
+    status = 503
+    code = "outcome_unknown"
+    title = "The outcome is not known"
+    cure = "Send the same request again with the same Idempotency-Key: it settles the outcome."
+
+
+def every_refusal(root: type[Refusal] = Refusal) -> Iterator[type[Refusal]]:
+    """Yield each class of refusal that has a code, in the order of their definition."""
+    for refusal in root.__subclasses__():
+        if "code" in vars(refusal):
+            yield refusal
+        yield from every_refusal(refusal)

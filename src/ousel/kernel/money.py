@@ -1,0 +1,50 @@
+"""Amounts: exact, from the JSON text to an integer of the smallest unit and back."""
+
+import re
+from typing import Final
+
+from ousel.kernel.errors import InvalidAmount
+
+CURRENCY: Final = "OUSD"
+DECIMAL_PLACES: Final = 6
+MICROS_PER_UNIT: Final = 10**DECIMAL_PLACES
+AMOUNT_MICROS_MIN: Final = 1
+AMOUNT_MICROS_MAX: Final = 999_999_999_999_999
+LITERAL_CHARACTERS_MAX: Final = 64
+DECIMALS_SHOWN_MIN: Final = 2
+
+_AMOUNT_DIGITS_MAX: Final = len(str(AMOUNT_MICROS_MAX))
+_NUMBER: Final = re.compile(rb"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
+
+
+def micros_from_json(literal: bytes, *, param: str = "amount") -> int:
+    """Return the amount that a JSON number stands for, in millionths, or refuse it."""
+    number = _NUMBER.fullmatch(literal) if len(literal) <= LITERAL_CHARACTERS_MAX else None
+    if number is None:
+        raise InvalidAmount(_not_a_number(literal, param), param=param)
+    sign, whole, fraction, exponent = number.groups(default=b"")
+    digits = (whole + fraction.rstrip(b"0")).lstrip(b"0")
+    if not digits or sign:
+        raise InvalidAmount(f"{param} must be at least 0.000001.", param=param)
+    shift = int(exponent or 0) - len(fraction.rstrip(b"0")) + DECIMAL_PLACES
+    if len(digits) + shift > _AMOUNT_DIGITS_MAX:
+        raise InvalidAmount(f"{param} must be at most 999999999.999999.", param=param)
+    if shift >= 0:
+        return int(digits) * int(10**shift)
+    significant = digits.rstrip(b"0")
+    if len(digits) - len(significant) + shift < 0:
+        raise InvalidAmount(f"{param} must have at most 6 decimal places.", param=param)
+    return int(digits[:shift])
+
+
+def json_from_micros(micros: int) -> str:
+    """Return an amount as a JSON number: two decimals, and more only where they are needed."""
+    units, remainder = divmod(abs(micros), MICROS_PER_UNIT)
+    decimals = f"{remainder:06d}".rstrip("0").ljust(DECIMALS_SHOWN_MIN, "0")
+    return f"{'-' if micros < 0 else ''}{units}.{decimals}"
+
+
+def _not_a_number(literal: bytes, param: str) -> str:
+    if len(literal) > LITERAL_CHARACTERS_MAX:
+        return f"{param} must be written in at most {LITERAL_CHARACTERS_MAX} characters."
+    return f"{param} must be a JSON number, such as 25.00 (not a string, boolean, null or NaN)."

@@ -1,0 +1,99 @@
+"""Settings: read once from the environment, each with its default and its rule."""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+DATABASE_DEFAULT: Final = "sqlite:///ousel.db"
+COUNT_MAX: Final = 1_000_000
+
+_RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour)", re.ASCII)
+_PERIOD_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
+
+
+class SettingError(ValueError):
+    """A setting that cannot be used; its text names the variable and the rule."""
+
+
+class RateLimit(msgspec.Struct, frozen=True):
+    """So many requests in so many seconds."""
+
+    requests: int
+    period_seconds: int
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """All that an operator can set."""
+
+    base_url: str = "http://127.0.0.1:8000/v1"
+    portal_url: str = "http://127.0.0.1:8000"
+    database_url: str = DATABASE_DEFAULT
+    rate_limit: RateLimit | None = RateLimit(100, 1)
+    queue_limit: int = 10_000
+    log_level: str = "info"
+    sandbox: bool = False
+
+    @property
+    def base_path(self) -> str:
+        """The path that every endpoint of the interface begins with, such as /v1."""
+        return urlsplit(self.base_url).path.rstrip("/")
+
+    @property
+    def secret_kind(self) -> str:
+        """The word inside this server's keys and tokens: live, or test in a sandbox."""
+        return "test" if self.sandbox else "live"
+
+
+def settings_from(environment: Mapping[str, str] = os.environ) -> Settings:
+    """Return the settings that the environment asks for, or say which one is wrong."""
+    default = Settings()
+    return Settings(
+        base_url=_url(environment, "OUSEL_BASE_URL", default.base_url),
+        portal_url=_url(environment, "OUSEL_PORTAL_URL", default.portal_url),
+        database_url=environment.get("OUSEL_DATABASE_URL") or default.database_url,
+        rate_limit=_rate_limit(environment.get("OUSEL_RATE_LIMIT") or "100/second"),
+        queue_limit=_count(environment, "OUSEL_QUEUE_LIMIT", default.queue_limit),
+        log_level=_log_level(environment.get("OUSEL_LOG_LEVEL") or default.log_level),
+        sandbox=_switch(environment, "OUSEL_SANDBOX"),
+    )
+
+
+def _url(environment: Mapping[str, str], name: str, default: str) -> str:
+    url = (environment.get(name) or default).rstrip("/")
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+        raise SettingError(f"{name} must be an http or https address without query or fragment.")
+    return url
+
+
+def _rate_limit(text: str) -> RateLimit | None:
+    if text == "off":
+        return None
+    rate = _RATE.fullmatch(text)
+    if rate is None:
+        raise SettingError("OUSEL_RATE_LIMIT must be off, or like 100/second, 600/minute, 9/hour.")
+    return RateLimit(int(rate[1]), _PERIOD_SECONDS[rate[2]])
+
+
+def _count(environment: Mapping[str, str], name: str, default: int) -> int:
+    text = environment.get(name) or str(default)
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= COUNT_MAX:
+        raise SettingError(f"{name} must be a whole number from 1 to {COUNT_MAX}.")
+    return int(text)
+
+
+def _log_level(text: str) -> str:
+    if text not in {"debug", "info", "warning", "error"}:
+        raise SettingError("OUSEL_LOG_LEVEL must be debug, info, warning or error.")
+    return text
+
+
+def _switch(environment: Mapping[str, str], name: str) -> bool:
+    text = environment.get(name) or "false"
+    if text not in {"true", "false"}:
+        raise SettingError(f"{name} must be true or false.")
+    return text == "true"

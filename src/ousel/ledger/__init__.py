@@ -1,0 +1,1 @@
+"""The books: pure rules, rows, group commit and their verification."""

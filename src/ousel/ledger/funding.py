@@ -1,0 +1,43 @@
+"""Funding: money issued from the system account, by the operator alone."""
+
+import msgspec
+
+from ousel.database.port import Database
+from ousel.kernel.clock import Clock
+from ousel.kernel.ids import new_id
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Account, Moved, Posting, Refused
+
+
+class Funded(msgspec.Struct, frozen=True):
+    """Money that was issued, now or under the same key before."""
+
+    transfer_id: str
+    replayed: bool
+
+
+async def fund_account(
+    database: Database,
+    clock: Clock,
+    account: Account,
+    amount: int,
+    *,
+    note: str | None = None,
+    idempotency_key: str | None = None,
+) -> Funded:
+    """Issue money to the account, or raise the refusal."""
+    desk = PostingDesk(database, clock, queue_limit=1)
+    posted = await desk.post(
+        Posting(
+            transfer_id=new_id("tr_", clock),
+            kind="funding",
+            debit_account_id=SYSTEM_ACCOUNT_ID,
+            credit_identifier=account.account_number,
+            amount=amount,
+            note=note,
+            idempotency_key=idempotency_key,
+        )
+    )
+    if isinstance(posted.outcome, Refused):
+        raise posted.outcome.refusal
+    return Funded(posted.outcome.debit.transfer_id, not isinstance(posted.outcome, Moved))

@@ -1,0 +1,80 @@
+"""An account's history, newest first: pages by sequence number, never by offset."""
+
+from typing import Final
+
+import msgspec
+
+from ousel.database.port import Transaction
+from ousel.database.statements import Statement
+from ousel.ledger.journal import ACCOUNTS, ENTRIES
+from ousel.ledger.rules import Account, Entry, Kind
+
+SEQUENCE_MAX: Final = 2**63 - 1
+
+_ENTRY_COLUMNS: Final = ", ".join(f"entries.{name}" for name in ENTRIES.names)
+_COUNTERPARTY_COLUMNS: Final = ", ".join(f"counterparty.{name}" for name in ACCOUNTS.names)
+_ENTRY_WIDTH: Final = len(ENTRIES.names)
+
+HISTORY: Final = Statement(
+    "a page of an account's entries with their counterparties, newest first",
+    f"SELECT {_ENTRY_COLUMNS}, {_COUNTERPARTY_COLUMNS} FROM entries"
+    " JOIN accounts AS counterparty ON counterparty.id = entries.counterparty_id"
+    " WHERE entries.account_id = :account_id"
+    " AND entries.sequence >= :first AND entries.sequence < :before"
+    " AND entries.amount BETWEEN :amount_min AND :amount_max"
+    " AND entries.kind = ANY(:kinds)"
+    " ORDER BY entries.sequence DESC LIMIT :limit",
+)
+# An account's entries never go back in time, so a moment is found by halving the sequence.
+FIRST_SINCE: Final = Statement(
+    "the first sequence number of an account at or after a moment",
+    "WITH RECURSIVE search(low, high) AS ("
+    " SELECT CAST(1 AS BIGINT), (SELECT sequence + 1 FROM accounts WHERE id = :account_id)"
+    " UNION ALL"
+    " SELECT CASE WHEN probe.created_at < :moment THEN (low + high) / 2 + 1 ELSE low END,"
+    " CASE WHEN probe.created_at < :moment THEN high ELSE (low + high) / 2 END"
+    " FROM search JOIN entries AS probe"
+    " ON probe.account_id = :account_id AND probe.sequence = (low + high) / 2"
+    " WHERE low < high"
+    ") SELECT low FROM search WHERE low = high",
+)
+
+KINDS: Final[tuple[Kind, ...]] = ("transfer", "charge_payment", "funding")
+
+
+class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of an account's entries are wanted."""
+
+    account_id: str
+    limit: int
+    before_sequence: int | None = None
+    direction: str | None = None
+    kind: Kind | None = None
+    created_after: int | None = None
+    created_before: int | None = None
+
+
+async def history(transaction: Transaction, query: HistoryQuery) -> list[tuple[Entry, Account]]:
+    """Return the newest entries that fit, each with its counterparty, one more than the limit."""
+    first, before = 1, query.before_sequence or SEQUENCE_MAX
+    if query.created_after is not None:
+        first = await _first_since(transaction, query.account_id, query.created_after + 1)
+    if query.created_before is not None:
+        moment = await _first_since(transaction, query.account_id, query.created_before)
+        before = min(before, moment)
+    rows = await transaction.fetch(
+        HISTORY,
+        account_id=query.account_id,
+        first=first,
+        before=before,
+        amount_min=1 if query.direction == "in" else -SEQUENCE_MAX,
+        amount_max=-1 if query.direction == "out" else SEQUENCE_MAX,
+        kinds=[query.kind] if query.kind is not None else list(KINDS),
+        limit=query.limit + 1,
+    )
+    return [(Entry(*row[:_ENTRY_WIDTH]), Account(*row[_ENTRY_WIDTH:])) for row in rows]
+
+
+async def _first_since(transaction: Transaction, account_id: str, moment: int) -> int:
+    rows = await transaction.fetch(FIRST_SINCE, account_id=account_id, moment=moment)
+    return int(rows[0][0])

@@ -1,0 +1,238 @@
+"""The rows of the books: accounts, the identifiers that find them, and their entries."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ousel.database.port import Transaction
+from ousel.database.statements import Statement, Table
+from ousel.ledger.rules import (
+    FIRST_HASH,
+    Account,
+    Entry,
+    KnownKeys,
+    Moved,
+    Posting,
+    Status,
+)
+
+ACCOUNTS: Final = Table(
+    "accounts",
+    key=("id text",),
+    columns=(
+        "username text",
+        "account_number text",
+        "display_name text",
+        "status text",
+        "balance bigint",
+        "sequence bigint",
+        "head_hash text",
+        "created_at bigint",
+        "updated_at bigint",
+    ),
+)
+ACCOUNT_HEADS: Final = Table(
+    "accounts",
+    key=("id text",),
+    columns=("balance bigint", "sequence bigint", "head_hash text", "updated_at bigint"),
+)
+ENTRIES: Final = Table(
+    "entries",
+    key=("account_id text", "sequence bigint"),
+    columns=(
+        "transfer_id text",
+        "kind text",
+        "amount bigint",
+        "balance_after bigint",
+        "counterparty_id text",
+        "note text",
+        "charge_id text",
+        "idempotency_key text",
+        "created_at bigint",
+        "hash text",
+    ),
+)
+
+_ACCOUNT_COLUMNS: Final = ", ".join(ACCOUNTS.names)
+_ENTRY_COLUMNS: Final = ", ".join(f"entries.{name}" for name in ENTRIES.names)
+
+ACCOUNTS_BY_ID: Final = Statement(
+    "accounts by id",
+    f"SELECT {_ACCOUNT_COLUMNS} FROM accounts WHERE id = ANY(:ids)",
+)
+ACCOUNTS_LOCKED: Final = Statement(
+    "accounts locked in the order of their ids",
+    f"SELECT {_ACCOUNT_COLUMNS} FROM accounts WHERE id = ANY(:ids) ORDER BY id FOR UPDATE",
+)
+ACCOUNTS_AFTER: Final = Statement(
+    "accounts after an id, in order",
+    f"SELECT {_ACCOUNT_COLUMNS} FROM accounts WHERE id > :after ORDER BY id LIMIT :limit",
+)
+ACCOUNT_IDS: Final = Statement(
+    "account ids of identifiers",
+    "SELECT identifier, account_id FROM identifiers WHERE identifier = ANY(:identifiers)",
+)
+IDENTIFIER_CLAIMED: Final = Statement(
+    "claim an identifier for an account",
+    "INSERT INTO identifiers (identifier, account_id) VALUES (:identifier, :account_id)"
+    " ON CONFLICT DO NOTHING",
+)
+STATUS_SET: Final = Statement(
+    "freeze or unfreeze an account", "UPDATE accounts SET status = :status WHERE id = :id"
+)
+ENTRIES_OF_KEYS: Final = Statement(
+    "entries that used these idempotency keys",
+    f"SELECT {_ENTRY_COLUMNS} FROM ROWS(:keys, account_id text, idempotency_key text)"
+    " JOIN entries ON entries.account_id = keys.account_id"
+    " AND entries.idempotency_key = keys.idempotency_key",
+)
+ENTRIES_SINCE: Final = Statement(
+    "entries of accounts since a sequence number",
+    f"SELECT {_ENTRY_COLUMNS} FROM ROWS(:heads, account_id text, sequence bigint)"
+    " JOIN entries ON entries.account_id = heads.account_id"
+    " AND entries.sequence > heads.sequence",
+)
+ENTRIES_IN_ORDER: Final = Statement(
+    "all entries after one, in the order of accounts and sequences",
+    f"SELECT {_ENTRY_COLUMNS} FROM entries"
+    " WHERE (account_id, sequence) > (:account_id, :sequence)"
+    " ORDER BY account_id, sequence LIMIT :limit",
+)
+
+ENTRIES_COUNTED: Final = Statement(
+    "how many entries there are, by the accounts' own count",
+    "SELECT CAST(COALESCE(SUM(sequence), 0) AS BIGINT) FROM accounts",
+)
+
+
+class NewAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """An account about to be opened, with every identifier that shall find it."""
+
+    id: str
+    username: str
+    account_number: str
+    display_name: str
+    created_at: int
+    identifiers: tuple[str, ...]
+
+
+class IdentifierTaken(Exception):
+    """Another account has this identifier; once given, it is never given to another."""
+
+    def __init__(self, identifier: str) -> None:
+        """Name the identifier."""
+        super().__init__(identifier)
+        self.identifier = identifier
+
+
+async def open_account(transaction: Transaction, new: NewAccount) -> Account:
+    """Insert an account with nothing in it; an identifier that is taken raises."""
+    for identifier in new.identifiers:
+        claimed = await transaction.execute(
+            IDENTIFIER_CLAIMED, identifier=identifier, account_id=new.id
+        )
+        if not claimed:
+            raise IdentifierTaken(identifier)
+    account = Account(
+        id=new.id,
+        username=new.username,
+        account_number=new.account_number,
+        display_name=new.display_name,
+        status="active",
+        balance=0,
+        sequence=0,
+        head_hash=FIRST_HASH,
+        created_at=new.created_at,
+        updated_at=new.created_at,
+    )
+    await transaction.insert(ACCOUNTS, [msgspec.structs.astuple(account)])
+    return account
+
+
+async def account_ids(transaction: Transaction, identifiers: Collection[str]) -> dict[str, str]:
+    """Return the account id of each of these normalized identifiers that exists."""
+    if not identifiers:
+        return {}
+    rows = await transaction.fetch(ACCOUNT_IDS, identifiers=list(identifiers))
+    return {row[0]: row[1] for row in rows}
+
+
+async def accounts_by_id(transaction: Transaction, ids: Collection[str]) -> dict[str, Account]:
+    """Return the accounts with these ids."""
+    rows = await transaction.fetch(ACCOUNTS_BY_ID, ids=list(ids))
+    return {row[0]: Account(*row) for row in rows}
+
+
+async def accounts_locked(transaction: Transaction, ids: Collection[str]) -> dict[str, Account]:
+    """Return the accounts with these ids, locked until the transaction ends."""
+    rows = await transaction.fetch(ACCOUNTS_LOCKED, ids=list(ids))
+    return {row[0]: Account(*row) for row in rows}
+
+
+async def accounts_after(transaction: Transaction, after: str, limit: int) -> list[Account]:
+    """Return the next accounts in the order of their ids."""
+    rows = await transaction.fetch(ACCOUNTS_AFTER, after=after, limit=limit)
+    return [Account(*row) for row in rows]
+
+
+async def set_status(transaction: Transaction, account_id: str, status: Status) -> None:
+    """Freeze or unfreeze an account: the next posting sees it."""
+    await transaction.execute(STATUS_SET, id=account_id, status=status)
+
+
+async def known_keys(transaction: Transaction, postings: Iterable[Posting]) -> KnownKeys:
+    """Return the entry that each idempotency key of these postings was first used for."""
+    keys = {
+        (posting.debit_account_id, posting.idempotency_key)
+        for posting in postings
+        if posting.idempotency_key is not None
+    }
+    if not keys:
+        return {}
+    entries = _entries(await transaction.fetch(ENTRIES_OF_KEYS, keys=list(keys)))
+    return {(entry.account_id, entry.idempotency_key or ""): entry for entry in entries}
+
+
+async def entries_since(transaction: Transaction, sequences: dict[str, int]) -> list[Entry]:
+    """Return what was written to these accounts after the sequence number given for each."""
+    return _entries(await transaction.fetch(ENTRIES_SINCE, heads=list(sequences.items())))
+
+
+async def entries_after(
+    transaction: Transaction, account_id: str, sequence: int, limit: int
+) -> list[Entry]:
+    """Return the next entries of the whole journal in the order of accounts and sequences."""
+    rows = await transaction.fetch(
+        ENTRIES_IN_ORDER, account_id=account_id, sequence=sequence, limit=limit
+    )
+    return _entries(rows)
+
+
+async def entries_counted(transaction: Transaction) -> int:
+    """Return how many entries the accounts say they have."""
+    rows = await transaction.fetch(ENTRIES_COUNTED)
+    return int(rows[0][0])
+
+
+async def write(
+    transaction: Transaction, moved: Sequence[Moved], accounts: Mapping[str, Account]
+) -> None:
+    """Write the entries of these movements and the new heads of the accounts they touched."""
+    entries = [entry for each in moved for entry in (each.debit, each.credit)]
+    touched = [accounts[account_id] for account_id in {entry.account_id for entry in entries}]
+    await transaction.insert(ENTRIES, map(_entry_row, entries))
+    await transaction.update(
+        ACCOUNT_HEADS,
+        [
+            (account.id, account.balance, account.sequence, account.head_hash, account.updated_at)
+            for account in touched
+        ],
+    )
+
+
+_entry_row = msgspec.structs.astuple
+
+
+def _entries(rows: Iterable[Sequence[Any]]) -> list[Entry]:
+    return [Entry(*row) for row in rows]

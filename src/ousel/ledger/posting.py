@@ -1,0 +1,194 @@
+"""Posting by group commit: the one door through which a balance changes.
+
+Whatever waits is decided and written together, in the order of arrival: one transaction, one
+flush to disk. There is no delay; a batch is what arrived while the last one was being written.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from ousel.database.port import Database, Transaction, UnfitValue
+from ousel.kernel.clock import Clock
+from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
+from ousel.ledger import journal
+from ousel.ledger.refusals import PostingRefused, QueueFull
+from ousel.ledger.rules import Account, Entry, Moved, Outcome, Posting, Refused, Replayed, decide
+
+BATCH_POSTINGS_MAX: Final = 1_000
+RECIPIENTS_REMEMBERED_MAX: Final = 100_000
+SETTLE_ATTEMPTS_MAX: Final = 5
+
+
+class Posted(msgspec.Struct, frozen=True, gc=False):
+    """How a posting came out, and the public names of both accounts where money moved."""
+
+    outcome: Outcome
+    debit_account: Account | None = None
+    credit_account: Account | None = None
+
+
+class _Waiting(msgspec.Struct, frozen=True, gc=False):
+    posting: Posting
+    answer: "asyncio.Future[Posted]"
+
+
+class PostingDesk:
+    """Takes postings from any number of callers and writes them batch by batch."""
+
+    def __init__(self, database: Database, clock: Clock, *, queue_limit: int) -> None:
+        """Write to this database; refuse what would make more than `queue_limit` wait."""
+        self._database = database
+        self._clock = clock
+        self._queue_limit = queue_limit
+        self._queue: deque[_Waiting] = deque()
+        self._writing: asyncio.Task[None] | None = None
+        self._recipients: dict[str, str] = {}
+
+    async def post(self, posting: Posting) -> Posted:
+        """Return how the posting came out, once that is on disk."""
+        if len(self._queue) >= self._queue_limit:
+            raise QueueFull("Too many transfers are waiting to be written.", retry_after_seconds=1)
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(posting, loop.create_future())
+        self._queue.append(waiting)
+        if self._writing is None:
+            self._writing = loop.create_task(self._write_until_empty())
+        return await waiting.answer
+
+    async def close(self) -> None:
+        """Write what still waits."""
+        if self._writing is not None:
+            await self._writing
+
+    async def _write_until_empty(self) -> None:
+        try:
+            while batch := self._next_batch():
+                await self._answer(batch)
+        finally:
+            self._writing = None
+
+    def _next_batch(self) -> list[_Waiting]:
+        """Take what waits; a caller that has given up by now is passed over whole."""
+        batch: list[_Waiting] = []
+        while self._queue and len(batch) < BATCH_POSTINGS_MAX:
+            waiting = self._queue.popleft()
+            if not waiting.answer.done():
+                batch.append(waiting)
+        return batch
+
+    async def _answer(self, batch: Sequence[_Waiting]) -> None:
+        """Write the batch and answer each caller; one bad posting fails alone."""
+        try:
+            results = await self._settled([waiting.posting for waiting in batch])
+        except (DatabaseUnavailable, OutcomeUnknown) as error:
+            _fail(batch, error)
+        except Exception as error:  # noqa: BLE001 - the caller at fault gets it
+            await self._answer_apart(batch, error)
+        else:
+            for waiting, result in zip(batch, results, strict=True):
+                if not waiting.answer.done():
+                    waiting.answer.set_result(result)
+
+    async def _answer_apart(self, batch: Sequence[_Waiting], error: Exception) -> None:
+        """Halve a batch that failed until the posting at fault stands alone."""
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            await self._answer(batch[:middle])
+            await self._answer(batch[middle:])
+        elif isinstance(error, UnfitValue):
+            _fail(batch, PostingRefused("The database cannot hold a value of this transfer."))
+        else:
+            _fail(batch, error)
+
+    async def _settled(self, postings: Sequence[Posting]) -> list[Posted]:
+        """Write the postings; where a commit's outcome is unknown, let the journal tell it."""
+        if len(self._recipients) > RECIPIENTS_REMEMBERED_MAX:
+            self._recipients.clear()
+        batch = _Batch(postings, self._recipients, self._clock)
+        for _ in range(SETTLE_ATTEMPTS_MAX - 1):
+            try:
+                return await self._database.write(batch.write)
+            except OutcomeUnknown as unknown:
+                batch.doubt = unknown
+            except DatabaseUnavailable as unavailable:
+                raise batch.doubt or unavailable from unavailable
+        return await self._database.write(batch.write)
+
+
+class _Batch:
+    """The work of one transaction: look up, lock, decide, write."""
+
+    def __init__(
+        self, postings: Sequence[Posting], recipients: dict[str, str], clock: Clock
+    ) -> None:
+        self._postings = postings
+        self._recipients = recipients  # remembered: an identifier never changes its account
+        self._clock = clock
+        self._sequences: dict[str, int] = {}  # as the first attempt found them
+        self.doubt: OutcomeUnknown | None = None
+
+    async def write(self, transaction: Transaction) -> list[Posted]:
+        """Decide the postings on today's books and write what they move."""
+        await self._look_up_recipients(transaction)
+        accounts = await journal.accounts_locked(transaction, self._account_ids())
+        known_keys = await journal.known_keys(transaction, self._postings)
+        settled = await self._settled_before(transaction)
+        self._sequences = {each.id: each.sequence for each in accounts.values()} | self._sequences
+        fresh = [posting for posting in self._postings if posting.transfer_id not in settled]
+        outcomes = decide(fresh, accounts, self._recipients, known_keys, self._clock())
+        moved = [outcome for outcome in outcomes if isinstance(outcome, Moved)]
+        if moved:
+            await journal.write(transaction, moved, accounts)
+        by_transfer = dict(zip((posting.transfer_id for posting in fresh), outcomes, strict=True))
+        by_transfer |= settled
+        return [
+            self._posted(by_transfer[posting.transfer_id], accounts) for posting in self._postings
+        ]
+
+    async def _look_up_recipients(self, transaction: Transaction) -> None:
+        unknown = {
+            posting.credit_identifier
+            for posting in self._postings
+            if posting.credit_identifier not in self._recipients
+        }
+        self._recipients |= await journal.account_ids(transaction, unknown)
+
+    def _account_ids(self) -> set[str]:
+        ids = {posting.debit_account_id for posting in self._postings}
+        for posting in self._postings:
+            recipient = self._recipients.get(posting.credit_identifier)
+            if recipient is not None:
+                ids.add(recipient)
+        return ids
+
+    async def _settled_before(self, transaction: Transaction) -> dict[str, Outcome]:
+        """Return the postings that an earlier attempt wrote, though its commit's answer was lost.
+
+        The accounts are locked by now, so that attempt has ended, one way or the other.
+        """
+        if self.doubt is None:
+            return {}
+        entries = await journal.entries_since(transaction, self._sequences)
+        own = {posting.transfer_id for posting in self._postings}
+        sides: dict[str, dict[bool, Entry]] = {}
+        for entry in entries:
+            if entry.transfer_id in own:
+                sides.setdefault(entry.transfer_id, {})[entry.amount < 0] = entry
+        return {id_: Moved(pair[True], pair[False]) for id_, pair in sides.items()}
+
+    def _posted(self, outcome: Outcome, accounts: dict[str, Account]) -> Posted:
+        match outcome:
+            case Refused():
+                return Posted(outcome)
+            case Moved(debit=debit) | Replayed(debit=debit):
+                return Posted(outcome, accounts[debit.account_id], accounts[debit.counterparty_id])
+
+
+def _fail(batch: Sequence[_Waiting], error: Exception) -> None:
+    for waiting in batch:
+        if not waiting.answer.done():
+            waiting.answer.set_exception(error)

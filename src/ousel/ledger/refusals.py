@@ -1,0 +1,75 @@
+"""What the ledger refuses, each by its name."""
+
+from ousel.kernel.errors import Refusal
+
+
+class AccountNotFound(Refusal):
+    """No account has that username, account number or email."""
+
+    status = 404
+    code = "account_not_found"
+    title = "There is no such account"
+    cure = "Look the account up with GET /accounts/:identifier first; check the spelling."
+
+
+class SameAccount(Refusal):
+    """The recipient is the sender."""
+
+    status = 400
+    code = "same_account"
+    title = "The recipient is the sender"
+    cure = "Name another account in `to`."
+
+
+class AccountFrozen(Refusal):
+    """The sender's or the recipient's account is frozen: no money leaves it or reaches it."""
+
+    status = 400
+    code = "account_frozen"
+    title = "The account is frozen"
+    cure = "Ask the operator why the account is frozen; do not retry before that is settled."
+
+
+class InsufficientBalance(Refusal):
+    """The amount is more than the balance of the account that pays."""
+
+    status = 400
+    code = "insufficient_balance"
+    title = "The balance is not sufficient"
+    cure = "Fund the balance or send less; do not retry blindly."
+
+
+class BalanceLimitReached(Refusal):
+    """The recipient's balance would pass what an account can hold."""
+
+    status = 400
+    code = "balance_limit_reached"
+    title = "The recipient's balance is at its limit"
+    cure = "Send less, or to another account."
+
+
+class IdempotencyConflict(Refusal):
+    """The idempotency key was used before, for another request."""
+
+    status = 409
+    code = "idempotency_conflict"
+    title = "The idempotency key belongs to another request"
+    cure = "Use one key for one intent: a new intent needs a new key."
+
+
+class QueueFull(Refusal):
+    """More transfers are waiting to be written than the server takes on."""
+
+    status = 503
+    code = "queue_full"
+    title = "Too many transfers are waiting"
+    cure = "Retry with exponential backoff, keeping the Idempotency-Key."
+
+
+class PostingRefused(Refusal):
+    """The database cannot hold a value of this transfer."""
+
+    status = 400
+    code = "posting_refused"
+    title = "The transfer cannot be written"
+    cure = "Check the note and the other texts of the request for unusual characters."

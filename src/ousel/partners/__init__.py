@@ -1,0 +1,1 @@
+"""Partner applications: apps, keys, origins and redirect URIs."""

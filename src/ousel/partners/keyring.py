@@ -1,0 +1,83 @@
+"""Who holds a key: look-ups for all requests that arrive together, and the keys' last use."""
+
+import hmac
+from typing import Final
+
+from ousel.database.port import Database, Transaction
+from ousel.database.sharing import SharedReads
+from ousel.kernel.clock import Clock
+from ousel.kernel.ids import secret_hash
+from ousel.partners import store
+from ousel.partners.service import handle_of
+from ousel.web.callers import Partner
+from ousel.web.refusals import Unauthorized
+
+SECRET_CHARACTERS_MAX: Final = 100
+
+
+class Keyring:
+    """Knows the partner behind each key, as the database has it at that moment."""
+
+    def __init__(self, database: Database, clock: Clock, *, kind: str) -> None:
+        """Admit keys of this kind alone: live, or test in a sandbox."""
+        self._database = database
+        self._clock = clock
+        self._prefix = f"sk_{kind}_"
+        self._other_prefix = "sk_live_" if kind == "test" else "sk_test_"
+        self._keys = SharedReads(database, _keys_by_handle)
+        self._uses: dict[tuple[str, str], int] = {}
+
+    async def partner(self, secret: str) -> Partner:
+        """Return the partner whose key this is, or raise Unauthorized."""
+        self._check_kind(secret)
+        now = self._clock()
+        digest = secret_hash(secret)
+        for key, app_name in await self._keys.get(handle_of(secret)):
+            if hmac.compare_digest(key.hash, digest) and key.valid_at(now):
+                self._uses[key.account_id, key.handle] = now
+                return Partner(key.account_id, key.app_id, app_name, key.handle)
+        raise Unauthorized
+
+    async def origin_allowed(self, partner: Partner, origin: str) -> bool:
+        """Say whether the origin is registered on the partner's app."""
+
+        async def allowed(transaction: Transaction) -> bool:
+            return await store.has_origin(
+                transaction, partner.account_id, partner.client_id, origin
+            )
+
+        return await self._database.read(allowed)
+
+    async def origin_known(self, origin: str) -> bool:
+        """Say whether any app has registered the origin."""
+
+        async def known(transaction: Transaction) -> bool:
+            return await store.is_origin(transaction, origin)
+
+        return await self._database.read(known)
+
+    async def record_uses(self) -> None:
+        """Write down when keys were last used, all in one go."""
+        uses, self._uses = self._uses, {}
+        if uses:
+            await self._database.write(lambda transaction: store.record_uses(transaction, uses))
+
+    def _check_kind(self, secret: str) -> None:
+        if secret.startswith(self._other_prefix):
+            kind = "sandbox" if self._prefix == "sk_test_" else "live server"
+            raise Unauthorized(f"This is a {kind}: it takes keys that begin with {self._prefix}.")
+        if (
+            not secret.startswith(self._prefix)
+            or len(secret) > SECRET_CHARACTERS_MAX
+            or not secret.isascii()
+        ):
+            raise Unauthorized
+
+
+async def _keys_by_handle(
+    transaction: Transaction, handles: list[str]
+) -> dict[str, list[tuple[store.Key, str]]]:
+    found: dict[str, list[tuple[store.Key, str]]] = {handle: [] for handle in handles}
+    for key, app_name in await store.keys_by_handle(transaction, handles):
+        found[key.handle].append((key, app_name))
+    return found

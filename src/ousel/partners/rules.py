@@ -1,0 +1,74 @@
+"""What an app may be named, where it may send people back to, and which pages may call for it."""
+
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from ousel.kernel.errors import InvalidField
+
+NAME_CHARACTERS_MAX: Final = 80
+URL_CHARACTERS_MAX: Final = 2_000
+OVERLAP_SECONDS_DEFAULT: Final = 24 * 3600
+OVERLAP_SECONDS_MAX: Final = 30 * 24 * 3600
+
+_LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def checked_name(text: str, *, param: str = "name") -> str:
+    """Return an app's or key's name without surrounding space, or say which rule it breaks."""
+    name = text.strip()
+    if not 1 <= len(name) <= NAME_CHARACTERS_MAX or not name.isprintable():
+        raise InvalidField(
+            f"The name must be 1 to {NAME_CHARACTERS_MAX} printable characters.", param=param
+        )
+    return name
+
+
+def checked_redirect_uri(text: str) -> str:
+    """Return the redirect URI as it is, for it is matched exactly, or say which rule it breaks."""
+    parts = _parts(text, "redirect_uri")
+    if parts.fragment or text.endswith("#"):
+        raise InvalidField("A redirect URI has no fragment (#…).", param="redirect_uri")
+    return text
+
+
+def checked_origin(text: str) -> str:
+    """Return the origin as a browser spells it, or say which rule it breaks."""
+    parts = _parts(text, "origin")
+    if parts.path not in {"", "/"} or parts.query or parts.fragment:
+        raise InvalidField(
+            "An origin is scheme, host and port alone, such as https://shop.example.",
+            param="origin",
+        )
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+    standard = {"https": 443, "http": 80}[parts.scheme]
+    port = "" if parts.port in {None, standard} else f":{parts.port}"
+    return f"{parts.scheme}://{host}{port}"
+
+
+def checked_overlap_seconds(seconds: int) -> int:
+    """Return how long a rotated key goes on, or say which rule it breaks."""
+    if not 0 <= seconds <= OVERLAP_SECONDS_MAX:
+        raise InvalidField("The overlap must be 0 seconds to 30 days.", param="overlap")
+    return seconds
+
+
+def _parts(text: str, param: str) -> SplitResult:
+    """Return the parts of an absolute https address, or an http one on a loopback host."""
+    try:
+        parts = urlsplit(text)
+        reachable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise InvalidField(f"{text[:100]} is not an address.", param=param) from None
+    if len(text) > URL_CHARACTERS_MAX or not text.isascii() or not text.isprintable():
+        raise InvalidField(
+            f"An address has at most {URL_CHARACTERS_MAX} printable ASCII characters.", param=param
+        )
+    if " " in text or "\\" in text or not reachable or parts.username is not None:
+        raise InvalidField("The address needs a host, and no spaces or user names.", param=param)
+    if parts.scheme != "https" and not (
+        parts.scheme == "http" and parts.hostname in _LOOPBACK_HOSTS
+    ):
+        raise InvalidField(
+            "The address must begin with https:// (http:// on a loopback host alone).", param=param
+        )
+    return parts

@@ -1,0 +1,125 @@
+"""Apps and their keys: creating, issuing, rotating, revoking."""
+
+from collections.abc import Collection
+from typing import Final
+
+import msgspec
+
+from ousel.database.port import Transaction
+from ousel.kernel.clock import MICROS_PER_SECOND, Clock
+from ousel.kernel.errors import Refusal
+from ousel.kernel.ids import HANDLE_CHARACTERS, new_id, new_secret, secret_hash
+from ousel.partners import rules, store
+from ousel.partners.store import App, Key
+
+FIRST_KEY_NAME: Final = "first key"
+
+
+class AppNotFound(Refusal):
+    """No app has this client id."""
+
+    status = 404
+    code = "app_not_found"
+    title = "There is no such app"
+    cure = "Check the client id in the portal."
+
+
+class KeyNotFound(Refusal):
+    """No key has this handle."""
+
+    status = 404
+    code = "key_not_found"
+    title = "There is no such key"
+    cure = "Check the key's handle, the part that lists show of it."
+
+
+class NewApp(msgspec.Struct, frozen=True, kw_only=True):
+    """An app about to be created."""
+
+    account_id: str
+    name: str
+    redirect_uris: Collection[str] = ()
+    origins: Collection[str] = ()
+
+
+class IssuedKey(msgspec.Struct, frozen=True):
+    """A new key together with its secret, which is shown this once."""
+
+    key: Key
+    secret: str
+
+
+async def create_app(transaction: Transaction, new: NewApp, clock: Clock) -> App:
+    """Create an app."""
+    app = App(
+        account_id=new.account_id,
+        id=new_id("app_", clock),
+        name=rules.checked_name(new.name),
+        created_at=clock(),
+    )
+    redirect_uris = [rules.checked_redirect_uri(uri) for uri in new.redirect_uris]
+    origins = [rules.checked_origin(origin) for origin in new.origins]
+    await store.add_app(transaction, app, redirect_uris, origins)
+    return app
+
+
+async def app_by_id(transaction: Transaction, app_id: str) -> App:
+    """Return the app with this client id."""
+    app = await store.app_by_id(transaction, app_id)
+    if app is None:
+        raise AppNotFound(f"No app has the client id {app_id[:100]}.", param="client_id")
+    return app
+
+
+async def issue_key(
+    transaction: Transaction, app: App, name: str, kind: str, clock: Clock
+) -> IssuedKey:
+    """Issue a key to the app; `kind` is live, or test in a sandbox."""
+    prefix = f"sk_{kind}_"
+    secret = new_secret(prefix)
+    key = Key(
+        account_id=app.account_id,
+        handle=handle_of(secret),
+        app_id=app.id,
+        name=rules.checked_name(name),
+        hash=secret_hash(secret),
+        created_at=clock(),
+        ends_at=None,
+        last_used_at=None,
+    )
+    await store.add_key(transaction, key)
+    return IssuedKey(key, secret)
+
+
+async def rotate_key(
+    transaction: Transaction, key: Key, overlap_seconds: int, clock: Clock
+) -> IssuedKey:
+    """Issue a key in place of this one, which goes on for the overlap."""
+    overlap = rules.checked_overlap_seconds(overlap_seconds) * MICROS_PER_SECOND
+    app = await app_by_id(transaction, key.app_id)
+    await store.end_key(transaction, key, clock() + overlap)
+    return await issue_key(transaction, app, key.name, key.handle.split("_")[1], clock)
+
+
+async def revoke_key(transaction: Transaction, key: Key, clock: Clock) -> None:
+    """Let the key end at once."""
+    await store.end_key(transaction, key, clock())
+
+
+async def key_by_handle(transaction: Transaction, handle: str) -> Key:
+    """Return the key that a handle, as lists show it, names."""
+    keys = await store.keys_by_handle(transaction, [handle])
+    if not keys:
+        raise KeyNotFound(f"No key has the handle {handle[:40]}.", param="handle")
+    return keys[0][0]
+
+
+async def keys_of(transaction: Transaction, app: App) -> list[Key]:
+    """Return the keys of an app, oldest first."""
+    return await store.keys_of(transaction, app)
+
+
+def handle_of(secret: str) -> str:
+    """Return the public part of a secret: its prefix and the first characters after it."""
+    prefix_end = secret.find("_", 3) + 1
+    return secret[: prefix_end + HANDLE_CHARACTERS]

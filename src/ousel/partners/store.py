@@ -1,0 +1,163 @@
+"""The rows of apps, their keys, redirect URIs and origins."""
+
+from collections.abc import Collection
+from typing import Final
+
+import msgspec
+
+from ousel.database.port import Transaction
+from ousel.database.statements import Statement, Table
+
+
+class App(msgspec.Struct, frozen=True):
+    """A partner's application."""
+
+    account_id: str
+    id: str
+    name: str
+    created_at: int
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A partner key as it is kept: its handle and hash, never the key itself."""
+
+    account_id: str
+    handle: str
+    app_id: str
+    name: str
+    hash: str
+    created_at: int
+    ends_at: int | None
+    last_used_at: int | None
+
+    def valid_at(self, now: int) -> bool:
+        """Say whether the key opens anything at this moment."""
+        return self.ends_at is None or now < self.ends_at
+
+
+APPS: Final = Table(
+    "apps", key=("account_id text", "id text"), columns=("name text", "created_at bigint")
+)
+KEYS: Final = Table(
+    "partner_keys",
+    key=("account_id text", "handle text"),
+    columns=(
+        "app_id text",
+        "name text",
+        "hash text",
+        "created_at bigint",
+        "ends_at bigint",
+        "last_used_at bigint",
+    ),
+)
+KEY_USES: Final = Table(
+    "partner_keys",
+    key=("account_id text", "handle text"),
+    columns=("last_used_at bigint",),
+)
+REDIRECT_URIS: Final = Table(
+    "app_redirect_uris",
+    key=("account_id text", "app_id text", "redirect_uri text"),
+    columns=("created_at bigint",),
+)
+ORIGINS: Final = Table(
+    "app_origins",
+    key=("account_id text", "app_id text", "origin text"),
+    columns=("created_at bigint",),
+)
+
+_KEY_COLUMNS: Final = ", ".join(f"partner_keys.{name}" for name in KEYS.names)
+
+APP_BY_ID: Final = Statement(
+    "an app by its id", "SELECT account_id, id, name, created_at FROM apps WHERE id = :id"
+)
+KEYS_BY_HANDLE: Final = Statement(
+    "keys by their handles, with their apps' names",
+    f"SELECT {_KEY_COLUMNS}, apps.name FROM partner_keys"
+    " JOIN apps ON apps.account_id = partner_keys.account_id AND apps.id = partner_keys.app_id"
+    " WHERE handle = ANY(:handles)",
+)
+KEYS_OF_APP: Final = Statement(
+    "the keys of an app, oldest first",
+    f"SELECT {_KEY_COLUMNS} FROM partner_keys"
+    " WHERE account_id = :account_id AND app_id = :app_id ORDER BY created_at, handle",
+)
+KEY_ENDED: Final = Statement(
+    "let a key end",
+    "UPDATE partner_keys SET ends_at = :ends_at"
+    " WHERE account_id = :account_id AND handle = :handle"
+    " AND (ends_at IS NULL OR ends_at > :ends_at)",
+)
+ORIGIN_OF_APP: Final = Statement(
+    "an origin, if it is the app's",
+    "SELECT origin FROM app_origins"
+    " WHERE account_id = :account_id AND app_id = :app_id AND origin = :origin",
+)
+ORIGIN_OF_ANY_APP: Final = Statement(
+    "an origin, if it is any app's",
+    "SELECT origin FROM app_origins WHERE origin = :origin LIMIT 1",
+)
+
+
+async def add_app(
+    transaction: Transaction, app: App, redirect_uris: Collection[str], origins: Collection[str]
+) -> None:
+    """Insert an app with its redirect URIs and origins."""
+    await transaction.insert(APPS, [msgspec.structs.astuple(app)])
+    owner = (app.account_id, app.id)
+    await transaction.insert(
+        REDIRECT_URIS, [(*owner, uri, app.created_at) for uri in dict.fromkeys(redirect_uris)]
+    )
+    await transaction.insert(
+        ORIGINS, [(*owner, origin, app.created_at) for origin in dict.fromkeys(origins)]
+    )
+
+
+async def app_by_id(transaction: Transaction, app_id: str) -> App | None:
+    """Return the app with this id, whoever owns it."""
+    rows = await transaction.fetch(APP_BY_ID, id=app_id)
+    return App(*rows[0]) if rows else None
+
+
+async def add_key(transaction: Transaction, key: Key) -> None:
+    """Insert a key."""
+    await transaction.insert(KEYS, [msgspec.structs.astuple(key)])
+
+
+async def keys_by_handle(
+    transaction: Transaction, handles: Collection[str]
+) -> list[tuple[Key, str]]:
+    """Return the keys with these handles, each with its app's name."""
+    rows = await transaction.fetch(KEYS_BY_HANDLE, handles=list(handles))
+    return [(Key(*row[:-1]), row[-1]) for row in rows]
+
+
+async def keys_of(transaction: Transaction, app: App) -> list[Key]:
+    """Return the keys of an app, oldest first."""
+    rows = await transaction.fetch(KEYS_OF_APP, account_id=app.account_id, app_id=app.id)
+    return [Key(*row) for row in rows]
+
+
+async def end_key(transaction: Transaction, key: Key, ends_at: int) -> None:
+    """Let a key end at this moment, unless it ends before."""
+    await transaction.execute(
+        KEY_ENDED, account_id=key.account_id, handle=key.handle, ends_at=ends_at
+    )
+
+
+async def record_uses(transaction: Transaction, uses: dict[tuple[str, str], int]) -> None:
+    """Write when keys, given by account and handle, were last used."""
+    await transaction.update(KEY_USES, [(*key, used_at) for key, used_at in sorted(uses.items())])
+
+
+async def has_origin(transaction: Transaction, account_id: str, app_id: str, origin: str) -> bool:
+    """Say whether the app has registered the origin."""
+    rows = await transaction.fetch(
+        ORIGIN_OF_APP, account_id=account_id, app_id=app_id, origin=origin
+    )
+    return bool(rows)
+
+
+async def is_origin(transaction: Transaction, origin: str) -> bool:
+    """Say whether any app has registered the origin."""
+    return bool(await transaction.fetch(ORIGIN_OF_ANY_APP, origin=origin))

@@ -1,0 +1,193 @@
+"""POST /transfers and GET /transfers."""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from ousel.accounts import service as accounts
+from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import Clock, micros_from_timestamp
+from ousel.kernel.errors import InvalidAmount, InvalidField
+from ousel.kernel.money import micros_from_json
+from ousel.ledger import refusals
+from ousel.ledger.history import HistoryQuery, history
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import Kind, Refused, Replayed
+from ousel.transfers.records import TransferRecord, transfer_record
+from ousel.transfers.service import TransferWish, send
+from ousel.web.fields import KEY_CHARACTERS_MAX, TEXT_PATTERN, Amount, checked_text, idempotency_key
+from ousel.web.paging import LIMIT_DEFAULT, Cursor, Limit, Page, page, position_of
+from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
+
+NOTE_CHARACTERS_MAX: Final = 500
+
+_REPLAYED: Final = ((b"idempotent-replayed", b"true"),)
+_KEY_SCHEMA: Final = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": KEY_CHARACTERS_MAX,
+    "pattern": "^[!-~]+$",
+}
+
+
+class TransferRequest(
+    msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True
+):
+    """What to send, and to whom."""
+
+    to: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1,
+            max_length=IDENTIFIER_CHARACTERS_MAX,
+            description="The recipient: @username, account number or email.",
+            examples=["@ada"],
+        ),
+    ]
+    amount: Amount
+    note: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="For both sides to read.", extra_json_schema={"pattern": TEXT_PATTERN}
+        ),
+    ] = None
+    idempotency_key: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Instead of the header; if both are sent, they must be equal.",
+            extra_json_schema=_KEY_SCHEMA | {"type": ["string", "null"]},
+        ),
+    ] = None
+
+
+class TransfersQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which transfers to list."""
+
+    limit: Limit = LIMIT_DEFAULT
+    cursor: Cursor | None = None
+    direction: Literal["in", "out"] | None = None
+    kind: Kind | None = None
+    created_after: Annotated[
+        str | None, msgspec.Meta(extra_json_schema={"format": "date-time"})
+    ] = None
+    created_before: Annotated[
+        str | None, msgspec.Meta(extra_json_schema={"format": "date-time"})
+    ] = None
+
+
+class TransfersApi:
+    """Serves partners that send money or read what moved."""
+
+    def __init__(self, database: Database, desk: PostingDesk, clock: Clock) -> None:
+        """Post at this desk, and read from this database."""
+        self._database = database
+        self._desk = desk
+        self._clock = clock
+
+    def routes(self, base: str) -> list[Route]:
+        """Return the routes below the base path."""
+        return [
+            Route(
+                method="POST",
+                path=f"{base}/transfers",
+                handle=self.create,
+                name="createTransfer",
+                summary="Send a transfer",
+                description=(
+                    "Debits the key owner and credits the recipient, whole or not at all. "
+                    "Send an Idempotency-Key: a retry with the same key and the same request "
+                    "answers the first transfer again and moves nothing."
+                ),
+                body=TransferRequest,
+                request_headers={"Idempotency-Key": _KEY_SCHEMA},
+                successes={
+                    201: Documented("The money moved.", TransferRecord),
+                    200: Documented(
+                        "The same request was made before; nothing moved now.",
+                        TransferRecord,
+                        {"Idempotent-Replayed": "true"},
+                    ),
+                },
+                refusals=(
+                    InvalidAmount,
+                    refusals.InsufficientBalance,
+                    refusals.SameAccount,
+                    refusals.AccountFrozen,
+                    refusals.BalanceLimitReached,
+                    refusals.AccountNotFound,
+                    refusals.IdempotencyConflict,
+                    refusals.QueueFull,
+                ),
+            ),
+            Route(
+                method="GET",
+                path=f"{base}/transfers",
+                handle=self.list,
+                name="listTransfers",
+                summary="List your transfers",
+                description=(
+                    "Newest first, both directions. Follow next_cursor to walk the list: "
+                    "nothing is skipped or repeated, whatever is written meanwhile."
+                ),
+                query=TransfersQuery,
+                successes={200: Documented("A page of transfers.", Page[TransferRecord])},
+            ),
+        ]
+
+    async def create(self, call: Call[TransferRequest, NoQuery]) -> Answer:
+        """Send a transfer."""
+        request = call.body
+        wish = TransferWish(
+            sender_id=call.partner.account_id,
+            to=request.to,
+            amount=micros_from_json(bytes(request.amount)),
+            note=_checked_note(request.note),
+            idempotency_key=idempotency_key(
+                call.headers.get(b"idempotency-key"), request.idempotency_key
+            ),
+        )
+        posted = await send(self._desk, wish, self._clock)
+        assert not isinstance(posted.outcome, Refused)
+        assert posted.debit_account is not None
+        assert posted.credit_account is not None
+        record = transfer_record(posted.outcome.debit, posted.debit_account, posted.credit_account)
+        if isinstance(posted.outcome, Replayed):
+            return json_answer(record, headers=_REPLAYED)
+        return json_answer(record, status=201)
+
+    async def list(self, call: Call[NoBody, TransfersQuery]) -> Answer:
+        """Answer a page of the caller's transfers."""
+        query = call.query
+        wanted = HistoryQuery(
+            account_id=call.partner.account_id,
+            limit=query.limit,
+            before_sequence=position_of(query.cursor),
+            direction=query.direction,
+            kind=query.kind,
+            created_after=_moment(query.created_after, "created_after"),
+            created_before=_moment(query.created_before, "created_before"),
+        )
+
+        async def read(transaction: Transaction) -> Page[Any]:
+            own = await accounts.by_id(transaction, wanted.account_id)
+            return page(
+                await history(transaction, wanted),
+                wanted.limit,
+                record=lambda item: transfer_record(item[0], own, item[1]),
+                position=lambda item: item[0].sequence,
+            )
+
+        return json_answer(await self._database.read(read))
+
+
+def _checked_note(note: str | None) -> str | None:
+    if note is not None and len(note) > NOTE_CHARACTERS_MAX:
+        raise InvalidField(
+            f"note must have at most {NOTE_CHARACTERS_MAX} characters.", param="note"
+        )
+    return checked_text(note, param="note")
+
+
+def _moment(text: str | None, param: str) -> int | None:
+    return None if text is None else micros_from_timestamp(text, param=param)

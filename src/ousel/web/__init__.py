@@ -1,0 +1,1 @@
+"""HTTP: routes, callers, limits, problem answers and the OpenAPI document."""

@@ -1,0 +1,154 @@
+"""The edge: an ASGI application that takes each request through the same few steps.
+
+Find the route, know the caller, keep the limits, decode, serve, answer; and turn every refusal
+into a problem answer on the way out.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from http import HTTPStatus
+from typing import Any, Final
+
+import structlog
+
+from ousel.kernel.clock import Clock
+from ousel.kernel.errors import Refusal
+from ousel.kernel.ids import new_id
+from ousel.kernel.settings import Settings
+from ousel.web.bodies import decode_body, decode_query, read_body
+from ousel.web.callers import Callers, Partner
+from ousel.web.limits import RateLimiter
+from ousel.web.origins import Origins
+from ousel.web.problems import problem_answer
+from ousel.web.refusals import InternalError, MethodNotAllowed, Unauthorized
+from ousel.web.routes import Answer, Call, Headers, NoBody, NoQuery, RawHeader, Route
+from ousel.web.table import RouteTable
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_NO_QUERY: Final = NoQuery()
+_NO_BODY: Final = NoBody()
+_BEARER: Final = b"bearer "
+_SECURITY_HEADERS: Final[tuple[RawHeader, ...]] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
+_STRICT_TRANSPORT: Final = (b"strict-transport-security", b"max-age=31536000; includeSubDomains")
+
+_log = structlog.get_logger()
+
+
+class Application:
+    """Serves the routes over ASGI."""
+
+    def __init__(
+        self,
+        routes: Iterable[Route],
+        callers: Callers,
+        settings: Settings,
+        clock: Clock,
+    ) -> None:
+        """Serve these routes to the callers that `callers` knows."""
+        self._table = RouteTable(routes)
+        self._callers = callers
+        self._origins = Origins(callers)
+        self._clock = clock
+        self._docs_url = f"{settings.portal_url}/docs"
+        self._limiter = RateLimiter(settings.rate_limit) if settings.rate_limit else None
+        self._headers = {name: (name, value) for name, value in _SECURITY_HEADERS}
+        if settings.portal_url.startswith("https:"):
+            self._headers[_STRICT_TRANSPORT[0]] = _STRICT_TRANSPORT
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request."""
+        assert scope["type"] == "http"
+        request_id = new_id("req_", self._clock)
+        answer = await self._answer(scope, receive, request_id)
+        await send(
+            {
+                "type": "http.response.start",
+                "status": answer.status,
+                "headers": self._with_common_headers(answer, request_id),
+            }
+        )
+        await send({"type": "http.response.body", "body": answer.body})
+
+    async def _answer(self, scope: Scope, receive: Receive, request_id: str) -> Answer:
+        headers: list[RawHeader] = []
+        try:
+            return await self._serve(scope, receive, request_id, headers)
+        except MethodNotAllowed as refusal:
+            allow = refusal.members.pop("allow").encode()
+            return problem_answer(refusal, request_id, self._docs_url, ((b"allow", allow),))
+        except Refusal as refusal:
+            if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                _log.error("unavailable", request_id=request_id, code=refusal.code)
+            return problem_answer(refusal, request_id, self._docs_url, tuple(headers))
+        except Exception:  # noqa: BLE001 - the last stop: whatever it is, the caller is answered
+            _log.exception("internal error", request_id=request_id, path=scope["path"])
+            failure = InternalError("The server failed to answer this request.")
+            return problem_answer(failure, request_id, self._docs_url, tuple(headers))
+
+    async def _serve(
+        self, scope: Scope, receive: Receive, request_id: str, extra: list[RawHeader]
+    ) -> Answer:
+        """Take the request through its steps; `extra` gathers headers that every outcome has."""
+        headers: Headers = dict(scope["headers"])
+        if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
+            return await self._origins.preflight(headers)
+        route, path = self._table.find(scope["method"], scope["raw_path"].decode("latin-1"))
+        caller = None
+        if route.access == "partner":
+            caller = await self._known_caller(headers, extra)
+        call: Call[Any, Any] = Call(
+            path=path,
+            query=_query_of(route, scope["query_string"]),
+            body=await _body_of(route, headers, receive),
+            headers=headers,
+            request_id=request_id,
+            caller=caller,
+        )
+        answer = await route.handle(call)
+        if not extra:
+            return answer
+        return Answer(answer.status, answer.body, answer.content_type, (*answer.headers, *extra))
+
+    async def _known_caller(self, headers: Headers, extra: list[RawHeader]) -> Partner:
+        authorization = headers.get(b"authorization", b"")
+        if authorization[: len(_BEARER)].lower() != _BEARER:
+            raise Unauthorized
+        partner = await self._callers.partner(authorization[len(_BEARER) :].decode("latin-1"))
+        if b"origin" in headers:
+            extra.extend(await self._origins.admitted(partner, headers[b"origin"]))
+        if self._limiter is not None:
+            try:
+                self._limiter.take(partner.key_handle)
+            finally:
+                extra.extend(self._limiter.headers(partner.key_handle))
+        return partner
+
+    def _with_common_headers(self, answer: Answer, request_id: str) -> list[RawHeader]:
+        common = self._headers
+        if answer.headers:
+            common = common | {name: (name, value) for name, value in answer.headers}
+        headers = list(common.values())
+        headers.append((b"content-type", answer.content_type))
+        headers.append((b"content-length", b"%d" % len(answer.body)))
+        headers.append((b"x-request-id", request_id.encode()))
+        return headers
+
+
+def _query_of(route: Route, query_string: bytes) -> Any:
+    if not query_string and route.query is NoQuery:
+        return _NO_QUERY
+    return decode_query(query_string, route.query)
+
+
+async def _body_of(route: Route, headers: Headers, receive: Receive) -> Any:
+    if route.body is NoBody:
+        return _NO_BODY
+    return decode_body(await read_body(headers, receive), headers, route.body)

@@ -1,0 +1,84 @@
+"""The kinds of fields that requests and records share, as the reference describes them."""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from ousel.kernel.errors import InvalidField
+from ousel.kernel.money import json_from_micros
+
+KEY_CHARACTERS_MAX: Final = 255
+TEXT_PATTERN: Final = "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f]*$"
+
+Amount = Annotated[
+    msgspec.Raw,
+    msgspec.Meta(
+        extra_json_schema={
+            "type": "number",
+            "minimum": 0.000001,
+            "maximum": 999999999.999999,
+            "description": "A JSON number with at most 6 decimals; never a string.",
+            "examples": [25.00],
+        }
+    ),
+]
+Money = Annotated[
+    msgspec.Raw,
+    msgspec.Meta(
+        extra_json_schema={
+            "type": "number",
+            "description": "A JSON number with 2 to 6 decimals.",
+            "examples": [25.00],
+        }
+    ),
+]
+Time = Annotated[
+    str,
+    msgspec.Meta(
+        extra_json_schema={"format": "date-time", "examples": ["2026-01-31T12:00:00.000000Z"]},
+        description="RFC 3339, UTC, with microseconds.",
+    ),
+]
+Currency = Literal["OUSD"]
+
+
+def money(micros: int) -> msgspec.Raw:
+    """Return an amount as it stands in an answer."""
+    return msgspec.Raw(json_from_micros(micros).encode())
+
+
+def checked_text(text: str | None, *, param: str) -> str | None:
+    """Return a free text, or refuse one with control characters other than tab and line feed."""
+    if text is None or text.isprintable():
+        return text
+    if any(
+        (character < " " and character not in "\t\n") or character == "\x7f" for character in text
+    ):
+        raise InvalidField(f"{param} must not contain control characters.", param=param)
+    return text
+
+
+def idempotency_key(header: bytes | None, field: str | None) -> str | None:
+    """Return the idempotency key of a request, from its header or its body."""
+    if header is None:
+        return _checked_key(field)
+    key = header.decode("latin-1")
+    if field is not None and field != key:
+        raise InvalidField(
+            "The header Idempotency-Key and the field idempotency_key differ; send one of them.",
+            param="idempotency_key",
+        )
+    return _checked_key(key)
+
+
+def _checked_key(key: str | None) -> str | None:
+    if key is None or (0 < len(key) <= KEY_CHARACTERS_MAX and key.isascii() and _visible(key)):
+        return key
+    raise InvalidField(
+        f"The idempotency key must be 1 to {KEY_CHARACTERS_MAX} visible ASCII characters.",
+        param="idempotency_key",
+    )
+
+
+def _visible(key: str) -> bool:
+    return key.isprintable() and " " not in key

@@ -1,0 +1,174 @@
+"""The OpenAPI 3.1 document, written from the same table that serves the requests."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from ousel.kernel.errors import DatabaseUnavailable, InvalidField, Refusal
+from ousel.kernel.settings import Settings
+from ousel.web import refusals
+from ousel.web.problems import Problem
+from ousel.web.routes import Documented, NoBody, NoQuery, Route
+
+_SCHEMAS: Final = "#/components/schemas/{name}"
+_EVERYWHERE: Final[tuple[type[Refusal], ...]] = (
+    refusals.InternalError,
+    DatabaseUnavailable,
+)
+_OF_PARTNERS: Final = (
+    refusals.Unauthorized,
+    refusals.OriginNotAllowed,
+    refusals.RateLimited,
+    refusals.UnknownParameter,
+)
+_OF_QUERIES: Final = (InvalidField,)
+_OF_BODIES: Final = (
+    refusals.MalformedJson,
+    refusals.MissingField,
+    refusals.UnknownField,
+    InvalidField,
+    refusals.BodyTooLarge,
+    refusals.UnsupportedMediaType,
+)
+
+
+def openapi_document(routes: Iterable[Route], settings: Settings, version: str) -> dict[str, Any]:
+    """Return the document that describes these routes."""
+    shown = [route for route in routes if route.in_reference]
+    kinds = list(dict.fromkeys(kind for route in shown for kind in _kinds(route)))
+    references, components = msgspec.json.schema_components(kinds, ref_template=_SCHEMAS)
+    schemas = dict(zip(kinds, references, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for route in shown:
+        path = route.path.removeprefix(settings.base_path)
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Ousel",
+            "version": version,
+            "summary": "Accounts, transfers and payments for partner applications.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": settings.base_url}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "partnerKey": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": f"A partner key, sk_{settings.secret_kind}_…, for servers only.",
+                }
+            },
+        },
+    }
+
+
+def refusals_of(route: Route) -> list[type[Refusal]]:
+    """Return every refusal that a route may answer with, by status and code."""
+    possible = {*route.refusals, *_EVERYWHERE}
+    if route.access == "partner":
+        possible |= {*_OF_PARTNERS}
+    if route.query is not NoQuery:
+        possible |= {*_OF_QUERIES}
+    if route.body is not NoBody:
+        possible |= {*_OF_BODIES}
+    return sorted(possible, key=lambda refusal: (refusal.status, refusal.code))
+
+
+def _kinds(route: Route) -> list[Any]:
+    kinds: list[Any] = [success.record for success in route.successes.values()]
+    if route.body is not NoBody:
+        kinds.append(route.body)
+    return [*kinds, Problem]
+
+
+def _operation(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "description": route.description or route.summary,
+        "responses": _responses(route, schemas),
+    }
+    parameters = [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)]
+    if parameters:
+        operation["parameters"] = parameters
+    if route.body is not NoBody:
+        operation["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": schemas[route.body]}},
+        }
+    if route.access == "partner":
+        operation["security"] = [{"partnerKey": []}]
+    return operation
+
+
+def _path_parameters(route: Route) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": description,
+            "schema": {"type": "string", "minLength": 1},
+        }
+        for name, description in route.path_parameters.items()
+    ]
+
+
+def _query_parameters(route: Route) -> list[dict[str, Any]]:
+    if route.query is NoQuery:
+        return []
+    components = msgspec.json.schema_components([route.query])[1]
+    properties = components[route.query.__name__]["properties"]
+    return [
+        {"name": name, "in": "query", "required": False, "schema": _present(schema)}
+        for name, schema in properties.items()
+    ]
+
+
+def _present(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a query parameter's schema without null, which a query cannot say."""
+    schema = {name: value for name, value in schema.items() if (name, value) != ("default", None)}
+    choices = [each for each in schema.pop("anyOf", []) if each != {"type": "null"}]
+    if "enum" in schema:
+        schema["enum"] = [each for each in schema["enum"] if each is not None]
+    return schema | (choices[0] if choices else {})
+
+
+def _header_parameters(route: Route) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "header", "required": False, "schema": schema}
+        for name, schema in route.request_headers.items()
+    ]
+
+
+def _responses(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
+    responses = {
+        str(status): _success(success, schemas) for status, success in route.successes.items()
+    }
+    by_status: dict[int, list[type[Refusal]]] = {}
+    for refusal in refusals_of(route):
+        by_status.setdefault(refusal.status, []).append(refusal)
+    for status, possible in by_status.items():
+        codes = ", ".join(f"`{refusal.code}`" for refusal in possible)
+        responses[str(status)] = {
+            "description": f"{possible[0].title}. Codes: {codes}.",
+            "content": {"application/problem+json": {"schema": schemas[Problem]}},
+        }
+    return responses
+
+
+def _success(success: Documented, schemas: dict[Any, Any]) -> dict[str, Any]:
+    response: dict[str, Any] = {
+        "description": success.meaning,
+        "content": {"application/json": {"schema": schemas[success.record]}},
+    }
+    if success.headers:
+        response["headers"] = {
+            name: {"required": True, "schema": {"type": "string", "const": value}}
+            for name, value in success.headers.items()
+        }
+    return response

@@ -1,0 +1,49 @@
+"""Origins: which web pages' scripts may call, and the CORS headers that tell a browser so."""
+
+from typing import Final
+
+from ousel.web.callers import Callers, Partner
+from ousel.web.refusals import OriginNotAllowed
+from ousel.web.routes import Answer, Headers, RawHeader
+
+PREFLIGHT_SECONDS: Final = 600
+
+_EXPOSED: Final = (
+    b"ETag, Idempotent-Replayed, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After,"
+    b" X-Request-Id"
+)
+_ALLOWED_HEADERS: Final = b"Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer"
+
+
+class Origins:
+    """Admits origins that the caller's app has registered."""
+
+    def __init__(self, callers: Callers) -> None:
+        """Ask these callers what is registered."""
+        self._callers = callers
+
+    async def admitted(self, partner: Partner, origin: bytes) -> tuple[RawHeader, ...]:
+        """Return the CORS headers for an origin of the partner's app; refuse any other."""
+        if not await self._callers.origin_allowed(partner, origin.decode("latin-1")):
+            raise OriginNotAllowed("This origin is not registered on the app of this key.")
+        return (*_allow(origin), (b"access-control-expose-headers", _EXPOSED))
+
+    async def preflight(self, headers: Headers) -> Answer:
+        """Answer a browser that asks, before it calls, whether an origin may."""
+        origin = headers.get(b"origin", b"")
+        if not await self._callers.origin_known(origin.decode("latin-1")):
+            raise OriginNotAllowed("No app has registered this origin.")
+        return Answer(
+            204,
+            b"",
+            headers=(
+                *_allow(origin),
+                (b"access-control-allow-methods", b"GET, POST"),
+                (b"access-control-allow-headers", _ALLOWED_HEADERS),
+                (b"access-control-max-age", b"%d" % PREFLIGHT_SECONDS),
+            ),
+        )
+
+
+def _allow(origin: bytes) -> tuple[RawHeader, ...]:
+    return ((b"access-control-allow-origin", origin), (b"vary", b"Origin"))

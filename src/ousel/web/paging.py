@@ -1,0 +1,73 @@
+"""Pages of a list: a limit, an opaque cursor, newest first."""
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final, Generic, TypeVar
+
+import msgspec
+
+from ousel.kernel.errors import InvalidField
+
+LIMIT_DEFAULT: Final = 20
+LIMIT_MAX: Final = 100
+CURSOR_POSITION_MAX: Final = 2**63 - 1
+
+Limit = Annotated[
+    int, msgspec.Meta(ge=1, le=LIMIT_MAX, description="How many records a page has at most.")
+]
+Cursor = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=64,
+        description="`next_cursor` of the page before.",
+    ),
+]
+
+Record = TypeVar("Record")
+Item = TypeVar("Item")
+
+
+class Page(msgspec.Struct, Generic[Record], frozen=True, kw_only=True):
+    """One page of a list, newest first."""
+
+    object: str = "list"
+    data: list[Record]
+    has_more: bool
+    next_cursor: str | None
+
+
+def page(
+    items: Sequence[Item],
+    limit: int,
+    record: Callable[[Item], Any],
+    position: Callable[[Item], int],
+) -> Page[Any]:
+    """Return a page of at most `limit` of the items; one more than that shows there is more."""
+    shown = items[:limit]
+    has_more = len(items) > limit
+    return Page(
+        data=[record(item) for item in shown],
+        has_more=has_more,
+        next_cursor=cursor_at(position(shown[-1])) if has_more else None,
+    )
+
+
+def cursor_at(position: int) -> str:
+    """Return the cursor that continues after this position."""
+    return base64.urlsafe_b64encode(b"after:%d" % position).decode().rstrip("=")
+
+
+def position_of(cursor: str | None) -> int | None:
+    """Return the position that a cursor continues after, or refuse one that is not ours."""
+    if cursor is None:
+        return None
+    try:
+        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)
+        position = int(text.removeprefix(b"after:"))
+    except (ValueError, binascii.Error):
+        position = -1
+    if not 0 <= position <= CURSOR_POSITION_MAX or cursor_at(position) != cursor:
+        raise InvalidField("cursor must be the next_cursor of a page before.", param="cursor")
+    return position

@@ -1,0 +1,115 @@
+"""What the web's edge refuses before a room is asked."""
+
+from ousel.kernel.errors import Refusal
+
+
+class MalformedJson(Refusal):
+    """The body is not JSON, not UTF-8, not an object, or nested too deep."""
+
+    status = 400
+    code = "malformed_json"
+    title = "The body is not a JSON object"
+    cure = "Send one JSON object in UTF-8."
+
+
+class MissingField(Refusal):
+    """A field that the endpoint needs is not in the body."""
+
+    status = 400
+    code = "missing_field"
+    title = "A field is missing"
+    cure = "Add the field that `param` names."
+
+
+class UnknownField(Refusal):
+    """The body has a field that the endpoint does not know; it may be misspelt."""
+
+    status = 400
+    code = "unknown_field"
+    title = "A field is unknown"
+    cure = "Correct or remove the field that `param` names."
+
+
+class UnknownParameter(Refusal):
+    """The query has a parameter that the endpoint does not know; it may be misspelt."""
+
+    status = 400
+    code = "unknown_parameter"
+    title = "A query parameter is unknown"
+    cure = "Correct or remove the parameter that `param` names."
+
+
+class Unauthorized(Refusal):
+    """The key is missing, malformed, unknown or revoked; these answer alike."""
+
+    status = 401
+    code = "unauthorized"
+    title = "The key is not valid"
+    cure = "Send `Authorization: Bearer <key>` with a valid key; rotate it in the portal if lost."
+
+    def __init__(self, detail: str = "The key is missing, malformed, unknown or revoked.") -> None:
+        """Say no more than a stranger may know."""
+        super().__init__(detail)
+
+
+class OriginNotAllowed(Refusal):
+    """The request names an origin that is not registered on the key's app."""
+
+    status = 403
+    code = "origin_not_allowed"
+    title = "The origin is not allowed"
+    cure = "Register the exact origin on the app, or call from your server without an Origin."
+
+
+class NotFound(Refusal):
+    """There is nothing at this path."""
+
+    status = 404
+    code = "not_found"
+    title = "There is nothing here"
+    cure = "Check the path against the API reference."
+
+
+class MethodNotAllowed(Refusal):
+    """The path exists, but not with this method."""
+
+    status = 405
+    code = "method_not_allowed"
+    title = "The method is not allowed here"
+    cure = "Use one of the methods that the `Allow` header names."
+
+
+class BodyTooLarge(Refusal):
+    """The body is larger than 64 KiB."""
+
+    status = 413
+    code = "body_too_large"
+    title = "The body is too large"
+    cure = "Send at most 65536 bytes."
+
+
+class UnsupportedMediaType(Refusal):
+    """The body's Content-Type is not application/json."""
+
+    status = 415
+    code = "unsupported_media_type"
+    title = "The content type is not supported"
+    cure = "Send `Content-Type: application/json`."
+
+
+class RateLimited(Refusal):
+    """The key has made more requests than its limit allows."""
+
+    status = 429
+    code = "rate_limited"
+    title = "Too many requests"
+    cure = "Wait for `Retry-After` seconds, then retry with backoff, keeping the Idempotency-Key."
+
+
+class InternalError(Refusal):
+    """Ousel failed in a way that it did not foresee; the operator's log has the request id."""
+
+    status = 500
+    code = "internal_error"
+    title = "Something failed on the server"
+    cure = "Retry with exponential backoff, keeping the Idempotency-Key; report the request id."

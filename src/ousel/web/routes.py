@@ -1,0 +1,86 @@
+"""Routes: one table from which requests are served and the OpenAPI document is written."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from ousel.kernel.errors import Refusal
+from ousel.web.callers import Partner
+
+Access = Literal["public", "partner"]
+Headers = Mapping[bytes, bytes]
+RawHeader = tuple[bytes, bytes]
+
+
+class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No query parameters at all."""
+
+
+class NoBody(msgspec.Struct, frozen=True):
+    """No body at all."""
+
+
+Body = TypeVar("Body")
+Query = TypeVar("Query")
+
+
+class Call(msgspec.Struct, Generic[Body, Query], gc=False, kw_only=True):
+    """A request that passed the edge: its caller is known, its body and query are well-formed."""
+
+    path: dict[str, str]
+    query: Query
+    body: Body
+    headers: Headers
+    request_id: str
+    caller: Partner | None
+
+    @property
+    def partner(self) -> Partner:
+        """The partner that calls, on a route that only partners reach."""
+        assert self.caller is not None
+        return self.caller
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """What goes back: a status, a body, and headers beyond those that every answer has."""
+
+    status: int
+    body: bytes
+    content_type: bytes = b"application/json"
+    headers: tuple[RawHeader, ...] = ()
+
+
+class Documented(msgspec.Struct, frozen=True):
+    """A success that a route may answer with: what it means and the record that it carries."""
+
+    meaning: str
+    record: Any
+    headers: dict[str, str] = {}
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """One method on one path: how to serve it, and what the reference says of it."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    handle: Callable[[Call[Any, Any]], Awaitable[Answer]]
+    name: str
+    summary: str
+    description: str = ""
+    access: Access = "partner"
+    body: type[msgspec.Struct] = NoBody
+    query: type[msgspec.Struct] = NoQuery
+    path_parameters: dict[str, str] = {}
+    request_headers: dict[str, dict[str, Any]] = {}
+    successes: dict[int, Documented] = {}
+    refusals: tuple[type[Refusal], ...] = ()
+    in_reference: bool = True
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def json_answer(record: Any, status: int = 200, headers: tuple[RawHeader, ...] = ()) -> Answer:
+    """Return the record as a JSON answer."""
+    return Answer(status, _encoder.encode(record), headers=headers)

@@ -1,0 +1,52 @@
+"""Short words for tests: people with money, apps with keys."""
+
+from typing import Any
+
+from ousel.accounts.service import NewHolder, by_id, open_account
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import Clock, system_clock
+from ousel.kernel.money import micros_from_json
+from ousel.ledger.funding import fund_account
+from ousel.ledger.rules import Account
+from ousel.ledger.verify import Figures, verify
+from ousel.partners.service import NewApp, create_app, issue_key
+from ousel.partners.store import App
+
+
+async def person(
+    database: Database, username: str, funds: str | None = None, clock: Clock = system_clock
+) -> Account:
+    """Open an account, with these funds in it."""
+    holder = NewHolder(
+        username=username, email=f"{username}@example.com", display_name=username.title()
+    )
+    account = await database.write(lambda transaction: open_account(transaction, holder, clock))
+    if funds is not None:
+        await fund_account(database, clock, account, micros_from_json(funds.encode()))
+    return account
+
+
+async def partner(
+    database: Database, username: str, funds: str | None = None, **app: Any
+) -> tuple[Account, App, str]:
+    """Open an account with funds, an app and a live key."""
+    account = await person(database, username, funds)
+
+    async def create(transaction: Transaction) -> tuple[App, str]:
+        new = NewApp(account_id=account.id, name=f"{username.title()} App", **app)
+        created = await create_app(transaction, new, system_clock)
+        issued = await issue_key(transaction, created, "key", "live", system_clock)
+        return created, issued.secret
+
+    created, secret = await database.write(create)
+    return account, created, secret
+
+
+async def balance(database: Database, account: Account) -> int:
+    """Return an account's balance in millionths, from the database."""
+    return (await database.read(lambda transaction: by_id(transaction, account.id))).balance
+
+
+async def proven(database: Database) -> Figures:
+    """Return the figures of books that balance."""
+    return await database.snapshot(verify)

@@ -1,0 +1,88 @@
+"""Real server processes, started as an operator starts them."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx2
+
+START_SECONDS_MAX = 20.0
+
+
+class Server:
+    """One `ousel serve` process."""
+
+    def __init__(self, database_url: str, *options: str, **environment: str) -> None:
+        self.port = free_port()
+        self.origin = f"http://127.0.0.1:{self.port}"
+        self.base_url = f"{self.origin}/v1"
+        self._command = [
+            str(Path(sys.executable).parent / "ousel"),
+            "serve",
+            "--database",
+            database_url,
+            "--port",
+            str(self.port),
+            *options,
+        ]
+        self._environment = os.environ | {
+            "OUSEL_RATE_LIMIT": "off",
+            "OUSEL_BASE_URL": self.base_url,
+            "OUSEL_PORTAL_URL": self.origin,
+            **environment,
+        }
+        self.process: subprocess.Popen[bytes]
+
+    def __enter__(self) -> Self:
+        self.process = subprocess.Popen(
+            self._command, env=self._environment, stderr=subprocess.PIPE
+        )
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while not self._answers():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"the server did not start: {self.stopped()}")
+            time.sleep(0.05)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stopped()
+
+    def stopped(self) -> str:
+        """Stop the server, and return what it wrote to its log."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        _, log = self.process.communicate(timeout=60)
+        return log.decode() if log else ""
+
+    def client(self, key: str | None = None) -> httpx2.AsyncClient:
+        """Return a client that calls with this key."""
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        limits = httpx2.Limits(max_connections=200)
+        return httpx2.AsyncClient(
+            base_url=self.base_url, headers=headers, limits=limits, timeout=30
+        )
+
+    def _answers(self) -> bool:
+        try:
+            return httpx2.get(f"{self.origin}/readyz").status_code == httpx2.codes.OK
+        except httpx2.TransportError:
+            return False
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
