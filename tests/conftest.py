@@ -4,11 +4,15 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from ousel.database.addresses import database_at
 from ousel.database.port import Database
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.servers import Server
+
+settings.register_profile("ousel", deadline=None)  # a busy machine is no defect
+settings.load_profile("ousel")
 
 
 @pytest.fixture(scope="session")

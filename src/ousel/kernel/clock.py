@@ -1,5 +1,6 @@
 """Time: whole microseconds since 1970, UTC, from one clock that can be injected."""
 
+import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -10,6 +11,10 @@ from ousel.kernel.errors import InvalidField
 
 MICROS_PER_SECOND: Final = 1_000_000
 TIME_MICROS_MAX: Final = 253_402_300_799_999_999  # the last microsecond of the year 9999
+
+_RFC_3339: Final = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})"
+)
 
 Clock = Callable[[], int]
 
@@ -27,11 +32,12 @@ def timestamp(micros: int) -> str:
 
 def micros_from_timestamp(text: str, *, param: str) -> int:
     """Return the moment that an RFC 3339 text with a zone stands for, or refuse it."""
+    written = text.upper()
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        moment = datetime.fromisoformat(written) if _RFC_3339.fullmatch(written) else None
+    except ValueError:  # the 30th of February
         moment = None
-    if moment is None or moment.tzinfo is None:
+    if moment is None:
         raise InvalidField(
             f"{param} must be an RFC 3339 time with a zone, such as 2026-01-31T12:00:00Z.",
             param=param,

@@ -64,10 +64,18 @@ def settings_from(environment: Mapping[str, str] = os.environ) -> Settings:
 
 def _url(environment: Mapping[str, str], name: str, default: str) -> str:
     url = (environment.get(name) or default).rstrip("/")
-    parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
+    if not _is_plain_address(url):
         raise SettingError(f"{name} must be an http or https address without query or fragment.")
     return url
+
+
+def _is_plain_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        reachable = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port or a bracket that is none
+        return False
+    return reachable and parts.scheme in {"http", "https"} and not set(url) & set("?# ")
 
 
 def _rate_limit(text: str) -> RateLimit | None:

@@ -1,0 +1,41 @@
+"""Refusals: each a named class that carries all that its answer needs."""
+
+from typing import cast
+
+from ousel.kernel.errors import (
+    DatabaseUnavailable,
+    InvalidAmount,
+    InvalidField,
+    OutcomeUnknown,
+    Refusal,
+    every_refusal,
+)
+
+
+def test_a_refusal_carries_its_sentence_and_its_field() -> None:
+    """What is wrong, where, when to come back, and what else the answer says."""
+    plain = InvalidField("note is too long.", param="note")
+    waiting = DatabaseUnavailable("Gone.", retry_after_seconds=3, members={"host": "db"})
+
+    assert str(plain) == plain.detail == "note is too long."
+    assert (plain.param, plain.retry_after_seconds, plain.members) == ("note", None, {})
+    assert (waiting.param, waiting.retry_after_seconds) == (None, 3)
+    assert waiting.members == {"host": "db"}
+
+
+def test_every_refusal_is_found_by_its_class() -> None:
+    """The catalogue lists each class that has a code of its own, however deep it stands."""
+    root = type("Root", (), {})
+    family = type("Family", (root,), {})
+    child = type("Child", (family,), {"code": "child_of_a_family"})
+
+    found = list(every_refusal())
+
+    assert {InvalidAmount, InvalidField, DatabaseUnavailable, OutcomeUnknown} <= set(found)
+    assert list(every_refusal(cast("type[Refusal]", root))) == [child]
+
+
+def test_statuses_agree_with_their_meaning() -> None:
+    """What the caller can mend is a 4xx; what only time mends is a 503."""
+    assert {InvalidAmount.status, InvalidField.status} == {400}
+    assert {DatabaseUnavailable.status, OutcomeUnknown.status} == {503}

@@ -1,0 +1,72 @@
+"""Identifiers sort by time and cannot be guessed; secrets open, and only their hash is kept."""
+
+import hashlib
+import itertools
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ousel.kernel.clock import TIME_MICROS_MAX
+from ousel.kernel.ids import HANDLE_CHARACTERS, new_id, new_secret, secret_hash
+
+BITS_A_CHARACTER = 5
+TAIL = re.compile(r"[0-9a-v]+", re.ASCII)
+
+moments = st.integers(min_value=0, max_value=TIME_MICROS_MAX)
+
+
+@given(moments)
+def test_an_id_is_its_prefix_and_a_tail_for_urls(moment: int) -> None:
+    """An id begins with what it names, and its tail has 26 lower-case letters and digits."""
+    name = new_id("acct_", lambda: moment)
+
+    assert name.startswith("acct_")
+    assert TAIL.fullmatch(name.removeprefix("acct_"))
+    assert len(name) == len("acct_") + 26
+
+
+@given(moments, moments)
+def test_ids_sort_by_the_millisecond_of_their_making(one: int, other: int) -> None:
+    """An id made in a later millisecond sorts after, whatever its random part."""
+    earlier, later = sorted((one, other))
+    if earlier // 1_000 < later // 1_000:
+        assert new_id("tr_", lambda: earlier) < new_id("tr_", lambda: later)
+
+
+def test_ids_of_one_moment_share_the_time_and_nothing_else() -> None:
+    """In one millisecond 80 bits differ at random: no two ids are alike, nor numbered."""
+    tails = [new_id("", lambda: 1_767_225_600_000_000) for _ in range(10_000)]
+
+    assert len(set(tails)) == len(tails)
+    assert len({tail[:9] for tail in tails}) == 1
+    for position in range(10, 25):
+        assert len({tail[position] for tail in tails}) == 32
+    assert tails != sorted(tails)
+
+
+def test_the_random_tail_has_80_bits() -> None:
+    """128 bits in all, of which 48 tell the time."""
+    assert len(new_id("", lambda: 0)) * BITS_A_CHARACTER >= 128
+    assert new_id("", lambda: 0).startswith("0" * 9)
+
+
+def test_a_secret_hides_at_least_160_bits_behind_its_handle() -> None:
+    """What follows the public handle has 160 random bits, in characters that any header takes."""
+    secrets = [new_secret("sk_live_") for _ in range(2_000)]
+    tails = [secret.removeprefix("sk_live_") for secret in secrets]
+
+    assert all(secret.startswith("sk_live_") for secret in secrets)
+    assert all(TAIL.fullmatch(tail) for tail in tails)
+    assert all((len(tail) - HANDLE_CHARACTERS) * BITS_A_CHARACTER >= 160 for tail in tails)
+    assert len({tail[:HANDLE_CHARACTERS] for tail in tails}) == len(tails)
+    assert len({tail[HANDLE_CHARACTERS:] for tail in tails}) == len(tails)
+    for position in range(len(tails[0])):
+        assert len({tail[position] for tail in tails}) == 32
+
+
+def test_only_a_sha_256_of_a_secret_is_kept() -> None:
+    """The hash is SHA-256 of the whole secret, prefix included."""
+    assert secret_hash("sk_live_abc") == hashlib.sha256(b"sk_live_abc").hexdigest()
+    hashes = [secret_hash(f"{kind}abc") for kind in ("sk_live_", "sk_test_", "")]
+    assert all(one != other for one, other in itertools.combinations(hashes, 2))

@@ -1,0 +1,126 @@
+"""Settings: each read from its variable, with a default and a rule that an error names."""
+
+import pytest
+
+from ousel.kernel.settings import RateLimit, SettingError, Settings, settings_from
+
+VARIABLES = (
+    "OUSEL_BASE_URL",
+    "OUSEL_PORTAL_URL",
+    "OUSEL_DATABASE_URL",
+    "OUSEL_RATE_LIMIT",
+    "OUSEL_QUEUE_LIMIT",
+    "OUSEL_LOG_LEVEL",
+    "OUSEL_SANDBOX",
+)
+
+
+def test_an_empty_environment_gives_the_defaults() -> None:
+    """Nothing set, or set to nothing: every default, and they are those that are documented."""
+    defaults = settings_from({})
+
+    assert defaults == Settings()
+    assert defaults.base_url == "http://127.0.0.1:8000/v1"
+    assert defaults.portal_url == "http://127.0.0.1:8000"
+    assert defaults.database_url == "sqlite:///ousel.db"
+    assert defaults.rate_limit == RateLimit(100, 1)
+    assert defaults.queue_limit == 10_000
+    assert defaults.log_level == "info"
+    assert not defaults.sandbox
+    assert settings_from(dict.fromkeys(VARIABLES, "")) == defaults
+
+
+def test_the_environment_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an argument the settings are those of the process."""
+    monkeypatch.setenv("OUSEL_QUEUE_LIMIT", "77")
+
+    assert settings_from().queue_limit == 77
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "field", "value"),
+    [
+        ("OUSEL_BASE_URL", "https://api.example.com/v1", "base_url", "https://api.example.com/v1"),
+        ("OUSEL_BASE_URL", "https://api.example.com/v1/", "base_url", "https://api.example.com/v1"),
+        ("OUSEL_BASE_URL", "http://[::1]:9000/v1", "base_url", "http://[::1]:9000/v1"),
+        ("OUSEL_PORTAL_URL", "https://pay.example.com", "portal_url", "https://pay.example.com"),
+        ("OUSEL_DATABASE_URL", "postgresql://db/ousel", "database_url", "postgresql://db/ousel"),
+        ("OUSEL_RATE_LIMIT", "off", "rate_limit", None),
+        ("OUSEL_RATE_LIMIT", "9/hour", "rate_limit", RateLimit(9, 3600)),
+        ("OUSEL_RATE_LIMIT", "600/minute", "rate_limit", RateLimit(600, 60)),
+        ("OUSEL_RATE_LIMIT", "250/second", "rate_limit", RateLimit(250, 1)),
+        ("OUSEL_QUEUE_LIMIT", "1", "queue_limit", 1),
+        ("OUSEL_QUEUE_LIMIT", "1000000", "queue_limit", 1_000_000),
+        ("OUSEL_LOG_LEVEL", "debug", "log_level", "debug"),
+        ("OUSEL_LOG_LEVEL", "error", "log_level", "error"),
+        ("OUSEL_SANDBOX", "true", "sandbox", True),
+        ("OUSEL_SANDBOX", "false", "sandbox", False),
+    ],
+)
+def test_a_good_value_is_used(variable: str, text: str, field: str, value: object) -> None:
+    """A variable changes its own setting and no other."""
+    found = settings_from({variable: text})
+
+    assert getattr(found, field) == value
+    others = set(Settings.__struct_fields__) - {field}
+    assert all(getattr(found, other) == getattr(Settings(), other) for other in others)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("OUSEL_BASE_URL", "api.example.com"),
+        ("OUSEL_BASE_URL", "ftp://api.example.com"),
+        ("OUSEL_BASE_URL", "https://"),
+        ("OUSEL_BASE_URL", "https://api.example.com/v1?key=1"),
+        ("OUSEL_BASE_URL", "https://api.example.com/v1?"),
+        ("OUSEL_BASE_URL", "https://api.example.com/v1#top"),
+        ("OUSEL_BASE_URL", "http://[::1"),
+        ("OUSEL_BASE_URL", "http://host:port"),
+        ("OUSEL_BASE_URL", "http://host:99999"),
+        ("OUSEL_BASE_URL", "http://my host"),
+        ("OUSEL_PORTAL_URL", "/pay"),
+        ("OUSEL_PORTAL_URL", "http://[::1"),
+        ("OUSEL_RATE_LIMIT", "100"),
+        ("OUSEL_RATE_LIMIT", "0/second"),
+        ("OUSEL_RATE_LIMIT", "-1/second"),
+        ("OUSEL_RATE_LIMIT", "100/day"),
+        ("OUSEL_RATE_LIMIT", "1.5/second"),
+        ("OUSEL_RATE_LIMIT", "9999999999/second"),
+        ("OUSEL_RATE_LIMIT", "OFF"),
+        ("OUSEL_RATE_LIMIT", "\u0661/second"),
+        ("OUSEL_QUEUE_LIMIT", "0"),
+        ("OUSEL_QUEUE_LIMIT", "-5"),
+        ("OUSEL_QUEUE_LIMIT", "1000001"),
+        ("OUSEL_QUEUE_LIMIT", "1e3"),
+        ("OUSEL_QUEUE_LIMIT", "many"),
+        ("OUSEL_QUEUE_LIMIT", "\u0663"),
+        ("OUSEL_LOG_LEVEL", "INFO"),
+        ("OUSEL_LOG_LEVEL", "verbose"),
+        ("OUSEL_SANDBOX", "yes"),
+        ("OUSEL_SANDBOX", "1"),
+    ],
+)
+def test_a_bad_value_is_refused_by_the_name_of_its_variable(variable: str, text: str) -> None:
+    """A value that breaks its rule stops the start, and the error names variable and rule."""
+    with pytest.raises(SettingError, match=f"^{variable} must be .+\\.$"):
+        settings_from({variable: text})
+
+
+@pytest.mark.parametrize(
+    ("base_url", "path"),
+    [
+        ("https://api.example.com/v1", "/v1"),
+        ("https://api.example.com/ousel/v1", "/ousel/v1"),
+        ("https://api.example.com", ""),
+    ],
+)
+def test_the_base_path_is_that_of_the_base_url(base_url: str, path: str) -> None:
+    """Every endpoint begins with the base address's own path."""
+    assert Settings(base_url=base_url).base_path == path
+
+
+def test_a_sandbox_has_secrets_of_its_own_kind() -> None:
+    """A live server's secrets say live, a sandbox's say test."""
+    assert Settings().secret_kind == "live"
+    assert Settings(sandbox=True).secret_kind == "test"
