@@ -1,18 +1,14 @@
 """Who holds a key: look-ups for all requests that arrive together, and the keys' last use."""
 
 import hmac
-from typing import Final
 
 from ousel.database.port import Database, Transaction
 from ousel.database.sharing import SharedReads
 from ousel.kernel.clock import Clock
-from ousel.kernel.ids import secret_hash
+from ousel.kernel.ids import handle_of, is_secret, secret_hash
 from ousel.partners import store
-from ousel.partners.service import handle_of
 from ousel.web.callers import Partner
 from ousel.web.refusals import Unauthorized
-
-SECRET_CHARACTERS_MAX: Final = 100
 
 
 class Keyring:
@@ -66,11 +62,7 @@ class Keyring:
         if secret.startswith(self._other_prefix):
             kind = "sandbox" if self._prefix == "sk_test_" else "live server"
             raise Unauthorized(f"This is a {kind}: it takes keys that begin with {self._prefix}.")
-        if (
-            not secret.startswith(self._prefix)
-            or len(secret) > SECRET_CHARACTERS_MAX
-            or not secret.isascii()
-        ):
+        if not is_secret(secret, self._prefix):
             raise Unauthorized
 
 

@@ -8,7 +8,7 @@ import msgspec
 from ousel.database.port import Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import Refusal
-from ousel.kernel.ids import HANDLE_CHARACTERS, new_id, new_secret, secret_hash
+from ousel.kernel.ids import handle_of, new_id, new_secret, secret_hash
 from ousel.partners import rules, store
 from ousel.partners.store import App, Key
 
@@ -117,9 +117,3 @@ async def key_by_handle(transaction: Transaction, handle: str) -> Key:
 async def keys_of(transaction: Transaction, app: App) -> list[Key]:
     """Return the keys of an app, oldest first."""
     return await store.keys_of(transaction, app)
-
-
-def handle_of(secret: str) -> str:
-    """Return the public part of a secret: its prefix and the first characters after it."""
-    prefix_end = secret.find("_", 3) + 1
-    return secret[: prefix_end + HANDLE_CHARACTERS]

@@ -88,6 +88,11 @@ KEY_ENDED: Final = Statement(
     " WHERE account_id = :account_id AND handle = :handle"
     " AND (ends_at IS NULL OR ends_at > :ends_at)",
 )
+REDIRECT_URI_OF_APP: Final = Statement(
+    "a redirect URI, if it is the app's",
+    "SELECT redirect_uri FROM app_redirect_uris"
+    " WHERE account_id = :account_id AND app_id = :app_id AND redirect_uri = :redirect_uri",
+)
 ORIGIN_OF_APP: Final = Statement(
     "an origin, if it is the app's",
     "SELECT origin FROM app_origins"
@@ -148,6 +153,14 @@ async def end_key(transaction: Transaction, key: Key, ends_at: int) -> None:
 async def record_uses(transaction: Transaction, uses: dict[tuple[str, str], int]) -> None:
     """Write when keys, given by account and handle, were last used."""
     await transaction.update(KEY_USES, [(*key, used_at) for key, used_at in sorted(uses.items())])
+
+
+async def has_redirect_uri(transaction: Transaction, app: App, redirect_uri: str) -> bool:
+    """Say whether the app has registered exactly this redirect URI."""
+    rows = await transaction.fetch(
+        REDIRECT_URI_OF_APP, account_id=app.account_id, app_id=app.id, redirect_uri=redirect_uri
+    )
+    return bool(rows)
 
 
 async def has_origin(transaction: Transaction, account_id: str, app_id: str, origin: str) -> bool:
