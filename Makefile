@@ -15,21 +15,22 @@ demo: .venv/runtime ## Set up and run Ousel on its embedded default
 test: check ## Set up and pass all tests
 	$(BIN)/pytest -n 2 -m "slow"
 
-check: .venv/test ## The quick part: format, lint, types, floors, quick tests
+check: .venv/bench ## The quick part: format, lint, types, floors, quick tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/pytest -n 2 -m "not slow" --cov --cov-report=term-missing:skip-covered
 
-bench: .venv/test ## Measure, and print a table of ratios
-	$(BIN)/python -m bench
+bench: .venv/bench ## Measure, and print a table of ratios
+	$(BIN)/python -W "ignore:XDG_RUNTIME_DIR" -m bench
 
 lock: .venv/test ## Pin the dependencies anew, with hashes
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile $(LOCK) -o requirements/build.txt requirements/build.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/runtime.txt pyproject.toml
 	$(BIN)/uv pip compile $(LOCK) -o requirements/test.txt requirements/test.in pyproject.toml
+	$(BIN)/uv pip compile $(LOCK) -o requirements/bench.txt requirements/bench.in
 LOCK := --quiet --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11
 
 clean: ## Remove what was set up
@@ -45,4 +46,8 @@ clean: ## Remove what was set up
 
 .venv/test: .venv/runtime requirements/test.txt
 	$(BIN)/pip install --quiet --require-hashes -r requirements/test.txt
+	@touch $@
+
+.venv/bench: .venv/test requirements/bench.txt
+	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.txt
 	@touch $@

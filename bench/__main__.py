@@ -1,0 +1,68 @@
+"""`python -m bench`: measure every case in turn, round after round, and print the ratios."""
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from bench import results
+from bench.cases import Case, Sample, Stage
+from bench.processes import Failure
+
+FOLDER: Final = Path(".build/bench")
+SECONDS: Final = 3.0
+ROUNDS: Final = 3
+
+_console = Console(stderr=True)
+
+
+def main(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="One short round.")] = False,
+    seconds: Annotated[float, typer.Option(help="How long a case runs.", min=1)] = SECONDS,
+    rounds: Annotated[int, typer.Option(help="How often each case runs.", min=1)] = ROUNDS,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Cases whose names contain this text, and pgbench.")
+    ] = None,
+) -> None:
+    """Measure Ousel against pgbench, an empty endpoint and a plain FastAPI application."""
+    if quick:
+        seconds, rounds = 1.0, 1
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    try:
+        with contextlib.ExitStack() as running:
+            stage = Stage(FOLDER.resolve(), running)
+            wanted = [case for case in stage.cases() if _is_wanted(case.name, only)]
+            samples = _measured(wanted, seconds, rounds)
+            stage.check()
+            version = stage.postgres.version
+    except Failure as failure:
+        sys.exit(f"bench: {failure}")
+    found = results.results(samples)
+    results.show(found)
+    _console.print(f"Books proven. Written to {results.write(found, FOLDER, version)}.")
+
+
+def _is_wanted(name: str, only: list[str] | None) -> bool:
+    return not only or name.startswith(results.ANCHOR) or any(text in name for text in only)
+
+
+def _measured(cases: list[Case], seconds: float, rounds: int) -> dict[str, list[Sample]]:
+    """Run every case once a round, each round beginning with another one."""
+    samples: dict[str, list[Sample]] = {case.name: [] for case in cases}
+    for number in range(rounds):
+        first = number * len(cases) // rounds
+        for case in cases[first:] + cases[:first]:
+            sample = case.run(seconds)
+            samples[case.name].append(sample)
+            _console.print(
+                f"round {number + 1} of {rounds}: {case.name}: {sample.tally.rate:,.0f}/s"
+            )
+    return samples
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,121 @@
+"""The data that is measured on: partners with a key and money each, and many recipients."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ousel.database.addresses import database_at
+from ousel.database.port import Database, Transaction
+from ousel.database.schema import migrate
+from ousel.database.statements import Table
+from ousel.kernel.account_numbers import account_number
+from ousel.kernel.clock import system_clock
+from ousel.kernel.ids import new_id
+from ousel.kernel.money import AMOUNT_MICROS_MAX
+from ousel.ledger import journal
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Moved, Posting
+from ousel.partners.service import NewApp, create_app, issue_key
+
+PARTNERS: Final = 256
+RECIPIENTS: Final = 10_000
+
+IDENTIFIERS: Final = Table("identifiers", key=("identifier text",), columns=("account_id text",))
+
+
+class Books(msgspec.Struct, frozen=True):
+    """What a load needs to know: the partners' keys, and whom they may send money to."""
+
+    keys: list[str]
+    recipients: list[str]
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """What `ousel verify` says of books that balance."""
+
+    transfers: int
+    seconds: float
+
+
+def opened(database_url: str) -> Books:
+    """Migrate an empty database, open all accounts in it and fund the partners."""
+    asyncio.run(migrate(database_url))
+    return asyncio.run(_filled(database_at(database_url)))
+
+
+def proven(database_url: str) -> Proof:
+    """Return what `ousel verify` found; it raises where the books do not balance."""
+    command = [str(Path(sys.executable).parent / "ousel"), "verify", "--json"]
+    finished = subprocess.run(  # noqa: S603 - our own command
+        [*command, "--database", database_url], capture_output=True, check=True
+    )
+    return msgspec.json.decode(finished.stdout, type=Proof)
+
+
+async def _filled(database: Database) -> Books:
+    await database.open()
+    try:
+        partners = [_account(f"partner{index:05d}", index) for index in range(PARTNERS)]
+        recipients = [
+            _account(f"person{index:05d}", PARTNERS + index) for index in range(RECIPIENTS)
+        ]
+
+        async def fill(transaction: Transaction) -> list[str]:
+            await _open_accounts(transaction, partners + recipients)
+            return [await _key_of(transaction, partner) for partner in partners]
+
+        keys = await database.write(fill)
+        desk = PostingDesk(database, system_clock, queue_limit=PARTNERS)
+        funded = await asyncio.gather(*(desk.post(_funding(partner)) for partner in partners))
+        assert all(isinstance(posted.outcome, Moved) for posted in funded)
+        return Books(keys, [f"@{recipient.username}" for recipient in recipients])
+    finally:
+        await database.close()
+
+
+def _account(username: str, index: int) -> Account:
+    now = system_clock()
+    return Account(
+        id=new_id("acct_", system_clock),
+        username=username,
+        account_number=account_number(1 + index),
+        display_name=username.title(),
+        status="active",
+        balance=0,
+        sequence=0,
+        head_hash=FIRST_HASH,
+        created_at=now,
+        updated_at=now,
+    )
+
+
+async def _open_accounts(transaction: Transaction, accounts: list[Account]) -> None:
+    await transaction.insert(journal.ACCOUNTS, map(msgspec.structs.astuple, accounts))
+    names = [
+        (identifier, account.id)
+        for account in accounts
+        for identifier in (f"@{account.username}", account.account_number)
+    ]
+    await transaction.insert(IDENTIFIERS, names)
+
+
+async def _key_of(transaction: Transaction, partner: Account) -> str:
+    app = await create_app(
+        transaction, NewApp(account_id=partner.id, name=partner.username), system_clock
+    )
+    issued = await issue_key(transaction, app, "bench", "live", system_clock)
+    return issued.secret
+
+
+def _funding(partner: Account) -> Posting:
+    return Posting(
+        transfer_id=new_id("tr_", system_clock),
+        kind="funding",
+        debit_account_id=SYSTEM_ACCOUNT_ID,
+        credit_identifier=f"@{partner.username}",
+        amount=AMOUNT_MICROS_MAX,
+    )

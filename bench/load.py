@@ -1,0 +1,184 @@
+"""The load: so many connections, each with one request in flight, for so many seconds.
+
+It runs as a process of its own (`python -m bench.load`), takes a plan on standard input and
+prints a tally. Requests are put together from ready bytes, and an answer is read no further than
+its status and its length, so that the load takes little of the machine that it measures.
+"""
+
+import asyncio
+import gc
+import random
+import sys
+import time
+from typing import Final, cast
+
+import msgspec
+import uvloop
+from typing_extensions import override
+
+DRAIN_SECONDS_MAX: Final = 10.0
+CONNECT_SECONDS_MAX: Final = 10.0
+ORDER_LENGTH: Final = 1 << 16
+
+_HEAD_END: Final = b"\r\n\r\n"
+_LENGTH: Final = b"content-length: "
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What to send: a head for each connection in turn, a number, and one of many tails."""
+
+    port: int
+    connections: int
+    warm_seconds: float
+    seconds: float
+    status: int
+    heads: list[bytes]
+    tails: list[bytes]
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back: the rate and latencies within the window, and totals over everything."""
+
+    rate: float
+    p50_seconds: float
+    p99_seconds: float
+    acknowledged: int
+    failed: int
+    client_cpu_seconds: float
+
+
+class Failure(Exception):
+    """The load could not be put on."""
+
+
+class _Load:
+    """What all connections share: the clock, the numbers and the tally."""
+
+    def __init__(self, plan: Plan) -> None:
+        shuffle = random.Random(plan.port)  # noqa: S311 - which recipient is next is no secret
+        self.order = shuffle.choices(plan.tails, k=ORDER_LENGTH)
+        self.expected = b"HTTP/1.1 %d " % plan.status
+        self.number = 0
+        self.window_start = 0.0
+        self.window_end = 0.0
+        self.latencies: list[float] = []
+        self.acknowledged = 0
+        self.failed = 0
+        self.busy = 0
+        self.idle = asyncio.Event()
+
+    def begin(self, plan: Plan) -> None:
+        """Open the window; requests may flow until it closes."""
+        self.window_start = time.perf_counter() + plan.warm_seconds
+        self.window_end = self.window_start + plan.seconds
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: sends the next request as soon as the last one is answered."""
+
+    def __init__(self, load: _Load, head: bytes) -> None:
+        self._load = load
+        self._head = head
+        self._received = b""
+        self._sent_at = 0.0
+        self._transport: asyncio.WriteTransport
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.WriteTransport", transport)
+
+    def start(self) -> None:
+        """Send the first request."""
+        self._load.busy += 1
+        self._send(time.perf_counter())
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self._received:
+            data = self._received + data
+        if not _is_whole(data):
+            self._received = data
+            return
+        self._received = b""
+        load = self._load
+        now = time.perf_counter()
+        if data.startswith(load.expected):
+            load.acknowledged += 1
+        else:
+            load.failed += 1
+        if load.window_start <= now < load.window_end:
+            load.latencies.append(now - self._sent_at)
+        if now < load.window_end:
+            self._send(now)
+        else:
+            self._rest()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._sent_at:
+            self._load.failed += 1
+            self._rest()
+
+    def _send(self, now: float) -> None:
+        load = self._load
+        number = load.number = load.number + 1
+        self._sent_at = now
+        tail = load.order[number % ORDER_LENGTH]
+        self._transport.write(b"%b%012d%b" % (self._head, number, tail))
+
+    def _rest(self) -> None:
+        self._sent_at = 0.0
+        self._load.busy -= 1
+        if self._load.busy == 0:
+            self._load.idle.set()
+
+
+def _is_whole(data: bytes) -> bool:
+    """Say whether the bytes hold an answer to its last one."""
+    head_end = data.find(_HEAD_END)
+    length_at = data.find(_LENGTH)
+    if head_end < 0 or length_at < 0:
+        return False
+    start = length_at + len(_LENGTH)
+    body_length = int(data[start : data.index(b"\r\n", start)])
+    return len(data) >= head_end + len(_HEAD_END) + body_length
+
+
+async def put_on(plan: Plan) -> Tally:
+    """Connect, send until the time is over, wait for what is still in flight, and tally."""
+    loop = asyncio.get_running_loop()
+    load = _Load(plan)
+    connections: list[_Connection] = []
+    async with asyncio.timeout(CONNECT_SECONDS_MAX):
+        for index in range(plan.connections):
+            connection = _Connection(load, plan.heads[index % len(plan.heads)])
+            await loop.create_connection(lambda each=connection: each, "127.0.0.1", plan.port)  # type: ignore[misc]
+            connections.append(connection)
+    cpu_before = time.process_time()
+    load.begin(plan)
+    for connection in connections:
+        connection.start()
+    async with asyncio.timeout(plan.warm_seconds + plan.seconds + DRAIN_SECONDS_MAX):
+        await load.idle.wait()
+    latencies = sorted(load.latencies)
+    if not latencies:
+        raise Failure("nothing was answered in time")
+    return Tally(
+        rate=len(latencies) / plan.seconds,
+        p50_seconds=latencies[len(latencies) // 2],
+        p99_seconds=latencies[len(latencies) * 99 // 100],
+        acknowledged=load.acknowledged,
+        failed=load.failed,
+        client_cpu_seconds=time.process_time() - cpu_before,
+    )
+
+
+def main() -> None:
+    """Read a plan, put the load on, print the tally."""
+    plan = msgspec.json.decode(sys.stdin.buffer.read(), type=Plan)
+    gc.disable()
+    sys.stdout.buffer.write(msgspec.json.encode(uvloop.run(put_on(plan))))
+
+
+if __name__ == "__main__":
+    main()

