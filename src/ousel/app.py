@@ -15,12 +15,18 @@ from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import Settings, settings_from
 from ousel.ledger.posting import PostingDesk
 from ousel.partners.keyring import Keyring
+from ousel.people.service import Door
+from ousel.people.sessions import Sessions
+from ousel.portal.entrance import Entrance
 from ousel.transfers.api import TransfersApi
 from ousel.web.application import Application
+from ousel.web.assets import Assets
 from ousel.web.health import Health
 from ousel.web.logs import log_to_standard_error
 from ousel.web.openapi import openapi_document
+from ousel.web.pages import Pages
 from ousel.web.reference import Reference
+from ousel.web.site import Site
 
 USES_RECORDED_SECONDS: Final = 5.0
 
@@ -46,9 +52,17 @@ class Ousel:
             *TransfersApi(self.database, self._desk, clock).routes(base),
         ]
         self.openapi = openapi_document(routes, settings, version("ousel"))
+        assets = Assets()
         routes += Reference(self.openapi, settings).routes(base)
         routes += Health(self.database, settings.database_url).routes()
-        self._serve = Application(routes, self._keyring, settings, clock)
+        routes += assets.routes()
+        pages = Pages(settings, assets, rooms=("portal",))
+        site = Site(Sessions(self.database, clock), pages, settings)
+        door = Door(self.database, clock)
+        page_routes = [
+            *Entrance(pages, door, site.cookies).routes(),
+        ]
+        self._serve = Application([*routes, *page_routes], self._keyring, site, settings, clock)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve a request, or the server's own start and stop."""

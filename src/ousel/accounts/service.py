@@ -4,21 +4,18 @@ import secrets
 from typing import Final
 
 import msgspec
-from argon2 import PasswordHasher
 
 from ousel.accounts import rules, store
 from ousel.database.port import Transaction
 from ousel.kernel.account_numbers import SERIAL_MAX, account_number
 from ousel.kernel.clock import Clock
-from ousel.kernel.errors import InvalidField, Refusal
+from ousel.kernel.errors import Refusal
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
 from ousel.ledger.refusals import AccountNotFound
 from ousel.ledger.rules import Account, Status
 
 NUMBER_ATTEMPTS_MAX: Final = 10
-PASSWORD_CHARACTERS_MIN: Final = 12
-PASSWORD_CHARACTERS_MAX: Final = 1_000
 
 
 class IdentifierInUse(Refusal):
@@ -36,7 +33,7 @@ class NewHolder(msgspec.Struct, frozen=True, kw_only=True):
     username: str
     email: str
     display_name: str
-    password: str | None = None
+    password_hash: str | None = None
 
 
 async def open_account(transaction: Transaction, holder: NewHolder, clock: Clock) -> Account:
@@ -60,7 +57,7 @@ async def open_account(transaction: Transaction, holder: NewHolder, clock: Clock
             f"{taken.identifier} is in use.",
             param="username" if taken.identifier.startswith("@") else "email",
         ) from taken
-    await store.add_holder(transaction, new.id, email, _password_hash(holder.password))
+    await store.add_holder(transaction, new.id, email, holder.password_hash)
     return account
 
 
@@ -92,14 +89,3 @@ async def _free_account_number(transaction: Transaction) -> str:
         if not await journal.account_ids(transaction, [number]):
             return number
     raise AssertionError("account numbers are running out")
-
-
-def _password_hash(password: str | None) -> str | None:
-    if password is None:
-        return None
-    if not PASSWORD_CHARACTERS_MIN <= len(password) <= PASSWORD_CHARACTERS_MAX:
-        raise InvalidField(
-            f"The password must have {PASSWORD_CHARACTERS_MIN} characters or more.",
-            param="password",
-        )
-    return PasswordHasher().hash(password)

@@ -14,6 +14,15 @@ EMAIL_OF: Final = Statement(
     "the email of an account's holder", "SELECT email FROM holders WHERE account_id = :account_id"
 )
 
+PASSWORD_HASH_OF: Final = Statement(
+    "the password's hash of an account's holder",
+    "SELECT password_hash FROM holders WHERE account_id = :account_id",
+)
+PASSWORD_HASH_SET: Final = Statement(
+    "change the password of an account's holder",
+    "UPDATE holders SET password_hash = :password_hash WHERE account_id = :account_id",
+)
+
 
 async def add_holder(
     transaction: Transaction, account_id: str, email: str, password_hash: str | None
@@ -28,3 +37,14 @@ async def email_of(transaction: Transaction, account_id: str) -> str:
     """Return the email of an account's holder; the system account has none."""
     rows = await transaction.fetch(EMAIL_OF, account_id=account_id)
     return str(rows[0][0]) if rows else ""
+
+
+async def password_hash_of(transaction: Transaction, account_id: str) -> str | None:
+    """Return the password's hash of an account's holder, if there is a password."""
+    rows = await transaction.fetch(PASSWORD_HASH_OF, account_id=account_id)
+    return rows[0][0] if rows else None
+
+
+async def set_password_hash(transaction: Transaction, account_id: str, password_hash: str) -> None:
+    """Change the password of an account's holder."""
+    await transaction.execute(PASSWORD_HASH_SET, account_id=account_id, password_hash=password_hash)

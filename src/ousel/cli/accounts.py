@@ -16,6 +16,8 @@ from ousel.kernel.money import micros_from_json
 from ousel.ledger import journal
 from ousel.ledger.funding import fund_account
 from ousel.ledger.rules import Account, Status
+from ousel.people.passwords import Passwords
+from ousel.people.rules import checked_password
 from ousel.web.fields import money
 
 PAGE_ACCOUNTS = 1_000
@@ -39,9 +41,16 @@ def create(
 ) -> None:
     """Open an account."""
     password = sys.stdin.readline().rstrip("\n") if password_stdin else None
-    holder = NewHolder(username=username, email=email, display_name=name, password=password)
 
     async def task(opened: Database) -> dict[str, Any]:
+        holder = NewHolder(
+            username=username,
+            email=email,
+            display_name=name,
+            password_hash=None
+            if password is None
+            else await Passwords().hashed(checked_password(password)),
+        )
         account = await opened.write(
             lambda transaction: service.open_account(transaction, holder, system_clock)
         )

@@ -19,8 +19,9 @@ from ousel.web.callers import Callers, Partner
 from ousel.web.limits import RateLimiter
 from ousel.web.origins import Origins
 from ousel.web.problems import problem_answer
-from ousel.web.refusals import InternalError, MethodNotAllowed, Unauthorized
+from ousel.web.refusals import InternalError, MethodNotAllowed, NotFound, Unauthorized
 from ousel.web.routes import Answer, Call, Headers, NoBody, NoQuery, RawHeader, Route
+from ousel.web.site import PageRoute, Site
 from ousel.web.table import RouteTable
 
 Message = MutableMapping[str, Any]
@@ -47,21 +48,23 @@ class Application:
 
     def __init__(
         self,
-        routes: Iterable[Route],
+        routes: Iterable[Route | PageRoute],
         callers: Callers,
+        site: Site,
         settings: Settings,
         clock: Clock,
     ) -> None:
-        """Serve these routes to the callers that `callers` knows."""
+        """Serve these routes: the interface to `callers`, the pages to visitors of the site."""
         self._table = RouteTable(routes)
+        self._site = site
         self._callers = callers
         self._origins = Origins(callers)
         self._clock = clock
         self._docs_url = f"{settings.portal_url}/docs"
         self._limiter = RateLimiter(settings.rate_limit) if settings.rate_limit else None
-        self._headers = {name: (name, value) for name, value in _SECURITY_HEADERS}
+        self._headers = _SECURITY_HEADERS
         if settings.portal_url.startswith("https:"):
-            self._headers[_STRICT_TRANSPORT[0]] = _STRICT_TRANSPORT
+            self._headers += (_STRICT_TRANSPORT,)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
@@ -75,6 +78,9 @@ class Application:
                 "headers": self._with_common_headers(answer, request_id),
             }
         )
+        if answer.stream is not None:
+            async for piece in answer.stream:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": answer.body})
 
     async def _answer(self, scope: Scope, receive: Receive, request_id: str) -> Answer:
@@ -84,6 +90,10 @@ class Application:
         except MethodNotAllowed as refusal:
             allow = refusal.members.pop("allow").encode()
             return problem_answer(refusal, request_id, self._docs_url, ((b"allow", allow),))
+        except NotFound as refusal:
+            if self._site.is_visited_by(scope):
+                return await self._site.problem(refusal, scope, request_id)
+            return problem_answer(refusal, request_id, self._docs_url)
         except Refusal as refusal:
             if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 _log.error("unavailable", request_id=request_id, code=refusal.code)
@@ -101,6 +111,8 @@ class Application:
         if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             return await self._origins.preflight(headers)
         route, path = self._table.find(scope["method"], scope["raw_path"].decode("latin-1"))
+        if isinstance(route, PageRoute):
+            return await self._site.answer(route, path, scope, receive, request_id)
         caller = None
         if route.access == "partner":
             caller = await self._known_caller(headers, extra)
@@ -132,13 +144,13 @@ class Application:
         return partner
 
     def _with_common_headers(self, answer: Answer, request_id: str) -> list[RawHeader]:
-        common = self._headers
-        if answer.headers:
-            common = common | {name: (name, value) for name, value in answer.headers}
-        headers = list(common.values())
+        headers = list(answer.headers)
         headers.append((b"content-type", answer.content_type))
-        headers.append((b"content-length", b"%d" % len(answer.body)))
         headers.append((b"x-request-id", request_id.encode()))
+        if answer.stream is None:
+            headers.append((b"content-length", b"%d" % len(answer.body)))
+        given = {name for name, _ in answer.headers}
+        headers.extend(header for header in self._headers if header[0] not in given)
         return headers
 
 

@@ -61,6 +61,15 @@ class OriginNotAllowed(Refusal):
     cure = "Register the exact origin on the app, or call from your server without an Origin."
 
 
+class FormNotTrusted(Refusal):
+    """A form did not come from the page that this site gave to this visitor."""
+
+    status = 403
+    code = "form_not_trusted"
+    title = "The form is not trusted"
+    cure = "Go back, reload the page and send the form again."
+
+
 class NotFound(Refusal):
     """There is nothing at this path."""
 

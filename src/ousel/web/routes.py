@@ -1,6 +1,6 @@
 """Routes: one table from which requests are served and the OpenAPI document is written."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -49,6 +49,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     body: bytes
     content_type: bytes = b"application/json"
     headers: tuple[RawHeader, ...] = ()
+    stream: AsyncIterator[bytes] | None = None  # goes out after the body, piece by piece
 
 
 class Documented(msgspec.Struct, frozen=True):

@@ -1,30 +1,44 @@
 """The table of routes: finds the route of a method and a path."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from ousel.web.refusals import MethodNotAllowed, NotFound
-from ousel.web.routes import Route
 
 SEGMENT_BYTES_MAX: Final = 1_000
 
-Methods = dict[str, Route]
+
+class Routed(Protocol):
+    """Whatever is found by a method and a path."""
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """The path, with {parameters} where segments vary."""
+        ...
 
 
-class RouteTable:
+Found = TypeVar("Found", bound=Routed)
+
+
+class RouteTable(Generic[Found]):
     """All routes, found by a dictionary where the path is plain and by segments where not."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
+    def __init__(self, routes: Iterable[Found]) -> None:
         """Hold these routes; two of them may not share a method and a path."""
-        self._plain: dict[str, Methods] = {}
-        self._shaped: list[tuple[list[str], Methods]] = []
+        self._plain: dict[str, dict[str, Found]] = {}
+        self._shaped: list[tuple[list[str], dict[str, Found]]] = []
         for route in routes:
             methods = self._methods_of(route.path)
             assert route.method not in methods, f"{route.method} {route.path} is there twice"
             methods[route.method] = route
 
-    def find(self, method: str, raw_path: str) -> tuple[Route, dict[str, str]]:
+    def find(self, method: str, raw_path: str) -> tuple[Found, dict[str, str]]:
         """Return the route and the values of its path's parameters, or say what is not there."""
         methods, parameters = self._match(raw_path)
         route = methods.get("GET" if method == "HEAD" else method)
@@ -34,7 +48,7 @@ class RouteTable:
             )
         return route, parameters
 
-    def _methods_of(self, path: str) -> Methods:
+    def _methods_of(self, path: str) -> dict[str, Found]:
         if "{" not in path:
             return self._plain.setdefault(path, {})
         shape = path.split("/")
@@ -45,7 +59,7 @@ class RouteTable:
         self._shaped.append((shape, methods))
         return methods
 
-    def _match(self, raw_path: str) -> tuple[Methods, dict[str, str]]:
+    def _match(self, raw_path: str) -> tuple[dict[str, Found], dict[str, str]]:
         plain = self._plain.get(raw_path)
         if plain is not None:
             return plain, {}
@@ -57,7 +71,7 @@ class RouteTable:
         raise NotFound("There is nothing at this path.")
 
 
-def allowed(methods: Methods) -> str:
+def allowed(methods: dict[str, Found]) -> str:
     """Return the value of the Allow header for these methods."""
     names = {"HEAD", *methods} if "GET" in methods else set(methods)
     return ", ".join(sorted(names))

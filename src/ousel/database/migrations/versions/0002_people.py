@@ -11,11 +11,13 @@ STATEMENTS = (
     CREATE TABLE sessions (
         hash TEXT NOT NULL PRIMARY KEY,
         account_id TEXT NOT NULL,
+        stage TEXT NOT NULL,
         created_at BIGINT NOT NULL,
         last_used_at BIGINT NOT NULL,
         expires_at BIGINT NOT NULL,
         address TEXT NOT NULL,
-        device TEXT NOT NULL
+        device TEXT NOT NULL,
+        CHECK (stage IN ('signed_in', 'awaits_code'))
     )
     """,
     "CREATE INDEX sessions_by_account ON sessions (account_id)",

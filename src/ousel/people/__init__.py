@@ -1,0 +1,1 @@
+"""Signing in: passwords, sessions, second factors, attempts, and what happened."""

@@ -1,0 +1,64 @@
+"""What happened: each thing done to an account, with when, from where and by which device."""
+
+from typing import Literal
+
+import msgspec
+
+from ousel.database.port import Transaction
+from ousel.kernel.clock import Clock
+from ousel.kernel.ids import new_id
+from ousel.people import store
+from ousel.people.rules import device_name
+from ousel.people.store import AuditEvent
+
+Happening = Literal[
+    "signed_up",
+    "signed_in",
+    "sign_in_failed",
+    "signed_out",
+    "session_ended",
+    "password_changed",
+    "second_factor_turned_on",
+    "second_factor_turned_off",
+    "recovery_code_used",
+    "app_created",
+    "app_renamed",
+    "app_deleted",
+    "key_issued",
+    "key_rotated",
+    "key_revoked",
+    "redirect_uri_added",
+    "redirect_uri_removed",
+    "origin_added",
+    "origin_removed",
+    "app_connected",
+    "app_disconnected",
+]
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """Where a request came from."""
+
+    address: str
+    device: str
+
+
+async def record(
+    transaction: Transaction,
+    account_id: str,
+    kind: Happening,
+    trace: Trace,
+    clock: Clock,
+    detail: str = "",
+) -> None:
+    """Write down, in the same transaction, what is being done."""
+    event = AuditEvent(
+        account_id=account_id,
+        id=new_id("ev_", clock),
+        kind=kind,
+        detail=detail,
+        address=trace.address,
+        device=device_name(trace.device),
+        created_at=clock(),
+    )
+    await store.add_event(transaction, event)

@@ -1,0 +1,91 @@
+"""What a password must be, how one-time codes are made, and how many wrong ones are too many."""
+
+import base64
+import hashlib
+import hmac
+import struct
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from ousel.kernel.clock import MICROS_PER_SECOND
+from ousel.kernel.errors import InvalidField
+
+PASSWORD_CHARACTERS_MIN: Final = 12
+PASSWORD_CHARACTERS_MAX: Final = 1_000
+SESSION_SECONDS: Final = 30 * 24 * 3600
+AWAITS_CODE_SECONDS: Final = 10 * 60
+CODE_DIGITS: Final = 6
+CODE_STEP_SECONDS: Final = 30
+CODE_STEPS_AROUND: Final = 1  # a phone's clock may be half a minute off
+RECOVERY_CODES: Final = 10
+
+
+class AttemptLimit(msgspec.Struct, frozen=True):
+    """So many failures in a window, then no more until it ends."""
+
+    failures: int
+    window_seconds: int
+
+
+PAIR_LIMIT: Final = AttemptLimit(10, 15 * 60)  # one account from one address
+ADDRESS_LIMIT: Final = AttemptLimit(50, 15 * 60)  # any account from one address
+ACCOUNT_LIMIT: Final = AttemptLimit(200, 3600)  # one account from anywhere
+
+
+def checked_password(password: str) -> str:
+    """Return the password, or say which rule it breaks."""
+    if len(password) < PASSWORD_CHARACTERS_MIN:
+        raise InvalidField(
+            f"The password needs {PASSWORD_CHARACTERS_MIN} characters or more.", param="password"
+        )
+    if len(password) > PASSWORD_CHARACTERS_MAX:
+        raise InvalidField("The password is too long.", param="password")
+    return password
+
+
+def one_time_code(secret: str, step: int) -> str:
+    """Return the code of a time step (RFC 6238 over RFC 4226, SHA-1, six digits)."""
+    key = base64.b32decode(secret)
+    digest = hmac.new(key, struct.pack(">Q", step), hashlib.sha1).digest()
+    offset = digest[-1] & 0x0F
+    number = struct.unpack(">I", digest[offset : offset + 4])[0] & 0x7FFFFFFF
+    return f"{number % 10**CODE_DIGITS:0{CODE_DIGITS}d}"
+
+
+def matching_step(secret: str, code: str, now: int, last_step: int) -> int | None:
+    """Return the time step that a code belongs to; a step that was used does not count again."""
+    step_now = now // (CODE_STEP_SECONDS * MICROS_PER_SECOND)
+    for step in range(step_now - CODE_STEPS_AROUND, step_now + CODE_STEPS_AROUND + 1):
+        expected = one_time_code(secret, step).encode()
+        if step > last_step and hmac.compare_digest(expected, code.encode()):
+            return step
+    return None
+
+
+def provisioning_uri(secret: str, username: str, issuer: str) -> str:
+    """Return the address that an authenticator app reads from a QR code."""
+    label = quote(f"{issuer}:{username}", safe=":")
+    return f"otpauth://totp/{label}?secret={secret}&issuer={quote(issuer)}"
+
+
+def device_name(user_agent: str) -> str:
+    """Return a short name for a browser and its system, as a person would say it."""
+    browsers = (
+        ("Edg/", "Edge"),
+        ("Firefox/", "Firefox"),
+        ("Chrome/", "Chrome"),
+        ("Safari/", "Safari"),
+    )
+    systems = (
+        ("iPhone", "iPhone"),
+        ("iPad", "iPad"),
+        ("Android", "Android"),
+        ("Windows", "Windows"),
+        ("Mac OS X", "macOS"),
+        ("Linux", "Linux"),
+    )
+    browser = next((name for mark, name in browsers if mark in user_agent), "")
+    system = next((name for mark, name in systems if mark in user_agent), "")
+    return " on ".join(part for part in (browser, system) if part) or "Unknown device"

@@ -1,0 +1,270 @@
+"""The rows of sessions, second factors, failed attempts, and what happened."""
+
+from collections.abc import Collection
+from typing import Final, Literal
+
+import msgspec
+
+from ousel.database.port import Transaction
+from ousel.database.statements import Statement, Table
+
+Stage = Literal["signed_in", "awaits_code"]
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A browser that is signed in, or that has given the password and owes a code."""
+
+    hash: str
+    account_id: str
+    stage: Stage
+    created_at: int
+    last_used_at: int
+    expires_at: int
+    address: str
+    device: str
+
+
+class SecondFactor(msgspec.Struct, frozen=True):
+    """An authenticator app's secret; it counts from its confirmation on."""
+
+    account_id: str
+    secret: str
+    confirmed_at: int | None
+    last_step: int
+
+
+class AuditEvent(msgspec.Struct, frozen=True):
+    """Something that happened to an account."""
+
+    account_id: str
+    id: str
+    kind: str
+    detail: str
+    address: str
+    device: str
+    created_at: int
+
+
+SESSIONS: Final = Table(
+    "sessions",
+    key=("hash text",),
+    columns=(
+        "account_id text",
+        "stage text",
+        "created_at bigint",
+        "last_used_at bigint",
+        "expires_at bigint",
+        "address text",
+        "device text",
+    ),
+)
+AUDIT_EVENTS: Final = Table(
+    "audit_events",
+    key=("account_id text", "id text"),
+    columns=(
+        "kind text",
+        "detail text",
+        "address text",
+        "device text",
+        "created_at bigint",
+    ),
+)
+RECOVERY_CODES: Final = Table(
+    "recovery_codes", key=("account_id text", "hash text"), columns=("used_at bigint",)
+)
+
+_SESSION_COLUMNS: Final = ", ".join(SESSIONS.names)
+_AUDIT_COLUMNS: Final = ", ".join(AUDIT_EVENTS.names)
+
+SESSION_BY_HASH: Final = Statement(
+    "a session by its hash",
+    f"SELECT {_SESSION_COLUMNS} FROM sessions WHERE hash = :hash AND expires_at > :now",
+)
+SESSIONS_OF: Final = Statement(
+    "the sessions of an account, last used first",
+    f"SELECT {_SESSION_COLUMNS} FROM sessions"
+    " WHERE account_id = :account_id AND stage = 'signed_in' AND expires_at > :now"
+    " ORDER BY last_used_at DESC",
+)
+SESSION_USED: Final = Statement(
+    "note that a session was used", "UPDATE sessions SET last_used_at = :now WHERE hash = :hash"
+)
+SESSION_ENDED: Final = Statement(
+    "end a session", "DELETE FROM sessions WHERE hash = :hash AND account_id = :account_id"
+)
+OTHER_SESSIONS_ENDED: Final = Statement(
+    "end an account's other sessions",
+    "DELETE FROM sessions WHERE account_id = :account_id AND hash <> :hash",
+)
+EXPIRED_SESSIONS_REMOVED: Final = Statement(
+    "remove sessions that have expired",
+    "DELETE FROM sessions WHERE account_id = :account_id AND expires_at <= :now",
+)
+FACTOR_OF: Final = Statement(
+    "the second factor of an account",
+    "SELECT account_id, secret, confirmed_at, last_step FROM second_factors"
+    " WHERE account_id = :account_id",
+)
+FACTOR_PROPOSED: Final = Statement(
+    "propose a second factor",
+    "INSERT INTO second_factors (account_id, secret, confirmed_at, last_step)"
+    " VALUES (:account_id, :secret, NULL, 0)"
+    " ON CONFLICT (account_id) DO UPDATE SET secret = excluded.secret, last_step = 0"
+    " WHERE second_factors.confirmed_at IS NULL",
+)
+FACTOR_STEP_USED: Final = Statement(
+    "use up a time step of a second factor",
+    "UPDATE second_factors SET last_step = :step, confirmed_at = COALESCE(confirmed_at, :now)"
+    " WHERE account_id = :account_id AND last_step < :step",
+)
+FACTOR_REMOVED: Final = Statement(
+    "remove a second factor", "DELETE FROM second_factors WHERE account_id = :account_id"
+)
+RECOVERY_CODES_REMOVED: Final = Statement(
+    "remove an account's recovery codes",
+    "DELETE FROM recovery_codes WHERE account_id = :account_id",
+)
+RECOVERY_CODE_USED: Final = Statement(
+    "use a recovery code up",
+    "UPDATE recovery_codes SET used_at = :now"
+    " WHERE account_id = :account_id AND hash = :hash AND used_at IS NULL",
+)
+RECOVERY_CODES_LEFT: Final = Statement(
+    "how many recovery codes are left",
+    "SELECT COUNT(*) FROM recovery_codes WHERE account_id = :account_id AND used_at IS NULL",
+)
+FAILURES_OF: Final = Statement(
+    "the failures of subjects",
+    "SELECT subject, failures, since FROM sign_in_failures WHERE subject = ANY(:subjects)",
+)
+FAILURE_COUNTED: Final = Statement(
+    "count a failure of a subject",
+    "INSERT INTO sign_in_failures (subject, failures, since) VALUES (:subject, 1, :now)"
+    " ON CONFLICT (subject) DO UPDATE SET"
+    " failures = CASE WHEN sign_in_failures.since > :window_start"
+    " THEN sign_in_failures.failures + 1 ELSE 1 END,"
+    " since = CASE WHEN sign_in_failures.since > :window_start"
+    " THEN sign_in_failures.since ELSE :now END",
+)
+FAILURES_FORGOTTEN: Final = Statement(
+    "forget the failures of a subject", "DELETE FROM sign_in_failures WHERE subject = :subject"
+)
+EVENTS_BEFORE: Final = Statement(
+    "what happened to an account, newest first",
+    f"SELECT {_AUDIT_COLUMNS} FROM audit_events"
+    " WHERE account_id = :account_id AND id < :before ORDER BY id DESC LIMIT :limit",
+)
+
+
+async def add_session(transaction: Transaction, session: Session) -> None:
+    """Insert a session, and remove those of the account that have expired."""
+    await transaction.execute(
+        EXPIRED_SESSIONS_REMOVED, account_id=session.account_id, now=session.created_at
+    )
+    await transaction.insert(SESSIONS, [msgspec.structs.astuple(session)])
+
+
+async def session_by_hash(transaction: Transaction, hash_: str, now: int) -> Session | None:
+    """Return the session with this hash, unless it has expired."""
+    rows = await transaction.fetch(SESSION_BY_HASH, hash=hash_, now=now)
+    return Session(*rows[0]) if rows else None
+
+
+async def sessions_of(transaction: Transaction, account_id: str, now: int) -> list[Session]:
+    """Return where an account is signed in."""
+    rows = await transaction.fetch(SESSIONS_OF, account_id=account_id, now=now)
+    return [Session(*row) for row in rows]
+
+
+async def note_use(transaction: Transaction, hash_: str, now: int) -> None:
+    """Write down that a session was used."""
+    await transaction.execute(SESSION_USED, hash=hash_, now=now)
+
+
+async def end_session(transaction: Transaction, account_id: str, hash_: str) -> bool:
+    """End one session of the account; say whether there was one."""
+    ended = await transaction.execute(SESSION_ENDED, account_id=account_id, hash=hash_)
+    return ended > 0
+
+
+async def end_other_sessions(transaction: Transaction, account_id: str, hash_: str) -> None:
+    """End all sessions of the account but this one."""
+    await transaction.execute(OTHER_SESSIONS_ENDED, account_id=account_id, hash=hash_)
+
+
+async def second_factor_of(transaction: Transaction, account_id: str) -> SecondFactor | None:
+    """Return the account's second factor, confirmed or proposed."""
+    rows = await transaction.fetch(FACTOR_OF, account_id=account_id)
+    return SecondFactor(*rows[0]) if rows else None
+
+
+async def propose_factor(transaction: Transaction, account_id: str, secret: str) -> None:
+    """Keep a secret that the account's holder has yet to confirm with a code."""
+    await transaction.execute(FACTOR_PROPOSED, account_id=account_id, secret=secret)
+
+
+async def use_step(transaction: Transaction, account_id: str, step: int, now: int) -> bool:
+    """Use a time step up, so that its code works once; say whether it was unused."""
+    used = await transaction.execute(FACTOR_STEP_USED, account_id=account_id, step=step, now=now)
+    return used > 0
+
+
+async def remove_factor(transaction: Transaction, account_id: str) -> None:
+    """Remove the second factor with its recovery codes."""
+    await transaction.execute(FACTOR_REMOVED, account_id=account_id)
+    await transaction.execute(RECOVERY_CODES_REMOVED, account_id=account_id)
+
+
+async def replace_recovery_codes(
+    transaction: Transaction, account_id: str, hashes: Collection[str]
+) -> None:
+    """Keep these recovery codes and no others."""
+    await transaction.execute(RECOVERY_CODES_REMOVED, account_id=account_id)
+    await transaction.insert(RECOVERY_CODES, [(account_id, hash_, None) for hash_ in hashes])
+
+
+async def use_recovery_code(
+    transaction: Transaction, account_id: str, hash_: str, now: int
+) -> bool:
+    """Use a recovery code up; say whether it was good."""
+    used = await transaction.execute(RECOVERY_CODE_USED, account_id=account_id, hash=hash_, now=now)
+    return used > 0
+
+
+async def recovery_codes_left(transaction: Transaction, account_id: str) -> int:
+    """Return how many recovery codes are unused."""
+    rows = await transaction.fetch(RECOVERY_CODES_LEFT, account_id=account_id)
+    return int(rows[0][0])
+
+
+async def failures_of(
+    transaction: Transaction, subjects: Collection[str]
+) -> dict[str, tuple[int, int]]:
+    """Return how often each subject failed, and since when."""
+    rows = await transaction.fetch(FAILURES_OF, subjects=list(subjects))
+    return {row[0]: (row[1], row[2]) for row in rows}
+
+
+async def count_failure(
+    transaction: Transaction, subject: str, now: int, window_start: int
+) -> None:
+    """Count a failure; an older window than the one given begins anew."""
+    await transaction.execute(FAILURE_COUNTED, subject=subject, now=now, window_start=window_start)
+
+
+async def forget_failures(transaction: Transaction, subject: str) -> None:
+    """Let a subject begin anew."""
+    await transaction.execute(FAILURES_FORGOTTEN, subject=subject)
+
+
+async def add_event(transaction: Transaction, event: AuditEvent) -> None:
+    """Write down what happened."""
+    await transaction.insert(AUDIT_EVENTS, [msgspec.structs.astuple(event)])
+
+
+async def events_before(
+    transaction: Transaction, account_id: str, before: str, limit: int
+) -> list[AuditEvent]:
+    """Return what happened to the account before an event, newest first."""
+    rows = await transaction.fetch(EVENTS_BEFORE, account_id=account_id, before=before, limit=limit)
+    return [AuditEvent(*row) for row in rows]

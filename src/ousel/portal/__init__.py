@@ -1,0 +1,1 @@
+"""Pages for partners and people: signing in, activity, apps, settings."""

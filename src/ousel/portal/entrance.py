@@ -1,0 +1,148 @@
+"""The entrance: sign up, sign in, give a code, sign out."""
+
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote
+
+from ousel.accounts.service import IdentifierInUse, NewHolder
+from ousel.kernel.errors import InvalidField, Refusal
+from ousel.people.audit import Trace
+from ousel.people.service import Door, SignedIn, WrongCode, WrongPassword
+from ousel.web.pages import Pages
+from ousel.web.routes import Answer
+from ousel.web.site import Cookies, PageRoute, Visit, local_path, see_other
+
+HOME: Final = "/activity"
+
+
+class Entrance:
+    """Serves the pages by which people come and go."""
+
+    def __init__(self, pages: Pages, door: Door, cookies: Cookies) -> None:
+        """Let people in by this door."""
+        self._pages = pages
+        self._door = door
+        self._cookies = cookies
+
+    def routes(self) -> list[PageRoute]:
+        """Return the entrance's routes."""
+        return [
+            PageRoute(method="GET", path="/", handle=self.welcome, for_everyone=True),
+            PageRoute(method="GET", path="/signup", handle=self.show_sign_up, for_everyone=True),
+            PageRoute(method="POST", path="/signup", handle=self.sign_up, for_everyone=True),
+            PageRoute(method="GET", path="/login", handle=self.show_sign_in, for_everyone=True),
+            PageRoute(method="POST", path="/login", handle=self.sign_in, for_everyone=True),
+            PageRoute(method="GET", path="/login/code", handle=self.show_code, for_everyone=True),
+            PageRoute(method="POST", path="/login/code", handle=self.give_code, for_everyone=True),
+            PageRoute(method="POST", path="/logout", handle=self.sign_out),
+        ]
+
+    async def welcome(self, visit: Visit) -> Answer:
+        """Greet strangers; lead those who are signed in to their activity."""
+        if visit.person is not None:
+            return see_other(HOME)
+        return self._pages.answer("portal/welcome.html", visit)
+
+    async def show_sign_up(self, visit: Visit) -> Answer:
+        """Show the form that opens an account."""
+        return self._sign_up_page(visit)
+
+    async def sign_up(self, visit: Visit) -> Answer:
+        """Open an account and sign its holder in."""
+        holder = NewHolder(
+            username=visit.form.get("username", ""),
+            email=visit.form.get("email", ""),
+            display_name=visit.form.get("display_name", ""),
+        )
+        try:
+            signed_in = await self._door.sign_up(
+                holder, visit.form.get("password", ""), trace_of(visit)
+            )
+        except (InvalidField, IdentifierInUse) as refusal:
+            return self._sign_up_page(visit, refusal)
+        return self._admit(signed_in, visit)
+
+    async def show_sign_in(self, visit: Visit) -> Answer:
+        """Show the sign-in form."""
+        if visit.person is not None:
+            return see_other(_next_of(visit))
+        return self._sign_in_page(visit)
+
+    async def sign_in(self, visit: Visit) -> Answer:
+        """Sign in, and return to the page that asked."""
+        try:
+            signed_in = await self._door.sign_in(
+                visit.form.get("identifier", ""), visit.form.get("password", ""), trace_of(visit)
+            )
+        except WrongPassword as refusal:
+            return self._sign_in_page(visit, refusal)
+        return self._admit(signed_in, visit)
+
+    async def show_code(self, visit: Visit) -> Answer:
+        """Ask for the second factor's code."""
+        return self._code_page(visit)
+
+    async def give_code(self, visit: Visit) -> Answer:
+        """Finish signing in with a code."""
+        pending = self._cookies.session(visit.headers) or ""
+        try:
+            signed_in = await self._door.give_code(
+                pending, visit.form.get("code", ""), trace_of(visit)
+            )
+        except WrongCode as refusal:
+            return self._code_page(visit, refusal)
+        except WrongPassword as refusal:
+            return self._sign_in_page(visit, refusal)
+        return self._admit(signed_in, visit)
+
+    async def sign_out(self, visit: Visit) -> Answer:
+        """End the session."""
+        person = visit.signed_in
+        await self._door.sign_out(person.account_id, person.session_hash, trace_of(visit))
+        return see_other("/login", self._cookies.sign_out())
+
+    def _admit(self, signed_in: SignedIn, visit: Visit) -> Answer:
+        cookie = self._cookies.sign_in(signed_in.secret, signed_in.seconds)
+        target = _next_of(visit)
+        if signed_in.stage == "awaits_code":
+            return see_other(_with_next("/login/code", target), cookie)
+        return see_other(target, cookie)
+
+    def _sign_up_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
+        return self._form("portal/signup.html", visit, refusal)
+
+    def _sign_in_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
+        return self._form("portal/login.html", visit, refusal)
+
+    def _code_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
+        return self._form("portal/code.html", visit, refusal)
+
+    def _form(self, template: str, visit: Visit, refusal: Refusal | None) -> Answer:
+        context: dict[str, Any] = {
+            "next": _next_of(visit),
+            "refusal": refusal,
+            "errors": errors_of(refusal),
+        }
+        status = HTTPStatus.OK if refusal is None else refusal.status
+        return self._pages.answer(template, visit, status=status, **context)
+
+
+def trace_of(visit: Visit) -> Trace:
+    """Return where a visit comes from, for the account's record."""
+    return Trace(visit.address, visit.device)
+
+
+def errors_of(refusal: Refusal | None) -> dict[str, str]:
+    """Return the refusal's sentence under the field that it belongs beside."""
+    if refusal is None or refusal.param is None:
+        return {}
+    return {refusal.param: refusal.detail}
+
+
+def _next_of(visit: Visit) -> str:
+    target = visit.form.get("next") or visit.query.get("next") or HOME
+    return local_path(target, HOME)
+
+
+def _with_next(path: str, target: str) -> str:
+    return path if target == HOME else f"{path}?next={quote(target, safe='')}"

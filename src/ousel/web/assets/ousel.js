@@ -1,0 +1,29 @@
+// Small comforts on top of pages that work without them.
+
+// Times: the viewer's own zone, with UTC behind them.
+const zoned = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+for (const time of document.querySelectorAll("time[datetime]")) {
+  time.textContent = zoned.format(new Date(time.dateTime));
+}
+
+// Copy buttons appear only where the clipboard can be written.
+if (navigator.clipboard) {
+  for (const button of document.querySelectorAll("button[data-copy]")) {
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).value);
+      button.textContent = "Copied";
+    });
+  }
+}
+
+// A form that was sent is not sent again by a second click.
+for (const form of document.querySelectorAll("form[method=post]")) {
+  form.addEventListener("submit", (event) => {
+    if (form.dataset.sent) event.preventDefault();
+    form.dataset.sent = "yes";
+  });
+}
+window.addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+});

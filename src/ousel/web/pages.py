@@ -1,0 +1,100 @@
+"""Pages: templates rendered to HTML under a strict Content-Security-Policy."""
+
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
+from markupsafe import Markup
+
+from ousel.kernel.clock import timestamp
+from ousel.kernel.errors import Refusal
+from ousel.kernel.money import CURRENCY, json_from_micros
+from ousel.kernel.settings import Settings
+from ousel.web.assets import Assets
+from ousel.web.routes import Answer, RawHeader
+
+if TYPE_CHECKING:
+    from ousel.web.site import Visit
+
+HTML: Final = b"text/html; charset=utf-8"
+
+_POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+)
+_HEADERS: Final[tuple[RawHeader, ...]] = (
+    (b"referrer-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+
+
+class Pages:
+    """Renders the templates of all rooms that have some."""
+
+    def __init__(self, settings: Settings, assets: Assets, rooms: Iterable[str]) -> None:
+        """Find the template `room/name.html` in that room's own folder of templates."""
+        loaders = {room: PackageLoader(f"ousel.{room}") for room in ("web", *rooms)}
+        self._environment = Environment(
+            loader=PrefixLoader(loaders),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters["money"] = money_text
+        self._environment.filters["moment"] = moment
+        self._environment.globals.update(
+            asset=assets.address,
+            sandbox=settings.sandbox,
+            portal_url=settings.portal_url,
+            base_url=settings.base_url,
+        )
+
+    def answer(
+        self,
+        template: str,
+        visit: "Visit",
+        *,
+        status: int = 200,
+        headers: tuple[RawHeader, ...] = (),
+        forms_lead_to: str = "",
+        **context: Any,
+    ) -> Answer:
+        """Return a rendered page; `forms_lead_to` is another origin that its forms may end at."""
+        html = self._environment.get_template(template).render(visit=visit, **context)
+        policy = f"{_POLICY} {forms_lead_to}".rstrip().encode()
+        return Answer(
+            status,
+            html.encode(),
+            HTML,
+            (*_HEADERS, (b"content-security-policy", policy), *headers),
+        )
+
+    def problem(self, refusal: Refusal, visit: "Visit") -> Answer:
+        """Return the page that tells a refusal."""
+        headers: tuple[RawHeader, ...] = ()
+        if refusal.retry_after_seconds is not None:
+            headers = ((b"retry-after", b"%d" % refusal.retry_after_seconds),)
+        return self.answer(
+            "web/problem.html",
+            visit,
+            status=HTTPStatus(refusal.status),
+            headers=headers,
+            refusal=refusal,
+        )
+
+
+def money_text(micros: int) -> str:
+    """Return an amount for people: 25.00 OUSD."""
+    return f"{json_from_micros(micros)} {CURRENCY}"
+
+
+def moment(micros: int) -> Markup:
+    """Return a time element: UTC as written, turned to the viewer's zone where scripts run."""
+    utc = timestamp(micros)
+    shown = f"{utc[:10]} {utc[11:16]} UTC"
+    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
+        utc, utc[:19].replace("T", " "), shown
+    )

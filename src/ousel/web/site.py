@@ -1,0 +1,237 @@
+"""The site: pages for people, with their sessions, forms and refusals.
+
+Every form carries a token derived from the visitor's own cookie, so that no other site can post
+it (and the Origin header, where a browser sends one, must be ours).
+"""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from http import HTTPStatus
+from typing import Any, Final, Literal
+from urllib.parse import parse_qsl, quote, urlsplit
+
+import msgspec
+import structlog
+
+from ousel.kernel.errors import Refusal
+from ousel.kernel.settings import Settings
+from ousel.web.bodies import Receive, read_body
+from ousel.web.callers import People, Person
+from ousel.web.pages import Pages
+from ousel.web.refusals import FormNotTrusted, InternalError, UnsupportedMediaType
+from ousel.web.routes import Answer, Headers, RawHeader
+
+DEVICE_CHARACTERS_MAX: Final = 300
+FORM_FIELDS_MAX: Final = 100
+VISITOR_SECONDS: Final = 30 * 24 * 3600
+
+_log = structlog.get_logger()
+
+
+class Visit(msgspec.Struct, frozen=True, kw_only=True):
+    """A visitor's request for a page."""
+
+    method: str
+    path: dict[str, str]
+    query: dict[str, str]
+    form: dict[str, str]
+    headers: Headers
+    url: str  # path and query, to come back to
+    person: Person | None
+    form_token: str
+    address: str
+    device: str
+    request_id: str
+
+    @property
+    def signed_in(self) -> Person:
+        """The person, on a page that only those who are signed in reach."""
+        assert self.person is not None
+        return self.person
+
+
+class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """One method on one path of the site."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    handle: Callable[[Visit], Awaitable[Answer]]
+    for_everyone: bool = False  # else only for those who are signed in
+
+
+class Site:
+    """Serves pages to visitors."""
+
+    def __init__(self, people: People, pages: Pages, settings: Settings) -> None:
+        """Serve pages to the people whose sessions `people` knows."""
+        self._people = people
+        self._pages = pages
+        self._origin = origin_of(settings.portal_url)
+        self._base_path = settings.base_path
+        self.cookies = Cookies(secure=settings.portal_url.startswith("https:"))
+
+    def is_visited_by(self, scope: MutableMapping[str, Any]) -> bool:
+        """Say whether a request that finds nothing comes from a person who reads pages."""
+        accept = dict(scope["headers"]).get(b"accept", b"")
+        return b"text/html" in accept and not scope["path"].startswith(f"{self._base_path}/")
+
+    async def answer(
+        self,
+        route: PageRoute,
+        path: dict[str, str],
+        scope: MutableMapping[str, Any],
+        receive: Receive,
+        request_id: str,
+    ) -> Answer:
+        """Serve one page."""
+        headers: Headers = dict(scope["headers"])
+        visitor = self.cookies.visitor(headers) or secrets.token_urlsafe(24)
+        visit = await self._visit(scope, headers, visitor, request_id, path)
+        try:
+            if route.method == "POST":
+                visit = msgspec.structs.replace(visit, form=await _form(headers, receive))
+                self._check_form(visit)
+            if visit.person is None and not route.for_everyone:
+                answer = see_other(f"/login?next={quote(visit.url, safe='')}")
+            else:
+                answer = await route.handle(visit)
+        except Refusal as refusal:
+            answer = self._pages.problem(refusal, visit)
+        except Exception:  # noqa: BLE001 - the last stop: whatever it is, the visitor is answered
+            _log.exception("internal error", request_id=request_id, path=scope["path"])
+            answer = self._pages.problem(InternalError("Something failed on our side."), visit)
+        if self.cookies.visitor(headers) is None:
+            remembered = self.cookies.remember_visitor(visitor)
+            answer = msgspec.structs.replace(answer, headers=(*answer.headers, remembered))
+        return answer
+
+    async def problem(
+        self, refusal: Refusal, scope: MutableMapping[str, Any], request_id: str
+    ) -> Answer:
+        """Return the page that tells a refusal which happened before any route was found."""
+        headers: Headers = dict(scope["headers"])
+        visit = await self._visit(scope, headers, "", request_id, {})
+        return self._pages.problem(refusal, visit)
+
+    async def _visit(
+        self,
+        scope: MutableMapping[str, Any],
+        headers: Headers,
+        visitor: str,
+        request_id: str,
+        path: dict[str, str],
+    ) -> Visit:
+        session = self.cookies.session(headers)
+        query = scope["query_string"].decode("latin-1")
+        raw_path = scope["raw_path"].decode("latin-1")
+        return Visit(
+            method=scope["method"],
+            path=path,
+            query=dict(parse_qsl(query, keep_blank_values=True, max_num_fields=FORM_FIELDS_MAX)),
+            form={},
+            headers=headers,
+            url=f"{raw_path}?{query}" if query else raw_path,
+            person=None if session is None else await self._people.person(session),
+            form_token=form_token(session or visitor),
+            address=scope["client"][0] if scope["client"] else "",
+            device=headers.get(b"user-agent", b"").decode("latin-1")[:DEVICE_CHARACTERS_MAX],
+            request_id=request_id,
+        )
+
+    def _check_form(self, visit: Visit) -> None:
+        origin = visit.headers.get(b"origin")
+        if origin is not None and origin.decode("latin-1") != self._origin:
+            raise FormNotTrusted("This form was sent from another site.")
+        given = visit.form.get("form_token", "")
+        if not hmac.compare_digest(given.encode(), visit.form_token.encode()):
+            raise FormNotTrusted("This form is out of date: go back, reload the page, try again.")
+
+
+class Cookies:
+    """The two cookies: who is signed in, and, before that, which visitor a form belongs to."""
+
+    def __init__(self, *, secure: bool) -> None:
+        """Use the strictest form of cookie that the site's scheme allows."""
+        prefix = "__Host-" if secure else ""
+        self._session_name = f"{prefix}ousel_session"
+        self._visitor_name = f"{prefix}ousel_visitor"
+        self._attributes = "; Path=/; HttpOnly; SameSite=Lax" + ("; Secure" if secure else "")
+
+    def session(self, headers: Headers) -> str | None:
+        """Return the session's secret that the browser sent."""
+        return _cookie(headers, self._session_name)
+
+    def visitor(self, headers: Headers) -> str | None:
+        """Return the visitor's random name that the browser sent."""
+        return _cookie(headers, self._visitor_name)
+
+    def sign_in(self, secret: str, seconds: int) -> RawHeader:
+        """Return the header that makes the browser keep a session's secret."""
+        return self._set(self._session_name, secret, seconds)
+
+    def sign_out(self) -> RawHeader:
+        """Return the header that makes the browser forget the session."""
+        return self._set(self._session_name, "", 0)
+
+    def remember_visitor(self, visitor: str) -> RawHeader:
+        """Return the header that makes the browser keep the visitor's name."""
+        return self._set(self._visitor_name, visitor, VISITOR_SECONDS)
+
+    def _set(self, name: str, value: str, seconds: int) -> RawHeader:
+        return (b"set-cookie", f"{name}={value}; Max-Age={seconds}{self._attributes}".encode())
+
+
+def form_token(cookie: str) -> str:
+    """Return the token that forms carry for the visitor with this cookie."""
+    return hashlib.sha256(f"form:{cookie}".encode()).hexdigest()
+
+
+def see_other(location: str, *headers: RawHeader) -> Answer:
+    """Return the answer that sends a browser on with GET."""
+    return Answer(
+        HTTPStatus.SEE_OTHER,
+        b"",
+        content_type=b"text/plain",
+        headers=((b"location", location.encode("ascii", "strict")), *headers),
+    )
+
+
+def local_path(target: str, default: str) -> str:
+    """Return the target if it is a path on this site, else the default."""
+    safe = target.startswith("/") and not target.startswith(("//", "/\\"))
+    if not safe or not target.isascii() or not target.isprintable() or "\\" in target:
+        return default
+    return target
+
+
+def origin_of(url: str) -> str:
+    """Return scheme, host and port of an address."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+async def _form(headers: Headers, receive: Receive) -> dict[str, str]:
+    content_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if content_type != b"application/x-www-form-urlencoded":
+        raise UnsupportedMediaType("A form is sent as application/x-www-form-urlencoded.")
+    body = await read_body(headers, receive)
+    try:
+        pairs = parse_qsl(
+            body.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=FORM_FIELDS_MAX,
+        )
+    except ValueError as error:
+        raise FormNotTrusted("The form cannot be read.") from error
+    return dict(pairs)
+
+
+def _cookie(headers: Headers, name: str) -> str | None:
+    for part in headers.get(b"cookie", b"").decode("latin-1").split(";"):
+        found, _, value = part.strip().partition("=")
+        if found == name and value:
+            return value
+    return None
