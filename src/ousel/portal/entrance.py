@@ -10,7 +10,8 @@ from ousel.people.audit import Trace
 from ousel.people.service import Door, SignedIn, WrongCode, WrongPassword
 from ousel.web.pages import Pages
 from ousel.web.routes import Answer
-from ousel.web.site import Cookies, PageRoute, Visit, local_path, see_other
+from ousel.web.site import Cookies, local_path, see_other
+from ousel.web.visits import PageRoute, Visit
 
 HOME: Final = "/activity"
 

@@ -21,8 +21,9 @@ from ousel.web.origins import Origins
 from ousel.web.problems import problem_answer
 from ousel.web.refusals import InternalError, MethodNotAllowed, NotFound, Unauthorized
 from ousel.web.routes import Answer, Call, Headers, NoBody, NoQuery, RawHeader, Route
-from ousel.web.site import PageRoute, Site
+from ousel.web.site import Site
 from ousel.web.table import RouteTable
+from ousel.web.visits import PageRoute
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]

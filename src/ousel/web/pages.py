@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
 from markupsafe import Markup
@@ -13,9 +13,7 @@ from ousel.kernel.money import CURRENCY, json_from_micros
 from ousel.kernel.settings import Settings
 from ousel.web.assets import Assets
 from ousel.web.routes import Answer, RawHeader
-
-if TYPE_CHECKING:
-    from ousel.web.site import Visit
+from ousel.web.visits import Visit
 
 HTML: Final = b"text/html; charset=utf-8"
 
@@ -55,7 +53,7 @@ class Pages:
     def answer(
         self,
         template: str,
-        visit: "Visit",
+        visit: Visit,
         *,
         status: int = 200,
         headers: tuple[RawHeader, ...] = (),
@@ -72,7 +70,7 @@ class Pages:
             (*_HEADERS, (b"content-security-policy", policy), *headers),
         )
 
-    def problem(self, refusal: Refusal, visit: "Visit") -> Answer:
+    def problem(self, refusal: Refusal, visit: Visit) -> Answer:
         """Return the page that tells a refusal."""
         headers: tuple[RawHeader, ...] = ()
         if refusal.retry_after_seconds is not None:

@@ -7,9 +7,9 @@ it (and the Origin header, where a browser sends one, must be ours).
 import hashlib
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import MutableMapping
 from http import HTTPStatus
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import msgspec
@@ -18,47 +18,17 @@ import structlog
 from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import Settings
 from ousel.web.bodies import Receive, read_body
-from ousel.web.callers import People, Person
+from ousel.web.callers import People
 from ousel.web.pages import Pages
 from ousel.web.refusals import FormNotTrusted, InternalError, UnsupportedMediaType
 from ousel.web.routes import Answer, Headers, RawHeader
+from ousel.web.visits import PageRoute, Visit
 
 DEVICE_CHARACTERS_MAX: Final = 300
 FORM_FIELDS_MAX: Final = 100
 VISITOR_SECONDS: Final = 30 * 24 * 3600
 
 _log = structlog.get_logger()
-
-
-class Visit(msgspec.Struct, frozen=True, kw_only=True):
-    """A visitor's request for a page."""
-
-    method: str
-    path: dict[str, str]
-    query: dict[str, str]
-    form: dict[str, str]
-    headers: Headers
-    url: str  # path and query, to come back to
-    person: Person | None
-    form_token: str
-    address: str
-    device: str
-    request_id: str
-
-    @property
-    def signed_in(self) -> Person:
-        """The person, on a page that only those who are signed in reach."""
-        assert self.person is not None
-        return self.person
-
-
-class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """One method on one path of the site."""
-
-    method: Literal["GET", "POST"]
-    path: str
-    handle: Callable[[Visit], Awaitable[Answer]]
-    for_everyone: bool = False  # else only for those who are signed in
 
 
 class Site:

@@ -1,0 +1,40 @@
+"""Visits: a person's request for a page, and the routes that pages are found by."""
+
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+import msgspec
+
+from ousel.web.callers import Person
+from ousel.web.routes import Answer, Headers
+
+
+class Visit(msgspec.Struct, frozen=True, kw_only=True):
+    """A visitor's request for a page."""
+
+    method: str
+    path: dict[str, str]
+    query: dict[str, str]
+    form: dict[str, str]
+    headers: Headers
+    url: str  # path and query, to come back to
+    person: Person | None
+    form_token: str
+    address: str
+    device: str
+    request_id: str
+
+    @property
+    def signed_in(self) -> Person:
+        """The person, on a page that only those who are signed in reach."""
+        assert self.person is not None
+        return self.person
+
+
+class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
+    """One method on one path of the site."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    handle: Callable[[Visit], Awaitable[Answer]]
+    for_everyone: bool = False  # else only for those who are signed in
