@@ -7,7 +7,7 @@ flush to disk. There is no delay; a batch is what arrived while the last one was
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -16,14 +16,38 @@ from ousel.kernel.clock import Clock
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from ousel.ledger import journal
 from ousel.ledger.refusals import PostingRefused, QueueFull
-from ousel.ledger.rules import Account, Entry, Moved, Outcome, Posting, Refused, Replayed, decide
+from ousel.ledger.rules import (
+    Account,
+    Closed,
+    Entry,
+    Moved,
+    Outcome,
+    Posting,
+    Refused,
+    Replayed,
+    decide,
+)
 
 BATCH_POSTINGS_MAX: Final = 1_000
 RECIPIENTS_REMEMBERED_MAX: Final = 100_000
 SETTLE_ATTEMPTS_MAX: Final = 5
 
 
-class Posted(msgspec.Struct, frozen=True, gc=False):
+class Condition(Protocol):
+    """What postings depend on beside the books; read and written in their own transaction."""
+
+    async def admit(
+        self, transaction: Transaction, postings: Sequence[Posting], now: int
+    ) -> Closed:
+        """Lock what the postings claim, before any account is locked; return what is closed."""
+        ...
+
+    async def settle(self, transaction: Transaction, moved: Sequence[Moved], now: int) -> None:
+        """Write what follows from the postings that moved money."""
+        ...
+
+
+class Posted(msgspec.Struct, frozen=True):
     """How a posting came out, and the public names of both accounts where money moved."""
 
     outcome: Outcome
@@ -33,6 +57,7 @@ class Posted(msgspec.Struct, frozen=True, gc=False):
 
 class _Waiting(msgspec.Struct, frozen=True, gc=False):
     posting: Posting
+    condition: Condition | None
     answer: "asyncio.Future[Posted]"
 
 
@@ -48,12 +73,13 @@ class PostingDesk:
         self._writing: asyncio.Task[None] | None = None
         self._recipients: dict[str, str] = {}
 
-    async def post(self, posting: Posting) -> Posted:
-        """Return how the posting came out, once that is on disk."""
+    async def post(self, posting: Posting, condition: Condition | None = None) -> Posted:
+        """Return how the posting came out, once that is on disk; a claim needs its condition."""
+        assert (posting.claim is None) == (condition is None)
         if len(self._queue) >= self._queue_limit:
             raise QueueFull("Too many transfers are waiting to be written.", retry_after_seconds=1)
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(posting, loop.create_future())
+        waiting = _Waiting(posting, condition, loop.create_future())
         self._queue.append(waiting)
         if self._writing is None:
             self._writing = loop.create_task(self._write_until_empty())
@@ -83,7 +109,7 @@ class PostingDesk:
     async def _answer(self, batch: Sequence[_Waiting]) -> None:
         """Write the batch and answer each caller; one bad posting fails alone."""
         try:
-            results = await self._settled([waiting.posting for waiting in batch])
+            results = await self._settled(batch)
         except (DatabaseUnavailable, OutcomeUnknown) as error:
             _fail(batch, error)
         except Exception as error:  # noqa: BLE001 - the caller at fault gets it
@@ -104,11 +130,11 @@ class PostingDesk:
         else:
             _fail(batch, error)
 
-    async def _settled(self, postings: Sequence[Posting]) -> list[Posted]:
+    async def _settled(self, waiting: Sequence[_Waiting]) -> list[Posted]:
         """Write the postings; where a commit's outcome is unknown, let the journal tell it."""
         if len(self._recipients) > RECIPIENTS_REMEMBERED_MAX:
             self._recipients.clear()
-        batch = _Batch(postings, self._recipients, self._clock)
+        batch = _Batch(waiting, self._recipients, self._clock)
         for _ in range(SETTLE_ATTEMPTS_MAX - 1):
             try:
                 return await self._database.write(batch.write)
@@ -123,9 +149,13 @@ class _Batch:
     """The work of one transaction: look up, lock, decide, write."""
 
     def __init__(
-        self, postings: Sequence[Posting], recipients: dict[str, str], clock: Clock
+        self, waiting: Sequence[_Waiting], recipients: dict[str, str], clock: Clock
     ) -> None:
-        self._postings = postings
+        self._postings = [each.posting for each in waiting]
+        self._conditions: dict[Condition, list[Posting]] = {}
+        for each in waiting:
+            if each.condition is not None:
+                self._conditions.setdefault(each.condition, []).append(each.posting)
         self._recipients = recipients  # remembered: an identifier never changes its account
         self._clock = clock
         self._sequences: dict[str, int] = {}  # as the first attempt found them
@@ -133,21 +163,35 @@ class _Batch:
 
     async def write(self, transaction: Transaction) -> list[Posted]:
         """Decide the postings on today's books and write what they move."""
+        now = self._clock()
         await self._look_up_recipients(transaction)
+        closed: Closed = {}
+        for condition, postings in self._conditions.items():
+            closed |= await condition.admit(transaction, postings, now)
         accounts = await journal.accounts_locked(transaction, self._account_ids())
         known_keys = await journal.known_keys(transaction, self._postings)
         settled = await self._settled_before(transaction)
         self._sequences = {each.id: each.sequence for each in accounts.values()} | self._sequences
         fresh = [posting for posting in self._postings if posting.transfer_id not in settled]
-        outcomes = decide(fresh, accounts, self._recipients, known_keys, self._clock())
+        outcomes = decide(fresh, accounts, self._recipients, known_keys, now, closed)
         moved = [outcome for outcome in outcomes if isinstance(outcome, Moved)]
         if moved:
             await journal.write(transaction, moved, accounts)
         by_transfer = dict(zip((posting.transfer_id for posting in fresh), outcomes, strict=True))
+        await self._settle(transaction, by_transfer, now)
         by_transfer |= settled
         return [
             self._posted(by_transfer[posting.transfer_id], accounts) for posting in self._postings
         ]
+
+    async def _settle(
+        self, transaction: Transaction, outcomes: dict[str, Outcome], now: int
+    ) -> None:
+        for condition, postings in self._conditions.items():
+            decided = [outcomes.get(posting.transfer_id) for posting in postings]
+            moved = [outcome for outcome in decided if isinstance(outcome, Moved)]
+            if moved:
+                await condition.settle(transaction, moved, now)
 
     async def _look_up_recipients(self, transaction: Transaction) -> None:
         unknown = {

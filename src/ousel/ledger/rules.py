@@ -1,7 +1,7 @@
 """The rules of the books, pure: what a posting does to the accounts, and what it may not do."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -40,6 +40,16 @@ class Account(msgspec.Struct, gc=False):
     updated_at: int
 
 
+Reason = Callable[[], Refusal]
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False):
+    """What a posting takes and no other may take after it, and what those others are told."""
+
+    name: str
+    reason: Reason
+
+
 class Posting(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A wish to move money; the recipient is named by a normalized identifier."""
 
@@ -51,6 +61,7 @@ class Posting(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     note: str | None = None
     charge_id: str | None = None
     idempotency_key: str | None = None
+    claim: Claim | None = None
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -83,14 +94,18 @@ class Replayed(msgspec.Struct, frozen=True, gc=False):
     debit: Entry
 
 
-class Refused(msgspec.Struct, frozen=True, gc=False):
-    """The posting may not take place."""
+class Refused(msgspec.Struct, frozen=True):
+    """The posting may not take place.
+
+    A refusal that is raised holds frames that hold this: the garbage collector must see it.
+    """
 
     refusal: Refusal
 
 
 Outcome = Moved | Replayed | Refused
 KnownKeys = dict[tuple[str, str], Entry]
+Closed = dict[str, Reason]
 
 
 def decide(
@@ -99,12 +114,15 @@ def decide(
     recipients: Mapping[str, str],
     known_keys: KnownKeys,
     now: int,
+    closed: Closed | None = None,
 ) -> list[Outcome]:
-    """Decide the postings in their order, and bring accounts and known keys up to date.
+    """Decide the postings in their order, and bring accounts, keys and claims up to date.
 
     `accounts` holds each account that a posting touches, `recipients` the account id of each
-    identifier that exists, `known_keys` the first entry of each key that was used before.
+    identifier that exists, `known_keys` the first entry of each key that was used before,
+    `closed` the claims that can be taken no more.
     """
+    closed = {} if closed is None else closed
     outcomes: list[Outcome] = []
     for posting in postings:
         credit_id = recipients.get(posting.credit_identifier)
@@ -113,7 +131,7 @@ def decide(
         if first is not None:
             outcomes.append(_repetition(posting, first, credit_id))
             continue
-        outcome = _first_time(posting, accounts, credit_id, now)
+        outcome = _first_time(posting, accounts, credit_id, now, closed)
         outcomes.append(outcome)
         if posting.idempotency_key is not None and isinstance(outcome, Moved):
             known_keys[key] = outcome.debit
@@ -171,14 +189,25 @@ def _repetition(posting: Posting, first: Entry, credit_id: str | None) -> Outcom
 
 
 def _first_time(
-    posting: Posting, accounts: Mapping[str, Account], credit_id: str | None, now: int
+    posting: Posting,
+    accounts: Mapping[str, Account],
+    credit_id: str | None,
+    now: int,
+    closed: Closed,
 ) -> Outcome:
+    claim = posting.claim
+    if claim is not None and claim.name in closed:
+        return Refused(closed[claim.name]())
     debit = accounts[posting.debit_account_id]
     if credit_id is None:
         return Refused(AccountNotFound("No account has the identifier in `to`.", param="to"))
     credit = accounts[credit_id]
     refusal = _refusal(posting, debit, credit)
-    return Refused(refusal) if refusal is not None else _move(posting, debit, credit, now)
+    if refusal is not None:
+        return Refused(refusal)
+    if claim is not None:
+        closed[claim.name] = claim.reason
+    return _move(posting, debit, credit, now)
 
 
 def _refusal(posting: Posting, debit: Account, credit: Account) -> Refusal | None:
