@@ -5,6 +5,7 @@ import hmac
 from ousel.database.port import Database, Transaction
 from ousel.database.sharing import SharedReads
 from ousel.kernel.clock import Clock
+from ousel.kernel.errors import Refusal
 from ousel.kernel.ids import handle_of, is_secret, secret_hash
 from ousel.partners import store
 from ousel.web.callers import Partner
@@ -55,8 +56,13 @@ class Keyring:
     async def record_uses(self) -> None:
         """Write down when keys were last used, all in one go."""
         uses, self._uses = self._uses, {}
-        if uses:
+        if not uses:
+            return
+        try:
             await self._database.write(lambda transaction: store.record_uses(transaction, uses))
+        except Refusal:
+            self._uses = uses | self._uses
+            raise
 
     def _check_kind(self, secret: str) -> None:
         if secret.startswith(self._other_prefix):

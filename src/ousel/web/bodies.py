@@ -1,15 +1,18 @@
 """Bodies and queries: read within limits, decoded into typed requests, explained when wrong."""
 
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
 
-from ousel.kernel.errors import InvalidAmount, InvalidField, Refusal
+from ousel.kernel.errors import InvalidField, Refusal
 from ousel.kernel.money import micros_from_json
+from ousel.web.fields import Amount
 from ousel.web.refusals import (
     BodyTooLarge,
     MalformedJson,
@@ -24,23 +27,28 @@ BODY_BYTES_MAX: Final = 64 * 1024
 QUERY_PARAMETERS_MAX: Final = 50
 NAME_CHARACTERS_SHOWN: Final = 100
 
+_INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
+_LITERALS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Typed = TypeVar("Typed", bound=msgspec.Struct)
 
 
 async def read_body(headers: Headers, receive: Receive) -> bytes:
-    """Return the whole body, or refuse one that is too large before it is read."""
+    """Return the whole body, or refuse one that is too large or was cut off."""
     announced = headers.get(b"content-length", b"0")
     if announced.isdigit() and int(announced) > BODY_BYTES_MAX:
         raise _too_large()
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    while message.get("more_body", False):
+    body = b""
+    while True:
         message = await receive()
-        body += message.get("body", b"")
+        if message["type"] == "http.disconnect":
+            raise MalformedJson("The connection closed before the body's end.")
+        body += bytes(message.get("body", b""))
         if len(body) > BODY_BYTES_MAX:
             raise _too_large()
-    return body
+        if not message.get("more_body", False):
+            return body
 
 
 def decode_body(body: bytes, headers: Headers, kind: type[Typed]) -> Typed:
@@ -67,14 +75,17 @@ def decode_query(query_string: bytes, kind: type[Typed]) -> Typed:
         )
     except ValueError as error:
         raise InvalidField("The query string is not valid.", param="query") from error
-    values = dict(pairs)
-    if len(values) != len(pairs):
-        repeated = next(name for name, _ in pairs if [each for each, _ in pairs].count(name) > 1)
+    counted = Counter(name for name, _ in pairs)
+    if len(counted) != len(pairs):
+        repeated = next(name for name, count in counted.items() if count > 1)
         raise InvalidField(f"{repeated} may be given once.", param=repeated)
+    typed = {name: _typed(kind, name, value) for name, value in pairs}
     try:
-        return msgspec.convert(values, kind, strict=False)
+        return msgspec.convert(typed, kind)
     except msgspec.ValidationError as error:
-        raise _explained(values, kind, UnknownParameter, strict=False) from error
+        refusal = _at_fault(typed, kind, UnknownParameter, msgspec.convert)
+        assert refusal is not None, "a query that cannot be converted has a value at fault"
+        raise refusal from error
 
 
 def _check_content_type(content_type: bytes) -> None:
@@ -93,7 +104,28 @@ def _decoder(kind: type[Typed]) -> msgspec.json.Decoder[Typed]:
     return msgspec.json.Decoder(kind)
 
 
-class _NotJson:
+@lru_cache(maxsize=64)
+def _integers(kind: type[msgspec.Struct]) -> frozenset[str]:
+    """Return the names of the parameters that are whole numbers."""
+    types = {
+        field.encode_name: msgspec.inspect.type_info(field.type)
+        for field in msgspec.structs.fields(kind)
+    }
+    bare = {
+        name: each.type if isinstance(each, msgspec.inspect.Metadata) else each
+        for name, each in types.items()
+    }
+    return frozenset(
+        name for name, each in bare.items() if isinstance(each, msgspec.inspect.IntType)
+    )
+
+
+def _typed(kind: type[msgspec.Struct], name: str, value: str) -> str | int:
+    """Return a parameter's value: a number where one is wanted and written, else the text."""
+    return int(value) if name in _integers(kind) and _INTEGER.fullmatch(value) else value
+
+
+class _NotANumber:
     """Stands where a body has NaN or Infinity, which Python reads and JSON does not know."""
 
     def __init__(self, literal: str) -> None:
@@ -101,52 +133,58 @@ class _NotJson:
 
 
 def _explained_body(body: bytes, kind: type[msgspec.Struct]) -> Refusal:
-    """Say which field of a body that cannot be decoded is at fault, and why."""
+    """Say what is wrong with a body that cannot be decoded: itself, or one of its fields."""
     try:
-        values = json.loads(body, parse_constant=_NotJson, parse_int=str, parse_float=str)
+        literals = _LITERALS.decode(body)
     except RecursionError:
         return MalformedJson("The body is nested too deep.")
-    except ValueError:
-        return MalformedJson("The body must be JSON in UTF-8.")
-    if not isinstance(values, dict):
+    except msgspec.ValidationError:
         return MalformedJson("The body must be a JSON object.")
-    for name, value in values.items():
-        if isinstance(value, _NotJson):
-            return _not_json(name, value)
-    try:
-        return _explained(msgspec.json.decode(body), kind, UnknownField, strict=True)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        _check_numbers(body, kind)
         return MalformedJson("The body must be JSON in UTF-8.")
+    refusal = _at_fault(literals, kind, UnknownField, _decoded)
+    return refusal or MalformedJson("A field stands in the body more than once.")
 
 
-def _not_json(name: str, value: _NotJson) -> Refusal:
+def _check_numbers(body: bytes, kind: type[msgspec.Struct]) -> None:
+    """Refuse NaN or Infinity as an amount by the name of its field."""
     try:
-        micros_from_json(value.literal.encode(), param=name)
-    except InvalidAmount as refusal:
-        return refusal
-    raise AssertionError("a constant that JSON does not know is never a number")
+        values = json.loads(body, parse_constant=_NotANumber, parse_int=str)
+    except (ValueError, RecursionError):
+        return
+    for field in msgspec.structs.fields(kind):
+        value = values.get(field.encode_name) if isinstance(values, dict) else None
+        if isinstance(value, _NotANumber) and field.type == Amount:
+            micros_from_json(value.literal.encode(), param=field.encode_name)
 
 
-def _explained(
-    values: dict[str, Any],
+def _decoded(literal: msgspec.Raw, kind: Any) -> Any:
+    return msgspec.json.decode(literal, type=kind)
+
+
+def _at_fault(
+    values: Mapping[str, Any],
     kind: type[msgspec.Struct],
     unknown: type[UnknownField | UnknownParameter],
-    *,
-    strict: bool,
-) -> Refusal:
+    convert: Callable[[Any, Any], Any],
+) -> Refusal | None:
     """Say which of the values is at fault, and why."""
-    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     for name in values:
         if name not in fields:
             known = ", ".join(fields) or "none"
             shown = name[:NAME_CHARACTERS_SHOWN]
             return unknown(f"{shown} is not known here; known are: {known}.", param=shown)
     for name, field in fields.items():
-        if name not in values and field.required:
-            return MissingField(f"{name} is required.", param=name)
+        if name not in values:
+            if field.required:
+                return MissingField(f"{name} is required.", param=name)
+            continue
         try:
-            msgspec.convert(values.get(name, field.default), field.type, strict=strict)
+            convert(values[name], field.type)
         except msgspec.ValidationError as error:
-            if name in values:
-                return InvalidField(f"{name} is not valid: {error}.", param=name)
-    raise AssertionError("a body that cannot be decoded has a field at fault")
+            return InvalidField(f"{name} is not valid: {error}.", param=name)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return MalformedJson("The body must be JSON in UTF-8.")
+    return None

@@ -44,6 +44,7 @@ class RateLimiter:
             refilled = bucket.tokens + (now - bucket.filled_at) * self._rate
             bucket.tokens = min(refilled, self._limit.requests)
             bucket.filled_at = now
+            self._buckets.move_to_end(key)
         if bucket.tokens < 1:
             wait_seconds = ceil((1 - bucket.tokens) / self._rate)
             raise RateLimited(

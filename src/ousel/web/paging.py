@@ -68,6 +68,6 @@ def position_of(cursor: str | None) -> int | None:
         position = int(text.removeprefix(b"after:"))
     except (ValueError, binascii.Error):
         position = -1
-    if not 0 <= position <= CURSOR_POSITION_MAX or cursor_at(position) != cursor:
+    if not 1 <= position <= CURSOR_POSITION_MAX or cursor_at(position) != cursor:
         raise InvalidField("cursor must be the next_cursor of a page before.", param="cursor")
     return position
