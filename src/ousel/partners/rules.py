@@ -25,7 +25,7 @@ def checked_name(text: str, *, param: str = "name") -> str:
 
 def checked_redirect_uri(text: str) -> str:
     """Return the redirect URI as it is, for it is matched exactly, or say which rule it breaks."""
-    parts = _parts(text, "redirect_uri")
+    parts = address_parts(text, param="redirect_uri")
     if parts.fragment or text.endswith("#"):
         raise InvalidField("A redirect URI has no fragment (#…).", param="redirect_uri")
     return text
@@ -33,7 +33,7 @@ def checked_redirect_uri(text: str) -> str:
 
 def checked_origin(text: str) -> str:
     """Return the origin as a browser spells it, or say which rule it breaks."""
-    parts = _parts(text, "origin")
+    parts = address_parts(text, param="origin")
     if parts.path not in {"", "/"} or parts.query or parts.fragment:
         raise InvalidField(
             "An origin is scheme, host and port alone, such as https://shop.example.",
@@ -52,7 +52,7 @@ def checked_overlap_seconds(seconds: int) -> int:
     return seconds
 
 
-def _parts(text: str, param: str) -> SplitResult:
+def address_parts(text: str, *, param: str) -> SplitResult:
     """Return the parts of an absolute https address, or an http one on a loopback host."""
     try:
         parts = urlsplit(text)

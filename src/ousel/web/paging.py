@@ -11,7 +11,10 @@ from ousel.kernel.errors import InvalidField
 
 LIMIT_DEFAULT: Final = 20
 LIMIT_MAX: Final = 100
+CURSOR_CHARACTERS_MAX: Final = 100
 CURSOR_POSITION_MAX: Final = 2**63 - 1
+
+_POSITION_DIGITS_MAX: Final = len(str(CURSOR_POSITION_MAX))
 
 Limit = Annotated[
     int, msgspec.Meta(ge=1, le=LIMIT_MAX, description="How many records a page has at most.")
@@ -20,7 +23,7 @@ Cursor = Annotated[
     str,
     msgspec.Meta(
         min_length=1,
-        max_length=64,
+        max_length=CURSOR_CHARACTERS_MAX,
         description="`next_cursor` of the page before.",
     ),
 ]
@@ -42,7 +45,7 @@ def page(
     items: Sequence[Item],
     limit: int,
     record: Callable[[Item], Any],
-    position: Callable[[Item], int],
+    position: Callable[[Item], int | str],
 ) -> Page[Any]:
     """Return a page of at most `limit` of the items; one more than that shows there is more."""
     shown = items[:limit]
@@ -54,20 +57,34 @@ def page(
     )
 
 
-def cursor_at(position: int) -> str:
+def cursor_at(position: int | str) -> str:
     """Return the cursor that continues after this position."""
-    return base64.urlsafe_b64encode(b"after:%d" % position).decode().rstrip("=")
+    return base64.urlsafe_b64encode(f"after:{position}".encode()).decode().rstrip("=")
 
 
 def position_of(cursor: str | None) -> int | None:
-    """Return the position that a cursor continues after, or refuse one that is not ours."""
+    """Return the number that a cursor continues after, or refuse a cursor that is not ours."""
     if cursor is None:
         return None
-    try:
-        text = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)
-        position = int(text.removeprefix(b"after:"))
-    except (ValueError, binascii.Error):
-        position = -1
+    text = text_position_of(cursor)
+    position = int(text) if text.isdigit() and len(text) <= _POSITION_DIGITS_MAX else 0
     if not 1 <= position <= CURSOR_POSITION_MAX or cursor_at(position) != cursor:
-        raise InvalidField("cursor must be the next_cursor of a page before.", param="cursor")
+        raise cursor_refused()
     return position
+
+
+def text_position_of(cursor: str) -> str:
+    """Return the text that a cursor continues after, or refuse a cursor that is not ours."""
+    try:
+        octets = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)
+        position = octets.decode("ascii").removeprefix("after:")
+    except (ValueError, binascii.Error):
+        raise cursor_refused() from None
+    if cursor_at(position) != cursor:
+        raise cursor_refused()
+    return position
+
+
+def cursor_refused() -> InvalidField:
+    """Return the refusal of a cursor that no page gave."""
+    return InvalidField("cursor must be the next_cursor of a page before.", param="cursor")
