@@ -4,7 +4,7 @@ Find the route, know the caller, keep the limits, decode, serve, answer; and tur
 into a problem answer on the way out.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -108,7 +108,7 @@ class Application:
         self, scope: Scope, receive: Receive, request_id: str, extra: list[RawHeader]
     ) -> Answer:
         """Take the request through its steps; `extra` gathers headers that every outcome has."""
-        headers: Headers = dict(scope["headers"])
+        headers = _by_name(scope["headers"])
         if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             return await self._origins.preflight(headers)
         route, path = self._table.find(scope["method"], scope["raw_path"].decode("latin-1"))
@@ -146,13 +146,24 @@ class Application:
 
     def _with_common_headers(self, answer: Answer, request_id: str) -> list[RawHeader]:
         headers = list(answer.headers)
-        headers.append((b"content-type", answer.content_type))
         headers.append((b"x-request-id", request_id.encode()))
-        if answer.stream is None:
-            headers.append((b"content-length", b"%d" % len(answer.body)))
+        if answer.status != HTTPStatus.NO_CONTENT:
+            headers.append((b"content-type", answer.content_type))
+            if answer.stream is None:
+                headers.append((b"content-length", b"%d" % len(answer.body)))
         given = {name for name, _ in answer.headers}
         headers.extend(header for header in self._headers if header[0] not in given)
         return headers
+
+
+def _by_name(raw: Sequence[RawHeader]) -> Headers:
+    """Return headers by name; one that is sent twice is one list (RFC 9110, section 5.3)."""
+    headers = dict(raw)
+    if len(headers) != len(raw):
+        headers.clear()
+        for name, value in raw:
+            headers[name] = headers[name] + b", " + value if name in headers else value
+    return headers
 
 
 def _query_of(route: Route, query_string: bytes) -> Any:
