@@ -17,7 +17,10 @@ from ousel.ledger.posting import PostingDesk
 from ousel.partners.keyring import Keyring
 from ousel.people.service import Door
 from ousel.people.sessions import Sessions
+from ousel.portal.activity import ActivityPages
+from ousel.portal.apps import AppPages
 from ousel.portal.entrance import Entrance
+from ousel.portal.settings import SettingsPages
 from ousel.transfers.api import TransfersApi
 from ousel.web.application import Application
 from ousel.web.assets import Assets
@@ -61,6 +64,9 @@ class Ousel:
         door = Door(self.database, clock)
         page_routes = [
             *Entrance(pages, door, site.cookies).routes(),
+            *ActivityPages(pages, self.database).routes(),
+            *AppPages(pages, self.database, settings, clock).routes(),
+            *SettingsPages(pages, self.database, door, clock).routes(),
         ]
         self._serve = Application([*routes, *page_routes], self._keyring, site, settings, clock)
 

@@ -35,13 +35,11 @@ class Keyring:
                 return Partner(key.account_id, key.app_id, app_name, key.handle)
         raise Unauthorized
 
-    async def origin_allowed(self, partner: Partner, origin: str) -> bool:
-        """Say whether the origin is registered on the partner's app."""
+    async def origin_allowed(self, account_id: str, client_id: str, origin: str) -> bool:
+        """Say whether the origin is registered on this app of this account."""
 
         async def allowed(transaction: Transaction) -> bool:
-            return await store.has_origin(
-                transaction, partner.account_id, partner.client_id, origin
-            )
+            return await store.has_origin(transaction, account_id, client_id, origin)
 
         return await self._database.read(allowed)
 

@@ -33,6 +33,15 @@ class KeyNotFound(Refusal):
     cure = "Check the key's handle, the part that lists show of it."
 
 
+class AppHasKeys(Refusal):
+    """An app is deleted only when none of its keys works any more."""
+
+    status = 409
+    code = "app_has_keys"
+    title = "The app has keys that work"
+    cure = "Revoke the app's keys first."
+
+
 class NewApp(msgspec.Struct, frozen=True, kw_only=True):
     """An app about to be created."""
 
@@ -69,6 +78,27 @@ async def app_by_id(transaction: Transaction, app_id: str) -> App:
     if app is None:
         raise AppNotFound(f"No app has the client id {app_id[:100]}.", param="client_id")
     return app
+
+
+async def own_app(transaction: Transaction, account_id: str, app_id: str) -> App:
+    """Return the account's own app with this client id; another's is as if it were not there."""
+    app = await app_by_id(transaction, app_id)
+    if app.account_id != account_id:
+        raise AppNotFound("You have no app with this client id.", param="client_id")
+    return app
+
+
+async def rename_app(transaction: Transaction, app: App, name: str) -> None:
+    """Give the app another name."""
+    await store.rename_app(transaction, app, rules.checked_name(name))
+
+
+async def delete_app(transaction: Transaction, app: App, clock: Clock) -> None:
+    """Delete an app none of whose keys works any more."""
+    now = clock()
+    if any(key.valid_at(now) for key in await store.keys_of(transaction, app)):
+        raise AppHasKeys("Revoke the app's keys before you delete it.")
+    await store.remove_app(transaction, app)
 
 
 async def issue_key(
@@ -112,6 +142,14 @@ async def key_by_handle(transaction: Transaction, handle: str) -> Key:
     if not keys:
         raise KeyNotFound(f"No key has the handle {handle[:40]}.", param="handle")
     return keys[0][0]
+
+
+async def own_key(transaction: Transaction, app: App, handle: str) -> Key:
+    """Return the app's own key with this handle."""
+    key = await key_by_handle(transaction, handle)
+    if key.app_id != app.id:
+        raise KeyNotFound("This app has no such key.", param="handle")
+    return key
 
 
 async def keys_of(transaction: Transaction, app: App) -> list[Key]:

@@ -71,6 +71,25 @@ _KEY_COLUMNS: Final = ", ".join(f"partner_keys.{name}" for name in KEYS.names)
 APP_BY_ID: Final = Statement(
     "an app by its id", "SELECT account_id, id, name, created_at FROM apps WHERE id = :id"
 )
+APPS_OF: Final = Statement(
+    "the apps of an account, oldest first",
+    "SELECT account_id, id, name, created_at FROM apps WHERE account_id = :account_id ORDER BY id",
+)
+APP_RENAMED: Final = Statement(
+    "rename an app", "UPDATE apps SET name = :name WHERE account_id = :account_id AND id = :id"
+)
+APP_REMOVED: Final = tuple(
+    Statement(
+        f"remove an app's rows in {table}",
+        f"DELETE FROM {table} WHERE account_id = :account_id AND {column} = :app_id",
+    )
+    for table, column in (
+        ("app_origins", "app_id"),
+        ("app_redirect_uris", "app_id"),
+        ("partner_keys", "app_id"),
+        ("apps", "id"),
+    )
+)
 KEYS_BY_HANDLE: Final = Statement(
     "keys by their handles, with their apps' names",
     f"SELECT {_KEY_COLUMNS}, apps.name FROM partner_keys"
@@ -87,6 +106,36 @@ KEY_ENDED: Final = Statement(
     "UPDATE partner_keys SET ends_at = :ends_at"
     " WHERE account_id = :account_id AND handle = :handle"
     " AND (ends_at IS NULL OR ends_at > :ends_at)",
+)
+REDIRECT_URIS_OF: Final = Statement(
+    "the redirect URIs of an app",
+    "SELECT redirect_uri FROM app_redirect_uris"
+    " WHERE account_id = :account_id AND app_id = :app_id ORDER BY redirect_uri",
+)
+REDIRECT_URI_ADDED: Final = Statement(
+    "register a redirect URI",
+    "INSERT INTO app_redirect_uris (account_id, app_id, redirect_uri, created_at)"
+    " VALUES (:account_id, :app_id, :redirect_uri, :created_at) ON CONFLICT DO NOTHING",
+)
+REDIRECT_URI_REMOVED: Final = Statement(
+    "remove a redirect URI",
+    "DELETE FROM app_redirect_uris"
+    " WHERE account_id = :account_id AND app_id = :app_id AND redirect_uri = :redirect_uri",
+)
+ORIGINS_OF: Final = Statement(
+    "the origins of an app",
+    "SELECT origin FROM app_origins"
+    " WHERE account_id = :account_id AND app_id = :app_id ORDER BY origin",
+)
+ORIGIN_ADDED: Final = Statement(
+    "register an origin",
+    "INSERT INTO app_origins (account_id, app_id, origin, created_at)"
+    " VALUES (:account_id, :app_id, :origin, :created_at) ON CONFLICT DO NOTHING",
+)
+ORIGIN_REMOVED: Final = Statement(
+    "remove an origin",
+    "DELETE FROM app_origins"
+    " WHERE account_id = :account_id AND app_id = :app_id AND origin = :origin",
 )
 REDIRECT_URI_OF_APP: Final = Statement(
     "a redirect URI, if it is the app's",
@@ -122,6 +171,67 @@ async def app_by_id(transaction: Transaction, app_id: str) -> App | None:
     """Return the app with this id, whoever owns it."""
     rows = await transaction.fetch(APP_BY_ID, id=app_id)
     return App(*rows[0]) if rows else None
+
+
+async def apps_of(transaction: Transaction, account_id: str) -> list[App]:
+    """Return the apps of an account, oldest first."""
+    rows = await transaction.fetch(APPS_OF, account_id=account_id)
+    return [App(*row) for row in rows]
+
+
+async def rename_app(transaction: Transaction, app: App, name: str) -> None:
+    """Give the app another name."""
+    await transaction.execute(APP_RENAMED, account_id=app.account_id, id=app.id, name=name)
+
+
+async def remove_app(transaction: Transaction, app: App) -> None:
+    """Remove the app with its keys, redirect URIs and origins."""
+    for statement in APP_REMOVED:
+        await transaction.execute(statement, account_id=app.account_id, app_id=app.id)
+
+
+async def redirect_uris_of(transaction: Transaction, app: App) -> list[str]:
+    """Return the redirect URIs of an app."""
+    rows = await transaction.fetch(REDIRECT_URIS_OF, account_id=app.account_id, app_id=app.id)
+    return [row[0] for row in rows]
+
+
+async def add_redirect_uri(transaction: Transaction, app: App, uri: str, now: int) -> None:
+    """Register a redirect URI, unless it is registered."""
+    await transaction.execute(
+        REDIRECT_URI_ADDED,
+        account_id=app.account_id,
+        app_id=app.id,
+        redirect_uri=uri,
+        created_at=now,
+    )
+
+
+async def remove_redirect_uri(transaction: Transaction, app: App, uri: str) -> None:
+    """Remove a redirect URI."""
+    await transaction.execute(
+        REDIRECT_URI_REMOVED, account_id=app.account_id, app_id=app.id, redirect_uri=uri
+    )
+
+
+async def origins_of(transaction: Transaction, app: App) -> list[str]:
+    """Return the origins of an app."""
+    rows = await transaction.fetch(ORIGINS_OF, account_id=app.account_id, app_id=app.id)
+    return [row[0] for row in rows]
+
+
+async def add_origin(transaction: Transaction, app: App, origin: str, now: int) -> None:
+    """Register an origin, unless it is registered."""
+    await transaction.execute(
+        ORIGIN_ADDED, account_id=app.account_id, app_id=app.id, origin=origin, created_at=now
+    )
+
+
+async def remove_origin(transaction: Transaction, app: App, origin: str) -> None:
+    """Remove an origin."""
+    await transaction.execute(
+        ORIGIN_REMOVED, account_id=app.account_id, app_id=app.id, origin=origin
+    )
 
 
 async def add_key(transaction: Transaction, key: Key) -> None:

@@ -1,0 +1,212 @@
+"""Activity: a person's balance and movements, one movement, and all of them as CSV."""
+
+import csv
+import io
+from collections.abc import AsyncIterator
+from datetime import UTC, date, datetime, timedelta
+from http import HTTPStatus
+from typing import Any, Final, get_args
+
+import msgspec
+
+from ousel.accounts import service as accounts
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
+from ousel.kernel.errors import InvalidField
+from ousel.kernel.money import CURRENCY, json_from_micros
+from ousel.ledger.history import HistoryQuery, history
+from ousel.ledger.rules import Account, Entry, Kind
+from ousel.web.pages import Pages
+from ousel.web.paging import cursor_at, position_of
+from ousel.web.refusals import NotFound
+from ousel.web.routes import Answer
+from ousel.web.visits import PageRoute, Visit
+
+PAGE_ENTRIES: Final = 25
+CSV_PAGE_ENTRIES: Final = 1_000
+CSV_COLUMNS: Final = (
+    "time_utc",
+    "transfer_id",
+    "kind",
+    "direction",
+    "amount",
+    "currency",
+    "balance_after",
+    "counterparty",
+    "counterparty_number",
+    "counterparty_name",
+    "note",
+    "charge_id",
+    "entry",
+    "hash",
+)
+KINDS: Final = {"transfer": "Transfer", "charge_payment": "Payment", "funding": "Funding"}
+
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
+_MARK_OF_UTF8: Final = b"\xef\xbb\xbf"  # without it, spreadsheets guess another encoding
+
+
+class ActivityPages:
+    """Serves what moved."""
+
+    def __init__(self, pages: Pages, database: Database) -> None:
+        """Read from this database."""
+        self._pages = pages
+        self._database = database
+
+    def routes(self) -> list[PageRoute]:
+        """Return the routes of activity."""
+        return [
+            PageRoute(method="GET", path="/activity", handle=self.show_all),
+            PageRoute(method="GET", path="/activity.csv", handle=self.download),
+            PageRoute(method="GET", path="/activity/{entry}", handle=self.show),
+        ]
+
+    async def show_all(self, visit: Visit) -> Answer:
+        """Show the balance and a page of movements."""
+        try:
+            wanted = _wanted(visit, PAGE_ENTRIES)
+        except InvalidField as refusal:
+            wanted = HistoryQuery(account_id=visit.signed_in.account_id, limit=PAGE_ENTRIES)
+            return await self._list_page(visit, wanted, refusal)
+        return await self._list_page(visit, wanted)
+
+    async def show(self, visit: Visit) -> Answer:
+        """Show one movement."""
+        number = visit.path["entry"]
+        if not number.isascii() or not number.isdigit() or len(number) > len(str(2**62)):
+            raise NotFound("There is no such movement.")
+        wanted = HistoryQuery(
+            account_id=visit.signed_in.account_id, limit=1, before_sequence=int(number) + 1
+        )
+        own, found = await self._read(wanted)
+        if not found or found[0][0].sequence != int(number):
+            raise NotFound("There is no such movement.")
+        entry, counterparty = found[0]
+        return self._pages.answer(
+            "portal/movement.html",
+            visit,
+            entry=entry,
+            own=own,
+            counterparty=counterparty,
+            kinds=KINDS,
+        )
+
+    async def download(self, visit: Visit) -> Answer:
+        """Answer all movements that the filters let through, as a stream of CSV."""
+        wanted = _wanted(visit, CSV_PAGE_ENTRIES)
+        name = f"ousel-{visit.signed_in.username}.csv"
+        return Answer(
+            200,
+            b"",
+            b"text/csv; charset=utf-8",
+            ((b"content-disposition", f'attachment; filename="{name}"'.encode()),),
+            self._rows(wanted),
+        )
+
+    async def _rows(self, wanted: HistoryQuery) -> AsyncIterator[bytes]:
+        yield _MARK_OF_UTF8 + _csv([CSV_COLUMNS])
+        while True:
+            _, found = await self._read(wanted)
+            page = found[: wanted.limit]
+            yield _csv(_csv_row(entry, counterparty) for entry, counterparty in page)
+            if len(found) <= wanted.limit:
+                return
+            wanted = msgspec.structs.replace(wanted, before_sequence=page[-1][0].sequence)
+
+    async def _list_page(
+        self, visit: Visit, wanted: HistoryQuery, refusal: InvalidField | None = None
+    ) -> Answer:
+        own, found = await self._read(wanted)
+        page = found[: wanted.limit]
+        filters = {
+            name: visit.query[name]
+            for name in ("direction", "kind", "from", "to")
+            if visit.query.get(name)
+        }
+        context: dict[str, Any] = {
+            "own": own,
+            "movements": page,
+            "next_cursor": cursor_at(page[-1][0].sequence) if len(found) > len(page) else None,
+            "filters": filters,
+            "kinds": KINDS,
+            "refusal": refusal,
+        }
+        status = HTTPStatus.OK if refusal is None else refusal.status
+        return self._pages.answer("portal/activity.html", visit, status=status, **context)
+
+    async def _read(self, wanted: HistoryQuery) -> tuple[Account, list[tuple[Entry, Account]]]:
+        async def read(transaction: Transaction) -> tuple[Account, list[tuple[Entry, Account]]]:
+            own = await accounts.by_id(transaction, wanted.account_id)
+            return own, await history(transaction, wanted)
+
+        return await self._database.read(read)
+
+
+def _wanted(visit: Visit, limit: int) -> HistoryQuery:
+    query = visit.query
+    kind: Kind | None = None
+    if query.get("kind"):
+        kind = next((each for each in get_args(Kind) if each == query["kind"]), None)
+        if kind is None:
+            raise InvalidField("Choose a kind from the list.", param="kind")
+    if query.get("direction", "") not in {"", "in", "out"}:
+        raise InvalidField("Choose a direction from the list.", param="direction")
+    first = _day(query.get("from"), "from")
+    last = _day(query.get("to"), "to")
+    return HistoryQuery(
+        account_id=visit.signed_in.account_id,
+        limit=limit,
+        before_sequence=position_of(query.get("cursor") or None),
+        direction=query.get("direction") or None,
+        kind=kind,
+        created_after=None if first is None else _midnight(first) - 1,
+        created_before=None if last is None else _midnight(last + timedelta(days=1)),
+    )
+
+
+def _day(text: str | None, param: str) -> date | None:
+    if not text:
+        return None
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        day = date.max
+    if day == date.max:
+        raise InvalidField("Write a day as 2026-01-31.", param=param)
+    return day
+
+
+def _midnight(day: date) -> int:
+    moment = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return int(moment.timestamp()) * MICROS_PER_SECOND
+
+
+def _csv(rows: Any) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\r\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def _csv_row(entry: Entry, counterparty: Account) -> tuple[str, ...]:
+    return (
+        timestamp(entry.created_at),
+        entry.transfer_id,
+        entry.kind,
+        "out" if entry.amount < 0 else "in",
+        json_from_micros(abs(entry.amount)),
+        CURRENCY,
+        json_from_micros(entry.balance_after),
+        counterparty.username,
+        counterparty.account_number,
+        _inert(counterparty.display_name),
+        _inert(entry.note or ""),
+        entry.charge_id or "",
+        str(entry.sequence),
+        entry.hash,
+    )
+
+
+def _inert(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
