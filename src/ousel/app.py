@@ -14,6 +14,10 @@ from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import Settings, settings_from
 from ousel.ledger.posting import PostingDesk
+from ousel.oauth.api import OauthApi
+from ousel.oauth.clients import Clients
+from ousel.oauth.tokens import UserTokens
+from ousel.oauth.users import UsersApi
 from ousel.partners.keyring import Keyring
 from ousel.people.service import Door
 from ousel.people.sessions import Sessions
@@ -32,6 +36,7 @@ from ousel.web.reference import Reference
 from ousel.web.site import Site
 
 USES_RECORDED_SECONDS: Final = 5.0
+SWEPT_SECONDS: Final = 60.0
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -49,10 +54,13 @@ class Ousel:
         self.database = database_at(settings.database_url)
         self._desk = PostingDesk(self.database, clock, queue_limit=settings.queue_limit)
         self._keyring = Keyring(self.database, clock, kind=settings.secret_kind)
+        self._user_tokens = UserTokens(self.database, clock, kind=settings.secret_kind)
         base = settings.base_path
         routes = [
             *AccountsApi(self.database).routes(base),
             *TransfersApi(self.database, self._desk, clock).routes(base),
+            *OauthApi(self.database, Clients(self._keyring), settings, clock).routes(base),
+            *UsersApi(self.database).routes(base),
         ]
         self.openapi = openapi_document(routes, settings, version("ousel"))
         assets = Assets()
@@ -68,7 +76,9 @@ class Ousel:
             *AppPages(pages, self.database, settings, clock).routes(),
             *SettingsPages(pages, self.database, door, clock).routes(),
         ]
-        self._serve = Application([*routes, *page_routes], self._keyring, site, settings, clock)
+        self._serve = Application(
+            [*routes, *page_routes], self._keyring, self._user_tokens, site, settings, clock
+        )
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve a request, or the server's own start and stop."""
@@ -81,14 +91,18 @@ class Ousel:
     async def running(self) -> AsyncIterator[None]:
         """Open the service, and close it in the end with everything written."""
         await self.database.open()
-        recording = asyncio.create_task(self._record_uses())
+        chores = [
+            asyncio.create_task(self._again_and_again(USES_RECORDED_SECONDS, self._record_uses)),
+            asyncio.create_task(self._again_and_again(SWEPT_SECONDS, self._user_tokens.sweep)),
+        ]
         try:
             yield
         finally:
-            recording.cancel()
+            for chore in chores:
+                chore.cancel()
             await self._desk.close()
             with contextlib.suppress(Refusal):
-                await self._keyring.record_uses()
+                await self._record_uses()
             await self.database.close()
 
     async def _live(self, receive: Receive, send: Send) -> None:
@@ -103,12 +117,16 @@ class Ousel:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _record_uses(self) -> None:
+        await self._keyring.record_uses()
+        await self._user_tokens.record_uses()
+
+    async def _again_and_again(self, seconds: float, chore: Callable[[], Awaitable[Any]]) -> None:
         while True:
-            await asyncio.sleep(USES_RECORDED_SECONDS)
+            await asyncio.sleep(seconds)
             try:
-                await self._keyring.record_uses()
+                await chore()
             except Refusal as refusal:
-                _log.warning("last use of keys not recorded", code=refusal.code)
+                _log.warning("a chore waits for its next turn", code=refusal.code)
 
 
 def from_environment() -> Ousel:

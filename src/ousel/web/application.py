@@ -14,12 +14,19 @@ from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.ids import new_id
 from ousel.kernel.settings import Settings
-from ousel.web.bodies import decode_body, decode_query, read_body
-from ousel.web.callers import Callers, Partner
+from ousel.web.bodies import decode_body, decode_form, decode_query, is_form, read_body
+from ousel.web.callers import Callers, Partner, User, Users
 from ousel.web.limits import RateLimiter
 from ousel.web.origins import Origins
 from ousel.web.problems import problem_answer
-from ousel.web.refusals import InternalError, MethodNotAllowed, NotFound, Unauthorized
+from ousel.web.refusals import (
+    InsufficientScope,
+    InternalError,
+    InvalidToken,
+    MethodNotAllowed,
+    NotFound,
+    Unauthorized,
+)
 from ousel.web.routes import Answer, Call, Headers, NoBody, NoQuery, RawHeader, Route
 from ousel.web.site import Site
 from ousel.web.table import RouteTable
@@ -51,14 +58,16 @@ class Application:
         self,
         routes: Iterable[Route | PageRoute],
         callers: Callers,
+        users: Users,
         site: Site,
         settings: Settings,
         clock: Clock,
     ) -> None:
-        """Serve these routes: the interface to `callers`, the pages to visitors of the site."""
+        """Serve these routes: to partners, to users' tokens, and the pages to visitors."""
         self._table = RouteTable(routes)
         self._site = site
         self._callers = callers
+        self._users = users
         self._origins = Origins(callers)
         self._clock = clock
         self._docs_url = f"{settings.portal_url}/docs"
@@ -114,35 +123,63 @@ class Application:
         route, path = self._table.find(scope["method"], scope["raw_path"].decode("latin-1"))
         if isinstance(route, PageRoute):
             return await self._site.answer(route, path, scope, receive, request_id)
-        caller = None
-        if route.access == "partner":
-            caller = await self._known_caller(headers, extra)
-        call: Call[Any, Any] = Call(
-            path=path,
-            query=_query_of(route, scope["query_string"]),
-            body=await _body_of(route, headers, receive),
-            headers=headers,
-            request_id=request_id,
-            caller=caller,
-        )
-        answer = await route.handle(call)
+        try:
+            call: Call[Any, Any] = Call(
+                path=path,
+                caller=await self._known_caller(route, headers, extra),
+                query=_query_of(route, scope["query_string"]),
+                body=await _body_of(route, headers, receive),
+                headers=headers,
+                request_id=request_id,
+            )
+            answer = await route.handle(call)
+        except Refusal as refusal:
+            if route.refused is None or refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            return route.refused(refusal)
         if not extra:
             return answer
         return Answer(answer.status, answer.body, answer.content_type, (*answer.headers, *extra))
 
-    async def _known_caller(self, headers: Headers, extra: list[RawHeader]) -> Partner:
-        authorization = headers.get(b"authorization", b"")
-        if authorization[: len(_BEARER)].lower() != _BEARER:
+    async def _known_caller(
+        self, route: Route, headers: Headers, extra: list[RawHeader]
+    ) -> Partner | User | None:
+        if route.access == "public":
+            return None
+        secret = _bearer(headers)
+        if route.access == "user":
+            if secret is None:
+                raise InvalidToken(sent=False)
+            user = await self._users.user(secret)
+            await self._admit(
+                user.app_account_id, user.client_id, user.token_handle, headers, extra
+            )
+            if route.scope not in user.scopes:
+                raise InsufficientScope(route.scope)
+            return user
+        if secret is None:
             raise Unauthorized
-        partner = await self._callers.partner(authorization[len(_BEARER) :].decode("latin-1"))
+        partner = await self._callers.partner(secret)
+        await self._admit(partner.account_id, partner.client_id, partner.key_handle, headers, extra)
+        return partner
+
+    async def _admit(
+        self,
+        account_id: str,
+        client_id: str,
+        handle: str,
+        headers: Headers,
+        extra: list[RawHeader],
+    ) -> None:
+        """Keep the limits of the app, and of the credential with this handle."""
         if b"origin" in headers:
-            extra.extend(await self._origins.admitted(partner, headers[b"origin"]))
+            origin = headers[b"origin"]
+            extra.extend(await self._origins.admitted(account_id, client_id, origin))
         if self._limiter is not None:
             try:
-                self._limiter.take(partner.key_handle)
+                self._limiter.take(handle)
             finally:
-                extra.extend(self._limiter.headers(partner.key_handle))
-        return partner
+                extra.extend(self._limiter.headers(handle))
 
     def _with_common_headers(self, answer: Answer, request_id: str) -> list[RawHeader]:
         headers = list(answer.headers)
@@ -154,6 +191,13 @@ class Application:
         given = {name for name, _ in answer.headers}
         headers.extend(header for header in self._headers if header[0] not in given)
         return headers
+
+
+def _bearer(headers: Headers) -> str | None:
+    authorization = headers.get(b"authorization", b"")
+    if authorization[: len(_BEARER)].lower() != _BEARER:
+        return None
+    return authorization[len(_BEARER) :].decode("latin-1")
 
 
 def _by_name(raw: Sequence[RawHeader]) -> Headers:
@@ -175,4 +219,7 @@ def _query_of(route: Route, query_string: bytes) -> Any:
 async def _body_of(route: Route, headers: Headers, receive: Receive) -> Any:
     if route.body is NoBody:
         return _NO_BODY
-    return decode_body(await read_body(headers, receive), headers, route.body)
+    body = await read_body(headers, receive)
+    if route.takes_forms and is_form(headers):
+        return decode_form(body, route.body)
+    return decode_body(body, headers, route.body)

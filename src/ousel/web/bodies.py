@@ -64,17 +64,38 @@ def decode_body(body: bytes, headers: Headers, kind: type[Typed]) -> Typed:
         raise _explained_body(body, kind) from error
 
 
+def is_form(headers: Headers) -> bool:
+    """Say whether the body is announced as a form."""
+    media_type = headers.get(b"content-type", b"").partition(b";")[0]
+    return media_type.strip().lower() == b"application/x-www-form-urlencoded"
+
+
+def decode_form(body: bytes, kind: type[Typed]) -> Typed:
+    """Return a form as the typed request that the endpoint takes, or say what is wrong."""
+    return _decode_pairs(body, kind, UnknownField, "The form is not valid.")
+
+
 def decode_query(query_string: bytes, kind: type[Typed]) -> Typed:
     """Return the query as the typed parameters that the endpoint takes, or say what is wrong."""
+    return _decode_pairs(query_string, kind, UnknownParameter, "The query string is not valid.")
+
+
+def _decode_pairs(
+    text: bytes,
+    kind: type[Typed],
+    unknown: type[UnknownField | UnknownParameter],
+    unreadable: str,
+) -> Typed:
     try:
         pairs = parse_qsl(
-            query_string.decode("ascii"),
+            text.decode("ascii"),
             keep_blank_values=True,
             errors="strict",
             max_num_fields=QUERY_PARAMETERS_MAX,
         )
     except ValueError as error:
-        raise InvalidField("The query string is not valid.", param="query") from error
+        param = "query" if unknown is UnknownParameter else "body"
+        raise InvalidField(unreadable, param=param) from error
     counted = Counter(name for name, _ in pairs)
     if len(counted) != len(pairs):
         repeated = next(name for name, count in counted.items() if count > 1)
@@ -83,8 +104,8 @@ def decode_query(query_string: bytes, kind: type[Typed]) -> Typed:
     try:
         return msgspec.convert(typed, kind)
     except msgspec.ValidationError as error:
-        refusal = _at_fault(typed, kind, UnknownParameter, msgspec.convert)
-        assert refusal is not None, "a query that cannot be converted has a value at fault"
+        refusal = _at_fault(typed, kind, unknown, msgspec.convert)
+        assert refusal is not None, "what cannot be converted has a value at fault"
         raise refusal from error
 
 
@@ -172,7 +193,7 @@ def _at_fault(
     """Say which of the values is at fault, and why."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     for name in values:
-        if name not in fields:
+        if name not in fields and kind.__struct_config__.forbid_unknown_fields:
             known = ", ".join(fields) or "none"
             shown = name[:NAME_CHARACTERS_SHOWN]
             return unknown(f"{shown} is not known here; known are: {known}.", param=shown)

@@ -1,4 +1,4 @@
-"""Who calls: the partner behind a key, the person behind a session, and the ports to ask by."""
+"""Who calls: behind a key, a user token or a session; and the ports to ask by."""
 
 from typing import Protocol
 
@@ -12,6 +12,16 @@ class Partner(msgspec.Struct, frozen=True, gc=False):
     client_id: str
     app_name: str
     key_handle: str
+
+
+class User(msgspec.Struct, frozen=True, gc=False):
+    """A person whose account an app may read, known by the app's user token."""
+
+    account_id: str
+    app_account_id: str
+    client_id: str
+    scopes: frozenset[str]
+    token_handle: str
 
 
 class Person(msgspec.Struct, frozen=True):
@@ -30,12 +40,20 @@ class Callers(Protocol):
         """Return the partner whose key this is, or raise Unauthorized."""
         ...
 
-    async def origin_allowed(self, partner: Partner, origin: str) -> bool:
-        """Say whether the origin is registered on the partner's app."""
+    async def origin_allowed(self, account_id: str, client_id: str, origin: str) -> bool:
+        """Say whether the origin is registered on this app of this account."""
         ...
 
     async def origin_known(self, origin: str) -> bool:
         """Say whether any app has registered the origin."""
+        ...
+
+
+class Users(Protocol):
+    """Knows the user tokens; the composition root passes the one who does."""
+
+    async def user(self, secret: str) -> User:
+        """Return the user whose token this is, or raise InvalidToken."""
         ...
 
 

@@ -9,19 +9,23 @@ from ousel.kernel.errors import DatabaseUnavailable, InvalidField, Refusal
 from ousel.kernel.settings import Settings
 from ousel.web import refusals
 from ousel.web.problems import Problem
-from ousel.web.routes import Documented, NoBody, NoQuery, Route
+from ousel.web.routes import Access, Documented, NoBody, NoQuery, Route
 
 _SCHEMAS: Final = "#/components/schemas/{name}"
 _EVERYWHERE: Final[tuple[type[Refusal], ...]] = (
     refusals.InternalError,
     DatabaseUnavailable,
 )
-_OF_PARTNERS: Final = (
-    refusals.Unauthorized,
+_OF_KNOWN_CALLERS: Final = (
     refusals.OriginNotAllowed,
     refusals.RateLimited,
     refusals.UnknownParameter,
 )
+_OF_CALLERS: Final[dict[Access, tuple[type[Refusal], ...]]] = {
+    "public": (),
+    "partner": (refusals.Unauthorized, *_OF_KNOWN_CALLERS),
+    "user": (refusals.InvalidToken, refusals.InsufficientScope, *_OF_KNOWN_CALLERS),
+}
 _OF_QUERIES: Final = (InvalidField,)
 _OF_BODIES: Final = (
     refusals.MalformedJson,
@@ -55,11 +59,27 @@ def openapi_document(routes: Iterable[Route], settings: Settings, version: str) 
         "paths": paths,
         "components": {
             "schemas": components,
-            "securitySchemes": {
-                "partnerKey": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "description": f"A partner key, sk_{settings.secret_kind}_…, for servers only.",
+            "securitySchemes": _security_schemes(shown, settings),
+        },
+    }
+
+
+def _security_schemes(routes: Iterable[Route], settings: Settings) -> dict[str, Any]:
+    kind = settings.secret_kind
+    return {
+        "partnerKey": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": f"A partner key, sk_{kind}_…, for servers only.",
+        },
+        "userToken": {
+            "type": "oauth2",
+            "description": f"A user token, ut_{kind}_…, sent as Authorization: Bearer.",
+            "flows": {
+                "authorizationCode": {
+                    "authorizationUrl": f"{settings.portal_url}/connect",
+                    "tokenUrl": f"{settings.base_url}/oauth/token",
+                    "scopes": {route.scope: route.summary for route in routes if route.scope},
                 }
             },
         },
@@ -68,9 +88,9 @@ def openapi_document(routes: Iterable[Route], settings: Settings, version: str) 
 
 def refusals_of(route: Route) -> list[type[Refusal]]:
     """Return every refusal that a route may answer with, by status and code."""
-    possible = {*route.refusals, *_EVERYWHERE}
-    if route.access == "partner":
-        possible |= {*_OF_PARTNERS}
+    possible = {*route.refusals, *_EVERYWHERE, *_OF_CALLERS[route.access]}
+    if route.refused is not None:  # the others are told in the route's own form
+        return sorted(_EVERYWHERE, key=lambda refusal: (refusal.status, refusal.code))
     if route.query is not NoQuery:
         possible |= {*_OF_QUERIES}
     if route.body is not NoBody:
@@ -79,7 +99,8 @@ def refusals_of(route: Route) -> list[type[Refusal]]:
 
 
 def _kinds(route: Route) -> list[Any]:
-    kinds: list[Any] = [success.record for success in route.successes.values()]
+    answers = (*route.successes.values(), *route.failures.values())
+    kinds: list[Any] = [answer.record for answer in answers]
     if route.body is not NoBody:
         kinds.append(route.body)
     return [*kinds, Problem]
@@ -98,11 +119,18 @@ def _operation(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
     if route.body is not NoBody:
         operation["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": schemas[route.body]}},
+            "content": {name: {"schema": schemas[route.body]} for name in _media_types(route)},
         }
     if route.access == "partner":
         operation["security"] = [{"partnerKey": []}]
+    if route.access == "user":
+        operation["security"] = [{"userToken": [route.scope]}]
     return operation
+
+
+def _media_types(route: Route) -> list[str]:
+    forms = ["application/x-www-form-urlencoded"] if route.takes_forms else []
+    return ["application/json", *forms]
 
 
 def _path_parameters(route: Route) -> list[dict[str, Any]]:
@@ -147,7 +175,8 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
 
 def _responses(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
     responses = {
-        str(status): _success(success, schemas) for status, success in route.successes.items()
+        str(status): _documented(answer, schemas)
+        for status, answer in (route.successes | route.failures).items()
     }
     by_status: dict[int, list[type[Refusal]]] = {}
     for refusal in refusals_of(route):
@@ -161,14 +190,14 @@ def _responses(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
     return responses
 
 
-def _success(success: Documented, schemas: dict[Any, Any]) -> dict[str, Any]:
+def _documented(answer: Documented, schemas: dict[Any, Any]) -> dict[str, Any]:
     response: dict[str, Any] = {
-        "description": success.meaning,
-        "content": {"application/json": {"schema": schemas[success.record]}},
+        "description": answer.meaning,
+        "content": {"application/json": {"schema": schemas[answer.record]}},
     }
-    if success.headers:
+    if answer.headers:
         response["headers"] = {
             name: {"required": True, "schema": {"type": "string", "const": value}}
-            for name, value in success.headers.items()
+            for name, value in answer.headers.items()
         }
     return response

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ousel.web.callers import Callers, Partner
+from ousel.web.callers import Callers
 from ousel.web.refusals import OriginNotAllowed
 from ousel.web.routes import Answer, Headers, RawHeader
 
@@ -22,10 +22,12 @@ class Origins:
         """Ask these callers what is registered."""
         self._callers = callers
 
-    async def admitted(self, partner: Partner, origin: bytes) -> tuple[RawHeader, ...]:
-        """Return the CORS headers for an origin of the partner's app; refuse any other."""
-        if not await self._callers.origin_allowed(partner, origin.decode("latin-1")):
-            raise OriginNotAllowed("This origin is not registered on the app of this key.")
+    async def admitted(
+        self, account_id: str, client_id: str, origin: bytes
+    ) -> tuple[RawHeader, ...]:
+        """Return the CORS headers for an origin of the credential's app; refuse any other."""
+        if not await self._callers.origin_allowed(account_id, client_id, origin.decode("latin-1")):
+            raise OriginNotAllowed("This origin is not registered on the app that calls.")
         return (*_allow(origin), (b"access-control-expose-headers", _EXPOSED))
 
     async def preflight(self, headers: Headers) -> Answer:

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from ousel.kernel.errors import Refusal
-from ousel.web.refusals import Unauthorized
+from ousel.web.refusals import Challenged
 from ousel.web.routes import Answer, RawHeader
 
 
@@ -37,7 +37,7 @@ def problem_answer(
     members = msgspec.to_builtins(problem) | refusal.members
     if refusal.retry_after_seconds is not None:
         headers += ((b"retry-after", b"%d" % refusal.retry_after_seconds),)
-    if isinstance(refusal, Unauthorized):
-        headers += ((b"www-authenticate", b"Bearer"),)
+    if isinstance(refusal, Challenged):
+        headers += ((b"www-authenticate", refusal.challenge),)
     body = msgspec.json.encode(members)
     return Answer(refusal.status, body, b"application/problem+json", headers)

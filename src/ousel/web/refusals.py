@@ -1,6 +1,10 @@
 """What the web's edge refuses before a room is asked."""
 
+from typing import Final
+
 from ousel.kernel.errors import Refusal
+
+_BEARER: Final = b"Bearer"
 
 
 class MalformedJson(Refusal):
@@ -39,7 +43,13 @@ class UnknownParameter(Refusal):
     cure = "Correct or remove the parameter that `param` names."
 
 
-class Unauthorized(Refusal):
+class Challenged(Refusal):
+    """A refusal whose answer says, in WWW-Authenticate, which credential would do."""
+
+    challenge: bytes = _BEARER
+
+
+class Unauthorized(Challenged):
     """The key is missing, malformed, unknown or revoked; these answer alike."""
 
     status = 401
@@ -52,8 +62,38 @@ class Unauthorized(Refusal):
         super().__init__(detail)
 
 
+class InvalidToken(Challenged):
+    """The user token is missing, malformed, unknown, expired or ended; these answer alike."""
+
+    status = 401
+    code = "invalid_token"
+    title = "The user token is not valid"
+    cure = "Send `Authorization: Bearer <user token>`; connect the person again where it has ended."
+
+    def __init__(self, detail: str = "", *, sent: bool = True) -> None:
+        """Say no more than a stranger may know, and nothing of a token where none was sent."""
+        super().__init__(detail or "The user token is missing, malformed, unknown or expired.")
+        # RFC 6750 section 3.1: without any credential, the challenge names no error.
+        if sent:
+            self.challenge = b'Bearer error="invalid_token"'
+
+
+class InsufficientScope(Challenged):
+    """The person did not let the app read this: the user token lacks the scope."""
+
+    status = 403
+    code = "insufficient_scope"
+    title = "The user token lacks a scope"
+    cure = "Connect the person again, and ask for the scope."
+
+    def __init__(self, scope: str) -> None:
+        """Name the scope that is needed (RFC 6750 section 3.1)."""
+        super().__init__(f"The user token lacks the scope {scope}.", members={"scope": scope})
+        self.challenge = f'Bearer error="insufficient_scope", scope="{scope}"'.encode()
+
+
 class OriginNotAllowed(Refusal):
-    """The request names an origin that is not registered on the key's app."""
+    """The request names an origin that is not registered on the app that calls."""
 
     status = 403
     code = "origin_not_allowed"

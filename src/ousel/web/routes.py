@@ -6,9 +6,9 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 from ousel.kernel.errors import Refusal
-from ousel.web.callers import Partner
+from ousel.web.callers import Partner, User
 
-Access = Literal["public", "partner"]
+Access = Literal["public", "partner", "user"]
 Headers = Mapping[bytes, bytes]
 RawHeader = tuple[bytes, bytes]
 
@@ -33,12 +33,18 @@ class Call(msgspec.Struct, Generic[Body, Query], gc=False, kw_only=True):
     body: Body
     headers: Headers
     request_id: str
-    caller: Partner | None
+    caller: Partner | User | None
 
     @property
     def partner(self) -> Partner:
         """The partner that calls, on a route that only partners reach."""
-        assert self.caller is not None
+        assert isinstance(self.caller, Partner)
+        return self.caller
+
+    @property
+    def user(self) -> User:
+        """The user whose token calls, on a route that only user tokens reach."""
+        assert isinstance(self.caller, User)
         return self.caller
 
 
@@ -53,7 +59,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 class Documented(msgspec.Struct, frozen=True):
-    """A success that a route may answer with: what it means and the record that it carries."""
+    """An answer that a route may give: what it means and the record that it carries."""
 
     meaning: str
     record: Any
@@ -70,12 +76,17 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     description: str = ""
     access: Access = "partner"
+    scope: str = ""  # what a user token must hold, on a route for users
     body: type[msgspec.Struct] = NoBody
+    takes_forms: bool = False  # form encoding as well as JSON
     query: type[msgspec.Struct] = NoQuery
     path_parameters: dict[str, str] = {}
     request_headers: dict[str, dict[str, Any]] = {}
     successes: dict[int, Documented] = {}
     refusals: tuple[type[Refusal], ...] = ()
+    # A route whose clients read errors in another form than a problem gives it, and says so.
+    refused: Callable[[Refusal], Answer] | None = None
+    failures: dict[int, Documented] = {}
     in_reference: bool = True
 
 

@@ -1,0 +1,83 @@
+"""Accounts and balances as answers carry them."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from ousel.accounts import service, store
+from ousel.database.port import Transaction
+from ousel.kernel.clock import timestamp
+from ousel.kernel.money import CURRENCY
+from ousel.ledger.rules import Account
+from ousel.web.fields import Currency, Money, Time, money
+
+
+class AccountRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An account as anyone may see it."""
+
+    object: Literal["account"] = "account"
+    id: str
+    username: Annotated[str, msgspec.Meta(description="Without the @.")]
+    account_number: str
+    display_name: str
+    status: Literal["active", "frozen"]
+    created_at: Time
+
+
+class HolderRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """An account as its holder sees it."""
+
+    object: Literal["account"] = "account"
+    id: str
+    username: Annotated[str, msgspec.Meta(description="Without the @.")]
+    account_number: str
+    email: str
+    display_name: str
+    status: Literal["active", "frozen"]
+    created_at: Time
+
+
+class BalanceRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What an account can spend."""
+
+    object: Literal["balance"] = "balance"
+    account_id: str
+    currency: Currency = CURRENCY
+    available: Money
+    updated_at: Time
+
+
+def account_record(account: Account) -> AccountRecord:
+    """Return the account as anyone may see it."""
+    return AccountRecord(
+        id=account.id,
+        username=account.username,
+        account_number=account.account_number,
+        display_name=account.display_name,
+        status=account.status,
+        created_at=timestamp(account.created_at),
+    )
+
+
+async def holder_record(transaction: Transaction, account_id: str) -> HolderRecord:
+    """Return the account as its holder sees it."""
+    account = await service.by_id(transaction, account_id)
+    return HolderRecord(
+        id=account.id,
+        username=account.username,
+        account_number=account.account_number,
+        email=await store.email_of(transaction, account_id),
+        display_name=account.display_name,
+        status=account.status,
+        created_at=timestamp(account.created_at),
+    )
+
+
+async def balance_record(transaction: Transaction, account_id: str) -> BalanceRecord:
+    """Return what the account can spend."""
+    account = await service.by_id(transaction, account_id)
+    return BalanceRecord(
+        account_id=account.id,
+        available=money(account.balance),
+        updated_at=timestamp(account.updated_at),
+    )

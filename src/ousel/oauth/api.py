@@ -1,0 +1,155 @@
+"""POST /oauth/token and /oauth/revoke, and the server's metadata."""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from ousel.database.port import Database
+from ousel.kernel.clock import Clock
+from ousel.kernel.settings import Settings
+from ousel.oauth import service
+from ousel.oauth.clients import Clients
+from ousel.oauth.records import (
+    NO_CACHE,
+    OauthError,
+    RevocationRecord,
+    RevocationRequest,
+    TokenRecord,
+    TokenRequest,
+    error_answer,
+    metadata_record,
+)
+from ousel.oauth.refusals import InvalidGrant, InvalidRequest, UnsupportedGrantType
+from ousel.oauth.rules import Exchange
+from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
+
+WELL_KNOWN: Final = "/.well-known/oauth-authorization-server"
+
+_FAILURES: Final = {
+    400: Documented("`invalid_request`, `invalid_grant`, `unsupported_grant_type`.", OauthError),
+    401: Documented("`invalid_client`.", OauthError),
+    403: Documented("`invalid_request`: the origin is not registered on the app.", OauthError),
+}
+
+
+class OauthApi:
+    """Serves apps that exchange codes for tokens, and end tokens."""
+
+    def __init__(
+        self, database: Database, clients: Clients, settings: Settings, clock: Clock
+    ) -> None:
+        """Write to this database for the apps that `clients` knows."""
+        self._database = database
+        self._clients = clients
+        self._clock = clock
+        self._kind = settings.secret_kind
+        self._metadata = json_answer(metadata_record(settings))
+        self._portal_path = urlsplit(settings.portal_url).path
+
+    def routes(self, base: str) -> list[Route]:
+        """Return the routes below the base path, and the metadata at its well-known places."""
+        return [
+            Route(
+                method="POST",
+                path=f"{base}/oauth/token",
+                handle=self.token,
+                name="createUserToken",
+                summary="Exchange a code for a user token",
+                description=(
+                    "Called by your server. The credentials are the app's client_id with one of "
+                    "its partner keys as client_secret. A code lives 10 minutes and can be "
+                    "exchanged once: a second attempt ends the token that the first one gave."
+                ),
+                access="public",
+                body=TokenRequest,
+                takes_forms=True,
+                successes={200: Documented("A user token.", TokenRecord)},
+                refused=error_answer,
+                failures=_FAILURES,
+            ),
+            Route(
+                method="POST",
+                path=f"{base}/oauth/revoke",
+                handle=self.revoke,
+                name="revokeUserToken",
+                summary="End a user token",
+                description="Answers the same for a token that nobody knows (RFC 7009).",
+                access="public",
+                body=RevocationRequest,
+                takes_forms=True,
+                successes={200: Documented("The token has ended.", RevocationRecord)},
+                refused=error_answer,
+                failures=_FAILURES,
+            ),
+            *self._metadata_routes(),
+        ]
+
+    async def token(self, call: Call[TokenRequest, NoQuery]) -> Answer:
+        """Exchange a code for a user token."""
+        request = call.body
+        client, headers = await self._clients.authenticated(
+            call.headers, request.client_id, request.client_secret
+        )
+        wish = _exchange(request, client.client_id)
+        outcome = await self._database.write(
+            lambda transaction: service.exchange(transaction, wish, self._kind, self._clock)
+        )
+        if isinstance(outcome, InvalidGrant):
+            raise outcome
+        token = outcome.token
+        record = TokenRecord(
+            access_token=outcome.secret, scope=token.scope, user_id=token.account_id
+        )
+        return json_answer(record, headers=(*NO_CACHE, *headers))
+
+    async def revoke(self, call: Call[RevocationRequest, NoQuery]) -> Answer:
+        """End a user token."""
+        request = call.body
+        client, headers = await self._clients.authenticated(
+            call.headers, request.client_id, request.client_secret
+        )
+        if not request.token:
+            raise InvalidRequest("token is required.")
+        secret = request.token
+        await self._database.write(
+            lambda transaction: service.revoke(transaction, secret, client.client_id, self._kind)
+        )
+        return json_answer(RevocationRecord(), headers=(*NO_CACHE, *headers))
+
+    async def metadata(self, _: Call[NoBody, NoQuery]) -> Answer:
+        """Answer what this authorization server can do."""
+        return self._metadata
+
+    def _metadata_routes(self) -> list[Route]:
+        # RFC 8414 section 3.1: the well-known part stands before an issuer's path.
+        paths = {f"{self._portal_path}{WELL_KNOWN}", f"{WELL_KNOWN}{self._portal_path}"}
+        return [
+            Route(
+                method="GET",
+                path=path,
+                handle=self.metadata,
+                name="oauthMetadata",
+                summary="What the authorization server can do",
+                access="public",
+                in_reference=False,
+            )
+            for path in sorted(paths)
+        ]
+
+
+def _exchange(request: TokenRequest, app_id: str) -> Exchange:
+    """Return what the request asks for; a parameter without a value counts as omitted."""
+    # RFC 6749 section 4.1.3
+    if not request.grant_type:
+        raise InvalidRequest("grant_type is required.")
+    if request.grant_type != "authorization_code":
+        raise UnsupportedGrantType("grant_type must be authorization_code.")
+    if not request.code:
+        raise InvalidRequest("code is required.")
+    if not request.redirect_uri:
+        raise InvalidRequest("redirect_uri is required.")
+    return Exchange(
+        app_id=app_id,
+        code=request.code,
+        redirect_uri=request.redirect_uri,
+        code_verifier=request.code_verifier or None,
+    )

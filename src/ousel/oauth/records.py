@@ -1,0 +1,129 @@
+"""What clients of OAuth send and read."""
+
+from http import HTTPStatus
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from ousel.kernel.errors import Refusal
+from ousel.kernel.settings import Settings
+from ousel.oauth import rules
+from ousel.oauth.refusals import InvalidRequest, OauthRefusal
+from ousel.web.refusals import OriginNotAllowed
+from ousel.web.routes import Answer, RawHeader, json_answer
+
+# RFC 6749 section 5.1, beside the Cache-Control that every answer of ours has.
+NO_CACHE: Final[tuple[RawHeader, ...]] = ((b"pragma", b"no-cache"),)
+_BASIC: Final[RawHeader] = (b"www-authenticate", b'Basic realm="Ousel", charset="UTF-8"')
+
+
+class TokenRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A code to exchange. Parameters that are not named here are ignored (RFC 6749, 3.2)."""
+
+    grant_type: Annotated[
+        str | None, msgspec.Meta(description="Always `authorization_code`. Required.")
+    ] = None
+    code: Annotated[str | None, msgspec.Meta(description="As it came back. Required.")] = None
+    redirect_uri: Annotated[
+        str | None, msgspec.Meta(description="The one that the code was sent to. Required.")
+    ] = None
+    client_id: Annotated[
+        str | None, msgspec.Meta(description="The app's id; or send it as HTTP Basic.")
+    ] = None
+    client_secret: Annotated[
+        str | None, msgspec.Meta(description="A partner key of the app; or send it as HTTP Basic.")
+    ] = None
+    code_verifier: Annotated[
+        str | None, msgspec.Meta(description="Required where a code_challenge was sent.")
+    ] = None
+
+
+class RevocationRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A token to end. Parameters that are not named here are ignored (RFC 6749, 3.2)."""
+
+    token: Annotated[str | None, msgspec.Meta(description="The user token. Required.")] = None
+    token_type_hint: Annotated[
+        str | None, msgspec.Meta(description="Not needed: there is one type.")
+    ] = None
+    client_id: Annotated[
+        str | None, msgspec.Meta(description="The app's id; or send it as HTTP Basic.")
+    ] = None
+    client_secret: Annotated[
+        str | None, msgspec.Meta(description="A partner key of the app; or send it as HTTP Basic.")
+    ] = None
+
+
+class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A user token, shown this once."""
+
+    access_token: str
+    token_type: Literal["Bearer"] = "Bearer"  # noqa: S105 - a kind, not a secret
+    expires_in: Annotated[int, msgspec.Meta(description="In seconds.")] = rules.TOKEN_SECONDS
+    scope: Annotated[str, msgspec.Meta(description="Separated by spaces.")]
+    user_id: Annotated[str, msgspec.Meta(description="The id of the person's account.")]
+
+
+class RevocationRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Nothing: the token has ended."""
+
+
+class OauthError(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong, in OAuth's own form (RFC 6749, 5.2)."""
+
+    error: Annotated[str, msgspec.Meta(description="Stable, machine-readable.")]
+    error_description: Annotated[str, msgspec.Meta(description="One sentence for people.")]
+
+
+class MetadataRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What this authorization server can do (RFC 8414, 2)."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    revocation_endpoint: str
+    service_documentation: str
+    scopes_supported: tuple[str, ...] = rules.SCOPES
+    response_types_supported: tuple[str, ...] = ("code",)
+    response_modes_supported: tuple[str, ...] = ("query",)
+    grant_types_supported: tuple[str, ...] = ("authorization_code",)
+    token_endpoint_auth_methods_supported: tuple[str, ...] = (
+        "client_secret_basic",
+        "client_secret_post",
+    )
+    revocation_endpoint_auth_methods_supported: tuple[str, ...] = (
+        "client_secret_basic",
+        "client_secret_post",
+    )
+    code_challenge_methods_supported: tuple[str, ...] = ("S256",)
+    authorization_response_iss_parameter_supported: bool = True  # RFC 9207 section 3
+
+
+def metadata_record(settings: Settings) -> MetadataRecord:
+    """Return the metadata of the server with these settings."""
+    return MetadataRecord(
+        issuer=settings.portal_url,
+        authorization_endpoint=f"{settings.portal_url}/connect",
+        token_endpoint=f"{settings.base_url}/oauth/token",
+        revocation_endpoint=f"{settings.base_url}/oauth/revoke",
+        service_documentation=f"{settings.portal_url}/docs",
+    )
+
+
+def error_answer(refusal: Refusal) -> Answer:
+    """Return the answer that tells a refusal in OAuth's own form (RFC 6749 section 5.2)."""
+    status, code = InvalidRequest.status, InvalidRequest.code
+    if isinstance(refusal, OauthRefusal):
+        status, code = refusal.status, refusal.code
+    elif isinstance(refusal, OriginNotAllowed):
+        status = refusal.status
+    headers = (*NO_CACHE, _BASIC) if status == HTTPStatus.UNAUTHORIZED else NO_CACHE
+    record = OauthError(error=code, error_description=_description(refusal.detail))
+    return json_answer(record, status, headers)
+
+
+def _description(text: str) -> str:
+    """Return the text with the characters alone that error_description may have (appendix A.8)."""
+    return "".join(
+        character if " " <= character <= "~" and character not in '"\\' else "?"
+        for character in text
+    )

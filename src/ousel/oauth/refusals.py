@@ -1,0 +1,79 @@
+"""The errors that OAuth names. A refusal's `code` is the `error` that the client reads."""
+
+from ousel.kernel.errors import Refusal
+
+
+class OauthRefusal(Refusal):
+    """An error in OAuth's own words; its sentence keeps to the characters that OAuth allows."""
+
+
+class InvalidRequest(OauthRefusal):
+    """A parameter is missing, repeated or malformed, or two ways to authenticate were used."""
+
+    status = 400
+    code = "invalid_request"
+    title = "The OAuth request is not valid"
+    cure = "Correct the request as `error_description` says."
+
+
+class InvalidClient(OauthRefusal):
+    """The app did not authenticate, or its client_id and client_secret do not belong together."""
+
+    status = 401
+    code = "invalid_client"
+    title = "The app's credentials are not valid"
+    cure = "Send the app's client_id, and one of its partner keys as client_secret."
+
+
+class InvalidGrant(OauthRefusal):
+    """The code is unknown, expired, used, another app's, or does not fit the request."""
+
+    status = 400
+    code = "invalid_grant"
+    title = "The code or token is not valid"
+    cure = "Send the person to the connect address again, and exchange the new code once."
+
+
+class UnsupportedGrantType(OauthRefusal):
+    """The grant type is another than authorization_code."""
+
+    status = 400
+    code = "unsupported_grant_type"
+    title = "The grant type is not supported"
+    cure = "Send grant_type authorization_code."
+
+
+class UnsupportedResponseType(OauthRefusal):
+    """The connect address names a response type other than code."""
+
+    status = 400
+    code = "unsupported_response_type"
+    title = "The response type is not supported"
+    cure = "Leave response_type out, or send code."
+
+
+class InvalidScope(OauthRefusal):
+    """The connect address asks for a scope that there is not."""
+
+    status = 400
+    code = "invalid_scope"
+    title = "The scope is not valid"
+    cure = "Ask for profile, balance or both, separated by a space."
+
+
+class AccessDenied(OauthRefusal):
+    """The person did not let the app read the account."""
+
+    status = 403
+    code = "access_denied"
+    title = "The person denied access"
+    cure = "Respect it; ask again only when the person wants to connect."
+
+
+class ConnectAddressWrong(Refusal):
+    """The connect address names no app, or a redirect URI that the app has not registered."""
+
+    status = 400
+    code = "connect_address_wrong"
+    title = "This app sent you here with a wrong address"
+    cure = "Register the exact redirect URI on the app, and send it with the app's client_id."

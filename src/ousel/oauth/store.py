@@ -1,0 +1,190 @@
+"""The rows of authorization codes and user tokens."""
+
+from collections.abc import Collection
+from typing import Final
+
+import msgspec
+
+from ousel.database.port import Transaction
+from ousel.database.statements import Statement, Table
+from ousel.oauth.rules import Code, Token
+
+TOKENS_LISTED_MAX: Final = 1_000
+
+CODES: Final = Table(
+    "authorization_codes",
+    key=("account_id text", "handle text"),
+    columns=(
+        "hash text",
+        "app_account_id text",
+        "app_id text",
+        "redirect_uri text",
+        "scope text",
+        "code_challenge text",
+        "created_at bigint",
+        "expires_at bigint",
+        "used_at bigint",
+        "kept_until bigint",
+    ),
+)
+TOKENS: Final = Table(
+    "user_tokens",
+    key=("account_id text", "handle text"),
+    columns=(
+        "hash text",
+        "app_account_id text",
+        "app_id text",
+        "scope text",
+        "code_handle text",
+        "created_at bigint",
+        "expires_at bigint",
+        "last_used_at bigint",
+    ),
+)
+TOKEN_USES: Final = Table(
+    "user_tokens", key=("account_id text", "handle text"), columns=("last_used_at bigint",)
+)
+
+_CODE_COLUMNS: Final = ", ".join(CODES.names)
+_TOKEN_COLUMNS: Final = ", ".join(f"user_tokens.{name}" for name in TOKENS.names)
+
+CODES_BY_HANDLE: Final = Statement(
+    "codes by their handle",
+    f"SELECT {_CODE_COLUMNS} FROM authorization_codes WHERE handle = :handle",
+)
+# Whoever changes the row first has used the code: everyone else finds it used.
+CODE_USED: Final = Statement(
+    "use a code, once",
+    "UPDATE authorization_codes SET used_at = :now, kept_until = :kept_until"
+    " WHERE account_id = :account_id AND handle = :handle"
+    " AND used_at IS NULL AND expires_at > :now",
+)
+TOKENS_BY_HANDLE: Final = Statement(
+    "tokens by their handles",
+    f"SELECT {_TOKEN_COLUMNS} FROM user_tokens WHERE handle = ANY(:handles)",
+)
+TOKENS_OF_ACCOUNT: Final = Statement(
+    "the live tokens of an account with the names of their apps, oldest first",
+    f"SELECT {_TOKEN_COLUMNS}, apps.name FROM user_tokens"
+    " JOIN apps ON apps.account_id = user_tokens.app_account_id AND apps.id = user_tokens.app_id"
+    " WHERE user_tokens.account_id = :account_id AND user_tokens.expires_at > :now"
+    " ORDER BY user_tokens.created_at, user_tokens.handle LIMIT :limit",
+)
+USERS_OF_APP: Final = Statement(
+    "how many accounts have a live token with an app",
+    "SELECT COUNT(DISTINCT account_id) FROM user_tokens"
+    " WHERE app_id = :app_id AND expires_at > :now",
+)
+TOKEN_ENDED: Final = Statement(
+    "end a token", "DELETE FROM user_tokens WHERE account_id = :account_id AND handle = :handle"
+)
+TOKENS_OF_CODE_ENDED: Final = Statement(
+    "end the tokens that a code was exchanged for",
+    "DELETE FROM user_tokens WHERE account_id = :account_id AND code_handle = :code_handle",
+)
+CODES_OF_APP_ENDED: Final = Statement(
+    "end an account's codes for an app",
+    "DELETE FROM authorization_codes WHERE account_id = :account_id AND app_id = :app_id",
+)
+TOKENS_OF_APP_ENDED: Final = Statement(
+    "end an account's tokens for an app",
+    "DELETE FROM user_tokens WHERE account_id = :account_id AND app_id = :app_id",
+)
+CODES_SWEPT: Final = Statement(
+    "remove some codes that nobody asks for any more",
+    "WITH ended AS MATERIALIZED (SELECT account_id, handle FROM authorization_codes"
+    " WHERE kept_until <= :now ORDER BY kept_until, account_id, handle LIMIT :limit FOR UPDATE)"
+    " DELETE FROM authorization_codes"
+    " WHERE (account_id, handle) IN (SELECT account_id, handle FROM ended)",
+)
+TOKENS_SWEPT: Final = Statement(
+    "remove some tokens that have expired",
+    "WITH ended AS MATERIALIZED (SELECT account_id, handle FROM user_tokens"
+    " WHERE expires_at <= :now ORDER BY expires_at, account_id, handle LIMIT :limit FOR UPDATE)"
+    " DELETE FROM user_tokens"
+    " WHERE (account_id, handle) IN (SELECT account_id, handle FROM ended)",
+)
+
+
+async def add_code(transaction: Transaction, code: Code) -> None:
+    """Insert a code."""
+    await transaction.insert(CODES, [msgspec.structs.astuple(code)])
+
+
+async def codes_by_handle(transaction: Transaction, handle: str) -> list[Code]:
+    """Return the codes with this handle."""
+    return [Code(*row) for row in await transaction.fetch(CODES_BY_HANDLE, handle=handle)]
+
+
+async def use_code(transaction: Transaction, code: Code, now: int, kept_until: int) -> bool:
+    """Mark a code as used; say whether this was the first use, and in time."""
+    used = await transaction.execute(
+        CODE_USED,
+        account_id=code.account_id,
+        handle=code.handle,
+        now=now,
+        kept_until=kept_until,
+    )
+    return used == 1
+
+
+async def add_token(transaction: Transaction, token: Token) -> None:
+    """Insert a token."""
+    await transaction.insert(TOKENS, [msgspec.structs.astuple(token)])
+
+
+async def tokens_by_handle(transaction: Transaction, handles: Collection[str]) -> list[Token]:
+    """Return the tokens with these handles."""
+    rows = await transaction.fetch(TOKENS_BY_HANDLE, handles=list(handles))
+    return [Token(*row) for row in rows]
+
+
+async def tokens_of_account(
+    transaction: Transaction, account_id: str, now: int
+) -> list[tuple[Token, str]]:
+    """Return the live tokens of an account, oldest first, each with its app's name."""
+    rows = await transaction.fetch(
+        TOKENS_OF_ACCOUNT, account_id=account_id, now=now, limit=TOKENS_LISTED_MAX
+    )
+    return [(Token(*row[:-1]), row[-1]) for row in rows]
+
+
+async def users_of_app(transaction: Transaction, app_id: str, now: int) -> int:
+    """Return how many accounts have a live token with an app."""
+    rows = await transaction.fetch(USERS_OF_APP, app_id=app_id, now=now)
+    return int(rows[0][0])
+
+
+async def end_token(transaction: Transaction, token: Token) -> None:
+    """Remove a token: the next look-up does not find it."""
+    await transaction.execute(TOKEN_ENDED, account_id=token.account_id, handle=token.handle)
+
+
+async def end_tokens_of_code(transaction: Transaction, code: Code) -> None:
+    """Remove the tokens that a code was exchanged for."""
+    await transaction.execute(
+        TOKENS_OF_CODE_ENDED, account_id=code.account_id, code_handle=code.handle
+    )
+
+
+async def end_all_of_app(transaction: Transaction, account_id: str, app_id: str) -> int:
+    """Remove an account's codes and tokens for an app; return how many tokens there were.
+
+    The codes go first: an exchange that is under way holds its code, so that its token is
+    written by the time that the tokens go.
+    """
+    await transaction.execute(CODES_OF_APP_ENDED, account_id=account_id, app_id=app_id)
+    return await transaction.execute(TOKENS_OF_APP_ENDED, account_id=account_id, app_id=app_id)
+
+
+async def record_uses(transaction: Transaction, uses: dict[tuple[str, str], int]) -> None:
+    """Write when tokens, given by account and handle, were last used."""
+    await transaction.update(
+        TOKEN_USES, [(*token, used_at) for token, used_at in sorted(uses.items())]
+    )
+
+
+async def sweep(transaction: Transaction, now: int, limit: int) -> int:
+    """Remove at most so many codes and so many tokens that have ended; return how many."""
+    codes = await transaction.execute(CODES_SWEPT, now=now, limit=limit)
+    return codes + await transaction.execute(TOKENS_SWEPT, now=now, limit=limit)

@@ -1,0 +1,77 @@
+"""Who holds a user token: look-ups shared by requests that arrive together, and the last use."""
+
+from typing import Final
+
+from ousel.database.port import Database, Transaction
+from ousel.database.sharing import SharedReads
+from ousel.kernel.clock import Clock
+from ousel.kernel.ids import handle_of, is_secret
+from ousel.oauth import store
+from ousel.oauth.rules import Token
+from ousel.oauth.service import the_one, token_prefix
+from ousel.web.callers import User
+from ousel.web.refusals import InvalidToken
+
+SWEEP_ROWS_MAX: Final = 500
+
+
+class UserTokens:
+    """Knows the user behind each token, as the database has it at that moment."""
+
+    def __init__(self, database: Database, clock: Clock, *, kind: str) -> None:
+        """Admit tokens of this kind alone: live, or test in a sandbox."""
+        self._database = database
+        self._clock = clock
+        self._kind = kind
+        self._prefix = token_prefix(kind)
+        self._other_prefix = token_prefix("live" if kind == "test" else "test")
+        self._tokens = SharedReads(database, _tokens_by_handle)
+        self._uses: dict[tuple[str, str], int] = {}
+
+    async def user(self, secret: str) -> User:
+        """Return the user whose token this is, or raise InvalidToken."""
+        self._check_kind(secret)
+        token = the_one(await self._tokens.get(handle_of(secret)), secret)
+        now = self._clock()
+        if token is None or not token.valid_at(now):
+            raise InvalidToken
+        self._uses[token.account_id, token.handle] = now
+        return User(
+            account_id=token.account_id,
+            app_account_id=token.app_account_id,
+            client_id=token.app_id,
+            scopes=frozenset(token.scope.split(" ")),
+            token_handle=token.handle,
+        )
+
+    async def record_uses(self) -> None:
+        """Write down when tokens were last used, all in one go."""
+        uses, self._uses = self._uses, {}
+        if uses:
+            await self._database.write(lambda transaction: store.record_uses(transaction, uses))
+
+    async def sweep(self) -> int:
+        """Remove codes and tokens that have ended, in small steps; return how many."""
+
+        async def step(transaction: Transaction) -> int:
+            return await store.sweep(transaction, self._clock(), SWEEP_ROWS_MAX)
+
+        swept = last = await self._database.write(step)
+        while last >= SWEEP_ROWS_MAX:
+            last = await self._database.write(step)
+            swept += last
+        return swept
+
+    def _check_kind(self, secret: str) -> None:
+        if secret.startswith(self._other_prefix):
+            kind = "sandbox" if self._kind == "test" else "live server"
+            raise InvalidToken(f"This is a {kind}: its user tokens begin with {self._prefix}.")
+        if not is_secret(secret, self._prefix):
+            raise InvalidToken
+
+
+async def _tokens_by_handle(transaction: Transaction, handles: list[str]) -> dict[str, list[Token]]:
+    found: dict[str, list[Token]] = {handle: [] for handle in handles}
+    for token in await store.tokens_by_handle(transaction, handles):
+        found[token.handle].append(token)
+    return found

@@ -1,0 +1,54 @@
+"""GET /user/me and /user/balance: what a user token lets an app read."""
+
+from ousel.accounts.records import BalanceRecord, HolderRecord, balance_record, holder_record
+from ousel.database.port import Database
+from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
+
+
+class UsersApi:
+    """Serves apps that read the accounts of people who connected."""
+
+    def __init__(self, database: Database) -> None:
+        """Read from this database."""
+        self._database = database
+
+    def routes(self, base: str) -> list[Route]:
+        """Return the routes below the base path."""
+        return [
+            Route(
+                method="GET",
+                path=f"{base}/user/me",
+                handle=self.me,
+                name="getUser",
+                summary="Read the user's profile",
+                description="The account of the person who connected. Needs the scope profile.",
+                access="user",
+                scope="profile",
+                successes={200: Documented("The user's account.", HolderRecord)},
+            ),
+            Route(
+                method="GET",
+                path=f"{base}/user/balance",
+                handle=self.balance,
+                name="getUserBalance",
+                summary="Read the user's balance",
+                description="The balance of the person who connected. Needs the scope balance.",
+                access="user",
+                scope="balance",
+                successes={200: Documented("The user's balance.", BalanceRecord)},
+            ),
+        ]
+
+    async def me(self, call: Call[NoBody, NoQuery]) -> Answer:
+        """Answer the account of the token's user."""
+        account_id = call.user.account_id
+        return json_answer(
+            await self._database.read(lambda transaction: holder_record(transaction, account_id))
+        )
+
+    async def balance(self, call: Call[NoBody, NoQuery]) -> Answer:
+        """Answer the balance of the token's user."""
+        account_id = call.user.account_id
+        return json_answer(
+            await self._database.read(lambda transaction: balance_record(transaction, account_id))
+        )
