@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ousel.kernel.clock import TIME_MICROS_MAX
-from ousel.kernel.ids import HANDLE_CHARACTERS, new_id, new_secret, secret_hash
+from ousel.kernel.ids import (
+    HANDLE_CHARACTERS,
+    handle_of,
+    is_secret,
+    new_id,
+    new_secret,
+    secret_hash,
+)
 
 BITS_A_CHARACTER = 5
 TAIL = re.compile(r"[0-9a-v]+", re.ASCII)
@@ -63,6 +70,23 @@ def test_a_secret_hides_at_least_160_bits_behind_its_handle() -> None:
     assert len({tail[HANDLE_CHARACTERS:] for tail in tails}) == len(tails)
     for position in range(len(tails[0])):
         assert len({tail[position] for tail in tails}) == 32
+
+
+def test_a_secret_is_known_by_its_shape_before_anyone_looks_it_up() -> None:
+    """A secret has its kind's prefix and 40 characters; anything else is not worth a look-up."""
+    secret = new_secret("sk_live_")
+
+    assert is_secret(secret, "sk_live_")
+    assert not is_secret(secret, "sk_test_")
+    for wrong in ("", "sk_live_", secret[:-1], secret + "0", secret.upper(), secret + "\n"):
+        assert not is_secret(wrong, "sk_live_")
+
+
+def test_a_handle_is_the_prefix_and_the_first_eight_characters() -> None:
+    """The public part names a key and opens nothing."""
+    secret = new_secret("sk_live_")
+
+    assert handle_of(secret) == secret[: len("sk_live_") + 8]
 
 
 def test_only_a_sha_256_of_a_secret_is_kept() -> None:

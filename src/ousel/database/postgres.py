@@ -1,6 +1,7 @@
 """PostgreSQL: for production. Any number of Ousel processes share one primary."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
@@ -52,11 +53,19 @@ _DISCONNECTED: Final = (
     OSError,
     asyncio.TimeoutError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the server said goodbye while the connection was idle
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.CannotConnectNowError,
     asyncpg.TooManyConnectionsError,
     asyncpg.ReadOnlySQLTransactionError,
+)
+
+_FAILURES: Final = (
+    *_DISCONNECTED,
+    *_ROLLED_BACK,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.DataError,
 )
 
 
@@ -141,8 +150,8 @@ class PostgresDatabase:
         try:
             async with self._connections.acquire() as connection:
                 return await work(PostgresTransaction(connection))
-        except _DISCONNECTED as error:
-            raise TransientFailure(str(error)) from error
+        except _FAILURES as error:
+            raise _translated(error) from error
 
     async def _snapshot(self, work: Work[Result]) -> Result:
         try:
@@ -151,32 +160,41 @@ class PostgresDatabase:
                 connection.transaction(isolation="repeatable_read", readonly=True),
             ):
                 return await work(PostgresTransaction(connection))
-        except _DISCONNECTED as error:
-            raise TransientFailure(str(error)) from error
+        except _FAILURES as error:
+            raise _translated(error) from error
 
     async def _transact(self, work: Work[Result]) -> Result:
+        connection = None
         try:
-            async with self._connections.acquire() as connection:
-                transaction = connection.transaction()
-                await transaction.start()
-                try:
-                    result = await work(PostgresTransaction(connection))
-                except BaseException:
-                    await _roll_back(connection, transaction)
-                    raise
-                await _commit(transaction)
-                return result
-        except (*_DISCONNECTED, *_ROLLED_BACK) as error:
-            raise TransientFailure(str(error)) from error
-        except asyncpg.IntegrityConstraintViolationError as error:
-            raise IntegrityViolation(str(error)) from error
-        except (asyncpg.DataError, UnicodeEncodeError) as error:
-            raise UnfitValue(str(error)) from error
+            connection = await self._connections.acquire()
+            return await _in_transaction(work, connection)
+        except _FAILURES as error:
+            raise _translated(error) from error
+        finally:
+            if connection is not None:
+                await self._let_go(connection)
+
+    async def _let_go(self, connection: "PoolConnectionProxy[Any]") -> None:
+        """Give a connection back; should it break now, what was committed stays committed."""
+        with contextlib.suppress(*_DISCONNECTED):
+            await self._connections.release(connection)
 
     @property
     def _connections(self) -> "asyncpg.Pool[Any]":
         assert self._pool is not None, "the database is not open"
         return self._pool
+
+
+async def _in_transaction(work: Work[Result], connection: "PoolConnectionProxy[Any]") -> Result:
+    transaction = connection.transaction()
+    try:
+        await transaction.start()
+        result = await work(PostgresTransaction(connection))
+    except BaseException:
+        await _roll_back(connection, transaction)
+        raise
+    await _commit(transaction)
+    return result
 
 
 async def _commit(transaction: Any) -> None:
@@ -200,6 +218,14 @@ async def _roll_back(connection: "PoolConnectionProxy[Any]", transaction: Any) -
 
 async def _keep_as_it_is(_: object) -> None:
     """Spare the round trip of a reset: no statement of Ousel changes its session."""
+
+
+def _translated(error: Exception) -> Exception:
+    if isinstance(error, asyncpg.IntegrityConstraintViolationError):
+        return IntegrityViolation(str(error))
+    if isinstance(error, asyncpg.DataError):
+        return UnfitValue(str(error))
+    return TransientFailure(str(error))
 
 
 def _unavailable(error: BaseException) -> DatabaseUnavailable:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Generic, TypeVar
 
 from ousel.database.port import Database, Transaction
+from ousel.kernel.errors import Refusal
 
 READ_KEYS_MAX: Final = 1_000
 
@@ -45,13 +46,26 @@ class SharedReads(Generic[Key, Value]):
             self._reading = None
 
     async def _answer(self, waiting: "dict[Key, asyncio.Future[Value]]") -> None:
+        """Read what is waited for; a key at fault fails alone."""
         try:
-            values = await self._database.read(
-                lambda transaction: self._load(transaction, list(waiting))
-            )
+            values = await self._values(list(waiting))
         except Exception as error:  # noqa: BLE001 - each caller gets it, and answers for itself
+            if len(waiting) > 1 and not isinstance(error, Refusal):
+                await self._answer_apart(waiting)
+                return
             for answer in waiting.values():
                 answer.set_exception(error)
         else:
-            for key, answer in waiting.items():
-                answer.set_result(values[key])
+            for value, answer in zip(values, waiting.values(), strict=True):
+                answer.set_result(value)
+
+    async def _answer_apart(self, waiting: "dict[Key, asyncio.Future[Value]]") -> None:
+        """Halve what failed together until the key at fault stands alone."""
+        keys = list(waiting)
+        middle = len(keys) // 2
+        await self._answer({key: waiting[key] for key in keys[:middle]})
+        await self._answer({key: waiting[key] for key in keys[middle:]})
+
+    async def _values(self, keys: list[Key]) -> list[Value]:
+        found = await self._database.read(lambda transaction: self._load(transaction, keys))
+        return [found[key] for key in keys]

@@ -7,7 +7,7 @@ stalls nobody, and reads, which take microseconds, right where they are asked fo
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
@@ -35,6 +35,9 @@ _WRITER_PRAGMAS: Final = (
     "PRAGMA wal_autocheckpoint = 4000",
     "PRAGMA journal_size_limit = 67108864",
 )
+
+_BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_FAILURES: Final = (sqlite3.DatabaseError, UnicodeEncodeError, OverflowError)
 
 
 class SqliteTransaction:
@@ -92,22 +95,19 @@ class SqliteDatabase:
 
     async def read(self, work: Work[Result]) -> Result:
         """Run reads, each of which sees all that was committed before it."""
-        assert self._reader is not None, "the database is not open"
-        return _run_through(work, self._reader)
+        return await self._repeated(partial(self._read, work))
 
     async def snapshot(self, work: Work[Result]) -> Result:
         """Run reads that all see the one state of the database at their start."""
-        connection = _connect(self._path)
-        try:
-            connection.execute("BEGIN")
-            return _run_through(work, connection)
-        finally:
-            connection.close()
+        return await self._repeated(partial(self._snapshot, work))
 
     async def write(self, work: Work[Result]) -> Result:
         """Run the work in a transaction on the writer's thread, and commit it."""
+        return await self._repeated(partial(self._on_writer_thread, partial(self._transact, work)))
+
+    async def _repeated(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         try:
-            return await repeated(lambda: self._on_writer_thread(partial(self._transact, work)))
+            return await repeated(attempt)
         except TransientFailure as failure:
             raise DatabaseUnavailable(
                 "Another process holds the database locked.", retry_after_seconds=1
@@ -119,6 +119,23 @@ class SqliteDatabase:
             connection.execute(pragma)
         return connection
 
+    async def _read(self, work: Work[Result]) -> Result:
+        assert self._reader is not None, "the database is not open"
+        try:
+            return _run_through(work, self._reader)
+        except _FAILURES as error:
+            raise _translated(error) from error
+
+    async def _snapshot(self, work: Work[Result]) -> Result:
+        connection = _connect(self._path)
+        try:
+            connection.execute("BEGIN")
+            return _run_through(work, connection)
+        except _FAILURES as error:
+            raise _translated(error) from error
+        finally:
+            connection.close()
+
     def _transact(self, work: Work[Result]) -> Result:
         connection = self._writer
         assert connection is not None, "the database is not open"
@@ -126,15 +143,9 @@ class SqliteDatabase:
             connection.execute("BEGIN IMMEDIATE")
             result = _run_through(work, connection)
             connection.execute("COMMIT")
-        except sqlite3.OperationalError as error:
+        except _FAILURES as error:
             _roll_back(connection)
             raise _translated(error) from error
-        except sqlite3.IntegrityError as error:
-            _roll_back(connection)
-            raise IntegrityViolation(str(error)) from error
-        except (sqlite3.Error, UnicodeEncodeError, OverflowError) as error:
-            _roll_back(connection)
-            raise UnfitValue(str(error)) from error
         except BaseException:
             _roll_back(connection)
             raise
@@ -172,10 +183,15 @@ def _roll_back(connection: sqlite3.Connection) -> None:
         connection.execute("ROLLBACK")
 
 
-def _translated(error: sqlite3.OperationalError) -> Exception:
-    if error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+def _translated(error: Exception) -> Exception:
+    if isinstance(error, sqlite3.IntegrityError):
+        return IntegrityViolation(str(error))
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None or isinstance(error, sqlite3.DataError):  # it never came to the engine
+        return UnfitValue(str(error))
+    if code & 0xFF in _BUSY:
         return TransientFailure(str(error))
-    return DatabaseUnavailable(f"The database could not write: {error}.", retry_after_seconds=5)
+    return DatabaseUnavailable(f"SQLite could not read or write: {error}.", retry_after_seconds=5)
 
 
 @lru_cache(maxsize=STATEMENTS_CACHED)

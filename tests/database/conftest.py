@@ -1,0 +1,65 @@
+"""Databases of one engine alone, for what only that engine does."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ousel.database.postgres import PostgresDatabase
+from ousel.database.sqlite import SqliteDatabase
+from tests.support.aside import Aside
+from tests.support.engines import Engines
+from tests.support.proxies import PostgresProxy
+
+
+@pytest.fixture
+def postgres_url(engines: Engines, tmp_path: Path) -> str:
+    """A fresh PostgreSQL database."""
+    return engines.fresh_url("postgresql", tmp_path)
+
+
+@pytest.fixture
+async def postgres(postgres_url: str) -> AsyncIterator[PostgresDatabase]:
+    """A fresh PostgreSQL database, open."""
+    opened = PostgresDatabase(postgres_url)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def proxy(postgres_url: str) -> AsyncIterator[PostgresProxy]:
+    """A wire to the fresh PostgreSQL database, that can be cut."""
+    async with PostgresProxy(postgres_url) as wire:
+        yield wire
+
+
+@pytest.fixture
+async def distant(proxy: PostgresProxy) -> AsyncIterator[PostgresDatabase]:
+    """The fresh PostgreSQL database, open at the far end of that wire."""
+    opened = PostgresDatabase(proxy.url)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def sqlite_file(engines: Engines, tmp_path: Path) -> Path:
+    """A fresh SQLite database."""
+    return Path(engines.fresh_url("sqlite", tmp_path))
+
+
+@pytest.fixture
+async def sqlite(sqlite_file: Path) -> AsyncIterator[SqliteDatabase]:
+    """A fresh SQLite database, open."""
+    opened = SqliteDatabase(sqlite_file)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def aside(database_url: str) -> AsyncIterator[Aside]:
+    """Another connection to the same fresh database."""
+    async with Aside(database_url) as connection:
+        yield connection

@@ -1,0 +1,76 @@
+"""Every statement of the house is SQL that both engines know."""
+
+import importlib
+import pkgutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+import ousel
+from ousel.database.statements import (
+    Statement,
+    Table,
+    bulk_insert,
+    bulk_update,
+    for_postgres,
+    for_sqlite,
+)
+
+NOT_TO_BE_IMPORTED = ("ousel.__main__", "ousel.database.migrations")
+
+
+def every_statement() -> Iterator[Statement]:
+    """Yield each statement and each table's bulk statements, wherever a module holds them."""
+    for module in pkgutil.walk_packages(ousel.__path__, "ousel."):
+        if module.name.startswith(NOT_TO_BE_IMPORTED):
+            continue
+        for thing in vars(importlib.import_module(module.name)).values():
+            if isinstance(thing, Statement):
+                yield thing
+            elif isinstance(thing, Table):
+                yield bulk_insert(thing)
+                yield bulk_update(thing)
+
+
+@pytest.fixture(scope="module")
+def statements() -> list[Statement]:
+    """All of them, by name."""
+    return sorted(set(every_statement()), key=lambda each: each.name)
+
+
+def test_statements_are_found(statements: list[Statement]) -> None:
+    """The search sees the ledger's statements, so that the tests below have something to try."""
+    names = {each.name for each in statements}
+
+    assert {"accounts by id", "insert entries", "update accounts"} <= names
+
+
+async def test_postgresql_prepares_every_statement(
+    postgres_url: str, statements: list[Statement]
+) -> None:
+    """PostgreSQL finds every table, column and type that a statement names."""
+    connection = await asyncpg.connect(postgres_url)
+    try:
+        for statement in statements:
+            try:
+                await connection.prepare(for_postgres(statement).text)
+            except asyncpg.PostgresError as error:
+                pytest.fail(f"{statement.name}: {error}")
+    finally:
+        await connection.close()
+
+
+def test_sqlite_prepares_every_statement(sqlite_file: Path, statements: list[Statement]) -> None:
+    """SQLite finds every table and column that a statement names."""
+    connection = sqlite3.connect(sqlite_file)
+    for statement in statements:
+        text = for_sqlite(statement).text
+        nothing = [None] * len({mark for mark in range(1, 100) if f"?{mark}" in text})
+        try:
+            connection.execute(f"EXPLAIN {text}", nothing)
+        except sqlite3.Error as error:
+            pytest.fail(f"{statement.name}: {error}")
+    connection.close()

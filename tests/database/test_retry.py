@@ -1,0 +1,225 @@
+"""A transaction that surely did not commit is tried again, whole, at most five times."""
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+
+from ousel.database.port import ATTEMPTS_MAX, Transaction, TransientFailure, repeated
+from ousel.database.postgres import PostgresDatabase
+from ousel.database.statements import Statement
+from ousel.kernel.errors import DatabaseUnavailable
+from tests.database.notes import add, fetch_all, found
+from tests.support.aside import Aside
+from tests.support.proxies import PostgresProxy
+
+LOSE_CONNECTION = Statement(
+    "end one's own connection", "SELECT pg_terminate_backend(pg_backend_pid())"
+)
+LOCKED = Statement("lock a note", "SELECT name FROM deployment WHERE name = :name FOR UPDATE")
+FAILED = Statement("fail as the server does", "SELECT fail(:state)")
+
+# A sequence keeps counting when its transaction is rolled back: the server fails so often.
+FAIL_TWICE = (
+    "CREATE SEQUENCE calls",
+    """
+    CREATE FUNCTION fail(state text) RETURNS bigint LANGUAGE plpgsql AS $$
+    BEGIN
+        IF nextval('calls') <= 2 THEN RAISE EXCEPTION 'try again' USING ERRCODE = state; END IF;
+        RETURN currval('calls');
+    END $$
+    """,
+)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses between attempts, which take no time."""
+    made: list[float] = []
+
+    async def note(seconds: float) -> None:
+        made.append(seconds)
+
+    monkeypatch.setattr("ousel.database.port.asyncio", SimpleNamespace(sleep=note))
+    return made
+
+
+def failing(times: int, attempts: list[int]) -> Callable[[], "asyncio.Future[str]"]:
+    async def attempt() -> str:
+        attempts.append(len(attempts) + 1)
+        if len(attempts) <= times:
+            raise TransientFailure
+        return "done"
+
+    return lambda: asyncio.ensure_future(attempt())
+
+
+async def test_transient_failures_are_repeated_with_growing_pauses(pauses: list[float]) -> None:
+    """Four failures are outlived; each pause is at most twice the last, and never the same."""
+    attempts: list[int] = []
+
+    assert await repeated(failing(4, attempts)) == "done"
+
+    assert len(attempts) == ATTEMPTS_MAX == 5
+    assert len(pauses) == 4
+    for number, pause in enumerate(pauses, 1):
+        assert 0.01 * 2**number <= pause <= 0.02 * 2**number
+
+
+async def test_the_fifth_failure_is_the_last(pauses: list[float]) -> None:
+    """After five attempts the failure is the caller's."""
+    attempts: list[int] = []
+
+    with pytest.raises(TransientFailure):
+        await repeated(failing(99, attempts))
+
+    assert len(attempts) == 5
+    assert len(pauses) == 4
+
+
+async def test_success_is_not_repeated(pauses: list[float]) -> None:
+    """What worked is done once, without a pause."""
+    attempts: list[int] = []
+
+    assert await repeated(failing(0, attempts)) == "done"
+
+    assert (len(attempts), pauses) == (1, [])
+
+
+@pytest.mark.parametrize("state", ["40001", "40P01"])
+async def test_rolled_back_by_the_server_is_repeated(
+    postgres: PostgresDatabase, postgres_url: str, state: str
+) -> None:
+    """A serialization failure or a deadlock repeats the whole work on a clean transaction."""
+    attempts = 0
+
+    async def work(transaction: Transaction) -> None:
+        nonlocal attempts
+        attempts += 1
+        await add(transaction, f"attempt {attempts}")
+        await transaction.fetch(FAILED, state=state)
+
+    async with Aside(postgres_url) as aside:
+        for statement in FAIL_TWICE:
+            await aside.run(statement)
+        await postgres.write(work)
+
+    assert attempts == 3
+    assert await found(postgres) == {"attempt 3": ""}
+
+
+async def test_a_real_deadlock_is_outlived(postgres: PostgresDatabase, postgres_url: str) -> None:
+    """Two transactions that wait for each other both take place in the end."""
+    attempts: list[str] = []
+
+    async def work(transaction: Transaction, first: str, second: str) -> None:
+        attempts.append(first)
+        await transaction.fetch(LOCKED, name=first)
+        await asyncio.sleep(0.05)
+        await transaction.fetch(LOCKED, name=second)
+        await add(transaction, f"{first} before {second}")
+
+    async with Aside(postgres_url) as aside:
+        await aside.run("INSERT INTO deployment VALUES ('a', ''), ('b', '')")
+        await asyncio.gather(
+            postgres.write(lambda transaction: work(transaction, "a", "b")),
+            postgres.write(lambda transaction: work(transaction, "b", "a")),
+        )
+
+    assert len(attempts) == 3
+    assert {"a before b", "b before a"} <= set(await found(postgres))
+
+
+async def test_a_lost_connection_is_repeated_on_another(postgres: PostgresDatabase) -> None:
+    """A connection that ends in the midst of the work leaves nothing, and the work is repeated."""
+    attempts = 0
+
+    async def work(transaction: Transaction) -> None:
+        nonlocal attempts
+        attempts += 1
+        await add(transaction, f"attempt {attempts}")
+        if attempts == 1:
+            await transaction.fetch(LOSE_CONNECTION)
+
+    await postgres.write(work)
+
+    assert attempts == 2
+    assert await found(postgres) == {"attempt 2": ""}
+
+
+async def test_a_connection_that_is_always_lost_is_unavailable(
+    postgres: PostgresDatabase, pauses: list[float]
+) -> None:
+    """Five lost connections are the end: DatabaseUnavailable, with a time to come back."""
+    attempts = 0
+
+    async def work(transaction: Transaction) -> None:
+        nonlocal attempts
+        attempts += 1
+        await add(transaction, f"attempt {attempts}")
+        await transaction.fetch(LOSE_CONNECTION)
+
+    with pytest.raises(DatabaseUnavailable, match="PostgreSQL cannot be reached") as refused:
+        await postgres.write(work)
+
+    assert (attempts, len(pauses)) == (5, 4)
+    assert refused.value.retry_after_seconds == 1
+    assert await found(postgres) == {}
+
+
+@pytest.mark.parametrize("how", ["read", "snapshot"])
+async def test_a_read_outlives_a_lost_connection(postgres: PostgresDatabase, how: str) -> None:
+    """A read is repeated too."""
+    attempts = 0
+
+    async def work(transaction: Transaction) -> dict[str, str]:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            await transaction.fetch(LOSE_CONNECTION)
+        return await fetch_all(transaction)
+
+    run = postgres.read if how == "read" else postgres.snapshot
+    assert await run(work) == {}
+    assert attempts == 2
+
+
+async def test_connections_lost_while_idle_go_unnoticed(
+    postgres: PostgresDatabase, postgres_url: str
+) -> None:
+    """A restart of the server between two requests costs nobody an error."""
+    await found(postgres)
+    async with Aside(postgres_url) as aside:
+        await aside.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        await postgres.write(lambda transaction: add(transaction, "a"))
+
+    assert await found(postgres) == {"a": ""}
+
+
+@pytest.mark.parametrize("how", ["read", "snapshot", "write"])
+async def test_a_server_that_is_gone_is_unavailable(
+    distant: PostgresDatabase, proxy: PostgresProxy, pauses: list[float], how: str
+) -> None:
+    """Nobody at the other end: DatabaseUnavailable after five attempts, and nothing else."""
+    await proxy.stop()
+    run = {"read": distant.read, "snapshot": distant.snapshot, "write": distant.write}[how]
+
+    with pytest.raises(DatabaseUnavailable):
+        await run(fetch_all)
+
+    assert len(pauses) == 4
+
+
+async def test_a_database_that_cannot_be_opened_is_unavailable(
+    postgres_url: str,
+) -> None:
+    """No such database: one clear refusal."""
+    missing = PostgresDatabase(postgres_url.replace("/ousel_", "/missing_"))
+
+    with pytest.raises(DatabaseUnavailable, match="PostgreSQL cannot be reached"):
+        await missing.open()
+    await missing.close()

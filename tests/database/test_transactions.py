@@ -1,0 +1,154 @@
+"""The port begins, commits and rolls back; reads see what is committed, a snapshot one state."""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from ousel.database.port import (
+    Database,
+    IntegrityViolation,
+    Transaction,
+    UnfitValue,
+)
+from tests.database.notes import ALL_NOTES, NOTES, add, fetch_all, found
+from tests.support.aside import Aside
+
+UNFIT = [
+    pytest.param("\ud800", id="lone surrogate"),
+    pytest.param(2**63, id="more than 64 bits"),
+    pytest.param(object(), id="no value at all"),
+]
+
+
+class Mishap(Exception):
+    """Something goes wrong in the midst of some work."""
+
+
+async def test_work_is_committed_as_a_whole(database: Database, aside: Aside) -> None:
+    """What the work wrote is there for everyone once `write` returns, and its result with it."""
+
+    async def work(transaction: Transaction) -> str:
+        await add(transaction, "a")
+        await add(transaction, "b")
+        return "done"
+
+    assert await database.write(work) == "done"
+    assert await aside.run("SELECT name FROM deployment ORDER BY name") == [("a",), ("b",)]
+
+
+async def test_work_that_fails_leaves_nothing(database: Database) -> None:
+    """An error rolls everything back, is raised unchanged, and is not tried again."""
+    attempts = 0
+
+    async def work(transaction: Transaction) -> None:
+        nonlocal attempts
+        attempts += 1
+        await add(transaction, "a")
+        raise Mishap
+
+    with pytest.raises(Mishap):
+        await database.write(work)
+
+    assert attempts == 1
+    assert await found(database) == {}
+    await database.write(lambda transaction: add(transaction, "b"))
+    assert await found(database) == {"b": ""}
+
+
+async def test_a_row_that_a_constraint_refuses_is_named_so(database: Database) -> None:
+    """A second row with the same key is an IntegrityViolation, and nothing of it stays."""
+
+    async def work(transaction: Transaction) -> None:
+        await transaction.insert(NOTES, [("b", "2"), ("a", "1"), ("a", "again")])
+
+    with pytest.raises(IntegrityViolation):
+        await database.write(work)
+
+    assert await found(database) == {}
+
+
+@pytest.mark.parametrize("value", UNFIT)
+async def test_a_value_that_no_column_holds_is_unfit_to_write(
+    database: Database, value: object
+) -> None:
+    """A value that the engine cannot hold is refused by one name on both engines."""
+
+    async def work(transaction: Transaction) -> None:
+        await add(transaction, "a")
+        await transaction.insert(NOTES, [("b", value)])
+
+    with pytest.raises(UnfitValue):
+        await database.write(work)
+
+    assert await found(database) == {}
+
+
+@pytest.mark.parametrize("how", ["read", "snapshot"])
+async def test_a_value_that_no_column_holds_is_unfit_to_ask_for(
+    database: Database, how: str
+) -> None:
+    """The same in a read: what was never stored cannot be looked for."""
+
+    async def work(transaction: Transaction) -> None:
+        await add(transaction, "\ud800")
+
+    with pytest.raises(UnfitValue):
+        await (database.read(work) if how == "read" else database.snapshot(work))
+
+
+async def test_reads_see_what_was_committed_before_each(database: Database, aside: Aside) -> None:
+    """Within one `read`, a later statement sees what another connection wrote meanwhile."""
+
+    async def work(transaction: Transaction) -> tuple[int, int]:
+        before = len(await transaction.fetch(ALL_NOTES))
+        await aside.run("INSERT INTO deployment VALUES ('a', '')")
+        return before, len(await transaction.fetch(ALL_NOTES))
+
+    assert await database.read(work) == (0, 1)
+
+
+async def test_a_snapshot_sees_one_state(database: Database, aside: Aside) -> None:
+    """Whatever others write, all reads of a snapshot see the state of its start."""
+
+    async def work(transaction: Transaction) -> tuple[int, int]:
+        before = len(await transaction.fetch(ALL_NOTES))
+        await aside.run("INSERT INTO deployment VALUES ('a', '')")
+        return before, len(await transaction.fetch(ALL_NOTES))
+
+    assert await database.snapshot(work) == (0, 0)
+    assert await database.snapshot(fetch_all) == {"a": ""}
+
+
+async def test_writes_of_many_callers_all_take_place(database: Database) -> None:
+    """Forty callers at once: each write is there, whole."""
+
+    async def pair(transaction: Transaction, number: int) -> None:
+        await add(transaction, f"left {number:02d}")
+        await add(transaction, f"right {number:02d}")
+
+    await asyncio.gather(*(database.write(partial(pair, number=each)) for each in range(40)))
+
+    assert len(await found(database)) == 80
+
+
+async def test_a_caller_that_gives_up_leaves_a_whole_write_or_none(
+    database: Database, aside: Aside
+) -> None:
+    """Cancelled at any moment, a write took place whole or not at all, and holds no lock."""
+
+    async def work(transaction: Transaction, number: int) -> None:
+        await add(transaction, f"left {number:02d}")
+        await add(transaction, f"right {number:02d}")
+
+    for number in range(40):
+        task = asyncio.ensure_future(database.write(partial(work, number=number)))
+        await asyncio.sleep(number * 0.000_1)
+        task.cancel()
+        await asyncio.wait([task])
+
+    await aside.run("INSERT INTO deployment VALUES ('unlocked', '')")
+    names = [name for name in await found(database) if name != "unlocked"]
+    assert {name.replace("left", "right") for name in names} == {
+        name for name in names if name.startswith("right")
+    }

@@ -1,0 +1,62 @@
+"""A connection that breaks during the commit itself: nobody can tell, and nobody tries again."""
+
+import pytest
+
+from ousel.database.port import Transaction
+from ousel.database.postgres import PostgresDatabase
+from ousel.kernel.errors import OutcomeUnknown
+from tests.database.notes import add, found
+from tests.support.proxies import Cut, PostgresProxy
+
+
+@pytest.mark.parametrize(
+    ("cut", "kept"), [("before the commit", {}), ("after the commit", {"attempt 1": ""})]
+)
+async def test_an_unknown_commit_is_never_repeated(
+    distant: PostgresDatabase, proxy: PostgresProxy, cut: Cut, kept: dict[str, str]
+) -> None:
+    """OutcomeUnknown after one attempt, whether the commit reached the server or not."""
+    attempts = 0
+
+    async def work(transaction: Transaction) -> None:
+        nonlocal attempts
+        attempts += 1
+        await add(transaction, f"attempt {attempts}")
+
+    proxy.cuts.append(cut)
+    with pytest.raises(OutcomeUnknown) as refused:
+        await distant.write(work)
+
+    assert attempts == 1
+    assert refused.value.retry_after_seconds == 1
+    assert not proxy.cuts
+    assert await found(distant) == kept
+
+
+async def test_a_connection_that_breaks_after_the_commit_changes_nothing(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that was answered is done: what becomes of its connection repeats nothing."""
+    releases = 0
+
+    async def break_down(_: object) -> None:
+        nonlocal releases
+        releases += 1
+        if releases <= 3:
+            raise ConnectionResetError
+
+    monkeypatch.setattr("ousel.database.postgres._keep_as_it_is", break_down)
+    database = PostgresDatabase(postgres_url)
+    await database.open()
+    attempts = 0
+
+    async def work(transaction: Transaction) -> None:
+        nonlocal attempts
+        attempts += 1
+        await add(transaction, f"attempt {attempts}")
+
+    await database.write(work)
+
+    assert (attempts, releases) == (1, 1)
+    assert await found(database) == {"attempt 1": ""}
+    await database.close()

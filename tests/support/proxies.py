@@ -1,0 +1,87 @@
+"""A wire to PostgreSQL that can be cut: at the moment of a commit, or altogether."""
+
+import asyncio
+import contextlib
+from collections import deque
+from types import TracebackType
+from typing import Literal, Self, cast
+from urllib.parse import parse_qs, urlsplit
+
+# Whether the commit still reaches the server when its answer is lost.
+Cut = Literal["before the commit", "after the commit"]
+
+CHUNK_BYTES = 65_536
+
+
+class PostgresProxy:
+    """Forwards connections to the server of an address, on a TCP port of its own."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._socket = f"{parse_qs(parts.query)['host'][0]}/.s.PGSQL.5432"
+        self._database = parts.path
+        self.cuts: deque[Cut] = deque()  # what happens to the next commits
+        self._server: asyncio.Server | None = None
+        self._wires: set[asyncio.StreamWriter] = set()
+        self._forwarding: set[asyncio.Task[None]] = set()
+        self.url = ""
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._forward, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        self.url = f"postgresql://postgres@127.0.0.1:{port}{self._database}"
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Cut every wire, and take no new ones."""
+        assert self._server is not None
+        self._server.close()
+        for wire in self._wires:
+            wire.transport.abort()
+        await self._server.wait_closed()
+        await asyncio.gather(*self._forwarding)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._forwarding.add(cast("asyncio.Task[None]", asyncio.current_task()))
+        back_reader, back_writer = await asyncio.open_unix_connection(self._socket)
+        self._wires |= {writer, back_writer}
+        answers = asyncio.create_task(_pump(back_reader, writer))
+        try:
+            while data := await reader.read(CHUNK_BYTES):
+                if self.cuts and b"COMMIT" in data:
+                    await _stopped(answers)
+                    if self.cuts.popleft() == "after the commit":
+                        back_writer.write(data)
+                        await back_reader.read(CHUNK_BYTES)
+                    break
+                back_writer.write(data)
+                await back_writer.drain()
+        except OSError:
+            pass
+        finally:
+            await _stopped(answers)
+            for wire in (writer, back_writer):
+                wire.transport.abort()
+            self._wires -= {writer, back_writer}
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(CHUNK_BYTES):
+            writer.write(data)
+            await writer.drain()
+    writer.transport.abort()
+
+
+async def _stopped(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
