@@ -16,19 +16,13 @@ from ousel.ledger.posting import PostingDesk
 from ousel.ledger.rules import Kind, Refused, Replayed
 from ousel.transfers.records import TransferRecord, transfer_record
 from ousel.transfers.service import TransferWish, send
-from ousel.web.fields import KEY_CHARACTERS_MAX, TEXT_PATTERN, Amount, checked_text, idempotency_key
+from ousel.web.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, checked_text, idempotency_key
 from ousel.web.paging import LIMIT_DEFAULT, Cursor, Limit, Page, page, position_of
 from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
 
 NOTE_CHARACTERS_MAX: Final = 500
 
 _REPLAYED: Final = ((b"idempotent-replayed", b"true"),)
-_KEY_SCHEMA: Final = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": KEY_CHARACTERS_MAX,
-    "pattern": "^[!-~]+$",
-}
 
 
 class TransferRequest(
@@ -56,7 +50,7 @@ class TransferRequest(
         str | None,
         msgspec.Meta(
             description="Instead of the header; if both are sent, they must be equal.",
-            extra_json_schema=_KEY_SCHEMA | {"type": ["string", "null"]},
+            extra_json_schema=KEY_SCHEMA | {"type": ["string", "null"]},
         ),
     ] = None
 
@@ -100,7 +94,7 @@ class TransfersApi:
                     "answers the first transfer again and moves nothing."
                 ),
                 body=TransferRequest,
-                request_headers={"Idempotency-Key": _KEY_SCHEMA},
+                request_headers={"Idempotency-Key": KEY_SCHEMA},
                 successes={
                     201: Documented("The money moved.", TransferRecord),
                     200: Documented(

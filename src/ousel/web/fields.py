@@ -8,6 +8,12 @@ from ousel.kernel.errors import InvalidField
 from ousel.kernel.money import json_from_micros
 
 KEY_CHARACTERS_MAX: Final = 255
+KEY_SCHEMA: Final = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": KEY_CHARACTERS_MAX,
+    "pattern": "^[!-~]+$",
+}
 TEXT_PATTERN: Final = "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f]*$"
 
 Amount = Annotated[
