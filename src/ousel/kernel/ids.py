@@ -1,30 +1,32 @@
 """Identifiers and secrets: prefixed, time-ordered where they name, random where they open."""
 
-import base64
 import hashlib
 import re
-import secrets
+from functools import lru_cache
+from os import urandom
 from typing import Final
 
 from ousel.kernel.clock import Clock
 
-SECRET_BYTES: Final = 25
+SECRET_CHARACTERS: Final = 40
 HANDLE_CHARACTERS: Final = 8  # the public part of a secret, that names it in lists and look-ups
 
-_RANDOM_BYTES: Final = 10
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuv"  # 5 bits each, in the order they sort in
+_DIGIT_OF_BYTE: Final = (_DIGITS * 8).encode()
+_TIME_DIGITS: Final = 10
+_RANDOM_DIGITS: Final = 16
 _SECRET_TAIL: Final = re.compile(r"[0-9a-v]{40}")
 _MICROS_PER_MILLISECOND: Final = 1_000
 
 
 def new_id(prefix: str, clock: Clock) -> str:
     """Return a fresh id: its tail sorts by time, and 80 of its bits cannot be guessed."""
-    milliseconds = clock() // _MICROS_PER_MILLISECOND
-    return prefix + _base32(milliseconds.to_bytes(6, "big") + secrets.token_bytes(_RANDOM_BYTES))
+    return prefix + _time(clock() // _MICROS_PER_MILLISECOND) + _random(_RANDOM_DIGITS)
 
 
 def new_secret(prefix: str) -> str:
     """Return a fresh secret with 200 random bits, of which the first 40 are its public handle."""
-    return prefix + _base32(secrets.token_bytes(SECRET_BYTES))
+    return prefix + _random(SECRET_CHARACTERS)
 
 
 def is_secret(text: str, prefix: str) -> bool:
@@ -42,5 +44,11 @@ def secret_hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _base32(octets: bytes) -> str:
-    return base64.b32hexencode(octets).decode().rstrip("=").lower()
+@lru_cache(maxsize=128)
+def _time(milliseconds: int) -> str:
+    shifts = range(5 * (_TIME_DIGITS - 1), -1, -5)
+    return "".join(_DIGITS[milliseconds >> shift & 31] for shift in shifts)
+
+
+def _random(digits: int) -> str:
+    return urandom(digits).translate(_DIGIT_OF_BYTE).decode()
