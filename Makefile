@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(name))))
 BIN := .venv/bin
 
-.PHONY: help demo test check bench lock clean
+.PHONY: help demo test check bench screenshots lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,6 +24,9 @@ check: .venv/bench ## The quick part: format, lint, types, floors, quick tests
 
 bench: .venv/bench ## Measure, and print a table of ratios
 	$(BIN)/python -W "ignore:XDG_RUNTIME_DIR" -m bench
+
+screenshots: .venv/test ## Take pictures of every page, to look at
+	$(BIN)/python -m tests.journeys.screenshots
 
 lock: .venv/test ## Pin the dependencies anew, with hashes
 	$(BIN)/pip install --quiet uv

@@ -1,0 +1,53 @@
+"""Takes pictures of every page, for people to look at: `make screenshots`."""
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from playwright.sync_api import Page
+
+from tests.journeys.furnished import Furnished, furnished
+from tests.support.browsers import chromium
+from tests.support.servers import Server
+
+WIDTHS = (360, 768, 1280)
+FOLDER = Path("screenshots")
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+
+def main(wanted: list[str]) -> None:
+    """Take the pictures, of all pages or of those whose names are given."""
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        database_url = str(Path(folder) / "ousel.db")
+        with Server(database_url, "--sandbox") as server:
+            people = furnished(database_url)
+            _visit_all(server, people, wanted)
+
+
+def _visit_all(server: Server, people: Furnished, wanted: list[str]) -> None:
+    with chromium() as browser:
+        for scheme in SCHEMES:
+            context = browser.new_context(color_scheme=scheme, base_url=server.origin)
+            page = context.new_page()
+            for name, path in people.open_paths().items():
+                if not wanted or name in wanted:
+                    _take(page, path, f"{name}-{scheme}")
+            people.sign_in(page)
+            for name, path in people.paths().items():
+                if not wanted or name in wanted:
+                    _take(page, path, f"{name}-{scheme}")
+            context.close()
+
+
+def _take(page: Page, path: str, name: str) -> None:
+    page.goto(path)
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        page.screenshot(path=FOLDER / f"{name}-{width}.png", full_page=True)
+    print(name)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
