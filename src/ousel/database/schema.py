@@ -1,13 +1,15 @@
 """The schema's version: reading it, which is quick, and migrating to it, which loads Alembic."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ousel.database.addresses import is_postgres, sqlite_path
 from ousel.database.port import Database, Transaction
 from ousel.database.statements import Statement
+from ousel.kernel.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
+    import asyncpg
     from sqlalchemy import Connection
 
 SCHEMA_VERSION: Final = "0004"
@@ -41,20 +43,34 @@ async def schema_version(database: Database, url: str) -> str | None:
 
 
 async def migrate(url: str) -> None:
-    """Bring the database at this address to today's schema, from empty or from any older one."""
-    if is_postgres(url):
-        await _migrate_postgres(url)
-    else:
-        _migrate_sqlite(url)
+    """Bring the database at this address to today's schema, from empty or from any older one.
+
+    Raises DatabaseUnavailable where it cannot be reached, or comes from a newer Ousel.
+    """
+    from alembic.util import CommandError
+    from sqlalchemy.exc import DBAPIError
+
+    try:
+        if is_postgres(url):
+            await _migrate_postgres(url)
+        else:
+            _migrate_sqlite(url)
+    except (OSError, DBAPIError, CommandError) as error:
+        reason = str(error).partition("\n")[0]
+        raise DatabaseUnavailable(f"The database cannot be migrated: {reason}.") from error
 
 
 async def _migrate_postgres(url: str) -> None:
     import asyncpg
     from sqlalchemy.ext.asyncio import create_async_engine
 
-    engine = create_async_engine(
-        "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(url)
-    )
+    async def connect() -> "asyncpg.Connection[Any]":
+        try:
+            return await asyncpg.connect(url)
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+            raise ConnectionError(error) from error
+
+    engine = create_async_engine("postgresql+asyncpg://", async_creator=connect)
     try:
         async with engine.begin() as connection:
             await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")

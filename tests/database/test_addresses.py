@@ -1,0 +1,48 @@
+"""Database addresses: which engine they name."""
+
+from pathlib import Path
+
+import pytest
+
+from ousel.database.addresses import database_at, is_postgres, sqlite_path
+from ousel.database.postgres import PostgresDatabase
+from ousel.database.sqlite import SqliteDatabase
+from ousel.kernel.errors import DatabaseUnavailable
+from ousel.kernel.settings import SettingError
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("sqlite:///ousel.db", "ousel.db"),
+        ("sqlite:////var/lib/ousel.db", "/var/lib/ousel.db"),
+        ("ousel.db", "ousel.db"),
+        ("/var/lib/ousel.db", "/var/lib/ousel.db"),
+    ],
+)
+def test_a_file_is_sqlite(url: str, path: str) -> None:
+    """An SQLite address or a plain path is that file."""
+    assert not is_postgres(url)
+    assert sqlite_path(url) == Path(path)
+    assert isinstance(database_at(url), SqliteDatabase)
+
+
+@pytest.mark.parametrize("url", ["postgresql://db/ousel", "postgres://user@db:5432/ousel"])
+def test_a_server_is_postgresql(url: str) -> None:
+    """Both spellings of the scheme are PostgreSQL."""
+    assert is_postgres(url)
+    assert isinstance(database_at(url), PostgresDatabase)
+
+
+@pytest.mark.parametrize("url", ["mysql://db/ousel", "sqlite://ousel.db", "http://db"])
+def test_other_schemes_are_refused_by_the_variable(url: str) -> None:
+    """An address of another engine, or a slip in the scheme, creates no file of that name."""
+    with pytest.raises(SettingError, match=r"^OUSEL_DATABASE_URL must be"):
+        database_at(url)
+
+
+@pytest.mark.parametrize("url", ["postgresql://127.0.0.1:1/ousel", "postgresql://db:port/ousel"])
+async def test_a_server_that_nobody_answers_for_is_unavailable(url: str) -> None:
+    """An address that leads nowhere is one clear refusal."""
+    with pytest.raises(DatabaseUnavailable, match="PostgreSQL cannot be reached"):
+        await database_at(url).open()

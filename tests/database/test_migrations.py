@@ -1,0 +1,216 @@
+"""Migrations: from nothing to today's schema, the same on both engines, however often."""
+
+import asyncio
+import re
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Inspector, create_engine, inspect
+from sqlalchemy.ext.asyncio import create_async_engine
+
+import ousel.database
+from ousel.database.addresses import database_at, is_postgres
+from ousel.database.port import Database
+from ousel.database.schema import SCHEMA_VERSION, migrate, schema_version
+from ousel.kernel.account_numbers import account_number
+from ousel.kernel.errors import DatabaseUnavailable
+from ousel.ledger.journal import accounts_after
+from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account
+from tests.support.aside import Aside
+from tests.support.engines import Engine, Engines
+
+MIGRATE = """
+import asyncio, sys
+from ousel.database.schema import migrate
+asyncio.run(migrate(sys.argv[1]))
+"""
+
+Schema = dict[str, dict[str, Any]]
+
+
+@pytest.fixture
+def empty_url(engines: Engines, engine: Engine, tmp_path: Path) -> str:
+    """A database with nothing in it."""
+    return engines.empty_url(engine, tmp_path)
+
+
+@pytest.fixture
+def both_empty_urls(engines: Engines, tmp_path: Path) -> tuple[str, str]:
+    """A database with nothing in it on each engine."""
+    return engines.empty_url("sqlite", tmp_path), engines.empty_url("postgresql", tmp_path)
+
+
+async def schema_at(url: str) -> Schema:
+    """Return each table's columns, key, indexes and number of checks."""
+    if not is_postgres(url):
+        engine = create_engine(f"sqlite:///{url}")
+        with engine.connect() as connection:
+            schema = dict(_tables(inspect(connection)))
+        engine.dispose()
+        return schema
+    served = create_async_engine(url.replace("postgresql://", "postgresql+asyncpg://"))
+    async with served.connect() as connected:
+        schema = await connected.run_sync(lambda each: dict(_tables(inspect(each))))
+    await served.dispose()
+    return schema
+
+
+def _tables(inspector: Inspector) -> Iterator[tuple[str, dict[str, Any]]]:
+    for table in inspector.get_table_names():
+        yield (
+            table,
+            {
+                "columns": [
+                    (column["name"], str(column["type"]), column["nullable"])
+                    for column in inspector.get_columns(table)
+                ],
+                "key": inspector.get_pk_constraint(table)["constrained_columns"],
+                "indexes": sorted(_index(each) for each in inspector.get_indexes(table)),
+                "checks": len(inspector.get_check_constraints(table)),
+                "foreign keys": inspector.get_foreign_keys(table),
+            },
+        )
+
+
+def _index(index: Any) -> tuple[str, tuple[str, ...], bool, str]:
+    options = index.get("dialect_options", {})
+    where = options.get("sqlite_where", options.get("postgresql_where", ""))
+    return (
+        index["name"],
+        tuple(index["column_names"]),
+        bool(index["unique"]),
+        re.sub(r"[()\s]|::text", "", str(where)).lower(),
+    )
+
+
+async def test_both_engines_come_to_the_same_schema(both_empty_urls: tuple[str, str]) -> None:
+    """Migrated from nothing, both have the same tables, columns, keys, indexes and checks."""
+    schemas = []
+    for url in both_empty_urls:
+        await migrate(url)
+        schemas.append(await schema_at(url))
+
+    on_sqlite, on_postgres = schemas
+    assert on_sqlite.keys() == on_postgres.keys()
+    assert {"accounts", "entries", "identifiers", "deployment"} <= on_sqlite.keys()
+    for table, found in on_sqlite.items():
+        assert found == on_postgres[table], table
+
+
+async def test_columns_are_texts_and_64_bit_integers(both_empty_urls: tuple[str, str]) -> None:
+    """Money and times are BIGINT, everything else TEXT: what both engines agree on."""
+    for url in both_empty_urls:
+        await migrate(url)
+        for table, found in (await schema_at(url)).items():
+            kinds = {kind for _, kind, _ in found["columns"]}
+            assert table == "alembic_version" or kinds <= {"TEXT", "BIGINT"}, table
+
+
+def test_the_version_in_the_code_is_the_last_migration() -> None:
+    """SCHEMA_VERSION is Alembic's head, and the history has one line."""
+    config = Config()
+    folder = Path(ousel.database.__file__).parent / "migrations"
+    config.set_main_option("script_location", str(folder))
+
+    assert ScriptDirectory.from_config(config).get_heads() == [SCHEMA_VERSION]
+
+
+async def test_the_version_of_a_database_is_known(empty_url: str) -> None:
+    """None for an empty database, today's after a migration."""
+    database = database_at(empty_url)
+    await database.open()
+
+    assert await schema_version(database, empty_url) is None
+    await migrate(empty_url)
+    assert await schema_version(database, empty_url) == SCHEMA_VERSION
+    await database.close()
+
+
+async def test_migrating_twice_is_harmless(empty_url: str) -> None:
+    """A second migration changes neither schema nor data."""
+    await migrate(empty_url)
+    before = await schema_at(empty_url)
+    database = database_at(empty_url)
+    await database.open()
+    accounts = await database.read(lambda transaction: accounts_after(transaction, "", 10))
+
+    await migrate(empty_url)
+
+    assert await schema_at(empty_url) == before
+    assert await database.read(lambda each: accounts_after(each, "", 10)) == accounts
+    await database.close()
+
+
+async def test_migrations_at_once_are_harmless(empty_url: str) -> None:
+    """Three processes migrate one empty database: all succeed, and it is migrated once."""
+    processes = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-c", MIGRATE, empty_url, stderr=PIPE, stdout=PIPE
+        )
+        for _ in range(3)
+    ]
+    outputs = [await process.communicate() for process in processes]
+
+    assert [process.returncode for process in processes] == [0, 0, 0], outputs
+    database = database_at(empty_url)
+    await database.open()
+    assert await schema_version(database, empty_url) == SCHEMA_VERSION
+    assert len(await database.read(lambda each: accounts_after(each, "", 10))) == 1
+    await database.close()
+
+
+async def test_a_database_of_a_newer_ousel_is_left_alone(database_url: str) -> None:
+    """A version that this Ousel does not know is refused in one line that names it."""
+    async with Aside(database_url) as aside:
+        await aside.run("UPDATE alembic_version SET version_num = '9999'")
+
+    with pytest.raises(DatabaseUnavailable, match="9999"):
+        await migrate(database_url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://127.0.0.1:1/ousel",
+        "postgresql://127.0.0.1:port/ousel",
+        "/nowhere/at/all/ousel.db",
+    ],
+)
+async def test_a_database_that_cannot_be_reached_is_unavailable(url: str) -> None:
+    """Nobody there: one clear line, no traceback of a driver."""
+    with pytest.raises(DatabaseUnavailable, match="cannot be migrated"):
+        await migrate(url)
+
+
+async def test_a_missing_database_is_unavailable(both_empty_urls: tuple[str, str]) -> None:
+    """The server is there, the database is not: one clear line that names it."""
+    url = both_empty_urls[1].replace("/ousel_", "/missing_")
+
+    with pytest.raises(DatabaseUnavailable, match="missing_"):
+        await migrate(url)
+
+
+async def test_the_books_begin_with_the_system_account_alone(database: Database) -> None:
+    """Money is issued from one account, whose number holds and which owes nothing yet."""
+    accounts = await database.read(lambda transaction: accounts_after(transaction, "", 10))
+
+    assert accounts == [
+        Account(
+            id=SYSTEM_ACCOUNT_ID,
+            username="ousel",
+            account_number=account_number(0),
+            display_name="Ousel",
+            status="active",
+            balance=0,
+            sequence=0,
+            head_hash=FIRST_HASH,
+            created_at=0,
+            updated_at=0,
+        )
+    ]

@@ -1,0 +1,136 @@
+"""Shared reads: whoever asks while a read is under way shares the next one."""
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from ousel.database.port import Database, Transaction
+from ousel.database.sharing import READ_KEYS_MAX, SharedReads
+from ousel.database.statements import Statement
+from ousel.kernel.errors import DatabaseUnavailable
+from tests.database.notes import NOTES
+from tests.support.aside import Aside
+
+VALUES = Statement("values", "SELECT name, value FROM deployment WHERE name = ANY(:names)")
+
+
+class Loader:
+    """Looks names up, and remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+        self.failures: list[Exception] = []
+
+    async def __call__(self, transaction: Transaction, names: list[str]) -> dict[str, str | None]:
+        self.asked.append(names)
+        if self.failures:
+            raise self.failures.pop()
+        rows = await transaction.fetch(VALUES, names=names)
+        found: dict[str, str | None] = dict.fromkeys(name for name in names if name != "forgotten")
+        return found | {row[0]: row[1] for row in rows}
+
+
+@pytest.fixture
+def loader() -> Loader:
+    return Loader()
+
+
+@pytest.fixture
+async def reads(database: Database, loader: Loader) -> SharedReads[str, str | None]:
+    rows = [(f"name {number}", f"value {number}") for number in range(10)]
+    await database.write(lambda transaction: transaction.insert(NOTES, rows))
+    return SharedReads(database, loader)
+
+
+async def outcomes(*asked: Awaitable[Any]) -> list[Any]:
+    return await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def test_questions_that_come_together_are_one_read(
+    reads: SharedReads[str, str | None], loader: Loader
+) -> None:
+    """A hundred callers and ten keys: one statement, and each caller has its own answer."""
+    names = [f"name {number % 10}" for number in range(100)]
+
+    answers = await asyncio.gather(*(reads.get(name) for name in names))
+
+    assert answers == [name.replace("name", "value") for name in names]
+    assert len(loader.asked) == 1
+    assert sorted(loader.asked[0]) == sorted(set(names))
+
+
+async def test_an_answer_is_never_older_than_its_question(
+    database: Database, aside: Aside, loader: Loader
+) -> None:
+    """Who asks after a write sees it, even while a read from before it is under way."""
+    late: list[asyncio.Task[str | None]] = []
+    shared: SharedReads[str, str | None]
+
+    async def load(transaction: Transaction, names: list[str]) -> dict[str, str | None]:
+        found = await loader(transaction, names)
+        if not late:
+            await aside.run("INSERT INTO deployment VALUES ('name 1', 'new')")
+            late.append(asyncio.create_task(shared.get("name 1")))
+        return found
+
+    shared = SharedReads(database, load)
+
+    assert await shared.get("name 1") is None
+    assert await late[0] == "new"
+    assert loader.asked == [["name 1"]] * 2
+
+
+async def test_a_read_has_a_limit(reads: SharedReads[str, str | None], loader: Loader) -> None:
+    """Ever so many keys are read in portions."""
+    names = [f"other {number}" for number in range(READ_KEYS_MAX + 1)]
+
+    answers = await asyncio.gather(*(reads.get(name) for name in names))
+
+    assert answers == [None] * len(names)
+    assert [len(asked) for asked in loader.asked] == [READ_KEYS_MAX, 1]
+
+
+async def test_a_key_at_fault_fails_alone(
+    reads: SharedReads[str, str | None], loader: Loader
+) -> None:
+    """A key that the database cannot hold, or that is left unanswered, fails only its own."""
+    names = ["name 1", "\ud800", "name 2", "forgotten", "name 3"]
+
+    found = await outcomes(*(reads.get(name) for name in names))
+
+    assert [found[0], found[2], found[4]] == ["value 1", "value 2", "value 3"]
+    assert isinstance(found[1], Exception)
+    assert isinstance(found[3], KeyError)
+    assert await reads.get("name 4") == "value 4"
+    assert sum(len(asked) for asked in loader.asked) < 20
+
+
+async def test_a_database_that_is_away_fails_those_who_asked_then(
+    reads: SharedReads[str, str | None], loader: Loader
+) -> None:
+    """Each caller of a read that failed gets its refusal, once; the next read is a new one."""
+    loader.failures.append(DatabaseUnavailable("Gone."))
+
+    found = await outcomes(reads.get("name 1"), reads.get("name 2"))
+
+    assert [type(each) for each in found] == [DatabaseUnavailable] * 2
+    assert loader.asked == [["name 1", "name 2"]]
+    assert await reads.get("name 1") == "value 1"
+
+
+async def test_a_caller_that_gives_up_takes_nobody_along(
+    reads: SharedReads[str, str | None],
+) -> None:
+    """One of two callers of the same key leaves: the other is answered all the same."""
+    leaving = asyncio.create_task(reads.get("name 1"))
+    staying = asyncio.create_task(reads.get("name 1"))
+    await asyncio.sleep(0)
+    leaving.cancel()
+
+    assert await staying == "value 1"
+    with suppress(asyncio.CancelledError):
+        await leaving
+    assert leaving.cancelled()

@@ -1,0 +1,200 @@
+"""SQLite: one writer, readers beside it, and other processes that hold the file at times."""
+
+import asyncio
+import contextlib
+import sqlite3
+import sys
+import time
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ousel.database.port import Transaction
+from ousel.database.sqlite import SqliteDatabase
+from ousel.database.statements import Statement
+from ousel.kernel.errors import DatabaseUnavailable
+from tests.database.notes import NOTES, add, fetch_all, found
+
+HOLD_THE_FILE = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+connection.execute("INSERT INTO deployment VALUES ('theirs', '')")
+print("held", flush=True)
+sys.stdin.read()
+connection.execute("COMMIT")
+"""
+
+
+@contextlib.asynccontextmanager
+async def held_elsewhere(path: Path) -> AsyncIterator[asyncio.StreamWriter]:
+    """Another process in the midst of a write, until its input is closed."""
+    command = [sys.executable, "-c", HOLD_THE_FILE, str(path)]
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+    assert process.stdout is not None
+    assert process.stdin is not None
+    assert await process.stdout.readline() == b"held\n"
+    yield process.stdin
+    process.stdin.close()
+    assert await process.wait() == 0
+
+
+async def test_a_write_waits_for_another_process(sqlite: SqliteDatabase, sqlite_file: Path) -> None:
+    """While another process writes, ours waits its turn, and reads go on at once."""
+    async with held_elsewhere(sqlite_file) as holder:
+        ours = asyncio.create_task(sqlite.write(lambda transaction: add(transaction, "ours")))
+        await asyncio.sleep(0.1)
+        started = time.perf_counter()
+        assert await found(sqlite) == {}
+        assert time.perf_counter() - started < 0.1
+        assert not ours.done()
+        holder.close()
+        await ours
+
+    assert await found(sqlite) == {"ours": "", "theirs": ""}
+
+
+async def test_a_file_that_stays_held_is_unavailable(
+    sqlite_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After five attempts the write is refused, and nothing of it stays."""
+    monkeypatch.setattr("ousel.database.sqlite.BUSY_TIMEOUT_SECONDS", 0.02)
+    sqlite = SqliteDatabase(sqlite_file)
+    await sqlite.open()
+    async with held_elsewhere(sqlite_file):
+        with pytest.raises(DatabaseUnavailable, match="Another process holds") as refused:
+            await sqlite.write(lambda transaction: add(transaction, "ours"))
+
+    assert refused.value.retry_after_seconds == 1
+    assert await found(sqlite) == {"theirs": ""}
+    await sqlite.write(lambda transaction: add(transaction, "ours"))
+    assert await found(sqlite) == {"ours": "", "theirs": ""}
+    await sqlite.close()
+
+
+async def test_two_databases_on_one_file_take_turns(
+    sqlite: SqliteDatabase, sqlite_file: Path
+) -> None:
+    """Two writers of one file, as a server and a command are, lose nothing."""
+    other = SqliteDatabase(sqlite_file)
+    await other.open()
+
+    async def writes(database: SqliteDatabase, name: str) -> None:
+        for number in range(30):
+            await database.write(partial(add, name=f"{name} {number}"))
+
+    await asyncio.gather(writes(sqlite, "one"), writes(other, "other"))
+
+    assert len(await found(other)) == 60
+    await other.close()
+
+
+async def test_a_slow_write_does_not_stall_the_loop(sqlite: SqliteDatabase) -> None:
+    """Writes run on their own thread: others are served meanwhile."""
+
+    async def slow(transaction: Transaction) -> None:
+        await add(transaction, "slow")
+        time.sleep(0.3)  # noqa: ASYNC251 - a slow disk
+
+    writing = asyncio.create_task(sqlite.write(slow))
+    await asyncio.sleep(0.05)
+    started = time.perf_counter()
+    assert await found(sqlite) == {}
+    assert time.perf_counter() - started < 0.1
+    await writing
+    assert await found(sqlite) == {"slow": ""}
+
+
+async def test_work_that_waits_for_something_else_is_a_defect(sqlite: SqliteDatabase) -> None:
+    """A transaction that waited for the network would hold the only writer: it is refused."""
+
+    async def work(transaction: Transaction) -> None:
+        await add(transaction, "a")
+        await asyncio.sleep(0)
+
+    with pytest.raises(AssertionError, match="may wait for nothing"):
+        await sqlite.write(work)
+
+    assert await found(sqlite) == {}
+
+
+async def test_reads_cannot_write(sqlite: SqliteDatabase) -> None:
+    """The connection for reads refuses to change anything."""
+    with pytest.raises(DatabaseUnavailable, match="readonly"):
+        await sqlite.read(lambda transaction: add(transaction, "a"))
+
+    assert await found(sqlite) == {}
+
+
+async def test_every_commit_is_flushed_to_disk(sqlite: SqliteDatabase) -> None:
+    """The writer runs with a write-ahead log and full flushes."""
+
+    async def pragmas(transaction: Transaction) -> list[object]:
+        names = ("journal_mode", "synchronous", "foreign_keys")
+        rows = [await transaction.fetch(Statement(name, f"PRAGMA {name}")) for name in names]
+        return [row[0][0] for row in rows]
+
+    assert await sqlite.write(pragmas) == ["wal", 2, 1]
+
+
+async def test_a_full_disk_is_unavailable(sqlite: SqliteDatabase) -> None:
+    """No room: DatabaseUnavailable with a time to come back, nothing written, reads go on."""
+
+    async def limit(transaction: Transaction, pages: int) -> None:
+        await transaction.fetch(Statement("limit", f"PRAGMA max_page_count = {pages}"))
+
+    async def fill(transaction: Transaction) -> None:
+        await transaction.insert(NOTES, [(f"note {number}", "x" * 3000) for number in range(50)])
+
+    await sqlite.write(lambda transaction: limit(transaction, 1))
+    with pytest.raises(DatabaseUnavailable, match="full") as refused:
+        await sqlite.write(fill)
+
+    assert refused.value.retry_after_seconds == 5
+    assert await found(sqlite) == {}
+    await sqlite.write(lambda transaction: limit(transaction, 1_000_000))
+    await sqlite.write(fill)
+    assert len(await found(sqlite)) == 50
+
+
+@pytest.fixture
+def damaged_file(sqlite_file: Path) -> Path:
+    """A database in which the pages of one table are overwritten."""
+    connection = sqlite3.connect(sqlite_file)
+    pages = "SELECT rootpage FROM sqlite_master WHERE tbl_name = 'deployment'"
+    page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
+    numbers = [row[0] for row in connection.execute(pages)]
+    connection.close()
+    content = bytearray(sqlite_file.read_bytes())
+    for number in numbers:
+        content[(number - 1) * page_bytes : number * page_bytes] = b"\xff" * page_bytes
+    sqlite_file.write_bytes(content)
+    return sqlite_file
+
+
+async def test_a_damaged_file_is_unavailable(damaged_file: Path) -> None:
+    """A file whose pages are damaged is the operator's matter, not the caller's."""
+    sqlite = SqliteDatabase(damaged_file)
+    await sqlite.open()
+
+    for run in (sqlite.read, sqlite.snapshot, sqlite.write):
+        with pytest.raises(DatabaseUnavailable, match="malformed"):
+            await run(fetch_all)
+    await sqlite.close()
+
+
+@pytest.mark.parametrize("kind", ["a folder that is missing", "no database"])
+async def test_what_cannot_be_opened_is_unavailable(tmp_path: Path, kind: str) -> None:
+    """A path into nowhere, or a file that is something else: one clear refusal."""
+    path = tmp_path / "nowhere" / "ousel.db"
+    if kind == "no database":
+        path = tmp_path / "ousel.db"
+        path.write_bytes(b"something else" * 1000)
+    sqlite = SqliteDatabase(path)
+
+    with pytest.raises(DatabaseUnavailable, match="cannot be opened"):
+        await sqlite.open()
+    await sqlite.close()
