@@ -9,6 +9,8 @@ from typing import Any, Final
 import structlog
 
 from ousel.accounts.api import AccountsApi
+from ousel.charges.api import ChargesApi
+from ousel.charges.desk import ChargeDesk
 from ousel.database.addresses import database_at
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.errors import Refusal
@@ -25,6 +27,8 @@ from ousel.portal.activity import ActivityPages
 from ousel.portal.apps import AppPages
 from ousel.portal.entrance import Entrance
 from ousel.portal.settings import SettingsPages
+from ousel.sandbox.api import SandboxApi
+from ousel.sandbox.clock import REFRESH_SECONDS, SandboxClock
 from ousel.transfers.api import TransfersApi
 from ousel.web.application import Application
 from ousel.web.assets import Assets
@@ -34,6 +38,7 @@ from ousel.web.openapi import openapi_document
 from ousel.web.pages import Pages
 from ousel.web.reference import Reference
 from ousel.web.site import Site
+from ousel.web.stopping import stop_noticed
 
 USES_RECORDED_SECONDS: Final = 5.0
 SWEPT_SECONDS: Final = 60.0
@@ -52,25 +57,39 @@ class Ousel:
         """Wire the service up; nothing is opened yet."""
         self.settings = settings
         self.database = database_at(settings.database_url)
+        self._sandbox_clock = SandboxClock(self.database, clock) if settings.sandbox else None
+        clock = self._sandbox_clock or clock
         self._desk = PostingDesk(self.database, clock, queue_limit=settings.queue_limit)
         self._keyring = Keyring(self.database, clock, kind=settings.secret_kind)
         self._user_tokens = UserTokens(self.database, clock, kind=settings.secret_kind)
+        self._charge_desk = ChargeDesk(self.database, self._desk, clock)
         base = settings.base_path
         routes = [
             *AccountsApi(self.database).routes(base),
             *TransfersApi(self.database, self._desk, clock).routes(base),
+            *ChargesApi(self._charge_desk, settings.portal_url).routes(base),
             *OauthApi(self.database, Clients(self._keyring), settings, clock).routes(base),
             *UsersApi(self.database).routes(base),
         ]
+        if self._sandbox_clock is not None:
+            routes += SandboxApi(
+                self.database,
+                self._sandbox_clock,
+                self._desk,
+                self._charge_desk,
+                settings.portal_url,
+            ).routes(base)
         self.openapi = openapi_document(routes, settings, version("ousel"))
         assets = Assets()
-        routes += Reference(self.openapi, settings).routes(base)
+        pages = Pages(settings, assets, rooms=("portal",))
+        reference = Reference(self.openapi, routes, pages)
+        routes += reference.routes(base)
         routes += Health(self.database, settings.database_url).routes()
         routes += assets.routes()
-        pages = Pages(settings, assets, rooms=("portal",))
         site = Site(Sessions(self.database, clock), pages, settings)
         door = Door(self.database, clock)
         page_routes = [
+            *reference.page_routes(),
             *Entrance(pages, door, site.cookies).routes(),
             *ActivityPages(pages, self.database).routes(),
             *AppPages(pages, self.database, settings, clock).routes(),
@@ -91,7 +110,8 @@ class Ousel:
     async def running(self) -> AsyncIterator[None]:
         """Open the service, and close it in the end with everything written."""
         await self.database.open()
-        chores = [
+        chores = await self._sandbox_chores()
+        chores += [
             asyncio.create_task(self._again_and_again(USES_RECORDED_SECONDS, self._record_uses)),
             asyncio.create_task(self._again_and_again(SWEPT_SECONDS, self._user_tokens.sweep)),
         ]
@@ -110,7 +130,8 @@ class Ousel:
         try:
             async with self.running():
                 await send({"type": "lifespan.startup.complete"})
-                await receive()
+                with stop_noticed(self._charge_desk.watch.stop):
+                    await receive()
         except Refusal as refusal:
             await send({"type": "lifespan.startup.failed", "message": refusal.detail})
             return
@@ -119,6 +140,13 @@ class Ousel:
     async def _record_uses(self) -> None:
         await self._keyring.record_uses()
         await self._user_tokens.record_uses()
+
+    async def _sandbox_chores(self) -> list[asyncio.Task[None]]:
+        clock = self._sandbox_clock
+        if clock is None:
+            return []
+        await clock.refresh()
+        return [asyncio.create_task(self._again_and_again(REFRESH_SECONDS, clock.refresh))]
 
     async def _again_and_again(self, seconds: float, chore: Callable[[], Awaitable[Any]]) -> None:
         while True:

@@ -40,7 +40,7 @@ class Furnished(msgspec.Struct, frozen=True):
 
     def open_paths(self) -> dict[str, str]:
         """Return the path of each page that anyone can open."""
-        return {"welcome": "/", "login": "/login", "signup": "/signup"}
+        return {"welcome": "/", "login": "/login", "signup": "/signup", "reference": "/docs", "errors": "/docs/errors"}
 
     def paths(self) -> dict[str, str]:
         """Return the path of each page that a person who is signed in can open."""

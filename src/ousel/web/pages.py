@@ -1,11 +1,12 @@
 """Pages: templates rendered to HTML under a strict Content-Security-Policy."""
 
+import re
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ousel.kernel.clock import timestamp
 from ousel.kernel.errors import Refusal
@@ -16,6 +17,8 @@ from ousel.web.routes import Answer, RawHeader
 from ousel.web.visits import Visit
 
 HTML: Final = b"text/html; charset=utf-8"
+
+_CODE: Final = re.compile(r"`([^`]+)`")
 
 _POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
@@ -43,6 +46,7 @@ class Pages:
         )
         self._environment.filters["money"] = money_text
         self._environment.filters["moment"] = moment
+        self._environment.filters["prose"] = prose
         self._environment.globals.update(
             asset=assets.address,
             sandbox=settings.sandbox,
@@ -87,6 +91,11 @@ class Pages:
 def money_text(micros: int) -> str:
     """Return an amount for people: 25.00 OUSD."""
     return f"{json_from_micros(micros)} {CURRENCY}"
+
+
+def prose(text: str) -> Markup:
+    """Return a sentence in which `words` like these are set as code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
 
 
 def moment(micros: int) -> Markup:
