@@ -5,7 +5,7 @@ import msgspec
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import new_id
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.posting import Posted, PostingDesk
 from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Account, Moved, Posting, Refused
 
 
@@ -25,8 +25,23 @@ async def fund_account(
     note: str | None = None,
     idempotency_key: str | None = None,
 ) -> Funded:
-    """Issue money to the account, or raise the refusal."""
+    """Issue money to the account where no server's desk is at hand, or raise the refusal."""
     desk = PostingDesk(database, clock, queue_limit=1)
+    posted = await issue(desk, clock, account, amount, note=note, idempotency_key=idempotency_key)
+    assert not isinstance(posted.outcome, Refused)
+    return Funded(posted.outcome.debit.transfer_id, not isinstance(posted.outcome, Moved))
+
+
+async def issue(
+    desk: PostingDesk,
+    clock: Clock,
+    account: Account,
+    amount: int,
+    *,
+    note: str | None = None,
+    idempotency_key: str | None = None,
+) -> Posted:
+    """Issue money to the account, or raise the refusal."""
     posted = await desk.post(
         Posting(
             transfer_id=new_id("tr_", clock),
@@ -40,4 +55,4 @@ async def fund_account(
     )
     if isinstance(posted.outcome, Refused):
         raise posted.outcome.refusal
-    return Funded(posted.outcome.debit.transfer_id, not isinstance(posted.outcome, Moved))
+    return posted

@@ -40,6 +40,7 @@ Send = Callable[[Message], Awaitable[None]]
 _NO_QUERY: Final = NoQuery()
 _NO_BODY: Final = NoBody()
 _BEARER: Final = b"bearer "
+_WITHOUT_CONTENT: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _SECURITY_HEADERS: Final[tuple[RawHeader, ...]] = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -184,7 +185,7 @@ class Application:
     def _with_common_headers(self, answer: Answer, request_id: str) -> list[RawHeader]:
         headers = list(answer.headers)
         headers.append((b"x-request-id", request_id.encode()))
-        if answer.status != HTTPStatus.NO_CONTENT:
+        if answer.status not in _WITHOUT_CONTENT:
             headers.append((b"content-type", answer.content_type))
             if answer.stream is None:
                 headers.append((b"content-length", b"%d" % len(answer.body)))

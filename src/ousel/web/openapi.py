@@ -100,7 +100,7 @@ def refusals_of(route: Route) -> list[type[Refusal]]:
 
 def _kinds(route: Route) -> list[Any]:
     answers = (*route.successes.values(), *route.failures.values())
-    kinds: list[Any] = [answer.record for answer in answers]
+    kinds: list[Any] = [answer.record for answer in answers if answer.record is not None]
     if route.body is not NoBody:
         kinds.append(route.body)
     return [*kinds, Problem]
@@ -191,10 +191,9 @@ def _responses(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _documented(answer: Documented, schemas: dict[Any, Any]) -> dict[str, Any]:
-    response: dict[str, Any] = {
-        "description": answer.meaning,
-        "content": {"application/json": {"schema": schemas[answer.record]}},
-    }
+    response: dict[str, Any] = {"description": answer.meaning}
+    if answer.record is not None:
+        response["content"] = {"application/json": {"schema": schemas[answer.record]}}
     if answer.headers:
         response["headers"] = {
             name: {"required": True, "schema": {"type": "string", "const": value}}

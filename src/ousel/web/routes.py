@@ -59,7 +59,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 class Documented(msgspec.Struct, frozen=True):
-    """An answer that a route may give: what it means and the record that it carries."""
+    """An answer that a route may give: what it means and the record that it carries, if any."""
 
     meaning: str
     record: Any

@@ -27,6 +27,7 @@ STATEMENTS = (
         PRIMARY KEY (account_id, id),
         CHECK (status IN ('created', 'paid', 'canceled', 'expired')),
         CHECK (amount > 0),
+        CHECK (expires_at = created_at + 7200000000),
         CHECK ((status = 'paid') = (paid_at IS NOT NULL)),
         CHECK ((status = 'paid') = (paid_by IS NOT NULL)),
         CHECK ((status = 'paid') = (transfer_id IS NOT NULL)),

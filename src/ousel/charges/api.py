@@ -1,0 +1,264 @@
+"""POST /charges, GET /charges, GET /charges/:id and POST /charges/:id/cancel."""
+
+import re
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from ousel.charges.desk import ChargeDesk
+from ousel.charges.records import ChargeRecord, charge_record
+from ousel.charges.refusals import ChargeNotCancelable, ChargeNotFound
+from ousel.charges.rules import (
+    DESCRIPTION_CHARACTERS_MAX,
+    REFERENCE_CHARACTERS_MAX,
+    Charge,
+    Status,
+    Terms,
+)
+from ousel.charges.store import PageQuery
+from ousel.kernel.errors import InvalidAmount, InvalidField
+from ousel.kernel.money import CURRENCY, micros_from_json
+from ousel.ledger.refusals import IdempotencyConflict
+from ousel.partners.rules import URL_CHARACTERS_MAX, address_parts
+from ousel.web.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, checked_text, idempotency_key
+from ousel.web.paging import (
+    LIMIT_DEFAULT,
+    Cursor,
+    Limit,
+    Page,
+    cursor_refused,
+    page,
+    text_position_of,
+)
+from ousel.web.polling import WAIT_SECONDS_MAX, tagged, wait_seconds
+from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
+
+_REPLAYED: Final = ((b"idempotent-replayed", b"true"),)
+_POSITION: Final = re.compile(r"([0-9]{1,18}):(ch_[0-9a-v]{26})", re.ASCII)
+_URL_SCHEMA: Final = {"format": "uri", "maxLength": URL_CHARACTERS_MAX}
+_POLLING_HEADERS: Final[dict[str, dict[str, Any]]] = {
+    "If-None-Match": {"type": "string", "description": "The ETag of an answer before."},
+    "Prefer": {
+        "type": "string",
+        "description": (
+            f"wait=N holds the answer until the status is final or N seconds passed "
+            f"(at most {WAIT_SECONDS_MAX})."
+        ),
+        "examples": ["wait=30"],
+    },
+}
+
+
+class ChargeRequest(
+    msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True
+):
+    """What to collect, and where the payer goes afterwards."""
+
+    amount: Amount
+    currency: Annotated[str, msgspec.Meta(extra_json_schema={"const": CURRENCY})] = CURRENCY
+    description: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="The payer reads it.",
+            extra_json_schema={"pattern": TEXT_PATTERN, "maxLength": DESCRIPTION_CHARACTERS_MAX},
+        ),
+    ] = None
+    reference: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Your own name for the charge; lists can be filtered by it.",
+            extra_json_schema={"pattern": TEXT_PATTERN, "maxLength": REFERENCE_CHARACTERS_MAX},
+        ),
+    ] = None
+    success_url: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Where the payer returns after paying; https, or http on loopback.",
+            extra_json_schema=_URL_SCHEMA,
+        ),
+    ] = None
+    cancel_url: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Where the payer returns after canceling; https, or http on loopback.",
+            extra_json_schema=_URL_SCHEMA,
+        ),
+    ] = None
+
+
+class ChargesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which charges to list."""
+
+    limit: Limit = LIMIT_DEFAULT
+    cursor: Cursor | None = None
+    status: Status | None = None
+    reference: Annotated[
+        str | None, msgspec.Meta(extra_json_schema={"maxLength": REFERENCE_CHARACTERS_MAX})
+    ] = None
+
+
+class ChargesApi:
+    """Serves partners that collect payments."""
+
+    def __init__(self, desk: ChargeDesk, portal_url: str) -> None:
+        """Serve from this desk; payers are sent to the portal."""
+        self._desk = desk
+        self._portal_url = portal_url
+
+    def routes(self, base: str) -> list[Route]:
+        """Return the routes below the base path."""
+        one = {"id": "The charge's id."}
+        return [
+            Route(
+                method="POST",
+                path=f"{base}/charges",
+                handle=self.create,
+                name="createCharge",
+                summary="Create a charge",
+                description=(
+                    "Send the payer to its checkout_url, then poll the charge until its status "
+                    "is final; that the payer returned to success_url proves nothing. "
+                    "A retry with the same Idempotency-Key and the same request answers the "
+                    "first charge again, as it is by then."
+                ),
+                body=ChargeRequest,
+                request_headers={"Idempotency-Key": KEY_SCHEMA},
+                successes={
+                    201: Documented("The charge is created.", ChargeRecord),
+                    200: Documented(
+                        "The same request was made before; this is its charge.",
+                        ChargeRecord,
+                        {"Idempotent-Replayed": "true"},
+                    ),
+                },
+                refusals=(InvalidAmount, IdempotencyConflict),
+            ),
+            Route(
+                method="GET",
+                path=f"{base}/charges",
+                handle=self.list,
+                name="listCharges",
+                summary="List your charges",
+                description="Newest first. Follow next_cursor to walk the list.",
+                query=ChargesQuery,
+                successes={200: Documented("A page of charges.", Page[ChargeRecord])},
+            ),
+            Route(
+                method="GET",
+                path=f"{base}/charges/{{id}}",
+                handle=self.read,
+                name="getCharge",
+                summary="Read a charge",
+                description=(
+                    "Answers an ETag, and 304 to If-None-Match. With Prefer: wait=N the answer "
+                    "is held until the status is final or N seconds passed; then it has "
+                    "Preference-Applied: wait=N."
+                ),
+                path_parameters=one,
+                request_headers=_POLLING_HEADERS,
+                successes={
+                    200: Documented("The charge.", ChargeRecord),
+                    304: Documented("The charge is as If-None-Match says.", None),
+                },
+                refusals=(ChargeNotFound,),
+            ),
+            Route(
+                method="POST",
+                path=f"{base}/charges/{{id}}/cancel",
+                handle=self.cancel,
+                name="cancelCharge",
+                summary="Cancel a charge",
+                description="Only while its status is created.",
+                path_parameters=one,
+                successes={200: Documented("The charge is canceled.", ChargeRecord)},
+                refusals=(ChargeNotFound, ChargeNotCancelable),
+            ),
+        ]
+
+    async def create(self, call: Call[ChargeRequest, NoQuery]) -> Answer:
+        """Create a charge."""
+        partner = call.partner
+        created = await self._desk.create(
+            partner.account_id,
+            partner.client_id,
+            terms_of(call.body),
+            idempotency_key(call.headers.get(b"idempotency-key"), None),
+        )
+        record = self._record(created.charge)
+        if created.replayed:
+            return json_answer(record, headers=_REPLAYED)
+        return json_answer(record, status=201)
+
+    async def read(self, call: Call[NoBody, NoQuery]) -> Answer:
+        """Answer the charge, as soon as it is final where the caller would wait for that."""
+        key = (call.partner.account_id, call.path["id"])
+        seconds = wait_seconds(call.headers.get(b"prefer"))
+        if seconds is None or not self._desk.watch.has_room:
+            answer = json_answer(self._record(await self._desk.own(*key)))
+        else:
+            applied = (b"preference-applied", b"wait=%d" % seconds)
+            charge = await self._desk.awaited(*key, seconds)
+            answer = json_answer(self._record(charge), headers=(applied,))
+        return tagged(answer, call.headers)
+
+    async def list(self, call: Call[NoBody, ChargesQuery]) -> Answer:
+        """Answer a page of the caller's charges."""
+        query = call.query
+        charges = await self._desk.page(
+            PageQuery(
+                account_id=call.partner.account_id,
+                limit=query.limit,
+                before=_before(query.cursor),
+                status=query.status,
+                reference=_checked(query.reference, "reference", REFERENCE_CHARACTERS_MAX),
+            )
+        )
+        return json_answer(page(charges, query.limit, record=self._record, position=_position))
+
+    async def cancel(self, call: Call[NoBody, NoQuery]) -> Answer:
+        """Cancel the charge."""
+        charge = await self._desk.cancel(call.partner.account_id, call.path["id"])
+        return json_answer(self._record(charge))
+
+    def _record(self, charge: Charge) -> ChargeRecord:
+        return charge_record(charge, self._portal_url)
+
+
+def terms_of(request: ChargeRequest) -> Terms:
+    """Return what a well-formed request asks for, or refuse the field at fault."""
+    if request.currency != CURRENCY:
+        raise InvalidField(
+            f"currency must be {CURRENCY}, the only currency of this ledger.", param="currency"
+        )
+    return Terms(
+        amount=micros_from_json(bytes(request.amount)),
+        description=_checked(request.description, "description", DESCRIPTION_CHARACTERS_MAX),
+        reference=_checked(request.reference, "reference", REFERENCE_CHARACTERS_MAX),
+        success_url=_checked_url(request.success_url, "success_url"),
+        cancel_url=_checked_url(request.cancel_url, "cancel_url"),
+    )
+
+
+def _checked(text: str | None, param: str, characters_max: int) -> str | None:
+    if text is not None and len(text) > characters_max:
+        raise InvalidField(f"{param} must have at most {characters_max} characters.", param=param)
+    return checked_text(text, param=param)
+
+
+def _checked_url(text: str | None, param: str) -> str | None:
+    if text is not None:
+        address_parts(text, param=param)
+    return text
+
+
+def _position(charge: Charge) -> str:
+    return f"{charge.created_at}:{charge.id}"
+
+
+def _before(cursor: str | None) -> tuple[int, str] | None:
+    if cursor is None:
+        return None
+    position = _POSITION.fullmatch(text_position_of(cursor))
+    if position is None:
+        raise cursor_refused()
+    return int(position[1]), position[2]

@@ -1,0 +1,140 @@
+"""The desk where charges are created, read, awaited, canceled and paid: one for the process."""
+
+import asyncio
+from typing import Final
+
+from ousel.accounts import service as accounts
+from ousel.charges import service, store
+from ousel.charges.payment import ChargesPayable, payment_of
+from ousel.charges.refusals import ChargeNotCancelable, ChargeNotFound, OwnCharge
+from ousel.charges.rules import Charge, Terms, expiry_unwritten, is_charge_id
+from ousel.charges.service import Created
+from ousel.charges.store import PageQuery
+from ousel.charges.watch import ChargeWatch
+from ousel.database.port import Database, Result, Transaction, Work
+from ousel.database.sharing import SharedReads
+from ousel.kernel.clock import Clock
+from ousel.kernel.errors import OutcomeUnknown
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import Refused
+
+WRITE_ATTEMPTS_MAX: Final = 5
+
+Key = tuple[str, str]
+
+
+class ChargeDesk:
+    """Opens the transactions in which charges live; what it returns is true, and final stays."""
+
+    def __init__(self, database: Database, posting_desk: PostingDesk, clock: Clock) -> None:
+        """Keep charges in this database, and post payments at this desk."""
+        self._database = database
+        self._posting_desk = posting_desk
+        self._clock = clock
+        self._payable = ChargesPayable()
+        self._reads: SharedReads[Key, Charge | None] = SharedReads(database, _charges_by_key)
+        self.watch = ChargeWatch(database, clock)
+
+    async def create(
+        self, account_id: str, app_id: str, terms: Terms, idempotency_key: str | None
+    ) -> Created:
+        """Create a charge; a used key returns the charge that it created before, as it is now."""
+        charge = service.new_charge(account_id, app_id, terms, idempotency_key, self._clock)
+        created = await self._written(lambda transaction: service.create(transaction, charge))
+        if not created.replayed:
+            return created
+        return Created(await self._settled(created.charge), replayed=True)
+
+    async def own(self, account_id: str, charge_id: str) -> Charge:
+        """Return the account's charge with this id, as it is now."""
+        charge = await self._reads.get((account_id, charge_id)) if is_charge_id(charge_id) else None
+        if charge is None:
+            raise ChargeNotFound
+        return await self._settled(charge)
+
+    async def of_anyone(self, charge_id: str) -> Charge:
+        """Return the charge with this id, whoever created it, as it is now."""
+        charge = await self._database.read(lambda transaction: service.find(transaction, charge_id))
+        return await self._settled(charge)
+
+    async def awaited(self, account_id: str, charge_id: str, seconds: float) -> Charge:
+        """Return the account's charge when it is final, or after so many seconds as it is."""
+        time = asyncio.get_running_loop().time
+        deadline = time() + seconds
+        charge = await self.own(account_id, charge_id)
+        while (
+            charge.status == "created"
+            and not self.watch.stopped
+            and (left_seconds := deadline - time()) > 0
+        ):
+            await self.watch.change(charge, left_seconds)
+            charge = await self.own(account_id, charge_id)
+        return charge
+
+    async def page(self, query: PageQuery) -> list[Charge]:
+        """Return the newest charges that fit, one more than the limit, as they are now."""
+        now = self._clock()
+
+        async def read(transaction: Transaction) -> list[Charge]:
+            return await store.page(transaction, query, now)
+
+        while True:
+            charges = await self._database.read(read)
+            expired = [charge.id for charge in charges if expiry_unwritten(charge, now)]
+            if not expired:
+                return charges
+            await self._write_expiries(expired, now)
+
+    async def cancel(self, account_id: str, charge_id: str) -> Charge:
+        """Cancel the account's charge, or raise the refusal."""
+        if not is_charge_id(charge_id):
+            raise ChargeNotFound
+        now = self._clock()
+        before = await self._written(
+            lambda transaction: service.cancel(transaction, account_id, charge_id, now)
+        )
+        self.watch.wake(charge_id)
+        if before != "created":
+            raise ChargeNotCancelable(charge_id, before)
+        return await self.own(account_id, charge_id)
+
+    async def pay(self, charge: Charge, payer_id: str) -> Charge:
+        """Pay the charge from the payer's balance, or raise the refusal."""
+        if charge.account_id == payer_id:
+            raise OwnCharge
+        recipient = await self._database.read(
+            lambda transaction: accounts.by_id(transaction, charge.account_id)
+        )
+        posting = payment_of(charge, payer_id, recipient, self._clock)
+        posted = await self._posting_desk.post(posting, self._payable)
+        self.watch.wake(charge.id)
+        if isinstance(posted.outcome, Refused):
+            raise posted.outcome.refusal
+        return await self.own(charge.account_id, charge.id)
+
+    async def _settled(self, charge: Charge) -> Charge:
+        """Return the charge with its expiry, if it has come, written down before it is told."""
+        now = self._clock()
+        if not expiry_unwritten(charge, now):
+            return charge
+        await self._write_expiries([charge.id], now)
+        written = await self._reads.get((charge.account_id, charge.id))
+        assert written is not None, "charges are never deleted"
+        return written
+
+    async def _write_expiries(self, ids: list[str], now: int) -> None:
+        await self._written(lambda transaction: service.locked(transaction, ids, now))
+
+    async def _written(self, work: Work[Result]) -> Result:
+        """Commit work that may be repeated: where the outcome is unknown, that settles it."""
+        for _ in range(WRITE_ATTEMPTS_MAX - 1):
+            try:
+                return await self._database.write(work)
+            except OutcomeUnknown:
+                continue
+        return await self._database.write(work)
+
+
+async def _charges_by_key(transaction: Transaction, keys: list[Key]) -> dict[Key, Charge | None]:
+    found = await store.by_key(transaction, keys)
+    return {key: found.get(key) for key in keys}

@@ -1,0 +1,64 @@
+"""The charge record, as the partner that created it sees it."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from ousel.charges.rules import Charge, Status
+from ousel.kernel.clock import timestamp
+from ousel.kernel.money import CURRENCY
+from ousel.web.fields import Currency, Money, Time, money
+
+
+class PayerRecord(msgspec.Struct, frozen=True, gc=False):
+    """Who paid."""
+
+    id: str
+    username: Annotated[str, msgspec.Meta(description="Without the @.")]
+    display_name: str
+
+
+class ChargeRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """An amount that a partner asks for, and what became of it."""
+
+    object: Literal["charge"] = "charge"
+    id: str
+    status: Annotated[
+        Status, msgspec.Meta(description="All but created are final: they never change again.")
+    ]
+    amount: Money
+    currency: Currency = CURRENCY
+    description: str | None
+    reference: str | None
+    success_url: str | None
+    cancel_url: str | None
+    checkout_url: Annotated[str, msgspec.Meta(description="Send the payer here.")]
+    created_at: Time
+    expires_at: Annotated[Time, msgspec.Meta(description="2 hours after creation.")]
+    paid_at: Time | None
+    canceled_at: Time | None
+    paid_by: PayerRecord | None
+    transfer_id: Annotated[str | None, msgspec.Meta(description="The transfer that paid it.")]
+
+
+def charge_record(charge: Charge, portal_url: str) -> ChargeRecord:
+    """Return the record of a charge."""
+    payer = charge.payer
+    return ChargeRecord(
+        id=charge.id,
+        status=charge.status,
+        amount=money(charge.amount),
+        description=charge.description,
+        reference=charge.reference,
+        success_url=charge.success_url,
+        cancel_url=charge.cancel_url,
+        checkout_url=f"{portal_url}/pay/{charge.id}",
+        created_at=timestamp(charge.created_at),
+        expires_at=timestamp(charge.expires_at),
+        paid_at=None if charge.paid_at is None else timestamp(charge.paid_at),
+        canceled_at=None if charge.canceled_at is None else timestamp(charge.canceled_at),
+        paid_by=None
+        if payer is None
+        else PayerRecord(payer.id, payer.username, payer.display_name),
+        transfer_id=charge.transfer_id,
+    )

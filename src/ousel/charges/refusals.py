@@ -1,0 +1,61 @@
+"""What is refused about a charge, each by its name."""
+
+from ousel.kernel.errors import Refusal
+
+
+class ChargeNotFound(Refusal):
+    """The account has no charge with this id."""
+
+    status = 404
+    code = "charge_not_found"
+    title = "There is no such charge"
+    cure = "Check the id; a key sees the charges of its own account alone."
+
+    def __init__(self, detail: str = "There is no charge with this id.") -> None:
+        """Say the same of an id that is unknown and of one that is another's."""
+        super().__init__(detail)
+
+
+class ChargeNotCancelable(Refusal):
+    """The charge is paid, canceled or expired: these are final."""
+
+    status = 400
+    code = "charge_not_cancelable"
+    title = "The charge cannot be canceled"
+    cure = "Read `charge_status`: the charge has reached it, and it is final."
+
+    def __init__(self, charge_id: str, status: str) -> None:
+        """Name the status that the charge has reached."""
+        super().__init__(
+            f"Charge {charge_id} is {status}; only a charge in created can be canceled.",
+            members={"charge_id": charge_id, "charge_status": status},
+        )
+
+
+class ChargeNotPayable(Refusal):
+    """The charge is paid, canceled or expired: these are final."""
+
+    status = 400
+    code = "charge_not_payable"
+    title = "The charge cannot be paid"
+    cure = "Read `charge_status`: the charge has reached it, and it is final; ask for a new charge."
+
+    def __init__(self, charge_id: str, status: str) -> None:
+        """Name the status that the charge has reached."""
+        super().__init__(
+            f"Charge {charge_id} is {status}; only a charge in created can be paid.",
+            members={"charge_id": charge_id, "charge_status": status},
+        )
+
+
+class OwnCharge(Refusal):
+    """The payer is the account that asks for the payment."""
+
+    status = 400
+    code = "own_charge"
+    title = "The charge is your own"
+    cure = "Pay with another account than the one that created the charge."
+
+    def __init__(self, detail: str = "An account cannot pay its own charge.") -> None:
+        """Say it in one sentence."""
+        super().__init__(detail)

@@ -1,0 +1,107 @@
+"""What happens to a charge inside a transaction: created, seen, canceled."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from ousel.charges import store
+from ousel.charges.refusals import ChargeNotFound
+from ousel.charges.rules import (
+    LIFETIME_MICROS,
+    Charge,
+    Status,
+    Terms,
+    expiry_unwritten,
+    is_charge_id,
+    status_at,
+)
+from ousel.database.port import Transaction
+from ousel.kernel.clock import Clock
+from ousel.kernel.ids import new_id
+from ousel.ledger.refusals import IdempotencyConflict
+
+
+class Created(msgspec.Struct, frozen=True):
+    """A charge that was created, now or under the same key before."""
+
+    charge: Charge
+    replayed: bool
+
+
+def new_charge(
+    account_id: str, app_id: str, terms: Terms, idempotency_key: str | None, clock: Clock
+) -> Charge:
+    """Return a charge with these terms that begins now."""
+    now = clock()
+    return Charge(
+        account_id=account_id,
+        id=new_id("ch_", clock),
+        app_id=app_id,
+        status="created",
+        amount=terms.amount,
+        description=terms.description,
+        reference=terms.reference,
+        success_url=terms.success_url,
+        cancel_url=terms.cancel_url,
+        idempotency_key=idempotency_key,
+        created_at=now,
+        expires_at=now + LIFETIME_MICROS,
+    )
+
+
+async def create(transaction: Transaction, charge: Charge) -> Created:
+    """Write the charge, or return the one that its idempotency key created before.
+
+    It may be repeated with the same charge where a commit's answer was lost.
+    """
+    if await store.add(transaction, charge):
+        return Created(charge, replayed=False)
+    own = await store.by_key(transaction, [(charge.account_id, charge.id)])
+    if own:
+        return Created(charge, replayed=False)
+    assert charge.idempotency_key is not None, "without a key, only the id can be there already"
+    first = await store.by_idempotency_key(transaction, charge.account_id, charge.idempotency_key)
+    assert first is not None, "charges are never deleted"
+    if first.terms != charge.terms:
+        raise IdempotencyConflict(
+            f"This idempotency key was used for charge {first.id}, whose terms differ.",
+            param="idempotency_key",
+            members={"charge_id": first.id},
+        )
+    return Created(first, replayed=True)
+
+
+async def find(transaction: Transaction, charge_id: str) -> Charge:
+    """Return the charge with this id, whoever created it, as it is written."""
+    charge = await store.by_id(transaction, charge_id) if is_charge_id(charge_id) else None
+    if charge is None:
+        raise ChargeNotFound
+    return charge
+
+
+async def locked(transaction: Transaction, ids: Collection[str], now: int) -> dict[str, Charge]:
+    """Lock the charges, write down which have expired, and return them as they are now.
+
+    A payment or cancellation that is just being written is waited for, and comes first.
+    """
+    charges = await store.locked(transaction, ids)
+    expired = [charge for charge in charges if expiry_unwritten(charge, now)]
+    if expired:
+        await store.write_expiries(transaction, expired)
+    return {
+        charge.id: msgspec.structs.replace(charge, status=status_at(charge, now))
+        for charge in charges
+    }
+
+
+async def cancel(transaction: Transaction, account_id: str, charge_id: str, now: int) -> Status:
+    """Cancel the charge if it is in created; return the status that it had.
+
+    It may be repeated with the same moment where a commit's answer was lost.
+    """
+    charge = (await locked(transaction, [charge_id], now)).get(charge_id)
+    if charge is None or charge.account_id != account_id:
+        raise ChargeNotFound
+    if charge.status == "created":
+        await store.write_cancellation(transaction, charge, now)
+    return "created" if charge.canceled_at == now else charge.status

@@ -1,0 +1,221 @@
+"""The rows of charges."""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ousel.charges.rules import LIFETIME_MICROS, Charge, Payer, Status
+from ousel.database.port import Transaction
+from ousel.database.statements import Statement, Table
+
+TIME_MAX: Final = 2**63 - 1
+
+_KEY: Final = ("account_id text", "id text")
+
+CHARGES: Final = Table(
+    "charges",
+    key=_KEY,
+    columns=(
+        "app_id text",
+        "status text",
+        "amount bigint",
+        "description text",
+        "reference text",
+        "success_url text",
+        "cancel_url text",
+        "idempotency_key text",
+        "created_at bigint",
+        "expires_at bigint",
+        "paid_at bigint",
+        "canceled_at bigint",
+        "paid_by text",
+        "transfer_id text",
+    ),
+)
+EXPIRIES: Final = Table("charges", key=_KEY, columns=("status text",))
+CANCELLATIONS: Final = Table("charges", key=_KEY, columns=("status text", "canceled_at bigint"))
+PAYMENTS: Final = Table(
+    "charges",
+    key=_KEY,
+    columns=("status text", "paid_at bigint", "paid_by text", "transfer_id text"),
+)
+
+_WIDTH: Final = len(CHARGES.names)
+_COLUMNS: Final = ", ".join(f"charges.{name}" for name in CHARGES.names)
+_SEEN: Final = f"SELECT {_COLUMNS}, payer.username, payer.display_name FROM"
+_PAYER: Final = " LEFT JOIN accounts AS payer ON payer.id = charges.paid_by"
+_PAGE_OF: Final = f"{_SEEN} charges{_PAYER} WHERE charges.account_id = :account_id"
+_WITH_STATUS: Final = (
+    " AND charges.status = :status"
+    " AND charges.created_at > :created_after AND charges.created_at <= :created_until"
+)
+_WITH_REFERENCE: Final = " AND charges.reference = :reference"
+_NEWEST_FIRST: Final = (
+    " AND (charges.created_at, charges.id) < (:before_time, :before_id)"
+    " ORDER BY charges.created_at DESC, charges.id DESC LIMIT :limit"
+)
+
+CHARGE_ADDED: Final = Statement(
+    "add a charge, unless its id or its idempotency key is there",
+    f"INSERT INTO charges ({', '.join(CHARGES.names)})"
+    f" VALUES ({', '.join(f':{name}' for name in CHARGES.names)}) ON CONFLICT DO NOTHING",
+)
+CHARGES_BY_KEY: Final = Statement(
+    "charges by their accounts and ids, with who paid",
+    f"{_SEEN} ROWS(:keys, account_id text, id text)"
+    " JOIN charges ON charges.account_id = keys.account_id AND charges.id = keys.id"
+    f"{_PAYER}",
+)
+CHARGE_BY_ID: Final = Statement(
+    "a charge by its id alone, with who paid",
+    f"{_SEEN} charges{_PAYER} WHERE charges.id = :id",
+)
+CHARGE_BY_IDEMPOTENCY_KEY: Final = Statement(
+    "the charge that used an idempotency key, with who paid",
+    f"{_SEEN} charges{_PAYER} WHERE charges.account_id = :account_id"
+    " AND charges.idempotency_key = :idempotency_key",
+)
+CHARGES_LOCKED: Final = Statement(
+    "charges locked in the order of their ids",
+    f"SELECT {_COLUMNS} FROM charges WHERE id = ANY(:ids) ORDER BY id FOR UPDATE",
+)
+FINAL_AMONG: Final = Statement(
+    "which of these charges have a final status",
+    "SELECT id FROM charges WHERE id = ANY(:ids) AND status <> 'created'",
+)
+PAGE: Final = Statement("a page of charges, newest first", f"{_PAGE_OF}{_NEWEST_FIRST}")
+PAGE_WITH_STATUS: Final = Statement(
+    "a page of charges with a status, newest first", f"{_PAGE_OF}{_WITH_STATUS}{_NEWEST_FIRST}"
+)
+PAGE_WITH_REFERENCE: Final = Statement(
+    "a page of charges with a reference, newest first",
+    f"{_PAGE_OF}{_WITH_REFERENCE}{_NEWEST_FIRST}",
+)
+PAGE_WITH_BOTH: Final = Statement(
+    "a page of charges with a status and a reference, newest first",
+    f"{_PAGE_OF}{_WITH_STATUS}{_WITH_REFERENCE}{_NEWEST_FIRST}",
+)
+
+
+class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of an account's charges are wanted."""
+
+    account_id: str
+    limit: int
+    before: tuple[int, str] | None = None  # the time and id of the last charge of the page before
+    status: Status | None = None
+    reference: str | None = None
+
+
+async def add(transaction: Transaction, charge: Charge) -> bool:
+    """Insert the charge; say no where its id or its idempotency key is there already."""
+    values = dict(zip(CHARGES.names, msgspec.structs.astuple(charge), strict=False))
+    return await transaction.execute(CHARGE_ADDED, **values) == 1
+
+
+async def by_key(
+    transaction: Transaction, keys: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], Charge]:
+    """Return the charges with these accounts and ids, as they are written."""
+    found = _charges(await transaction.fetch(CHARGES_BY_KEY, keys=list(keys)))
+    return {(charge.account_id, charge.id): charge for charge in found}
+
+
+async def by_id(transaction: Transaction, charge_id: str) -> Charge | None:
+    """Return the charge with this id, whoever created it."""
+    return _first(await transaction.fetch(CHARGE_BY_ID, id=charge_id))
+
+
+async def by_idempotency_key(transaction: Transaction, account_id: str, key: str) -> Charge | None:
+    """Return the charge that the account created with this idempotency key."""
+    return _first(
+        await transaction.fetch(
+            CHARGE_BY_IDEMPOTENCY_KEY, account_id=account_id, idempotency_key=key
+        )
+    )
+
+
+async def locked(transaction: Transaction, ids: Collection[str]) -> list[Charge]:
+    """Return the charges with these ids, without who paid, locked until the transaction ends."""
+    return [Charge(*row) for row in await transaction.fetch(CHARGES_LOCKED, ids=list(ids))]
+
+
+async def final_among(transaction: Transaction, ids: Collection[str]) -> list[str]:
+    """Return those of the ids whose charges have a final status written."""
+    return [row[0] for row in await transaction.fetch(FINAL_AMONG, ids=list(ids))]
+
+
+async def write_expiries(transaction: Transaction, expired: Iterable[Charge]) -> None:
+    """Write that these charges, which are locked, have expired."""
+    await transaction.update(
+        EXPIRIES, [(charge.account_id, charge.id, "expired") for charge in expired]
+    )
+
+
+async def write_cancellation(transaction: Transaction, charge: Charge, now: int) -> None:
+    """Write that this charge, which is locked, is canceled."""
+    await transaction.update(CANCELLATIONS, [(charge.account_id, charge.id, "canceled", now)])
+
+
+async def write_payments(transaction: Transaction, rows: Iterable[Sequence[object]]) -> None:
+    """Write payments of locked charges: account, id, "paid", when, by whom, by which transfer."""
+    await transaction.update(PAYMENTS, rows)
+
+
+async def page(transaction: Transaction, query: PageQuery, now: int) -> list[Charge]:
+    """Return the newest charges that fit at this moment, one more than the limit."""
+    if query.status == "expired":
+        written = await _page(transaction, query, "expired")
+        unwritten = await _page(transaction, query, "created", created_until=now - LIFETIME_MICROS)
+        return sorted(written + unwritten, key=_position, reverse=True)[: query.limit + 1]
+    created_after = now - LIFETIME_MICROS if query.status == "created" else 0
+    return await _page(transaction, query, query.status, created_after=created_after)
+
+
+async def _page(
+    transaction: Transaction,
+    query: PageQuery,
+    status: Status | None,
+    *,
+    created_after: int = 0,
+    created_until: int = TIME_MAX,
+) -> list[Charge]:
+    before_time, before_id = query.before or (TIME_MAX, "")
+    parameters: dict[str, object] = {
+        "account_id": query.account_id,
+        "before_time": before_time,
+        "before_id": before_id,
+        "limit": query.limit + 1,
+    }
+    if query.reference is not None:
+        parameters["reference"] = query.reference
+    if status is None:
+        statement = PAGE if query.reference is None else PAGE_WITH_REFERENCE
+    else:
+        statement = PAGE_WITH_STATUS if query.reference is None else PAGE_WITH_BOTH
+        parameters |= {
+            "status": status,
+            "created_after": created_after,
+            "created_until": created_until,
+        }
+    return _charges(await transaction.fetch(statement, **parameters))
+
+
+def _position(charge: Charge) -> tuple[int, str]:
+    return charge.created_at, charge.id
+
+
+def _charges(rows: Iterable[Sequence[Any]]) -> list[Charge]:
+    return [_charge(row) for row in rows]
+
+
+def _charge(row: Sequence[Any]) -> Charge:
+    charge = Charge(*row[:_WIDTH])
+    if charge.paid_by is None:
+        return charge
+    return msgspec.structs.replace(charge, payer=Payer(charge.paid_by, *row[_WIDTH:]))
+
+
+def _first(rows: Sequence[Sequence[Any]]) -> Charge | None:
+    return _charge(rows[0]) if rows else None

@@ -1,0 +1,1 @@
+"""The sandbox: what a test needs and a live server never offers."""

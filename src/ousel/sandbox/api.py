@@ -1,0 +1,164 @@
+"""POST /sandbox/clock, /sandbox/charges/:id/pay and /sandbox/fund."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from ousel.accounts import service as accounts
+from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
+from ousel.charges.desk import ChargeDesk
+from ousel.charges.records import ChargeRecord, charge_record
+from ousel.charges.refusals import ChargeNotFound, ChargeNotPayable, OwnCharge
+from ousel.database.port import Database
+from ousel.kernel.clock import timestamp
+from ousel.kernel.errors import InvalidAmount
+from ousel.kernel.money import micros_from_json
+from ousel.ledger import refusals
+from ousel.ledger.funding import issue
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import Account, Moved
+from ousel.sandbox.clock import ADVANCE_SECONDS_MAX, SandboxClock
+from ousel.transfers.records import TransferRecord, transfer_record
+from ousel.web.fields import Amount, Time
+from ousel.web.routes import Answer, Call, Documented, NoQuery, Route, json_answer
+
+Identifier = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=IDENTIFIER_CHARACTERS_MAX,
+        description="@username, account number or email.",
+        examples=["@ada"],
+    ),
+]
+
+
+class ClockRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far to move the clock on."""
+
+    advance: Annotated[
+        int, msgspec.Meta(ge=0, le=ADVANCE_SECONDS_MAX, description="Whole seconds.")
+    ]
+
+
+class PayRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who pays."""
+
+    payer: Identifier
+
+
+class FundRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whom to give how much."""
+
+    to: Identifier
+    amount: Amount
+
+
+class ClockRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The sandbox's time."""
+
+    object: Literal["clock"] = "clock"
+    now: Time
+
+
+class SandboxApi:
+    """Serves tests: moves time on, pays as a payer would, issues money."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: SandboxClock,
+        posting_desk: PostingDesk,
+        charge_desk: ChargeDesk,
+        portal_url: str,
+    ) -> None:
+        """Work on this database, through the same desks as the pages and the interface."""
+        self._database = database
+        self._clock = clock
+        self._posting_desk = posting_desk
+        self._charge_desk = charge_desk
+        self._portal_url = portal_url
+
+    def routes(self, base: str) -> list[Route]:
+        """Return the routes below the base path."""
+        return [
+            Route(
+                method="POST",
+                path=f"{base}/sandbox/clock",
+                handle=self.advance,
+                name="advanceSandboxClock",
+                summary="Move the sandbox's clock on",
+                description=(
+                    "Every process of the sandbox follows within a second, and the clock stays "
+                    "ahead when the server starts anew: charges, codes and tokens expire by it."
+                ),
+                body=ClockRequest,
+                successes={200: Documented("The sandbox's time by now.", ClockRecord)},
+            ),
+            Route(
+                method="POST",
+                path=f"{base}/sandbox/charges/{{id}}/pay",
+                handle=self.pay,
+                name="paySandboxCharge",
+                summary="Pay one of your charges as a payer would",
+                body=PayRequest,
+                path_parameters={"id": "The charge's id."},
+                successes={200: Documented("The charge is paid.", ChargeRecord)},
+                refusals=(
+                    ChargeNotFound,
+                    ChargeNotPayable,
+                    OwnCharge,
+                    refusals.AccountNotFound,
+                    refusals.AccountFrozen,
+                    refusals.InsufficientBalance,
+                    refusals.BalanceLimitReached,
+                    refusals.QueueFull,
+                ),
+            ),
+            Route(
+                method="POST",
+                path=f"{base}/sandbox/fund",
+                handle=self.fund,
+                name="fundSandboxAccount",
+                summary="Issue money to any account",
+                description="Answers the transfer as the account that received it sees it.",
+                body=FundRequest,
+                successes={201: Documented("The money is there.", TransferRecord)},
+                refusals=(
+                    InvalidAmount,
+                    refusals.AccountNotFound,
+                    refusals.AccountFrozen,
+                    refusals.InsufficientBalance,
+                    refusals.BalanceLimitReached,
+                    refusals.QueueFull,
+                ),
+            ),
+        ]
+
+    async def advance(self, call: Call[ClockRequest, NoQuery]) -> Answer:
+        """Move the clock on."""
+        await self._clock.advance(call.body.advance)
+        return json_answer(ClockRecord(now=timestamp(self._clock())))
+
+    async def pay(self, call: Call[PayRequest, NoQuery]) -> Answer:
+        """Pay the caller's charge from the payer's balance."""
+        charge = await self._charge_desk.own(call.partner.account_id, call.path["id"])
+        payer = await self._account(call.body.payer, "payer")
+        paid = await self._charge_desk.pay(charge, payer.id)
+        return json_answer(charge_record(paid, self._portal_url))
+
+    async def fund(self, call: Call[FundRequest, NoQuery]) -> Answer:
+        """Issue money to the account."""
+        amount = micros_from_json(bytes(call.body.amount))
+        account = await self._account(call.body.to, "to")
+        posted = await issue(self._posting_desk, self._clock, account, amount)
+        assert isinstance(posted.outcome, Moved), "without a key, nothing is replayed"
+        assert posted.credit_account is not None
+        assert posted.debit_account is not None
+        record = transfer_record(posted.outcome.credit, posted.credit_account, posted.debit_account)
+        return json_answer(record, status=201)
+
+    async def _account(self, identifier: str, param: str) -> Account:
+        return await self._database.read(
+            lambda transaction: accounts.find(transaction, identifier, param=param)
+        )
