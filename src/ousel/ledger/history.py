@@ -56,7 +56,8 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 async def history(transaction: Transaction, query: HistoryQuery) -> list[tuple[Entry, Account]]:
     """Return the newest entries that fit, each with its counterparty, one more than the limit."""
-    first, before = 1, query.before_sequence or SEQUENCE_MAX
+    first = 1
+    before = SEQUENCE_MAX if query.before_sequence is None else query.before_sequence
     if query.created_after is not None:
         first = await _first_since(transaction, query.account_id, query.created_after + 1)
     if query.created_before is not None:

@@ -135,14 +135,17 @@ class PostingDesk:
         if len(self._recipients) > RECIPIENTS_REMEMBERED_MAX:
             self._recipients.clear()
         batch = _Batch(waiting, self._recipients, self._clock)
-        for _ in range(SETTLE_ATTEMPTS_MAX - 1):
+        for _ in range(SETTLE_ATTEMPTS_MAX):
             try:
                 return await self._database.write(batch.write)
             except OutcomeUnknown as unknown:
                 batch.doubt = unknown
-            except DatabaseUnavailable as unavailable:
-                raise batch.doubt or unavailable from unavailable
-        return await self._database.write(batch.write)
+            except Exception as error:
+                if batch.doubt is None:
+                    raise
+                raise batch.doubt from error
+        assert batch.doubt is not None
+        raise batch.doubt
 
 
 class _Batch:

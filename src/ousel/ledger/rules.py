@@ -127,7 +127,7 @@ def decide(
     for posting in postings:
         credit_id = recipients.get(posting.credit_identifier)
         key = (posting.debit_account_id, posting.idempotency_key or "")
-        first = known_keys.get(key)
+        first = known_keys.get(key) if posting.idempotency_key is not None else None
         if first is not None:
             outcomes.append(_repetition(posting, first, credit_id))
             continue
