@@ -9,14 +9,14 @@ from ousel.database.port import (
     Database,
     IntegrityViolation,
     Transaction,
-    UnfitValue,
 )
+from ousel.database.statements import UnfitValue
+from ousel.partners.store import APPS
 from tests.database.notes import ALL_NOTES, NOTES, add, fetch_all, found
 from tests.support.aside import Aside
 
 UNFIT = [
     pytest.param("\ud800", id="lone surrogate"),
-    pytest.param(2**63, id="more than 64 bits"),
     pytest.param(object(), id="no value at all"),
 ]
 
@@ -82,6 +82,12 @@ async def test_a_value_that_no_column_holds_is_unfit_to_write(
         await database.write(work)
 
     assert await found(database) == {}
+
+
+async def test_a_number_of_more_than_64_bits_is_unfit_to_write(database: Database) -> None:
+    """A number is stored whole or not at all."""
+    with pytest.raises(UnfitValue):
+        await database.write(lambda each: each.insert(APPS, [("acct_1", "app_1", "App", 2**63)]))
 
 
 @pytest.mark.parametrize("how", ["read", "snapshot"])

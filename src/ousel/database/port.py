@@ -77,10 +77,6 @@ class IntegrityViolation(Exception):
     """A row that a constraint of the schema refuses."""
 
 
-class UnfitValue(Exception):
-    """A value that the database cannot hold."""
-
-
 async def repeated(attempt: Callable[[], Awaitable[Result]]) -> Result:
     """Return the attempt's result; try it again, a few times, after a transient failure."""
     for number in range(1, ATTEMPTS_MAX):

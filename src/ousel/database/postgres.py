@@ -13,7 +13,6 @@ from ousel.database.port import (
     Result,
     Row,
     TransientFailure,
-    UnfitValue,
     Work,
     repeated,
 )
@@ -21,6 +20,7 @@ from ousel.database.statements import (
     Compiled,
     Statement,
     Table,
+    UnfitValue,
     bulk_insert,
     bulk_update,
     for_postgres,

@@ -18,11 +18,10 @@ from ousel.database.port import (
     Result,
     Row,
     TransientFailure,
-    UnfitValue,
     Work,
     repeated,
 )
-from ousel.database.statements import Compiled, Statement, Table, for_sqlite
+from ousel.database.statements import Compiled, Statement, Table, UnfitValue, for_sqlite
 from ousel.kernel.errors import DatabaseUnavailable
 
 BUSY_TIMEOUT_SECONDS: Final = 5.0

@@ -5,12 +5,13 @@ its own way:
 
 - `:name`                      a parameter;
 - `= ANY(:names)`              membership in a list;
-- `ROWS(:pairs, a text, b text)`  a list of tuples as a table;
+- `ROWS(:pairs, a text, b text)`  a list of tuples as a table, which travels as JSON: drivers bind
+  one long text faster than many arrays or rows;
 - `FOR UPDATE`                 row locks, which SQLite, with one writer at a time, does not need.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +22,10 @@ _ROWS: Final = re.compile(r"ROWS\(:([a-z_]+), ([a-z_, ]+)\)")
 _LOCK: Final = re.compile(r"\s+FOR UPDATE\b")
 
 Spread = Callable[[dict[str, Any]], Sequence[Any]]
+
+
+class UnfitValue(Exception):
+    """A value that the database cannot hold."""
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -61,7 +66,7 @@ class Compiled(msgspec.Struct, frozen=True):
 
 
 def for_postgres(statement: Statement) -> Compiled:
-    """Return the statement with numbered parameters, arrays and unnest."""
+    """Return the statement with numbered parameters, arrays, and rows as JSON."""
     names: list[str] = []
 
     def number(name: str) -> str:
@@ -69,38 +74,27 @@ def for_postgres(statement: Statement) -> Compiled:
             names.append(name)
         return f"${names.index(name) + 1}"
 
-    row_lists: dict[str, int] = {}
-
-    def unnest(match: re.Match[str]) -> str:
-        columns = [column.split() for column in match[2].split(", ")]
-        row_lists[match[1]] = len(columns)
-        arrays = ", ".join(
-            f"{number(f'{match[1]}.{index}')}::{kind}[]" for index, (_, kind) in enumerate(columns)
+    def from_json(match: re.Match[str]) -> str:
+        columns = ", ".join(
+            f"CAST(value->>{index} AS {kind}) AS {name}"
+            for index, (name, kind) in enumerate(_columns(match[2]))
         )
-        return f"unnest({arrays}) AS {match[1]}({', '.join(name for name, _ in columns)})"
+        elements = f"jsonb_array_elements({number(match[1])}::jsonb)"
+        return f"(SELECT {columns} FROM {elements}) AS {match[1]}"
 
-    text = _ROWS.sub(unnest, statement.text)
+    row_lists = {match[1] for match in _ROWS.finditer(statement.text)}
+    text = _ROWS.sub(from_json, statement.text)
     text = _PARAMETER.sub(lambda match: number(match[1]), text)
-    if not row_lists:
-        return Compiled(text, lambda given: [given[name] for name in names])
-
-    def spread(given: dict[str, Any]) -> Sequence[Any]:
-        flat = dict(given)
-        for name, width in row_lists.items():
-            columns = list(zip(*given[name], strict=True)) or [()] * width
-            flat |= {f"{name}.{index}": list(column) for index, column in enumerate(columns)}
-        return [flat[name] for name in names]
-
-    return Compiled(text, spread)
+    return Compiled(text, _spread(names, row_lists))
 
 
 def for_sqlite(statement: Statement) -> Compiled:
-    """Return the statement with named parameters and lists as JSON."""
+    """Return the statement with numbered parameters, and lists and rows as JSON."""
 
     def from_json(match: re.Match[str]) -> str:
         columns = ", ".join(
-            f"json_extract(value, '$[{index}]') AS {column.split()[0]}"
-            for index, column in enumerate(match[2].split(", "))
+            f"json_extract(value, '$[{index}]') AS {name}"
+            for index, (name, _) in enumerate(_columns(match[2]))
         )
         return f"(SELECT {columns} FROM json_each(:{match[1]})) AS {match[1]}"
 
@@ -111,14 +105,30 @@ def for_sqlite(statement: Statement) -> Compiled:
     text = _ANY.sub(r"IN (SELECT value FROM json_each(\1))", text)
     names = list(dict.fromkeys(_PARAMETER.findall(text)))
     text = _PARAMETER.sub(lambda match: f"?{names.index(match[1]) + 1}", text)
+    return Compiled(text, _spread(names, lists))
+
+
+def _columns(declared: str) -> list[list[str]]:
+    return [column.split() for column in declared.split(", ")]
+
+
+def _spread(names: list[str], lists: Collection[str]) -> Spread:
+    """Return how parameters become arguments, in the order of the names; lists become JSON."""
 
     def spread(given: dict[str, Any]) -> Sequence[Any]:
-        return [
-            msgspec.json.encode(given[name]).decode() if name in lists else given[name]
-            for name in names
-        ]
+        return [_json(given[name]) if name in lists else given[name] for name in names]
 
-    return Compiled(text, spread)
+    return spread
+
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def _json(values: Iterable[Any]) -> str:
+    try:
+        return _encode(list(values)).decode()
+    except (TypeError, UnicodeEncodeError) as error:
+        raise UnfitValue(str(error)) from error
 
 
 def bulk_insert(table: Table) -> Statement:

@@ -11,7 +11,8 @@ from typing import Final, Protocol
 
 import msgspec
 
-from ousel.database.port import Database, Transaction, UnfitValue
+from ousel.database.port import Database, Transaction
+from ousel.database.statements import UnfitValue
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from ousel.ledger import journal
