@@ -27,15 +27,15 @@ async def person(
 
 
 async def partner(
-    database: Database, username: str, funds: str | None = None, **app: Any
+    database: Database, username: str, funds: str | None = None, kind: str = "live", **app: Any
 ) -> tuple[Account, App, str]:
-    """Open an account with funds, an app and a live key."""
+    """Open an account with funds, an app and a key of this kind."""
     account = await person(database, username, funds)
 
     async def create(transaction: Transaction) -> tuple[App, str]:
         new = NewApp(account_id=account.id, name=f"{username.title()} App", **app)
         created = await create_app(transaction, new, system_clock)
-        issued = await issue_key(transaction, created, "key", "live", system_clock)
+        issued = await issue_key(transaction, created, "key", kind, system_clock)
         return created, issued.secret
 
     created, secret = await database.write(create)
