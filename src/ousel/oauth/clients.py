@@ -36,8 +36,7 @@ class Clients:
             raise InvalidClient("The client_secret is not a key of the app with this client_id.")
         if b"origin" not in headers:
             return partner, ()
-        origin = headers[b"origin"]
-        return partner, await self._origins.admitted(partner.account_id, partner.client_id, origin)
+        return partner, await self._origins.admitted(partner, headers[b"origin"])
 
 
 def credentials(

@@ -92,17 +92,17 @@ TOKENS_OF_APP_ENDED: Final = Statement(
 )
 CODES_SWEPT: Final = Statement(
     "remove some codes that nobody asks for any more",
-    "WITH ended AS MATERIALIZED (SELECT account_id, handle FROM authorization_codes"
+    "DELETE FROM authorization_codes WHERE (account_id, handle) IN ("
+    " WITH ended AS MATERIALIZED (SELECT account_id, handle FROM authorization_codes"
     " WHERE kept_until <= :now ORDER BY kept_until, account_id, handle LIMIT :limit FOR UPDATE)"
-    " DELETE FROM authorization_codes"
-    " WHERE (account_id, handle) IN (SELECT account_id, handle FROM ended)",
+    " SELECT account_id, handle FROM ended)",
 )
 TOKENS_SWEPT: Final = Statement(
     "remove some tokens that have expired",
-    "WITH ended AS MATERIALIZED (SELECT account_id, handle FROM user_tokens"
+    "DELETE FROM user_tokens WHERE (account_id, handle) IN ("
+    " WITH ended AS MATERIALIZED (SELECT account_id, handle FROM user_tokens"
     " WHERE expires_at <= :now ORDER BY expires_at, account_id, handle LIMIT :limit FOR UPDATE)"
-    " DELETE FROM user_tokens"
-    " WHERE (account_id, handle) IN (SELECT account_id, handle FROM ended)",
+    " SELECT account_id, handle FROM ended)",
 )
 
 

@@ -41,7 +41,7 @@ class UserTokens:
             app_account_id=token.app_account_id,
             client_id=token.app_id,
             scopes=frozenset(token.scope.split(" ")),
-            token_handle=token.handle,
+            handle=token.handle,
         )
 
     async def record_uses(self) -> None:

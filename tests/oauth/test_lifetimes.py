@@ -1,0 +1,170 @@
+"""Codes live 10 minutes and tokens 30 days, to the microsecond."""
+
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import httpx2
+import pytest
+
+from ousel.app import Ousel
+from ousel.database.port import Database, Transaction
+from ousel.database.statements import Statement
+from ousel.kernel.settings import Settings
+from ousel.oauth import service, store
+from ousel.oauth.connect import ConnectRequest, grant
+from ousel.oauth.tokens import SWEEP_ROWS_MAX, UserTokens
+from tests.oauth.consents import Consent, bearer
+from tests.support.clocks import ManualClock
+
+CODE_SECONDS = 600
+TOKEN_SECONDS = 2_592_000
+
+CODES_LEFT = Statement("codes left", "SELECT COUNT(*) FROM authorization_codes WHERE app_id = :id")
+TOKENS_LEFT = Statement("tokens left", "SELECT COUNT(*) FROM user_tokens WHERE app_id = :id")
+
+
+class House(NamedTuple):
+    """The service inside the test, with a clock to set."""
+
+    client: httpx2.AsyncClient
+    clock: ManualClock
+
+
+@pytest.fixture
+async def house(database_url: str) -> AsyncIterator[House]:
+    """A service whose time stands still."""
+    clock = ManualClock()
+    ousel = Ousel(Settings(database_url=database_url, rate_limit=None), clock)
+    transport = httpx2.ASGITransport(ousel)
+    async with (
+        ousel.running(),
+        httpx2.AsyncClient(transport=transport, base_url="http://ousel.test/v1") as client,
+    ):
+        yield House(client, clock)
+
+
+async def test_a_code_is_good_until_the_last_microsecond(database: Database, house: House) -> None:
+    """At 10 minutes less one microsecond a code is good; at 10 minutes it is not."""
+    consent = await Consent.of_new_people(database)
+    in_time, too_late = await consent.code(house.clock), await consent.code(house.clock)
+
+    house.clock.advance(seconds=CODE_SECONDS, micros=-1)
+    good = await house.client.post("/oauth/token", json=consent.exchange(in_time))
+    house.clock.advance(micros=1)
+    bad = await house.client.post("/oauth/token", json=consent.exchange(too_late))
+
+    assert good.status_code == 200
+    assert (bad.status_code, bad.json()["error"]) == (400, "invalid_grant")
+    assert "expired" in bad.json()["error_description"]
+
+
+async def test_a_token_is_good_until_the_last_microsecond(database: Database, house: House) -> None:
+    """At 30 days less one microsecond a token is good; at 30 days it is not."""
+    consent = await Consent.of_new_people(database)
+    token = await consent.token(house.client, house.clock)
+
+    house.clock.advance(seconds=TOKEN_SECONDS, micros=-1)
+    good = await house.client.get("/user/me", headers=bearer(token))
+    house.clock.advance(micros=1)
+    bad = await house.client.get("/user/me", headers=bearer(token))
+
+    assert good.status_code == 200
+    assert bad.status_code == 401
+    assert bad.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
+
+
+async def test_a_replay_is_known_as_long_as_the_token_lives(
+    database: Database, house: House
+) -> None:
+    """A used code that comes again after weeks, and after a sweep, still ends its token."""
+    consent = await Consent.of_new_people(database)
+    code = await consent.code(house.clock)
+    first = await house.client.post("/oauth/token", json=consent.exchange(code))
+    token = first.json()["access_token"]
+
+    house.clock.advance(seconds=TOKEN_SECONDS, micros=-1)
+    await UserTokens(database, house.clock, kind="live").sweep()
+    before = await house.client.get("/user/me", headers=bearer(token))
+    replay = await house.client.post("/oauth/token", json=consent.exchange(code))
+    after = await house.client.get("/user/me", headers=bearer(token))
+
+    assert (before.status_code, after.status_code) == (200, 401)
+    assert replay.json()["error"] == "invalid_grant"
+
+
+async def test_a_sweep_removes_what_has_ended_and_nothing_else(
+    database: Database, house: House
+) -> None:
+    """Unused codes go at 10 minutes, tokens and their codes at 30 days: not sooner, all of them."""
+    consent = await Consent.of_new_people(database)
+    tokens = UserTokens(database, house.clock, kind="live")
+    await consent.code(house.clock)
+    await consent.token(house.client, house.clock)
+
+    async def left(statement: Statement) -> int:
+        async def count(transaction: Transaction) -> int:
+            return int((await transaction.fetch(statement, id=consent.app.id))[0][0])
+
+        return await database.read(count)
+
+    async def all_left() -> tuple[int, int]:
+        return await left(CODES_LEFT), await left(TOKENS_LEFT)
+
+    house.clock.advance(seconds=CODE_SECONDS, micros=-1)
+    await tokens.sweep()
+    assert await all_left() == (2, 1)
+    house.clock.advance(micros=1)
+    await tokens.sweep()
+    assert await all_left() == (1, 1)
+    house.clock.advance(seconds=TOKEN_SECONDS - CODE_SECONDS, micros=-1)
+    await tokens.sweep()
+    assert await all_left() == (1, 1)
+    house.clock.advance(micros=1)
+    await tokens.sweep()
+    assert await all_left() == (0, 0)
+
+
+async def test_a_sweep_goes_in_small_steps_to_the_end(database: Database, house: House) -> None:
+    """One step removes no more than its size; a sweep removes everything."""
+    consent = await Consent.of_new_people(database)
+    request = await consent.request()
+    assert isinstance(request, ConnectRequest)
+
+    async def grant_many(transaction: Transaction) -> None:
+        for _ in range(SWEEP_ROWS_MAX * 2 + 1):
+            await grant(transaction, request, consent.user.id, house.clock)
+
+    await database.write(grant_many)
+    house.clock.advance(seconds=CODE_SECONDS)
+    step = await database.write(
+        lambda transaction: store.sweep(transaction, house.clock(), SWEEP_ROWS_MAX)
+    )
+    swept = await UserTokens(database, house.clock, kind="live").sweep()
+
+    assert SWEEP_ROWS_MAX <= step <= 2 * SWEEP_ROWS_MAX
+    assert swept >= SWEEP_ROWS_MAX
+    assert (
+        await database.write(
+            lambda transaction: store.sweep(transaction, house.clock(), SWEEP_ROWS_MAX)
+        )
+        == 0
+    )
+
+
+async def test_a_connection_ends_with_its_last_token(database: Database, house: House) -> None:
+    """An app whose tokens have all expired is connected no more, and not counted."""
+    consent = await Consent.of_new_people(database)
+    await consent.token(house.client, house.clock)
+
+    async def connected(transaction: Transaction) -> tuple[int, int]:
+        now = house.clock()
+        found = await service.connections(transaction, consent.user.id, now)
+        return len(found), await service.users_connected(transaction, consent.app.id, now)
+
+    house.clock.advance(seconds=TOKEN_SECONDS, micros=-1)
+    before = await database.read(connected)
+    house.clock.advance(micros=1)
+    after = await database.read(connected)
+
+    assert before == (1, 1)
+    assert after == (0, 0)

@@ -1,0 +1,17 @@
+"""Clocks that tests set by hand."""
+
+from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
+
+
+class ManualClock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = system_clock()
+
+    def __call__(self) -> int:
+        return self.now
+
+    def advance(self, *, seconds: int = 0, micros: int = 0) -> None:
+        """Move on by this much."""
+        self.now += seconds * MICROS_PER_SECOND + micros
