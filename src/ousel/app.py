@@ -21,6 +21,7 @@ from ousel.oauth.clients import Clients
 from ousel.oauth.tokens import UserTokens
 from ousel.oauth.users import UsersApi
 from ousel.partners.keyring import Keyring
+from ousel.partners.troubles import TroubleLog
 from ousel.people.service import Door
 from ousel.people.sessions import Sessions
 from ousel.portal.activity import ActivityPages
@@ -32,6 +33,7 @@ from ousel.sandbox.clock import REFRESH_SECONDS, SandboxClock
 from ousel.transfers.api import TransfersApi
 from ousel.web.application import Application
 from ousel.web.assets import Assets
+from ousel.web.gate import Gate
 from ousel.web.health import Health
 from ousel.web.logs import log_to_standard_error
 from ousel.web.openapi import openapi_document
@@ -63,6 +65,7 @@ class Ousel:
         self._keyring = Keyring(self.database, clock, kind=settings.secret_kind)
         self._user_tokens = UserTokens(self.database, clock, kind=settings.secret_kind)
         self._charge_desk = ChargeDesk(self.database, self._desk, clock)
+        self._troubles = TroubleLog(self.database, clock)
         base = settings.base_path
         routes = [
             *AccountsApi(self.database).routes(base),
@@ -95,8 +98,9 @@ class Ousel:
             *AppPages(pages, self.database, settings, clock).routes(),
             *SettingsPages(pages, self.database, door, clock).routes(),
         ]
+        gate = Gate(self._keyring, self._user_tokens, settings)
         self._serve = Application(
-            [*routes, *page_routes], self._keyring, self._user_tokens, site, settings, clock
+            [*routes, *page_routes], gate, self._troubles, site, settings, clock
         )
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -139,6 +143,7 @@ class Ousel:
 
     async def _record_uses(self) -> None:
         await self._keyring.record_uses()
+        await self._troubles.write()
         await self._user_tokens.record_uses()
 
     async def _sandbox_chores(self) -> list[asyncio.Task[None]]:

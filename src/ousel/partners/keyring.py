@@ -8,7 +8,7 @@ from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.ids import handle_of, is_secret, secret_hash
 from ousel.partners import store
-from ousel.web.callers import Partner
+from ousel.web.callers import Partner, User
 from ousel.web.refusals import Unauthorized
 
 
@@ -35,11 +35,13 @@ class Keyring:
                 return Partner(key.account_id, key.app_id, app_name, key.handle)
         raise Unauthorized
 
-    async def origin_allowed(self, account_id: str, client_id: str, origin: str) -> bool:
-        """Say whether the origin is registered on this app of this account."""
+    async def origin_allowed(self, caller: Partner | User, origin: str) -> bool:
+        """Say whether the origin is registered on the caller's app."""
 
         async def allowed(transaction: Transaction) -> bool:
-            return await store.has_origin(transaction, account_id, client_id, origin)
+            return await store.has_origin(
+                transaction, caller.app_account_id, caller.client_id, origin
+            )
 
         return await self._database.read(allowed)
 

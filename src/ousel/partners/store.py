@@ -8,6 +8,8 @@ import msgspec
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
 
+TROUBLES_KEPT: Final = 100
+
 
 class App(msgspec.Struct, frozen=True):
     """A partner's application."""
@@ -33,6 +35,19 @@ class Key(msgspec.Struct, frozen=True):
     def valid_at(self, now: int) -> bool:
         """Say whether the key opens anything at this moment."""
         return self.ends_at is None or now < self.ends_at
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """A call that was refused: what and why, never what it carried."""
+
+    account_id: str
+    app_id: str
+    request_id: str
+    status: int
+    code: str
+    method: str
+    path: str  # as the reference writes it, with {parameters} left open
+    created_at: int
 
 
 APPS: Final = Table(
@@ -64,6 +79,12 @@ ORIGINS: Final = Table(
     "app_origins",
     key=("account_id text", "app_id text", "origin text"),
     columns=("created_at bigint",),
+)
+
+TROUBLES: Final = Table(
+    "api_errors",
+    key=("account_id text", "app_id text", "request_id text"),
+    columns=("status bigint", "code text", "method text", "path text", "created_at bigint"),
 )
 
 _KEY_COLUMNS: Final = ", ".join(f"partner_keys.{name}" for name in KEYS.names)
@@ -106,6 +127,19 @@ KEY_ENDED: Final = Statement(
     "UPDATE partner_keys SET ends_at = :ends_at"
     " WHERE account_id = :account_id AND handle = :handle"
     " AND (ends_at IS NULL OR ends_at > :ends_at)",
+)
+TROUBLES_OF: Final = Statement(
+    "the refused calls of an app, newest first",
+    f"SELECT {', '.join(TROUBLES.names)} FROM api_errors"
+    " WHERE account_id = :account_id AND app_id = :app_id"
+    " ORDER BY request_id DESC LIMIT :limit",
+)
+OLD_TROUBLES_REMOVED: Final = Statement(
+    "forget all but an app's newest refused calls",
+    "DELETE FROM api_errors WHERE account_id = :account_id AND app_id = :app_id"
+    " AND request_id < (SELECT MIN(request_id) FROM (SELECT request_id FROM api_errors"
+    " WHERE account_id = :account_id AND app_id = :app_id"
+    " ORDER BY request_id DESC LIMIT :limit) AS newest)",
 )
 REDIRECT_URIS_OF: Final = Statement(
     "the redirect URIs of an app",
@@ -263,6 +297,23 @@ async def end_key(transaction: Transaction, key: Key, ends_at: int) -> None:
 async def record_uses(transaction: Transaction, uses: dict[tuple[str, str], int]) -> None:
     """Write when keys, given by account and handle, were last used."""
     await transaction.update(KEY_USES, [(*key, used_at) for key, used_at in sorted(uses.items())])
+
+
+async def add_troubles(transaction: Transaction, troubles: Collection[Trouble]) -> None:
+    """Write refused calls down, and forget all but the newest of each app."""
+    await transaction.insert(TROUBLES, [msgspec.structs.astuple(each) for each in troubles])
+    for account_id, app_id in {(each.account_id, each.app_id) for each in troubles}:
+        await transaction.execute(
+            OLD_TROUBLES_REMOVED, account_id=account_id, app_id=app_id, limit=TROUBLES_KEPT
+        )
+
+
+async def troubles_of(transaction: Transaction, app: App) -> list[Trouble]:
+    """Return the refused calls of an app that are kept, newest first."""
+    rows = await transaction.fetch(
+        TROUBLES_OF, account_id=app.account_id, app_id=app.id, limit=TROUBLES_KEPT
+    )
+    return [Trouble(*row) for row in rows]
 
 
 async def has_redirect_uri(transaction: Transaction, app: App, redirect_uri: str) -> bool:

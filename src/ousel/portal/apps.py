@@ -12,7 +12,7 @@ from ousel.kernel.errors import InvalidField, Refusal
 from ousel.kernel.settings import Settings
 from ousel.partners import rules, service, store
 from ousel.partners.service import AppHasKeys, IssuedKey, NewApp
-from ousel.partners.store import App, Key
+from ousel.partners.store import App, Key, Trouble
 from ousel.people import store as people
 from ousel.people.audit import Happening, record
 from ousel.portal.entrance import errors_of, trace_of
@@ -75,6 +75,7 @@ class AppPages:
             "/apps/{client_id}": self.show,
             "/apps/{client_id}/keys/{handle}/revoke": self.confirm_revoke,
             "/apps/{client_id}/first-steps": self.first_steps,
+            "/apps/{client_id}/errors": self.errors,
         }
         return [
             *(PageRoute(method="GET", path=path, handle=handle) for path, handle in gets.items()),
@@ -238,6 +239,16 @@ class AppPages:
         """Show how to make the first calls, with this app's own client id."""
         app = await self._database.read(lambda transaction: self._own_app(transaction, visit))
         return self._pages.answer("portal/first_steps.html", visit, app=app)
+
+    async def errors(self, visit: Visit) -> Answer:
+        """Show the app's recent calls that were refused."""
+
+        async def read(transaction: Transaction) -> tuple[App, list[Trouble]]:
+            app = await self._own_app(transaction, visit)
+            return app, await store.troubles_of(transaction, app)
+
+        app, troubles = await self._database.read(read)
+        return self._pages.answer("portal/app_errors.html", visit, app=app, troubles=troubles)
 
     async def _changed(self, visit: Visit, change: Change) -> Answer:
         """Make a change to the app, and show it; or show what is wrong with the input."""

@@ -15,21 +15,17 @@ from ousel.kernel.errors import Refusal
 from ousel.kernel.ids import new_id
 from ousel.kernel.settings import Settings
 from ousel.web.bodies import decode_body, decode_form, decode_query, is_form, read_body
-from ousel.web.callers import Callers, Partner, User, Users
-from ousel.web.limits import RateLimiter
-from ousel.web.origins import Origins
+from ousel.web.gate import Gate
 from ousel.web.problems import problem_answer
 from ousel.web.refusals import (
-    InsufficientScope,
     InternalError,
-    InvalidToken,
     MethodNotAllowed,
     NotFound,
-    Unauthorized,
 )
 from ousel.web.routes import Answer, Call, Headers, NoBody, NoQuery, RawHeader, Route
 from ousel.web.site import Site
 from ousel.web.table import RouteTable
+from ousel.web.troubles import Troubles
 from ousel.web.visits import PageRoute
 
 Message = MutableMapping[str, Any]
@@ -39,7 +35,6 @@ Send = Callable[[Message], Awaitable[None]]
 
 _NO_QUERY: Final = NoQuery()
 _NO_BODY: Final = NoBody()
-_BEARER: Final = b"bearer "
 _WITHOUT_CONTENT: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _SECURITY_HEADERS: Final[tuple[RawHeader, ...]] = (
     (b"x-content-type-options", b"nosniff"),
@@ -58,21 +53,19 @@ class Application:
     def __init__(
         self,
         routes: Iterable[Route | PageRoute],
-        callers: Callers,
-        users: Users,
+        gate: Gate,
+        troubles: Troubles,
         site: Site,
         settings: Settings,
         clock: Clock,
     ) -> None:
-        """Serve these routes: to partners, to users' tokens, and the pages to visitors."""
+        """Serve these routes: the interface to those whom the gate admits, pages to visitors."""
         self._table = RouteTable(routes)
         self._site = site
-        self._callers = callers
-        self._users = users
-        self._origins = Origins(callers)
+        self._gate = gate
+        self._troubles = troubles
         self._clock = clock
         self._docs_url = f"{settings.portal_url}/docs"
-        self._limiter = RateLimiter(settings.rate_limit) if settings.rate_limit else None
         self._headers = _SECURITY_HEADERS
         if settings.portal_url.startswith("https:"):
             self._headers += (_STRICT_TRANSPORT,)
@@ -120,14 +113,17 @@ class Application:
         """Take the request through its steps; `extra` gathers headers that every outcome has."""
         headers = _by_name(scope["headers"])
         if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
-            return await self._origins.preflight(headers)
+            return await self._gate.preflight(headers)
         route, path = self._table.find(scope["method"], scope["raw_path"].decode("latin-1"))
         if isinstance(route, PageRoute):
             return await self._site.answer(route, path, scope, receive, request_id)
+        caller = await self._gate.known_caller(route, headers)
         try:
+            if caller is not None:
+                await self._gate.admit(caller, route, headers, extra)
             call: Call[Any, Any] = Call(
                 path=path,
-                caller=await self._known_caller(route, headers, extra),
+                caller=caller,
                 query=_query_of(route, scope["query_string"]),
                 body=await _body_of(route, headers, receive),
                 headers=headers,
@@ -135,52 +131,14 @@ class Application:
             )
             answer = await route.handle(call)
         except Refusal as refusal:
+            if caller is not None:
+                self._troubles.note(caller, route, refusal, request_id)
             if route.refused is None or refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
             return route.refused(refusal)
         if not extra:
             return answer
         return Answer(answer.status, answer.body, answer.content_type, (*answer.headers, *extra))
-
-    async def _known_caller(
-        self, route: Route, headers: Headers, extra: list[RawHeader]
-    ) -> Partner | User | None:
-        if route.access == "public":
-            return None
-        secret = _bearer(headers)
-        if route.access == "user":
-            if secret is None:
-                raise InvalidToken(sent=False)
-            user = await self._users.user(secret)
-            await self._admit(
-                user.app_account_id, user.client_id, user.token_handle, headers, extra
-            )
-            if route.scope not in user.scopes:
-                raise InsufficientScope(route.scope)
-            return user
-        if secret is None:
-            raise Unauthorized
-        partner = await self._callers.partner(secret)
-        await self._admit(partner.account_id, partner.client_id, partner.key_handle, headers, extra)
-        return partner
-
-    async def _admit(
-        self,
-        account_id: str,
-        client_id: str,
-        handle: str,
-        headers: Headers,
-        extra: list[RawHeader],
-    ) -> None:
-        """Keep the limits of the app, and of the credential with this handle."""
-        if b"origin" in headers:
-            origin = headers[b"origin"]
-            extra.extend(await self._origins.admitted(account_id, client_id, origin))
-        if self._limiter is not None:
-            try:
-                self._limiter.take(handle)
-            finally:
-                extra.extend(self._limiter.headers(handle))
 
     def _with_common_headers(self, answer: Answer, request_id: str) -> list[RawHeader]:
         headers = list(answer.headers)
@@ -192,13 +150,6 @@ class Application:
         given = {name for name, _ in answer.headers}
         headers.extend(header for header in self._headers if header[0] not in given)
         return headers
-
-
-def _bearer(headers: Headers) -> str | None:
-    authorization = headers.get(b"authorization", b"")
-    if authorization[: len(_BEARER)].lower() != _BEARER:
-        return None
-    return authorization[len(_BEARER) :].decode("latin-1")
 
 
 def _by_name(raw: Sequence[RawHeader]) -> Headers:

@@ -11,7 +11,12 @@ class Partner(msgspec.Struct, frozen=True, gc=False):
     account_id: str
     client_id: str
     app_name: str
-    key_handle: str
+    handle: str
+
+    @property
+    def app_account_id(self) -> str:
+        """The account that the app belongs to: the partner's own."""
+        return self.account_id
 
 
 class User(msgspec.Struct, frozen=True, gc=False):
@@ -21,7 +26,7 @@ class User(msgspec.Struct, frozen=True, gc=False):
     app_account_id: str
     client_id: str
     scopes: frozenset[str]
-    token_handle: str
+    handle: str
 
 
 class Person(msgspec.Struct, frozen=True):
@@ -40,8 +45,8 @@ class Callers(Protocol):
         """Return the partner whose key this is, or raise Unauthorized."""
         ...
 
-    async def origin_allowed(self, account_id: str, client_id: str, origin: str) -> bool:
-        """Say whether the origin is registered on this app of this account."""
+    async def origin_allowed(self, caller: Partner | User, origin: str) -> bool:
+        """Say whether the origin is registered on the caller's app."""
         ...
 
     async def origin_known(self, origin: str) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ousel.web.callers import Callers
+from ousel.web.callers import Callers, Partner, User
 from ousel.web.refusals import OriginNotAllowed
 from ousel.web.routes import Answer, Headers, RawHeader
 
@@ -22,11 +22,9 @@ class Origins:
         """Ask these callers what is registered."""
         self._callers = callers
 
-    async def admitted(
-        self, account_id: str, client_id: str, origin: bytes
-    ) -> tuple[RawHeader, ...]:
-        """Return the CORS headers for an origin of the credential's app; refuse any other."""
-        if not await self._callers.origin_allowed(account_id, client_id, origin.decode("latin-1")):
+    async def admitted(self, caller: Partner | User, origin: bytes) -> tuple[RawHeader, ...]:
+        """Return the CORS headers for an origin of the caller's app; refuse any other."""
+        if not await self._callers.origin_allowed(caller, origin.decode("latin-1")):
             raise OriginNotAllowed("This origin is not registered on the app that calls.")
         return (*_allow(origin), (b"access-control-expose-headers", _EXPOSED))
 

@@ -1,0 +1,48 @@
+"""The recent refused calls of each app, kept for its developer to look at."""
+
+from collections import deque
+from typing import Final
+
+from ousel.database.port import Database
+from ousel.kernel.clock import Clock
+from ousel.kernel.errors import Refusal
+from ousel.partners import store
+from ousel.partners.store import Trouble
+from ousel.web.callers import Partner, User
+from ousel.web.routes import Route
+
+WAITING_MAX: Final = 1_000  # beyond that, between two writes, the oldest are let go
+
+
+class TroubleLog:
+    """Gathers refused calls in memory and writes them down now and then."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        """Write to this database."""
+        self._database = database
+        self._clock = clock
+        self._waiting: deque[Trouble] = deque(maxlen=WAITING_MAX)
+
+    def note(self, caller: Partner | User, route: Route, refusal: Refusal, request_id: str) -> None:
+        """Take note of a refused call."""
+        self._waiting.append(
+            Trouble(
+                account_id=caller.app_account_id,
+                app_id=caller.client_id,
+                request_id=request_id,
+                status=refusal.status,
+                code=refusal.code,
+                method=route.method,
+                path=route.path,
+                created_at=self._clock(),
+            )
+        )
+
+    async def write(self) -> None:
+        """Write down what was gathered, and keep each app's newest."""
+        troubles = list(self._waiting)
+        self._waiting.clear()
+        if troubles:
+            await self._database.write(
+                lambda transaction: store.add_troubles(transaction, troubles)
+            )

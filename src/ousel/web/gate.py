@@ -1,0 +1,61 @@
+"""The gate of the interface: who calls, from where, and not too often."""
+
+from typing import Final
+
+from ousel.kernel.settings import Settings
+from ousel.web.callers import Callers, Partner, User, Users
+from ousel.web.limits import RateLimiter
+from ousel.web.origins import Origins
+from ousel.web.refusals import InsufficientScope, InvalidToken, Unauthorized
+from ousel.web.routes import Answer, Headers, RawHeader, Route
+
+_BEARER: Final = b"bearer "
+
+
+class Gate:
+    """Knows callers by their credentials and keeps their limits."""
+
+    def __init__(self, callers: Callers, users: Users, settings: Settings) -> None:
+        """Ask these about keys and user tokens."""
+        self._callers = callers
+        self._users = users
+        self._origins = Origins(callers)
+        self._limiter = RateLimiter(settings.rate_limit) if settings.rate_limit else None
+
+    async def preflight(self, headers: Headers) -> Answer:
+        """Answer a browser that asks, before it calls, whether an origin may."""
+        return await self._origins.preflight(headers)
+
+    async def known_caller(self, route: Route, headers: Headers) -> Partner | User | None:
+        """Return who calls, on a route that is not for everyone."""
+        if route.access == "public":
+            return None
+        secret = _bearer(headers)
+        if route.access == "user":
+            if secret is None:
+                raise InvalidToken(sent=False)
+            return await self._users.user(secret)
+        if secret is None:
+            raise Unauthorized
+        return await self._callers.partner(secret)
+
+    async def admit(
+        self, caller: Partner | User, route: Route, headers: Headers, extra: list[RawHeader]
+    ) -> None:
+        """Keep the limits of the caller's app and credential; `extra` tells them to the caller."""
+        if b"origin" in headers:
+            extra.extend(await self._origins.admitted(caller, headers[b"origin"]))
+        if self._limiter is not None:
+            try:
+                self._limiter.take(caller.handle)
+            finally:
+                extra.extend(self._limiter.headers(caller.handle))
+        if isinstance(caller, User) and route.scope not in caller.scopes:
+            raise InsufficientScope(route.scope)
+
+
+def _bearer(headers: Headers) -> str | None:
+    authorization = headers.get(b"authorization", b"")
+    if authorization[: len(_BEARER)].lower() != _BEARER:
+        return None
+    return authorization[len(_BEARER) :].decode("latin-1")
