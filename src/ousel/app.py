@@ -14,6 +14,7 @@ from ousel.charges.desk import ChargeDesk
 from ousel.database.addresses import database_at
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.errors import Refusal
+from ousel.kernel.memory import collect_rarely
 from ousel.kernel.settings import Settings, settings_from
 from ousel.ledger.posting import PostingDesk
 from ousel.oauth.api import OauthApi
@@ -133,6 +134,7 @@ class Ousel:
         await receive()
         try:
             async with self.running():
+                collect_rarely()
                 await send({"type": "lifespan.startup.complete"})
                 with stop_noticed(self._charge_desk.watch.stop):
                     await receive()
