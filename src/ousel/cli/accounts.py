@@ -11,13 +11,14 @@ from ousel.accounts.store import email_of
 from ousel.cli.console import DatabaseOption, JsonOption, fail, run, show, show_list
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock, timestamp
-from ousel.kernel.errors import InvalidAmount
 from ousel.kernel.money import micros_from_json
 from ousel.ledger import journal
 from ousel.ledger.funding import fund_account
 from ousel.ledger.rules import Account, Status
 from ousel.people.passwords import Passwords
 from ousel.people.rules import checked_password
+from ousel.transfers.api import checked_note
+from ousel.web.fields import idempotency_key as idempotency_key_of
 from ousel.web.fields import money
 
 PAGE_ACCOUNTS = 1_000
@@ -40,7 +41,7 @@ def create(
     as_json: JsonOption = False,
 ) -> None:
     """Open an account."""
-    password = sys.stdin.readline().rstrip("\n") if password_stdin else None
+    password = _password_from_stdin() if password_stdin else None
 
     async def task(opened: Database) -> dict[str, Any]:
         holder = NewHolder(
@@ -72,10 +73,9 @@ def fund(
     as_json: JsonOption = False,
 ) -> None:
     """Issue money to an account: the only way that money enters."""
-    try:
-        micros = micros_from_json(amount.encode())
-    except InvalidAmount as refusal:
-        fail(refusal.detail)
+    micros = micros_from_json(amount.encode())
+    checked_note(note)
+    idempotency_key_of(None, idempotency_key)
 
     async def task(opened: Database) -> dict[str, Any]:
         account = await opened.read(
@@ -145,6 +145,13 @@ def list_accounts(database: DatabaseOption = None, *, as_json: JsonOption = Fals
         return await opened.snapshot(read)
 
     show_list(run(database, task), as_json=as_json)
+
+
+def _password_from_stdin() -> str:
+    try:
+        return sys.stdin.buffer.readline().decode().rstrip("\r\n")
+    except UnicodeDecodeError:
+        fail("the password must be text in UTF-8")
 
 
 def _set_status(identifier: str, status: Status, database: str | None, *, as_json: bool) -> None:

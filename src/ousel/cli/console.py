@@ -3,12 +3,16 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+# Typer brings its own Click, and this is where that keeps what a wrong command line raises.
+from typer._click.exceptions import NoArgsIsHelpError, UsageError
 
 from ousel.database.addresses import database_at
 from ousel.database.port import Database
@@ -16,6 +20,8 @@ from ousel.database.schema import SCHEMA_VERSION, schema_version
 from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import SettingError, Settings, settings_from
 from ousel.ledger.verify import BooksWrong
+
+COLUMNS_MAX: Final = 1_000
 
 Result = TypeVar("Result")
 
@@ -72,8 +78,8 @@ def show(record: dict[str, Any], *, as_json: bool) -> None:
         return
     table = Table(show_header=False, box=None, pad_edge=False)
     for name, value in record.items():
-        table.add_row(f"[bold]{name}[/bold]", _text(value))
-    Console().print(table)
+        table.add_row(Text(name, style="bold"), _text(value))
+    _print_whole(table)
 
 
 def show_list(records: Sequence[dict[str, Any]], *, as_json: bool) -> None:
@@ -86,10 +92,10 @@ def show_list(records: Sequence[dict[str, Any]], *, as_json: bool) -> None:
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in records[0]:
-        table.add_column(name, no_wrap=True)
+        table.add_column(name)
     for record in records:
         table.add_row(*map(_text, record.values()))
-    Console(width=None if sys.stdout.isatty() else 250).print(table)
+    _print_whole(table)
 
 
 def print_json(value: Any) -> None:
@@ -100,25 +106,48 @@ def print_json(value: Any) -> None:
 
 def fail(reason: str) -> NoReturn:
     """End the command with one clear line on standard error."""
-    error_console.print(f"ousel: {reason}", markup=False, highlight=False, soft_wrap=True)
+    _complain(reason)
     raise typer.Exit(1)
 
 
-def explained(command: Callable[[], None]) -> None:
-    """Run a command; a refusal ends it with one clear line instead of a traceback."""
+def explained(commands: typer.Typer) -> int:
+    """Run a command and return its exit code; what is wrong is told in one clear line."""
     try:
-        command()
+        _check_arguments(sys.argv)
+        exit_code: int | None = commands(standalone_mode=False)
+    except NoArgsIsHelpError as shown:
+        return shown.exit_code
+    except UsageError as error:
+        place = error.ctx.command_path if error.ctx is not None else "ousel"
+        _complain(f"{error.format_message().rstrip('.')} (see '{place} --help')")
+        return error.exit_code
     except Refusal as refusal:
-        reason = refusal.detail
+        _complain(refusal.detail)
+        return 1
     except (SettingError, BooksWrong) as error:
-        reason = str(error)
-    else:
-        return
+        _complain(str(error))
+        return 1
+    return exit_code or 0
+
+
+def _check_arguments(arguments: Sequence[str]) -> None:
+    """Refuse bytes that are no text before they get anywhere near the books."""
+    try:
+        "".join(arguments).encode()
+    except UnicodeEncodeError:
+        raise SettingError("the arguments must be text in UTF-8") from None
+
+
+def _complain(reason: str) -> None:
     error_console.print(f"ousel: {reason}", markup=False, highlight=False, soft_wrap=True)
-    raise SystemExit(1)
 
 
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value.decode() if isinstance(value, bytes) else str(value)
+def _print_whole(table: Table) -> None:
+    """Print a table as wide as its values: an id or a key is never cut off or broken."""
+    Console(width=COLUMNS_MAX).print(table)
+
+
+def _text(value: Any) -> Text:
+    if isinstance(value, msgspec.Raw):
+        return Text(bytes(value).decode())
+    return Text("" if value is None else str(value))

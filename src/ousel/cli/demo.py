@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ousel.accounts.service import NewHolder, open_account
 from ousel.cli.console import settings
-from ousel.cli.server import prepare, serve_until_stopped
+from ousel.cli.server import bound_socket, prepare, serve_until_stopped
 from ousel.database.addresses import database_at
 from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock
@@ -44,9 +44,10 @@ def demo(
             base_url=f"{origin}/v1",
             portal_url=origin,
         )
+        listener = bound_socket(host, port)
         data = asyncio.run(_furnished(wanted))
         Console(soft_wrap=True, highlight=False).print(_welcome(wanted, data))
-        serve_until_stopped(wanted, host, port)
+        serve_until_stopped(wanted, listener)
 
 
 async def _furnished(wanted: Settings) -> _DemoData:

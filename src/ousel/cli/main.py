@@ -1,5 +1,7 @@
 """The `ousel` command."""
 
+from typing import NoReturn
+
 import typer
 
 from ousel.cli.accounts import accounts
@@ -23,6 +25,6 @@ commands.add_typer(apps, name="app")
 commands.add_typer(keys, name="key")
 
 
-def main() -> None:
-    """Run the command line."""
-    explained(commands)
+def main() -> NoReturn:
+    """Run the command line, and end with its exit code."""
+    raise SystemExit(explained(commands))

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ousel.cli.console import DatabaseOption, JsonOption, run, settings, show
-from ousel.cli.server import prepare, serve_until_stopped
+from ousel.cli.server import bound_socket, prepare, serve_until_stopped
 from ousel.database import schema
+from ousel.database.addresses import database_at
 from ousel.database.port import Database
 from ousel.ledger import journal
 from ousel.ledger.verify import Figures, verify
@@ -32,12 +33,12 @@ def serve(
     """Run the service."""
     wanted = settings(database, **({"sandbox": True} if sandbox else {}))
     asyncio.run(prepare(wanted, workers))
-    serve_until_stopped(wanted, host, port, workers)
+    serve_until_stopped(wanted, bound_socket(host, port), workers)
 
 
 def migrate(database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
     """Bring the database to today's schema."""
-    asyncio.run(schema.migrate(settings(database).database_url))
+    asyncio.run(_migrated(settings(database).database_url))
     show({"schema": schema.SCHEMA_VERSION}, as_json=as_json)
 
 
@@ -65,6 +66,14 @@ def verify_books(database: DatabaseOption = None, *, as_json: JsonOption = False
         "seconds": round(time.perf_counter() - started, 3),
     }
     show(record, as_json=as_json)
+
+
+async def _migrated(url: str) -> None:
+    """Migrate a database that can be reached; one that cannot is told in a clear line."""
+    reached = database_at(url)
+    await reached.open()
+    await reached.close()
+    await schema.migrate(url)
 
 
 def _progress() -> Progress:

@@ -1,6 +1,7 @@
 """Running the server: what must hold before it starts, and the processes it runs in."""
 
 import os
+import socket
 from typing import Final
 
 import uvicorn
@@ -36,15 +37,25 @@ async def prepare(settings: Settings, workers: int) -> None:
         await database.close()
 
 
-def serve_until_stopped(settings: Settings, host: str, port: int, workers: int = 1) -> None:
+def bound_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that has this address, or end the command where it is not to be had."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        fail(f"cannot listen on {host}, port {port}: {error.strerror}")
+    listener.set_inheritable(True)
+    return listener
+
+
+def serve_until_stopped(settings: Settings, listener: socket.socket, workers: int = 1) -> None:
     """Serve until a signal says stop, then finish what was begun."""
     log_to_standard_error(settings.log_level)
     several = workers > 1
     config = uvicorn.Config(
         "ousel.app:from_environment" if several else Ousel(settings),
         factory=several,
-        host=host,
-        port=port,
         workers=workers,
         loop="uvloop",
         http="httptools",
@@ -59,9 +70,9 @@ def serve_until_stopped(settings: Settings, host: str, port: int, workers: int =
     if several:
         os.environ["OUSEL_DATABASE_URL"] = settings.database_url
         os.environ["OUSEL_SANDBOX"] = "true" if settings.sandbox else "false"
-        Multiprocess(config, sockets=[config.bind_socket()]).run()
+        Multiprocess(config, sockets=[listener]).run()
     else:
-        uvicorn.Server(config).run()
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 async def _claim_mode(database: Database, settings: Settings) -> None:

@@ -136,7 +136,7 @@ class TransfersApi:
             sender_id=call.partner.account_id,
             to=request.to,
             amount=micros_from_json(bytes(request.amount)),
-            note=_checked_note(request.note),
+            note=checked_note(request.note),
             idempotency_key=idempotency_key(
                 call.headers.get(b"idempotency-key"), request.idempotency_key
             ),
@@ -175,7 +175,8 @@ class TransfersApi:
         return json_answer(await self._database.read(read))
 
 
-def _checked_note(note: str | None) -> str | None:
+def checked_note(note: str | None) -> str | None:
+    """Return the note of a transfer, or say which rule it breaks."""
     if note is not None and len(note) > NOTE_CHARACTERS_MAX:
         raise InvalidField(
             f"note must have at most {NOTE_CHARACTERS_MAX} characters.", param="note"
