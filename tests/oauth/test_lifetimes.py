@@ -6,15 +6,14 @@ from typing import NamedTuple
 import httpx2
 import pytest
 
-from ousel.app import Ousel
 from ousel.database.port import Database, Transaction
 from ousel.database.statements import Statement
-from ousel.kernel.settings import Settings
 from ousel.oauth import service, store
 from ousel.oauth.connect import ConnectRequest, grant
 from ousel.oauth.tokens import SWEEP_ROWS_MAX, UserTokens
 from tests.oauth.consents import Consent, bearer
 from tests.support.clocks import ManualClock
+from tests.support.inside import inside
 
 CODE_SECONDS = 600
 TOKEN_SECONDS = 2_592_000
@@ -34,12 +33,7 @@ class House(NamedTuple):
 async def house(database_url: str) -> AsyncIterator[House]:
     """A service whose time stands still."""
     clock = ManualClock()
-    ousel = Ousel(Settings(database_url=database_url, rate_limit=None), clock)
-    transport = httpx2.ASGITransport(ousel)
-    async with (
-        ousel.running(),
-        httpx2.AsyncClient(transport=transport, base_url="http://ousel.test/v1") as client,
-    ):
+    async with inside(database_url, clock) as client:
         yield House(client, clock)
 
 

@@ -1,0 +1,167 @@
+"""A connection lasts as long as its tokens; ending it takes effect at once."""
+
+import asyncio
+from collections import Counter
+
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import system_clock
+from ousel.oauth import service
+from ousel.oauth.service import Connection
+from tests.oauth.consents import Consent, bearer
+from tests.support.servers import Server
+
+
+async def connection_of(consent: Consent) -> Connection | None:
+    """Return the person's connection with the app."""
+    return await consent.database.read(
+        lambda transaction: service.connection(
+            transaction, consent.user.id, consent.app.id, system_clock()
+        )
+    )
+
+
+async def disconnected(consent: Consent) -> bool:
+    """Disconnect the person from the app."""
+    return await consent.database.write(
+        lambda transaction: service.disconnect(transaction, consent.user.id, consent.app.id)
+    )
+
+
+async def test_a_connection_shows_all_that_its_tokens_may_read(
+    database: Database, server: Server
+) -> None:
+    """An app is connected from its first exchange on; its scopes are those of all its tokens."""
+    consent = await Consent.of_new_people(database)
+    code = await consent.code(scope="balance")
+    before = await connection_of(consent)
+
+    async with server.client() as client:
+        await client.post("/oauth/token", json=consent.exchange(code))
+        first = await connection_of(consent)
+        await consent.token(client, scope="profile")
+        second = await connection_of(consent)
+
+    assert before is None
+    assert first is not None
+    assert second is not None
+    assert (first.app_name, first.scopes) == (consent.app.name, ("balance",))
+    assert second.scopes == ("profile", "balance")
+    assert second.connected_at == first.connected_at
+    assert second.ends_at >= first.ends_at
+
+
+async def test_disconnecting_ends_tokens_and_codes_at_once(
+    database: Database, server: Server
+) -> None:
+    """Tokens die, codes that were not yet exchanged give none, and other apps stay connected."""
+    consent = await Consent.of_new_people(database)
+    other = Consent(database, (await Consent.of_new_people(database)).app, "", consent.user)
+    waiting = await consent.code()
+
+    async with server.client() as client:
+        tokens = [await consent.token(client) for _ in range(2)]
+        neighbour = await Consent.of_new_people(database)
+        untouched = await neighbour.token(client)
+        ended = await disconnected(consent)
+        answers = [await client.get("/user/me", headers=bearer(token)) for token in tokens]
+        late = await client.post("/oauth/token", json=consent.exchange(waiting))
+        neighbours = await client.get("/user/me", headers=bearer(untouched))
+
+    assert ended
+    assert [answer.status_code for answer in answers] == [401, 401]
+    assert late.json()["error"] == "invalid_grant"
+    assert neighbours.status_code == 200
+    assert await connection_of(consent) is None
+    assert not await disconnected(consent)
+    assert not await disconnected(other)
+
+
+async def test_disconnecting_while_codes_are_exchanged(database: Database, server: Server) -> None:
+    """Whatever order the database chooses, no token outlives the disconnection."""
+    consent = await Consent.of_new_people(database)
+
+    async with server.client() as client:
+        for _ in range(5):
+            codes = [await consent.code() for _ in range(8)]
+            answers, _ = await asyncio.gather(
+                asyncio.gather(
+                    *(client.post("/oauth/token", json=consent.exchange(code)) for code in codes)
+                ),
+                disconnected(consent),
+            )
+            given = [answer for answer in answers if answer.status_code == 200]
+            reads = [
+                await client.get("/user/me", headers=bearer(answer.json()["access_token"]))
+                for answer in given
+            ]
+
+            assert {answer.status_code for answer in reads} <= {401}
+            assert await connection_of(consent) is None
+
+
+async def test_an_app_s_users_are_counted_once_each(database: Database, server: Server) -> None:
+    """Two people with three tokens are two users."""
+    consent = await Consent.of_new_people(database)
+    neighbour = Consent(
+        database, consent.app, consent.key, (await Consent.of_new_people(database)).user
+    )
+
+    async def count(transaction: Transaction) -> int:
+        return await service.users_connected(transaction, consent.app.id, system_clock())
+
+    async with server.client() as client:
+        nobody = await database.read(count)
+        await consent.token(client)
+        await consent.token(client)
+        await neighbour.token(client)
+        both = await database.read(count)
+        await disconnected(neighbour)
+        one = await database.read(count)
+
+    assert (nobody, both, one) == (0, 2, 1)
+
+
+async def test_revoking_ends_one_token(database: Database, server: Server) -> None:
+    """RFC 7009: the app ends one token, as often as it likes; its other tokens live."""
+    consent = await Consent.of_new_people(database)
+    client_fields = {"client_id": consent.app.id, "client_secret": consent.key}
+
+    async with server.client() as client:
+        ended, kept = [await consent.token(client) for _ in range(2)]
+        fields = client_fields | {"token": ended, "token_type_hint": "access_token"}
+        answers = [
+            await client.post("/oauth/revoke", json=fields),
+            await client.post("/oauth/revoke", data=fields),
+            await client.post("/oauth/revoke", data=client_fields | {"token": "nonsense\x00"}),
+            await client.post(
+                "/oauth/revoke", data={"token": ended}, auth=(consent.app.id, consent.key)
+            ),
+        ]
+        reads = [await client.get("/user/me", headers=bearer(token)) for token in (ended, kept)]
+
+    assert Counter(answer.status_code for answer in answers) == {200: 4}
+    assert all(answer.json() == {} for answer in answers)
+    assert [answer.status_code for answer in reads] == [401, 200]
+
+
+async def test_revoking_refuses_whom_the_token_was_not_given_to(
+    database: Database, server: Server
+) -> None:
+    """Without the app's own credentials, or without a token, nothing ends."""
+    consent = await Consent.of_new_people(database)
+    thief = await Consent.of_new_people(database)
+
+    async with server.client() as client:
+        token = await consent.token(client)
+        stranger = await client.post("/oauth/revoke", data={"token": token})
+        other = await client.post(
+            "/oauth/revoke", data={"token": token}, auth=(thief.app.id, thief.key)
+        )
+        empty = await client.post("/oauth/revoke", data={}, auth=(consent.app.id, consent.key))
+        read = await client.get("/user/me", headers=bearer(token))
+
+    assert (stranger.status_code, stranger.json()["error"]) == (401, "invalid_client")
+    assert stranger.headers["WWW-Authenticate"].startswith("Basic ")
+    assert (other.status_code, other.json()["error"]) == (400, "invalid_grant")
+    assert (empty.status_code, empty.json()["error"]) == (400, "invalid_request")
+    assert read.status_code == 200

@@ -1,0 +1,53 @@
+"""The metadata document of RFC 8414, by which a standard client finds its way."""
+
+import pytest
+
+from tests.support.inside import inside
+
+
+pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+
+PORTAL = "https://ousel.example"
+API = "https://api.ousel.example/v1"
+
+
+async def test_the_metadata_document(database_url: str) -> None:
+    """The issuer, every endpoint, and what can be asked for; nothing that is not so."""
+    async with inside(database_url, portal_url=PORTAL, base_url=API) as client:
+        answer = await client.get(f"{PORTAL}/.well-known/oauth-authorization-server")
+
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.json() == {
+        "issuer": PORTAL,
+        "authorization_endpoint": f"{PORTAL}/connect",
+        "token_endpoint": f"{API}/oauth/token",
+        "revocation_endpoint": f"{API}/oauth/revoke",
+        "service_documentation": f"{PORTAL}/docs",
+        "scopes_supported": ["profile", "balance"],
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": ["authorization_code"],
+        "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
+        "revocation_endpoint_auth_methods_supported": [
+            "client_secret_basic",
+            "client_secret_post",
+        ],
+        "code_challenge_methods_supported": ["S256"],
+        "authorization_response_iss_parameter_supported": True,
+    }
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/pay/.well-known/oauth-authorization-server",
+        "/.well-known/oauth-authorization-server/pay",
+    ],
+)
+async def test_an_issuer_with_a_path_is_found_as_well(database_url: str, path: str) -> None:
+    """Where the portal lives below a path, the well-known part may stand before or after it."""
+    async with inside(database_url, portal_url="https://ousel.example/pay") as client:
+        answer = await client.get(f"https://ousel.example{path}")
+
+    assert answer.json()["issuer"] == "https://ousel.example/pay"
