@@ -70,7 +70,11 @@ class Server:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         limits = httpx2.Limits(max_connections=200)
         return httpx2.AsyncClient(
-            base_url=self.base_url, headers=headers, limits=limits, timeout=30
+            base_url=self.base_url,
+            headers=headers,
+            limits=limits,
+            timeout=30,
+            verify=False,  # plain HTTP: certificates would be loaded for nothing
         )
 
     def _answers(self) -> bool:

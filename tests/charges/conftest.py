@@ -1,0 +1,37 @@
+"""One server and one database for each engine and module: tests tell themselves apart by names."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from ousel.database.port import Database
+from tests.charges.shops import Shop, open_shop
+from tests.support.clocks import ManualClock
+from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.servers import Server
+
+
+@pytest.fixture(params=ENGINES, scope="module")
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each engine in turn: both run the same tests."""
+    chosen: Engine = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def database_url(engines: Engines, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a fresh database with today's schema."""
+    return engines.fresh_url(engine, tmp_path_factory.mktemp("charges"))
+
+
+@pytest.fixture(scope="module")
+def server(database_url: str) -> Iterator[Server]:
+    """A server process on the same database."""
+    with Server(database_url) as running:
+        yield running
+
+
+@pytest.fixture
+async def shop(database: Database) -> Shop:
+    """A shop of its own for each test, on a clock that stands still."""
+    return await open_shop(database, ManualClock())

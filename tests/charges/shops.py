@@ -1,0 +1,87 @@
+"""Shops for tests: a partner that creates charges and a payer with money, right at the desk."""
+
+import secrets
+from typing import Any
+
+import msgspec
+
+from ousel.charges.desk import ChargeDesk
+from ousel.charges.rules import Charge, Terms
+from ousel.database.port import Database
+from ousel.kernel.clock import Clock
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import Account
+from ousel.partners.store import App
+from tests.support.aside import Aside
+from tests.support.books import balance, partner, person
+
+AMOUNT = 2_500_000
+
+
+class Shop(msgspec.Struct):
+    """A partner, its key, somebody who pays, and the desk between them."""
+
+    database: Database
+    clock: Any
+    posting_desk: PostingDesk
+    desk: ChargeDesk
+    merchant: Account
+    app: App
+    key: str
+    payer: Account
+
+    async def charge(self, amount: int = AMOUNT, **terms: Any) -> Charge:
+        """Create a charge."""
+        wanted = Terms(amount=amount, **terms)
+        return (await self.desk.create(self.merchant.id, self.app.id, wanted, None)).charge
+
+    async def pay(self, charge: Charge) -> Charge:
+        """Pay a charge as the payer."""
+        return await self.desk.pay(charge, self.payer.id)
+
+    async def status(self, charge: Charge) -> str:
+        """Return what the charge is now."""
+        return (await self.desk.own(self.merchant.id, charge.id)).status
+
+    async def balances(self) -> tuple[int, int]:
+        """Return what the merchant and the payer have."""
+        return (
+            await balance(self.database, self.merchant),
+            await balance(self.database, self.payer),
+        )
+
+
+async def open_shop(database: Database, clock: Clock, *, kind: str = "live") -> Shop:
+    """Open a shop whose payer has 100.00."""
+    merchant, app, key = await partner(database, unique("shop"), kind=kind)
+    payer = await person(database, unique("payer"), "100")
+    posting_desk = PostingDesk(database, clock, queue_limit=1_000)
+    desk = ChargeDesk(database, posting_desk, clock)
+    return Shop(database, clock, posting_desk, desk, merchant, app, key, payer)
+
+
+def beside(shop: Shop, clock: Clock) -> Shop:
+    """Return the same shop as another process, with a clock of its own, sees it."""
+    posting_desk = PostingDesk(shop.database, clock, queue_limit=1_000)
+    desk = ChargeDesk(shop.database, posting_desk, clock)
+    return msgspec.structs.replace(shop, clock=clock, posting_desk=posting_desk, desk=desk)
+
+
+def unique(name: str) -> str:
+    """Return a username that no other test has."""
+    return f"{name}_{secrets.token_hex(6)}"
+
+
+async def paid_as_moved(database_url: str) -> int:
+    """Return how many charges are paid, each by one transfer of its own, and no others moved."""
+    async with Aside(database_url) as aside:
+        paid = await aside.run(
+            "SELECT id, account_id, transfer_id, amount, paid_by FROM charges"
+            " WHERE status = 'paid' ORDER BY id"
+        )
+        moved = await aside.run(
+            "SELECT charge_id, account_id, transfer_id, amount, counterparty_id FROM entries"
+            " WHERE kind = 'charge_payment' AND amount > 0 ORDER BY charge_id"
+        )
+    assert paid == moved
+    return len(paid)
