@@ -1,0 +1,98 @@
+"""Short words for the ledger's tests: accounts and postings with everything filled in."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ousel.ledger.rules import (
+    FIRST_HASH,
+    SYSTEM_ACCOUNT_ID,
+    Account,
+    Claim,
+    Closed,
+    Kind,
+    KnownKeys,
+    Outcome,
+    Posting,
+    Refused,
+    Status,
+    decide,
+)
+
+NOW = 1_767_225_600_000_000
+
+_numbers = itertools.count(1)
+
+
+def account(
+    name: str, balance: int = 0, *, status: Status = "active", updated_at: int = 0
+) -> Account:
+    """Return an account with no history."""
+    return Account(
+        id=name,
+        username=name,
+        account_number="",
+        display_name=name.title(),
+        status=status,
+        balance=balance,
+        sequence=0,
+        head_hash=FIRST_HASH,
+        created_at=0,
+        updated_at=updated_at,
+    )
+
+
+def posting(
+    sender: str,
+    to: str,
+    amount: int = 1,
+    *,
+    key: str | None = None,
+    note: str | None = None,
+    kind: Kind = "transfer",
+) -> Posting:
+    """Return a posting with a transfer id of its own; `to` is an identifier as it is stored."""
+    return Posting(
+        transfer_id=f"tr_{next(_numbers):06d}",
+        kind=kind,
+        debit_account_id=sender,
+        credit_identifier=to,
+        amount=amount,
+        note=note,
+        idempotency_key=key,
+    )
+
+
+def claiming(claim: Claim, wish: Posting) -> Posting:
+    """Return the posting with a claim."""
+    return msgspec.structs.replace(wish, claim=claim)
+
+
+class Books:
+    """Accounts in memory, on which postings are decided one batch after the other."""
+
+    def __init__(self, *accounts: Account) -> None:
+        self.accounts = {each.id: each for each in accounts}
+        self.keys: KnownKeys = {}
+        self.closed: Closed = {}
+
+    def decide(self, *postings: Posting, now: int = NOW) -> list[Outcome]:
+        """Decide the postings; every account is found by `@` and its id."""
+        names: Mapping[str, str] = {f"@{name}": name for name in self.accounts}
+        return decide(postings, self.accounts, names, self.keys, now, self.closed)
+
+    def balances(self) -> dict[str, int]:
+        """Return each account's balance."""
+        return {name: each.balance for name, each in self.accounts.items()}
+
+
+def system(balance: int = 0) -> Account:
+    """Return the account that money is issued from."""
+    return account(SYSTEM_ACCOUNT_ID, balance)
+
+
+def refusals(outcomes: Sequence[Outcome]) -> list[Any]:
+    """Return the kind of each refusal, and None for each posting that was not refused."""
+    return [type(each.refusal) if isinstance(each, Refused) else None for each in outcomes]

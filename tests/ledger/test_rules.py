@@ -1,0 +1,351 @@
+"""The rules of the books, by example."""
+
+import hashlib
+import json
+
+import msgspec
+import pytest
+
+from ousel.kernel.errors import InvalidField, Refusal
+from ousel.ledger.refusals import (
+    AccountFrozen,
+    AccountNotFound,
+    BalanceLimitReached,
+    IdempotencyConflict,
+    InsufficientBalance,
+    SameAccount,
+)
+from ousel.ledger.rules import (
+    BALANCE_MICROS_MAX,
+    FIRST_HASH,
+    SYSTEM_ACCOUNT_ID,
+    Claim,
+    Entry,
+    Moved,
+    Outcome,
+    Posting,
+    Refused,
+    Replayed,
+    Status,
+    entry_hash,
+)
+from tests.ledger.examples import NOW, Books, account, claiming, posting, refusals, system
+
+
+def refusal(outcome: Outcome) -> Refusal:
+    assert isinstance(outcome, Refused)
+    return outcome.refusal
+
+
+def moved(outcome: Outcome) -> Moved:
+    assert isinstance(outcome, Moved)
+    return outcome
+
+
+def canonical_hash(previous: str, entry: Entry) -> str:
+    """The hash as the documentation words it, computed without the house's own code."""
+    fields = list(msgspec.structs.astuple(entry))[:-1]
+    text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256((previous + text).encode()).hexdigest()
+
+
+def test_a_posting_debits_one_account_and_credits_another() -> None:
+    """Two entries that add up to nothing, each with its account's own number and balance."""
+    books = Books(account("ada", 100), account("bob", 5))
+
+    movement = moved(books.decide(posting("ada", "@bob", 30, note="Tea", key="k"))[0])
+
+    assert movement.debit.amount + movement.credit.amount == 0
+    assert books.balances() == {"ada": 70, "bob": 35}
+    debit, credit = movement.debit, movement.credit
+    assert (debit.account_id, debit.counterparty_id) == ("ada", "bob")
+    assert (credit.account_id, credit.counterparty_id) == ("bob", "ada")
+    assert (debit.sequence, debit.amount, debit.balance_after) == (1, -30, 70)
+    assert (credit.sequence, credit.amount, credit.balance_after) == (1, 30, 35)
+    assert (debit.idempotency_key, credit.idempotency_key) == ("k", None)
+    for entry in (debit, credit):
+        assert (entry.note, entry.kind, entry.created_at) == ("Tea", "transfer", NOW)
+        assert entry.transfer_id == debit.transfer_id
+
+
+def test_hashes_chain_each_entry_to_the_one_before() -> None:
+    """An entry's hash covers the hash before it and every field of its own."""
+    books = Books(account("ada", 100), account("bob"))
+
+    outcomes = books.decide(
+        posting("ada", "@bob", 1, note='Ünï ☃ "quoted" \\ \n', key="k"), posting("ada", "@bob", 2)
+    )
+
+    first, second = (moved(outcome).debit for outcome in outcomes)
+    assert first.hash == canonical_hash(FIRST_HASH, first) == entry_hash(FIRST_HASH, first)
+    assert second.hash == canonical_hash(first.hash, second) == entry_hash(first.hash, second)
+    assert books.accounts["ada"].head_hash == second.hash
+
+
+@pytest.mark.parametrize("field", [name for name in Entry.__struct_fields__ if name != "hash"])
+def test_no_field_can_change_without_its_hash(field: str) -> None:
+    """Each field is covered by the hash."""
+    entry = moved(Books(account("ada", 9), account("bob")).decide(posting("ada", "@bob"))[0]).debit
+    value = getattr(entry, field)
+    changed = msgspec.structs.replace(
+        entry, **{field: value + 1 if isinstance(value, int) else f"{value}x"}
+    )
+
+    assert entry_hash(FIRST_HASH, changed) != entry.hash
+    assert entry_hash("1" * 64, entry) != entry.hash
+
+
+def test_the_same_key_and_request_is_the_first_movement_again() -> None:
+    """A replay returns the sender's entry of the first time and moves nothing."""
+    books = Books(account("ada", 100), account("bob"))
+    first = moved(books.decide(posting("ada", "@bob", 30, key="k", note="Tea"))[0])
+
+    later = books.decide(
+        posting("ada", "@bob", 30, key="k", note="Tea"),
+        posting("ada", "@bob", 30, key="k", note="Tea"),
+    )
+
+    assert later == [Replayed(first.debit), Replayed(first.debit)]
+    assert books.balances() == {"ada": 70, "bob": 30}
+
+
+def test_a_key_is_known_within_its_own_batch() -> None:
+    """The same key many times at once: exactly one moves."""
+    books = Books(account("ada", 100), account("bob"))
+
+    outcomes = books.decide(*(posting("ada", "@bob", 30, key="k") for _ in range(5)))
+
+    first = moved(outcomes[0])
+    assert outcomes[1:] == [Replayed(first.debit)] * 4
+    assert books.balances() == {"ada": 70, "bob": 30}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        posting("ada", "@bob", 31, key="k", note="Tea"),
+        posting("ada", "@eve", 30, key="k", note="Tea"),
+        posting("ada", "@bob", 30, key="k", note="tea"),
+        posting("ada", "@bob", 30, key="k"),
+        posting("ada", "@bob", 30, key="k", note="Tea", kind="charge_payment"),
+        posting("ada", "@nobody", 30, key="k", note="Tea"),
+        posting("ada", "@ada", 30, key="k", note="Tea"),
+    ],
+    ids=["amount", "recipient", "note", "no note", "kind", "unknown recipient", "oneself"],
+)
+def test_the_same_key_with_another_request_names_the_first_transfer(other: Posting) -> None:
+    """A conflict names the transfer that the key belongs to, and nothing moves."""
+    books = Books(account("ada", 100), account("bob"), account("eve"))
+    first = moved(books.decide(posting("ada", "@bob", 30, key="k", note="Tea"))[0])
+
+    conflict = refusal(books.decide(other)[0])
+
+    assert isinstance(conflict, IdempotencyConflict)
+    assert conflict.members == {"transfer_id": first.debit.transfer_id}
+    assert first.debit.transfer_id in conflict.detail
+    assert conflict.param == "idempotency_key"
+    assert books.balances() == {"ada": 70, "bob": 30, "eve": 0}
+
+
+def test_a_key_belongs_to_its_sender() -> None:
+    """Two senders may use the same key, each for itself."""
+    books = Books(account("ada", 100), account("bob", 100))
+
+    outcomes = books.decide(posting("ada", "@bob", 1, key="k"), posting("bob", "@ada", 2, key="k"))
+
+    assert refusals(outcomes) == [None, None]
+    assert books.balances() == {"ada": 101, "bob": 99}
+
+
+def test_without_a_key_each_posting_is_its_own() -> None:
+    """The same request twice, without a key, moves twice; an empty key binds none of them."""
+    books = Books(account("ada", 100), account("bob"))
+
+    outcomes = books.decide(
+        posting("ada", "@bob", 1),
+        posting("ada", "@bob", 1, key=""),
+        posting("ada", "@bob", 1),
+        posting("ada", "@bob", 1, key=""),
+    )
+
+    assert [type(outcome) for outcome in outcomes] == [Moved, Moved, Moved, Replayed]
+    assert books.balances() == {"ada": 97, "bob": 3}
+
+
+def test_a_refused_posting_does_not_bind_its_key() -> None:
+    """After a refusal the same key may be used again, for anything."""
+    books = Books(account("ada", 10), account("bob"))
+
+    outcomes = books.decide(
+        posting("ada", "@bob", 11, key="k"), posting("ada", "@bob", 10, key="k")
+    )
+
+    assert refusals(outcomes) == [InsufficientBalance, None]
+
+
+def test_a_balance_never_goes_below_zero() -> None:
+    """All of the balance may be sent, and not one millionth more; the refusal tells both."""
+    books = Books(account("ada", 1_500_000), account("bob"))
+
+    short, exact, empty = books.decide(
+        posting("ada", "@bob", 1_500_001),
+        posting("ada", "@bob", 1_500_000),
+        posting("ada", "@bob", 1),
+    )
+
+    assert isinstance(refusal(short), InsufficientBalance)
+    assert refusal(short).detail == "The balance is 1.50, the amount 1.500001."
+    assert refusal(short).param == "amount"
+    assert moved(exact).debit.balance_after == 0
+    assert isinstance(refusal(empty), InsufficientBalance)
+
+
+def test_money_received_in_a_batch_can_be_sent_on_in_it() -> None:
+    """Postings are decided in their order, each on the balances that the last one left."""
+    books = Books(account("ada", 10), account("bob"), account("eve"))
+
+    outcomes = books.decide(
+        posting("bob", "@eve", 10), posting("ada", "@bob", 10), posting("bob", "@eve", 10)
+    )
+
+    assert refusals(outcomes) == [InsufficientBalance, None, None]
+    assert books.balances() == {"ada": 0, "bob": 0, "eve": 10}
+
+
+def test_the_system_account_alone_may_owe() -> None:
+    """Money is issued from it, down to the limit that 64 bits hold with room to spare."""
+    books = Books(system(-BALANCE_MICROS_MAX + 10), account("ada"))
+
+    outcomes = books.decide(
+        posting(SYSTEM_ACCOUNT_ID, "@ada", 11, kind="funding"),
+        posting(SYSTEM_ACCOUNT_ID, "@ada", 10, kind="funding"),
+        posting(SYSTEM_ACCOUNT_ID, "@ada", 1, kind="funding"),
+    )
+
+    assert refusals(outcomes) == [InsufficientBalance, None, InsufficientBalance]
+    assert books.balances() == {SYSTEM_ACCOUNT_ID: -BALANCE_MICROS_MAX, "ada": 10}
+
+
+def test_a_balance_has_an_upper_limit() -> None:
+    """A recipient's balance may reach the limit, and not pass it."""
+    books = Books(account("ada", 100), account("bob", BALANCE_MICROS_MAX - 10))
+
+    outcomes = books.decide(posting("ada", "@bob", 11), posting("ada", "@bob", 10))
+
+    assert refusals(outcomes) == [BalanceLimitReached, None]
+    assert refusal(outcomes[0]).param == "amount"
+    assert books.balances() == {"ada": 90, "bob": BALANCE_MICROS_MAX}
+
+
+def test_nobody_sends_to_oneself() -> None:
+    """The recipient must be another account, found by whatever name."""
+    books = Books(account("ada", 100))
+
+    outcome = books.decide(posting("ada", "@ada"))[0]
+
+    assert isinstance(refusal(outcome), SameAccount)
+    assert refusal(outcome).param == "to"
+    assert books.balances() == {"ada": 100}
+
+
+def test_an_unknown_recipient_is_not_found() -> None:
+    """A name that nobody has is refused by its field."""
+    outcome = Books(account("ada", 100)).decide(posting("ada", "@nobody"))[0]
+
+    assert isinstance(refusal(outcome), AccountNotFound)
+    assert refusal(outcome).param == "to"
+
+
+@pytest.mark.parametrize(
+    ("sender", "recipient", "param"),
+    [("frozen", "active", None), ("active", "frozen", "to"), ("frozen", "frozen", None)],
+)
+def test_a_frozen_account_neither_sends_nor_receives(
+    sender: Status, recipient: Status, param: str | None
+) -> None:
+    """The refusal tells which of the two it is."""
+    books = Books(account("ada", 100, status=sender), account("bob", status=recipient))
+
+    outcome = books.decide(posting("ada", "@bob", 1_000))[0]
+
+    assert isinstance(refusal(outcome), AccountFrozen)
+    assert refusal(outcome).param == param
+    assert books.balances() == {"ada": 100, "bob": 0}
+
+
+def test_a_replay_is_answered_even_when_frozen_or_empty() -> None:
+    """What happened stays so: a retry of it is no new movement."""
+    books = Books(account("ada", 30), account("bob"))
+    first = moved(books.decide(posting("ada", "@bob", 30, key="k"))[0])
+    books.accounts["ada"].status = "frozen"
+
+    assert books.decide(posting("ada", "@bob", 30, key="k")) == [Replayed(first.debit)]
+
+
+def test_a_clock_that_steps_back_does_not_take_the_books_along() -> None:
+    """An entry is never dated before the last one of either account."""
+    books = Books(
+        account("ada", 100, updated_at=NOW + 50), account("bob", updated_at=NOW), account("eve")
+    )
+
+    outcomes = books.decide(posting("ada", "@bob"), posting("bob", "@eve"), now=NOW - 1_000)
+    later = books.decide(posting("eve", "@ada"), now=NOW + 51)
+
+    dates = [moved(outcome).debit.created_at for outcome in outcomes + later]
+    assert dates == [NOW + 50, NOW + 50, NOW + 51]
+    assert {each.updated_at for each in books.accounts.values()} == {NOW + 50, NOW + 51}
+
+
+def taken() -> Refusal:
+    return InvalidField("It is taken.")
+
+
+def test_a_claim_can_be_taken_once() -> None:
+    """Of several postings with one claim the first moves; the others are told its reason."""
+    books = Books(account("ada", 100), account("bob", 100), account("shop"))
+    claim = Claim("ch_1", taken)
+
+    outcomes = books.decide(
+        claiming(claim, posting("ada", "@shop", 10)),
+        claiming(claim, posting("bob", "@shop", 10)),
+        claiming(Claim("ch_2", taken), posting("bob", "@shop", 10)),
+    )
+
+    assert refusals(outcomes) == [None, InvalidField, None]
+    assert books.balances() == {"ada": 90, "bob": 90, "shop": 20}
+
+
+def test_a_claim_that_is_closed_is_refused_for_its_own_reason() -> None:
+    """What was closed before the batch is told as the closing says."""
+    books = Books(account("ada", 100), account("shop"))
+    books.closed["ch_1"] = lambda: InvalidField("It has expired.")
+
+    outcome = books.decide(claiming(Claim("ch_1", taken), posting("ada", "@shop", 10)))[0]
+
+    assert refusal(outcome).detail == "It has expired."
+    assert books.balances() == {"ada": 100, "shop": 0}
+
+
+def test_a_refused_posting_leaves_its_claim_to_others() -> None:
+    """Who cannot pay does not take the claim from one who can."""
+    books = Books(account("ada", 1), account("bob", 100), account("shop"))
+    claim = Claim("ch_1", taken)
+
+    outcomes = books.decide(
+        claiming(claim, posting("ada", "@shop", 10)), claiming(claim, posting("bob", "@shop", 10))
+    )
+
+    assert refusals(outcomes) == [InsufficientBalance, None]
+
+
+def test_a_replay_is_answered_though_its_claim_is_taken() -> None:
+    """The one who took the claim may ask again under the same key."""
+    books = Books(account("ada", 100), account("shop"))
+    claim = Claim("ch_1", taken)
+
+    first, again = books.decide(
+        claiming(claim, posting("ada", "@shop", 10, key="k")),
+        claiming(claim, posting("ada", "@shop", 10, key="k")),
+    )
+
+    assert again == Replayed(moved(first).debit)

@@ -1,0 +1,150 @@
+"""The rules of the books, over histories that nobody thought of."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ousel.ledger.rules import (
+    BALANCE_MICROS_MAX,
+    FIRST_HASH,
+    SYSTEM_ACCOUNT_ID,
+    Entry,
+    Moved,
+    Outcome,
+    Posting,
+    Refused,
+    Replayed,
+    entry_hash,
+)
+from tests.ledger.examples import NOW, Books, account, posting, system
+
+NAMES = ("ada", "bob", "eve", "ice", "big")
+RECIPIENTS = (*NAMES, "nobody", SYSTEM_ACCOUNT_ID)
+
+postings = st.builds(
+    lambda sender, to, amount, key, note: posting(sender, f"@{to}", amount, key=key, note=note),
+    st.sampled_from((*NAMES, SYSTEM_ACCOUNT_ID)),
+    st.sampled_from(RECIPIENTS),
+    st.one_of(st.integers(1, 30), st.integers(1, 10**15)),
+    st.sampled_from((None, None, "k1", "k2", "k3")),
+    st.sampled_from((None, "Tea")),
+)
+steps = st.tuples(st.lists(postings, max_size=8), st.integers(-3, 3))
+histories = st.lists(steps, min_size=1, max_size=8)
+
+
+def fresh_books() -> Books:
+    books = Books(
+        account("ada", 50),
+        account("bob", 10),
+        account("eve"),
+        account("ice", 5, status="frozen"),
+        account("big", BALANCE_MICROS_MAX - 100),
+    )
+    owed = sum(books.balances().values())
+    books.accounts[SYSTEM_ACCOUNT_ID] = system(-owed)
+    return books
+
+
+def played(history: list[tuple[list[Posting], int]]) -> tuple[Books, list[tuple[Posting, Outcome]]]:
+    """Decide each batch in turn, with a clock that also steps back."""
+    books = fresh_books()
+    now = NOW
+    told: list[tuple[Posting, Outcome]] = []
+    for batch, drift in history:
+        now += drift
+        told += zip(batch, books.decide(*batch, now=now), strict=True)
+    return books, told
+
+
+def entries_by_account(told: list[tuple[Posting, Outcome]]) -> dict[str, list[Entry]]:
+    written: dict[str, list[Entry]] = {}
+    for _, outcome in told:
+        if isinstance(outcome, Moved):
+            for entry in (outcome.debit, outcome.credit):
+                written.setdefault(entry.account_id, []).append(entry)
+    return written
+
+
+@given(histories)
+def test_money_is_neither_made_nor_lost(history: list[tuple[list[Posting], int]]) -> None:
+    """The balances add up to zero, always, and each is what its entries make."""
+    start = fresh_books().balances()
+    books, told = played(history)
+
+    assert sum(books.balances().values()) == 0
+    for name, entries in entries_by_account(told).items():
+        assert books.balances()[name] == start[name] + sum(entry.amount for entry in entries)
+        assert entries[-1].balance_after == books.balances()[name]
+
+
+@given(histories)
+def test_nobody_but_the_system_owes_and_nobody_passes_the_limit(
+    history: list[tuple[list[Posting], int]],
+) -> None:
+    """After every single entry, not only in the end."""
+    _, told = played(history)
+
+    for name, entries in entries_by_account(told).items():
+        for entry in entries:
+            assert -BALANCE_MICROS_MAX <= entry.balance_after <= BALANCE_MICROS_MAX
+            assert entry.balance_after >= 0 or name == SYSTEM_ACCOUNT_ID
+
+
+@given(histories)
+def test_histories_have_no_gaps_and_go_forward(
+    history: list[tuple[list[Posting], int]],
+) -> None:
+    """Each account's entries are numbered from 1, chained by hashes, and never go back in time."""
+    books, told = played(history)
+
+    for name, entries in entries_by_account(told).items():
+        assert [entry.sequence for entry in entries] == list(range(1, len(entries) + 1))
+        assert books.accounts[name].sequence == len(entries)
+        previous = FIRST_HASH
+        for entry in entries:
+            assert entry.hash == entry_hash(previous, entry)
+            previous = entry.hash
+        assert books.accounts[name].head_hash == previous
+        dates = [entry.created_at for entry in entries]
+        assert dates == sorted(dates)
+
+
+@given(histories)
+def test_a_key_moves_once(history: list[tuple[list[Posting], int]]) -> None:
+    """Each key of each sender moved at most once, and every replay is that same entry."""
+    _, told = played(history)
+    firsts: dict[tuple[str, str], Entry] = {}
+
+    for wish, outcome in told:
+        if wish.idempotency_key is None:
+            assert not isinstance(outcome, Replayed)
+            continue
+        key = (wish.debit_account_id, wish.idempotency_key)
+        if isinstance(outcome, Moved):
+            assert key not in firsts
+            firsts[key] = outcome.debit
+        elif isinstance(outcome, Replayed):
+            first = firsts[key]
+            assert outcome.debit == first
+            assert (first.amount, first.note) == (-wish.amount, wish.note)
+            assert f"@{first.counterparty_id}" == wish.credit_identifier
+        elif outcome.refusal.code == "idempotency_conflict":
+            assert outcome.refusal.members == {"transfer_id": firsts[key].transfer_id}
+
+
+@given(histories)
+def test_how_postings_are_batched_changes_nothing(
+    history: list[tuple[list[Posting], int]],
+) -> None:
+    """The same postings one by one, or all at once, come out alike."""
+    wishes = [wish for batch, _ in history for wish in batch]
+    _, together = played([(wishes, 0)])
+    _, apart = played([([wish], 0) for wish in wishes])
+
+    assert [_comparable(outcome) for _, outcome in together] == [
+        _comparable(outcome) for _, outcome in apart
+    ]
+
+
+def _comparable(outcome: Outcome) -> object:
+    return outcome.refusal.detail if isinstance(outcome, Refused) else outcome
