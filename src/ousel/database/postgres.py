@@ -66,6 +66,7 @@ _FAILURES: Final = (
     *_ROLLED_BACK,
     asyncpg.IntegrityConstraintViolationError,
     asyncpg.DataError,
+    UnicodeEncodeError,
 )
 
 
@@ -223,7 +224,7 @@ async def _keep_as_it_is(_: object) -> None:
 def _translated(error: Exception) -> Exception:
     if isinstance(error, asyncpg.IntegrityConstraintViolationError):
         return IntegrityViolation(str(error))
-    if isinstance(error, asyncpg.DataError):
+    if isinstance(error, asyncpg.DataError | UnicodeEncodeError):
         return UnfitValue(str(error))
     return TransientFailure(str(error))
 

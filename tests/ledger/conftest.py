@@ -1,0 +1,55 @@
+"""The books of a fresh database, and a desk that writes to them."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from ousel.database.port import Database
+from ousel.kernel.clock import Clock, system_clock
+from ousel.ledger.history import HistoryQuery, history
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import Account, Entry
+from tests.ledger.databases import StagedDatabase
+from tests.support.aside import Aside
+from tests.support.books import balance, person
+
+
+class Desk(msgspec.Struct, frozen=True):
+    """A desk, the staged database that it writes to, and two people: one has 100 millionths."""
+
+    desk: PostingDesk
+    staged: StagedDatabase
+    database: Database
+    ada: Account
+    bob: Account
+
+    def another(self, clock: Clock = system_clock, queue_limit: int = 1_000) -> PostingDesk:
+        """Return another desk, as another process has one."""
+        return PostingDesk(self.staged, clock, queue_limit=queue_limit)
+
+    async def balances(self) -> tuple[int, int]:
+        """Return what ada and bob have."""
+        return await balance(self.database, self.ada), await balance(self.database, self.bob)
+
+    async def entries(self, account: Account) -> list[Entry]:
+        """Return an account's entries, oldest first."""
+        query = HistoryQuery(account_id=account.id, limit=10_000)
+        found = await self.database.read(lambda transaction: history(transaction, query))
+        return [entry for entry, _ in reversed(found)]
+
+
+@pytest.fixture
+async def desk(database: Database) -> Desk:
+    """A desk on a fresh database."""
+    staged = StagedDatabase(database)
+    ada = await person(database, "ada", "0.0001")
+    bob = await person(database, "bob")
+    return Desk(PostingDesk(staged, system_clock, queue_limit=5_000), staged, database, ada, bob)
+
+
+@pytest.fixture
+async def aside(database_url: str) -> AsyncIterator[Aside]:
+    """Another connection to the same fresh database."""
+    async with Aside(database_url) as connection:
+        yield connection
