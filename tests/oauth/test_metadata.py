@@ -4,7 +4,6 @@ import pytest
 
 from tests.support.inside import inside
 
-
 pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 
 PORTAL = "https://ousel.example"
