@@ -7,7 +7,7 @@ from ousel.accounts import service as accounts
 from ousel.charges import service, store
 from ousel.charges.payment import ChargesPayable, payment_of
 from ousel.charges.refusals import ChargeNotCancelable, ChargeNotFound, OwnCharge
-from ousel.charges.rules import Charge, Terms, expiry_unwritten, is_charge_id
+from ousel.charges.rules import Charge, Status, Terms, expiry_unwritten, is_charge_id
 from ousel.charges.service import Created
 from ousel.charges.store import PageQuery
 from ousel.charges.watch import ChargeWatch
@@ -90,12 +90,19 @@ class ChargeDesk:
         if not is_charge_id(charge_id):
             raise ChargeNotFound
         now = self._clock()
-        before = await self._written(
-            lambda transaction: service.cancel(transaction, account_id, charge_id, now)
-        )
+        tried = False
+
+        async def cancel(transaction: Transaction) -> Status:
+            nonlocal tried
+            before = await service.cancel(transaction, account_id, charge_id, now)
+            own_doing = tried and before.canceled_at == now  # by a commit whose answer was lost
+            tried = True
+            return "created" if own_doing else before.status
+
+        status = await self._written(cancel)
         self.watch.wake(charge_id)
-        if before != "created":
-            raise ChargeNotCancelable(charge_id, before)
+        if status != "created":
+            raise ChargeNotCancelable(charge_id, status)
         return await self.own(account_id, charge_id)
 
     async def pay(self, charge: Charge, payer_id: str) -> Charge:

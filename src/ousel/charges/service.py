@@ -9,7 +9,6 @@ from ousel.charges.refusals import ChargeNotFound
 from ousel.charges.rules import (
     LIFETIME_MICROS,
     Charge,
-    Status,
     Terms,
     expiry_unwritten,
     is_charge_id,
@@ -94,14 +93,11 @@ async def locked(transaction: Transaction, ids: Collection[str], now: int) -> di
     }
 
 
-async def cancel(transaction: Transaction, account_id: str, charge_id: str, now: int) -> Status:
-    """Cancel the charge if it is in created; return the status that it had.
-
-    It may be repeated with the same moment where a commit's answer was lost.
-    """
+async def cancel(transaction: Transaction, account_id: str, charge_id: str, now: int) -> Charge:
+    """Cancel the charge if it is in created; return what it was before."""
     charge = (await locked(transaction, [charge_id], now)).get(charge_id)
     if charge is None or charge.account_id != account_id:
         raise ChargeNotFound
     if charge.status == "created":
         await store.write_cancellation(transaction, charge, now)
-    return "created" if charge.canceled_at == now else charge.status
+    return charge

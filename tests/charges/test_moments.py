@@ -1,0 +1,123 @@
+"""The moments in between: a payment that is being written, a commit whose answer is lost."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from ousel.charges.payment import ChargesPayable
+from ousel.charges.refusals import ChargeNotCancelable
+from ousel.charges.store import PageQuery
+from ousel.database.port import Transaction
+from ousel.database.postgres import PostgresDatabase
+from ousel.ledger.rules import Moved
+from tests.charges.shops import AMOUNT, Shop, open_shop, paid_as_moved
+from tests.support.books import proven
+from tests.support.clocks import ManualClock
+from tests.support.engines import Engines
+from tests.support.proxies import Cut, PostgresProxy
+
+
+async def test_a_payment_being_written_is_waited_for(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read just after expires_at never says expired of a charge that then turns out paid."""
+    charge = await shop.charge()
+    shop.clock.now = charge.expires_at - 1
+    settle = ChargesPayable.settle
+    loop = asyncio.get_running_loop()
+    loop_thread = threading.get_ident()
+    written = asyncio.Event()
+    pause = threading.Event()  # SQLite's writer has a thread of its own, and never suspends
+
+    async def slow(
+        self: ChargesPayable, transaction: Transaction, moved: Sequence[Moved], now: int
+    ) -> None:
+        shop.clock.now = charge.expires_at
+        loop.call_soon_threadsafe(written.set)
+        if threading.get_ident() == loop_thread:
+            await asyncio.sleep(0.2)
+        else:
+            pause.wait(0.2)
+        await settle(self, transaction, moved, now)
+
+    monkeypatch.setattr(ChargesPayable, "settle", slow)
+    paying = asyncio.create_task(shop.pay(charge))
+    await written.wait()
+    assert not paying.done()
+
+    expired = PageQuery(account_id=shop.merchant.id, limit=10, status="expired")
+    status, listed = await asyncio.gather(shop.status(charge), shop.desk.page(expired))
+
+    assert status == "paid"
+    assert listed == []
+    paid = await paying
+    assert (paid.status, paid.paid_at) == ("paid", charge.expires_at - 1)
+    await proven(shop.database)
+
+
+@pytest.fixture
+def postgres_url(engines: Engines, tmp_path: Path) -> str:
+    """The address of a fresh database on PostgreSQL, whose commits a wire can lose."""
+    return engines.fresh_url("postgresql", tmp_path)
+
+
+@pytest.fixture
+async def proxy(postgres_url: str) -> AsyncIterator[PostgresProxy]:
+    """A wire to that database, which can be cut."""
+    async with PostgresProxy(postgres_url) as running:
+        yield running
+
+
+@pytest.fixture
+async def distant(proxy: PostgresProxy) -> AsyncIterator[Shop]:
+    """A shop at the other end of the wire."""
+    database = PostgresDatabase(proxy.url)
+    await database.open()
+    yield await open_shop(database, ManualClock())
+    await database.close()
+
+
+CUTS: list[list[Cut]] = [
+    ["before the commit"],
+    ["after the commit"],
+    ["after the commit", "before the commit"],
+]
+
+
+@pytest.mark.parametrize("cuts", CUTS)
+async def test_a_lost_commit_pays_once(
+    distant: Shop, proxy: PostgresProxy, postgres_url: str, cuts: list[Cut]
+) -> None:
+    """The payer hears that the charge is paid, and paid once, whether the commit arrived or not."""
+    charge = await distant.charge()
+    proxy.cuts.extend(cuts)
+
+    paid = await distant.pay(charge)
+
+    assert not proxy.cuts
+    assert paid.status == "paid"
+    assert await distant.balances() == (AMOUNT, 100_000_000 - AMOUNT)
+    assert await paid_as_moved(postgres_url) == 1
+    await proven(distant.database)
+
+
+@pytest.mark.parametrize("cuts", CUTS)
+async def test_a_lost_commit_creates_and_cancels_once(
+    distant: Shop, proxy: PostgresProxy, cuts: list[Cut]
+) -> None:
+    """Creation and cancellation settle by being repeated; only a second request is refused."""
+    proxy.cuts.extend(cuts)
+    charge = await distant.charge()
+    proxy.cuts.extend(cuts)
+    canceled = await distant.desk.cancel(distant.merchant.id, charge.id)
+
+    assert not proxy.cuts
+    assert canceled.status == "canceled"
+    listed = await distant.desk.page(PageQuery(account_id=distant.merchant.id, limit=10))
+    assert [each.id for each in listed] == [charge.id]
+    distant.clock.advance(micros=1)
+    with pytest.raises(ChargeNotCancelable):
+        await distant.desk.cancel(distant.merchant.id, charge.id)

@@ -1,0 +1,220 @@
+"""Paying a charge: the money and the status move together, once, or not at all."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import pytest
+
+from ousel.accounts.service import set_status
+from ousel.charges.refusals import ChargeNotCancelable, ChargeNotFound, ChargeNotPayable, OwnCharge
+from ousel.charges.rules import LIFETIME_MICROS, Charge
+from ousel.kernel.errors import Refusal
+from ousel.ledger.history import HistoryQuery, history
+from ousel.ledger.posting import Posted
+from ousel.ledger.refusals import AccountFrozen, InsufficientBalance
+from ousel.ledger.rules import Account, Moved, Posting
+from tests.charges.shops import AMOUNT, Shop, beside, open_shop, paid_as_moved, unique
+from tests.support.books import person, proven
+from tests.support.clocks import ManualClock
+
+
+async def test_a_payment_moves_the_money_and_the_status(shop: Shop, database_url: str) -> None:
+    """The payer is debited, the merchant credited, and the charge tells by whom and how."""
+    charge = await shop.charge(description="Two tickets")
+    shop.clock.advance(seconds=60)
+
+    paid = await shop.pay(charge)
+
+    assert (paid.status, paid.paid_at, paid.paid_by) == ("paid", shop.clock(), shop.payer.id)
+    assert paid.payer is not None
+    assert (paid.payer.id, paid.payer.username) == (shop.payer.id, shop.payer.username)
+    assert await shop.balances() == (AMOUNT, 100_000_000 - AMOUNT)
+    query = HistoryQuery(account_id=shop.payer.id, limit=1)
+    [(entry, counterparty), _] = await shop.database.read(
+        lambda transaction: history(transaction, query)
+    )
+    assert (entry.kind, entry.charge_id, entry.note) == ("charge_payment", charge.id, "Two tickets")
+    assert (entry.transfer_id, counterparty.id) == (paid.transfer_id, shop.merchant.id)
+    await proven(shop.database)
+    assert await paid_as_moved(database_url) >= 1
+
+
+async def _paid(shop: Shop, charge: Charge) -> None:
+    await shop.pay(charge)
+
+
+async def _canceled(shop: Shop, charge: Charge) -> None:
+    await shop.desk.cancel(shop.merchant.id, charge.id)
+
+
+async def _expired(shop: Shop, charge: Charge) -> None:
+    shop.clock.now = charge.expires_at
+
+
+@pytest.mark.parametrize(
+    ("end", "status"), [(_paid, "paid"), (_canceled, "canceled"), (_expired, "expired")]
+)
+async def test_a_final_charge_stays_as_it_is(
+    shop: Shop, end: Callable[[Shop, Charge], Awaitable[None]], status: str
+) -> None:
+    """Whatever a charge ended as, it is neither paid nor canceled after that."""
+    charge = await shop.charge()
+    await end(shop, charge)
+    before = await shop.desk.own(shop.merchant.id, charge.id), await shop.balances()
+
+    with pytest.raises(ChargeNotPayable) as not_payable:
+        await shop.pay(charge)
+    with pytest.raises(ChargeNotCancelable) as not_cancelable:
+        await shop.desk.cancel(shop.merchant.id, charge.id)
+
+    assert before[0].status == status
+    told = {"charge_id": charge.id, "charge_status": status}
+    assert not_payable.value.members == not_cancelable.value.members == told
+    assert (await shop.desk.own(shop.merchant.id, charge.id), await shop.balances()) == before
+    await proven(shop.database)
+
+
+async def _freeze(shop: Shop, account: Account) -> None:
+    await shop.database.write(
+        lambda transaction: set_status(transaction, f"@{account.username}", "frozen")
+    )
+
+
+async def _poor(shop: Shop) -> tuple[str, type[Refusal]]:
+    return (await person(shop.database, unique("poor"), "2.499999")).id, InsufficientBalance
+
+
+async def _own(shop: Shop) -> tuple[str, type[Refusal]]:
+    return shop.merchant.id, OwnCharge
+
+
+async def _frozen_payer(shop: Shop) -> tuple[str, type[Refusal]]:
+    await _freeze(shop, shop.payer)
+    return shop.payer.id, AccountFrozen
+
+
+async def _frozen_merchant(shop: Shop) -> tuple[str, type[Refusal]]:
+    await _freeze(shop, shop.merchant)
+    return shop.payer.id, AccountFrozen
+
+
+@pytest.mark.parametrize("arrange", [_poor, _own, _frozen_payer, _frozen_merchant])
+async def test_a_refused_payment_leaves_the_charge_open(
+    shop: Shop, arrange: Callable[[Shop], Awaitable[tuple[str, type[Refusal]]]]
+) -> None:
+    """A payer who cannot pay is told why; the charge stays created and nothing moves."""
+    charge = await shop.charge()
+    payer_id, refusal = await arrange(shop)
+
+    with pytest.raises(refusal):
+        await shop.desk.pay(charge, payer_id)
+
+    assert await shop.status(charge) == "created"
+    assert await shop.balances() == (0, 100_000_000)
+    await proven(shop.database)
+
+
+async def test_a_charge_that_does_not_exist_is_not_found(shop: Shop) -> None:
+    """An id that nobody has, or that cannot be one, is ChargeNotFound at every door."""
+    missing = msgspec.structs.replace(await shop.charge(), id="ch_" + "0" * 26)
+
+    with pytest.raises(ChargeNotFound):
+        await shop.pay(missing)
+    for charge_id in (missing.id, "ch_", "../etc", "ch_" + "0" * 25 + "\x00"):
+        with pytest.raises(ChargeNotFound):
+            await shop.desk.of_anyone(charge_id)
+        with pytest.raises(ChargeNotFound):
+            await shop.desk.own(shop.merchant.id, charge_id)
+        with pytest.raises(ChargeNotFound):
+            await shop.desk.cancel(shop.merchant.id, charge_id)
+
+
+async def test_the_last_microsecond_still_counts(shop: Shop) -> None:
+    """One microsecond before expires_at a charge is paid, canceled and listed as created."""
+    to_pay, to_cancel, to_leave = [await shop.charge() for _ in range(3)]
+    shop.clock.now = to_pay.expires_at - 1
+
+    assert (await shop.pay(to_pay)).status == "paid"
+    assert (await shop.desk.cancel(shop.merchant.id, to_cancel.id)).status == "canceled"
+    assert await shop.status(to_leave) == "created"
+
+
+async def test_from_expires_at_on_it_is_too_late(shop: Shop) -> None:
+    """In the very microsecond of expires_at, payment, cancellation and reads see expired."""
+    charges = [await shop.charge() for _ in range(3)]
+    shop.clock.now = charges[0].expires_at
+
+    with pytest.raises(ChargeNotPayable) as not_payable:
+        await shop.pay(charges[0])
+    with pytest.raises(ChargeNotCancelable) as not_cancelable:
+        await shop.desk.cancel(shop.merchant.id, charges[1].id)
+
+    assert not_payable.value.members["charge_status"] == "expired"
+    assert not_cancelable.value.members["charge_status"] == "expired"
+    assert [await shop.status(charge) for charge in charges] == ["expired"] * 3
+    assert await shop.balances() == (0, 100_000_000)
+    assert charges[0].expires_at == charges[0].created_at + LIFETIME_MICROS
+
+
+async def test_many_payers_at_once_pay_once(shop: Shop) -> None:
+    """20 payers of one charge, in one batch and from two desks: one pays, 19 hear that."""
+    charge = await shop.charge()
+    payers = [await person(shop.database, unique("payer"), "10") for _ in range(20)]
+    desks = [shop.desk, beside(shop, shop.clock).desk]
+
+    outcomes = await asyncio.gather(
+        *(desks[number % 2].pay(charge, payer.id) for number, payer in enumerate(payers)),
+        return_exceptions=True,
+    )
+
+    refused = [each for each in outcomes if isinstance(each, ChargeNotPayable)]
+    assert Counter(type(each) for each in outcomes) == {Charge: 1, ChargeNotPayable: 19}
+    assert {each.members["charge_status"] for each in refused} == {"paid"}
+    assert (await shop.balances())[0] == AMOUNT
+    await proven(shop.database)
+
+
+async def test_payments_and_transfers_share_a_batch(shop: Shop) -> None:
+    """Whatever waits is written together: charges, transfers and refusals side by side."""
+    charges = [await shop.charge(amount=1_000_000) for _ in range(5)]
+    others = await open_shop(shop.database, shop.clock)
+
+    def transfer(number: int) -> Awaitable[Posted]:
+        return shop.posting_desk.post(
+            Posting(
+                transfer_id=f"tr_{unique('x')}",
+                kind="transfer",
+                debit_account_id=shop.payer.id,
+                credit_identifier=f"@{others.payer.username}",
+                amount=number,
+            )
+        )
+
+    payments, moved = await asyncio.gather(
+        asyncio.gather(*(shop.pay(charge) for charge in charges * 2), return_exceptions=True),
+        asyncio.gather(*(transfer(number) for number in range(1, 6))),
+    )
+
+    assert Counter(type(each) for each in payments) == {Charge: 5, ChargeNotPayable: 5}
+    assert [await shop.status(charge) for charge in charges] == ["paid"] * 5
+    assert all(isinstance(posted.outcome, Moved) for posted in moved)
+    assert await shop.balances() == (5_000_000, 100_000_000 - 5_000_000 - 15)
+    await proven(shop.database)
+
+
+async def test_a_clock_that_is_behind_pays_no_charge_that_another_saw_expired(shop: Shop) -> None:
+    """Once anybody was told expired, a host whose clock is late says the same."""
+    charge = await shop.charge()
+    late = beside(shop, ManualClock())
+    late.clock.now = charge.expires_at - 1_000_000
+    shop.clock.now = charge.expires_at
+
+    assert await shop.status(charge) == "expired"
+
+    with pytest.raises(ChargeNotPayable):
+        await late.pay(charge)
+    with pytest.raises(ChargeNotCancelable):
+        await late.desk.cancel(shop.merchant.id, charge.id)
+    assert await late.status(charge) == "expired"
