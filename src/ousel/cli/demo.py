@@ -5,7 +5,6 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Final
 
-import msgspec
 import typer
 from rich.console import Console
 
@@ -13,21 +12,23 @@ from ousel.accounts.service import NewHolder, open_account
 from ousel.cli.console import settings
 from ousel.cli.server import bound_socket, prepare, serve_until_stopped
 from ousel.database.addresses import database_at
-from ousel.database.port import Transaction
+from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.money import MICROS_PER_UNIT
 from ousel.kernel.settings import Settings
 from ousel.ledger.funding import fund_account
 from ousel.ledger.rules import Account
 from ousel.partners.service import FIRST_KEY_NAME, NewApp, create_app, issue_key
+from ousel.people.passwords import Passwords
 
-PARTNER_FUNDS_MICROS: Final = 10_000 * MICROS_PER_UNIT
-
-
-class _DemoData(msgspec.Struct, frozen=True):
-    key: str
-    partner: Account
-    recipient: Account
+FUNDS_MICROS: Final = 10_000 * MICROS_PER_UNIT
+PASSWORD: Final = "only-a-sandbox"  # noqa: S105 - printed for all to see
+PEOPLE: Final = {
+    "harbour": "Harbour Exchange",
+    "ada": "Ada Lovelace",
+    "grace": "Grace Hopper",
+}
+PARTNER: Final = "harbour"
 
 
 def demo(
@@ -35,7 +36,7 @@ def demo(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
 ) -> None:
-    """Run a sandbox on a fresh database: a funded partner, its key, a transfer to copy."""
+    """Run a sandbox on a fresh database: people with money, a partner's key, calls to copy."""
     origin = f"http://{host}:{port}"
     with tempfile.TemporaryDirectory(prefix="ousel-demo-") as folder:
         wanted = settings(
@@ -43,55 +44,69 @@ def demo(
             sandbox=True,
             base_url=f"{origin}/v1",
             portal_url=origin,
+            log_level="warning",
         )
         listener = bound_socket(host, port)
-        data = asyncio.run(_furnished(wanted))
-        Console(soft_wrap=True, highlight=False).print(_welcome(wanted, data))
+        key = asyncio.run(_furnished(wanted))
+        Console(soft_wrap=True, highlight=False).print(_welcome(wanted, key))
         serve_until_stopped(wanted, listener)
 
 
-async def _furnished(wanted: Settings) -> _DemoData:
-    """Create the demo's accounts, app, key and funds."""
+async def _furnished(wanted: Settings) -> str:
+    """Create the demo's people with their funds, and return the partner's key."""
     await prepare(wanted, workers=1)
     database = database_at(wanted.database_url)
     await database.open()
     try:
-        data = await database.write(_people)
-        await fund_account(database, system_clock, data.partner, PARTNER_FUNDS_MICROS)
-        return data
+        hashed = await Passwords().hashed(PASSWORD)
+        accounts = [
+            await _person(database, username, name, hashed) for username, name in PEOPLE.items()
+        ]
+        for account in accounts:
+            await fund_account(database, system_clock, account, FUNDS_MICROS)
+        return await database.write(lambda transaction: _key(transaction, accounts[0]))
     finally:
         await database.close()
 
 
-async def _people(transaction: Transaction) -> _DemoData:
-    partner = await _person(transaction, "harbour", "Harbour Exchange")
-    recipient = await _person(transaction, "ada", "Ada Lovelace")
-    await _person(transaction, "grace", "Grace Hopper")
-    new = NewApp(account_id=partner.id, name="Harbour Exchange")
+async def _person(database: Database, username: str, name: str, hashed: str) -> Account:
+    holder = NewHolder(
+        username=username,
+        email=f"{username}@example.com",
+        display_name=name,
+        password_hash=hashed,
+    )
+    return await database.write(lambda transaction: open_account(transaction, holder, system_clock))
+
+
+async def _key(transaction: Transaction, partner: Account) -> str:
+    new = NewApp(account_id=partner.id, name=PEOPLE[PARTNER])
     app = await create_app(transaction, new, system_clock)
     issued = await issue_key(transaction, app, FIRST_KEY_NAME, "test", system_clock)
-    return _DemoData(issued.secret, partner, recipient)
+    return issued.secret
 
 
-async def _person(transaction: Transaction, username: str, name: str) -> Account:
-    holder = NewHolder(username=username, email=f"{username}@example.com", display_name=name)
-    return await open_account(transaction, holder, system_clock)
-
-
-def _welcome(wanted: Settings, data: _DemoData) -> str:
+def _welcome(wanted: Settings, key: str) -> str:
+    names = ", ".join(f"@{username}" for username in PEOPLE)
+    call = f"""\\
+  -H 'Authorization: Bearer {key}' \\
+  -H 'Content-Type: application/json' \\"""
     return f"""
 [bold]Ousel is running: a sandbox on a fresh database, gone when you stop it (Ctrl-C).[/bold]
 
-  partner    @{data.partner.username}, with 10000.00 OUSD and this key:
-  key        {data.key}
-  people     @ada and @grace
+  portal     {wanted.portal_url}
   reference  {wanted.portal_url}/docs
+  people     {names}, each with 10000.00 OUSD and the password {PASSWORD}
+  partner    @{PARTNER}, with the key {key}
 
 [bold]Send 25.00 to @ada[/bold] (twice, if you like: the key in the header makes it move once):
 
-curl -s {wanted.base_url}/transfers \\
-  -H 'Authorization: Bearer {data.key}' \\
-  -H 'Content-Type: application/json' \\
+curl -s {wanted.base_url}/transfers {call}
   -H 'Idempotency-Key: first-transfer' \\
   -d '{{"to": "@ada", "amount": 25.00, "note": "Hello"}}'
+
+[bold]Ask for a payment[/bold], open its checkout_url, sign in as ada and pay:
+
+curl -s {wanted.base_url}/charges {call}
+  -d '{{"amount": 12.50, "description": "Two books", "reference": "order-1001"}}'
 """
