@@ -8,6 +8,7 @@ from hypothesis import settings
 
 from ousel.database.addresses import database_at
 from ousel.database.port import Database
+from tests.support.edge import Edge
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.servers import Server
 
@@ -48,3 +49,27 @@ def server(database_url: str) -> Iterator[Server]:
     """A server process on the same fresh database."""
     with Server(database_url) as running:
         yield running
+
+
+@pytest.fixture(scope="session", params=ENGINES)
+def shared_server(
+    request: pytest.FixtureRequest, engines: Engines, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Server, str, Engine]]:
+    """A server for all tests that keep to accounts of their own; none may make it fail inside."""
+    engine: Engine = request.param
+    url = engines.fresh_url(engine, tmp_path_factory.mktemp("shared"))
+    with Server(url, OUSEL_LOG_LEVEL="error") as running:
+        yield running, url, engine
+        log = running.stopped()
+    assert "internal error" not in log, log
+    assert "Traceback" not in log, log
+
+
+@pytest.fixture
+async def edge(shared_server: tuple[Server, str, Engine]) -> AsyncIterator[Edge]:
+    """The shared server, and the database below it, open."""
+    running, url, engine = shared_server
+    opened = database_at(url)
+    await opened.open()
+    yield Edge(running, opened, url, engine)
+    await opened.close()

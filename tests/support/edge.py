@@ -1,0 +1,62 @@
+"""A server that many tests share: each test brings partners and people of its own."""
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import msgspec
+
+from ousel.database.port import Database
+from ousel.ledger.rules import Account
+from ousel.partners.store import App
+from tests.support import books
+from tests.support.engines import Engine
+from tests.support.servers import Server
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """A partner with a key, and a client that calls with it."""
+
+    account: Account
+    app: App
+    key: str
+    client: httpx2.AsyncClient
+
+    async def send(self, body: str | bytes, key: str | None = None) -> httpx2.Response:
+        """Post this very text to /transfers, with the key in the header where one is given."""
+        headers = {"Content-Type": "application/json"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        return await self.client.post("/transfers", content=body, headers=headers)
+
+
+class Edge:
+    """A running server and the open database below it."""
+
+    def __init__(self, server: Server, database: Database, url: str, engine: Engine) -> None:
+        self.server = server
+        self.database = database
+        self.url = url
+        self.engine = engine
+
+    @asynccontextmanager
+    async def partner(self, funds: str | None = None, **app: Any) -> AsyncIterator[Caller]:
+        """Open an account of its own with funds, an app and a live key; call as it."""
+        account, created, key = await books.partner(self.database, unique(), funds, **app)
+        async with self.server.client(key) as client:
+            yield Caller(account, created, key, client)
+
+    async def person(self, funds: str | None = None) -> Account:
+        """Open an account of its own."""
+        return await books.person(self.database, unique(), funds)
+
+    async def balance(self, account: Account) -> int:
+        """Return an account's balance in millionths, from the database."""
+        return await books.balance(self.database, account)
+
+
+def unique(prefix: str = "u") -> str:
+    """Return a username that no other test has."""
+    return f"{prefix}_{secrets.token_hex(8)}"
