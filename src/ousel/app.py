@@ -67,12 +67,14 @@ class Ousel:
         self._user_tokens = UserTokens(self.database, clock, kind=settings.secret_kind)
         self._charge_desk = ChargeDesk(self.database, self._desk, clock)
         self._troubles = TroubleLog(self.database, clock)
+        gate = Gate(self._keyring, self._user_tokens, settings)
+        clients = Clients(self._keyring, gate, self._troubles)
         base = settings.base_path
         routes = [
             *AccountsApi(self.database).routes(base),
             *TransfersApi(self.database, self._desk, clock).routes(base),
             *ChargesApi(self._charge_desk, settings.portal_url).routes(base),
-            *OauthApi(self.database, Clients(self._keyring), settings, clock).routes(base),
+            *OauthApi(self.database, clients, settings, clock).routes(),
             *UsersApi(self.database).routes(base),
         ]
         if self._sandbox_clock is not None:
@@ -99,7 +101,6 @@ class Ousel:
             *AppPages(pages, self.database, settings, clock).routes(),
             *SettingsPages(pages, self.database, door, clock).routes(),
         ]
-        gate = Gate(self._keyring, self._user_tokens, settings)
         self._serve = Application(
             [*routes, *page_routes], gate, self._troubles, site, settings, clock
         )

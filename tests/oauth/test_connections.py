@@ -7,6 +7,7 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.oauth import service
 from ousel.oauth.service import Connection
+from ousel.partners.store import remove_app
 from tests.oauth.consents import Consent, bearer
 from tests.support.servers import Server
 
@@ -119,6 +120,19 @@ async def test_an_app_s_users_are_counted_once_each(database: Database, server: 
         one = await database.read(count)
 
     assert (nobody, both, one) == (0, 2, 1)
+
+
+async def test_a_deleted_app_reads_nothing(database: Database, server: Server) -> None:
+    """With the app its tokens and connections are gone, from that moment on."""
+    consent = await Consent.of_new_people(database)
+
+    async with server.client() as client:
+        token = await consent.token(client)
+        await database.write(lambda transaction: remove_app(transaction, consent.app))
+        answer = await client.get("/user/me", headers=bearer(token))
+
+    assert answer.status_code == 401
+    assert await connection_of(consent) is None
 
 
 async def test_revoking_ends_one_token(database: Database, server: Server) -> None:

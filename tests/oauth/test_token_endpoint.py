@@ -12,7 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ousel.database.port import Database
+from ousel.kernel.settings import RateLimit
+from ousel.partners.store import troubles_of
 from tests.oauth.consents import BOTH, REDIRECT_URI, Consent, bearer, challenge_of
+from tests.support.inside import inside
 from tests.support.servers import Server
 
 VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
@@ -318,6 +321,36 @@ async def test_a_registered_origin_may_read_the_answer(database: Database, serve
 
     assert answer.status_code == 200
     assert answer.headers["Access-Control-Allow-Origin"] == "https://shop.example"
+
+
+async def test_the_rate_limit_counts_the_key(database: Database, database_url: str) -> None:
+    """A key that is used too often is told to wait, in OAuth's own form."""
+    consent = await Consent.of_new_people(database)
+
+    async with inside(database_url, rate_limit=RateLimit(2, 3600)) as client:
+        fields = consent.exchange("ac_" + "0" * 40)
+        answers = [await client.post("/oauth/token", json=fields) for _ in range(3)]
+
+    assert [answer.status_code for answer in answers] == [400, 400, 429]
+    assert answers[-1].json()["error"] == "temporarily_unavailable"
+    assert int(answers[-1].headers["Retry-After"]) > 0
+    _check_error(answers[-1])
+
+
+async def test_a_refused_exchange_is_shown_to_the_app_s_developer(
+    database: Database, database_url: str
+) -> None:
+    """What an app that authenticated did wrong stands among its recent errors."""
+    consent = await Consent.of_new_people(database)
+
+    async with inside(database_url) as client:
+        await client.post("/oauth/token", json=consent.exchange("ac_" + "0" * 40))
+        await client.post("/oauth/token", json=consent.exchange("", client_id="app_other"))
+    found = await database.read(lambda transaction: troubles_of(transaction, consent.app))
+
+    assert [(trouble.code, trouble.path) for trouble in found] == [
+        ("invalid_grant", "/v1/oauth/token")
+    ]
 
 
 @settings(

@@ -9,7 +9,6 @@ from ousel.kernel.settings import Settings
 from ousel.oauth import service
 from ousel.oauth.clients import Clients
 from ousel.oauth.records import (
-    NO_CACHE,
     OauthError,
     RevocationRecord,
     RevocationRequest,
@@ -20,6 +19,7 @@ from ousel.oauth.records import (
 )
 from ousel.oauth.refusals import InvalidGrant, InvalidRequest, UnsupportedGrantType
 from ousel.oauth.rules import Exchange
+from ousel.web.callers import Partner
 from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
 
 WELL_KNOWN: Final = "/.well-known/oauth-authorization-server"
@@ -28,6 +28,7 @@ _FAILURES: Final = {
     400: Documented("`invalid_request`, `invalid_grant`, `unsupported_grant_type`.", OauthError),
     401: Documented("`invalid_client`.", OauthError),
     403: Documented("`invalid_request`: the origin is not registered on the app.", OauthError),
+    429: Documented("`temporarily_unavailable`: too many requests with this key.", OauthError),
 }
 
 
@@ -44,80 +45,77 @@ class OauthApi:
         self._kind = settings.secret_kind
         self._metadata = json_answer(metadata_record(settings))
         self._portal_path = urlsplit(settings.portal_url).path
+        self._token_route = Route(
+            method="POST",
+            path=f"{settings.base_path}/oauth/token",
+            handle=self.token,
+            name="createUserToken",
+            summary="Exchange a code for a user token",
+            description=(
+                "Called by your server. The credentials are the app's client_id with one of its "
+                "partner keys as client_secret. A code lives 10 minutes and can be exchanged "
+                "once: a second attempt ends the token that the first one gave."
+            ),
+            access="public",
+            body=TokenRequest,
+            takes_forms=True,
+            successes={200: Documented("A user token.", TokenRecord)},
+            refused=error_answer,
+            failures=_FAILURES,
+        )
+        self._revocation_route = Route(
+            method="POST",
+            path=f"{settings.base_path}/oauth/revoke",
+            handle=self.revoke,
+            name="revokeUserToken",
+            summary="End a user token",
+            description="Answers the same for a token that nobody knows (RFC 7009).",
+            access="public",
+            body=RevocationRequest,
+            takes_forms=True,
+            successes={200: Documented("The token has ended.", RevocationRecord)},
+            refused=error_answer,
+            failures=_FAILURES,
+        )
 
-    def routes(self, base: str) -> list[Route]:
-        """Return the routes below the base path, and the metadata at its well-known places."""
-        return [
-            Route(
-                method="POST",
-                path=f"{base}/oauth/token",
-                handle=self.token,
-                name="createUserToken",
-                summary="Exchange a code for a user token",
-                description=(
-                    "Called by your server. The credentials are the app's client_id with one of "
-                    "its partner keys as client_secret. A code lives 10 minutes and can be "
-                    "exchanged once: a second attempt ends the token that the first one gave."
-                ),
-                access="public",
-                body=TokenRequest,
-                takes_forms=True,
-                successes={200: Documented("A user token.", TokenRecord)},
-                refused=error_answer,
-                failures=_FAILURES,
-            ),
-            Route(
-                method="POST",
-                path=f"{base}/oauth/revoke",
-                handle=self.revoke,
-                name="revokeUserToken",
-                summary="End a user token",
-                description="Answers the same for a token that nobody knows (RFC 7009).",
-                access="public",
-                body=RevocationRequest,
-                takes_forms=True,
-                successes={200: Documented("The token has ended.", RevocationRecord)},
-                refused=error_answer,
-                failures=_FAILURES,
-            ),
-            *self._metadata_routes(),
-        ]
+    def routes(self) -> list[Route]:
+        """Return the two endpoints, and the metadata at its well-known places."""
+        return [self._token_route, self._revocation_route, *self._metadata_routes()]
 
     async def token(self, call: Call[TokenRequest, NoQuery]) -> Answer:
         """Exchange a code for a user token."""
-        request = call.body
-        client, headers = await self._clients.authenticated(
-            call.headers, request.client_id, request.client_secret
-        )
+        return await self._clients.served(call, self._token_route, self._exchanged)
+
+    async def revoke(self, call: Call[RevocationRequest, NoQuery]) -> Answer:
+        """End a user token."""
+        return await self._clients.served(call, self._revocation_route, self._revoked)
+
+    async def metadata(self, _: Call[NoBody, NoQuery]) -> Answer:
+        """Answer what this authorization server can do."""
+        return self._metadata
+
+    async def _exchanged(self, client: Partner, request: TokenRequest) -> TokenRecord:
         wish = _exchange(request, client.client_id)
         outcome = await self._database.write(
             lambda transaction: service.exchange(transaction, wish, self._kind, self._clock)
         )
         if isinstance(outcome, InvalidGrant):
             raise outcome
-        token = outcome.token
-        record = TokenRecord(
-            access_token=outcome.secret, scope=token.scope, user_id=token.account_id
+        return TokenRecord(
+            access_token=outcome.secret,
+            scope=outcome.token.scope,
+            user_id=outcome.token.account_id,
         )
-        return json_answer(record, headers=(*NO_CACHE, *headers))
 
-    async def revoke(self, call: Call[RevocationRequest, NoQuery]) -> Answer:
-        """End a user token."""
-        request = call.body
-        client, headers = await self._clients.authenticated(
-            call.headers, request.client_id, request.client_secret
-        )
-        if not request.token:
-            raise InvalidRequest("token is required.")
+    async def _revoked(self, client: Partner, request: RevocationRequest) -> RevocationRecord:
         secret = request.token
+        # RFC 7009 section 2.1
+        if not secret:
+            raise InvalidRequest("token is required.")
         await self._database.write(
             lambda transaction: service.revoke(transaction, secret, client.client_id, self._kind)
         )
-        return json_answer(RevocationRecord(), headers=(*NO_CACHE, *headers))
-
-    async def metadata(self, _: Call[NoBody, NoQuery]) -> Answer:
-        """Answer what this authorization server can do."""
-        return self._metadata
+        return RevocationRecord()
 
     def _metadata_routes(self) -> list[Route]:
         # RFC 8414 section 3.1: the well-known part stands before an issuer's path.

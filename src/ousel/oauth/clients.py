@@ -2,41 +2,77 @@
 
 import base64
 import binascii
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import unquote_plus
 
+from ousel.kernel.errors import Refusal
+from ousel.oauth.records import NO_CACHE
 from ousel.oauth.refusals import InvalidClient, InvalidRequest
 from ousel.partners.keyring import Keyring
 from ousel.web.callers import Partner
-from ousel.web.origins import Origins
+from ousel.web.gate import Gate
 from ousel.web.refusals import Unauthorized
-from ousel.web.routes import Headers, RawHeader
+from ousel.web.routes import Answer, Call, NoQuery, RawHeader, Route, json_answer
+from ousel.web.troubles import Troubles
 
 _BASIC: Final = b"basic "
 
 
+class Credentials(Protocol):
+    """The part of a request by which a client authenticates."""
+
+    @property
+    def client_id(self) -> str | None:
+        """The app's id, unless it is sent as HTTP Basic."""
+        ...
+
+    @property
+    def client_secret(self) -> str | None:
+        """A partner key of the app, unless it is sent as HTTP Basic."""
+        ...
+
+
+Asking = TypeVar("Asking", bound=Credentials)
+
+
 class Clients:
-    """Knows an app by its client_id together with one of its partner keys."""
+    """Serves apps that authenticate by their client_id with one of their partner keys."""
 
-    def __init__(self, keyring: Keyring) -> None:
-        """Look partner keys up on this ring."""
+    def __init__(self, keyring: Keyring, gate: Gate, troubles: Troubles) -> None:
+        """Know apps by this ring, admit them by this gate, and note what is refused to them."""
         self._keyring = keyring
-        self._origins = Origins(keyring)
+        self._gate = gate
+        self._troubles = troubles
 
-    async def authenticated(
-        self, headers: Headers, client_id: str | None, client_secret: str | None
-    ) -> tuple[Partner, tuple[RawHeader, ...]]:
-        """Return the app, and the headers that let its web page read the answer."""
-        claimed_id, secret = credentials(headers.get(b"authorization"), client_id, client_secret)
+    async def served(
+        self,
+        call: Call[Asking, NoQuery],
+        route: Route,
+        work: Callable[[Partner, Asking], Awaitable[Any]],
+    ) -> Answer:
+        """Return the record that the work makes for the app, once it has authenticated."""
+        client = await self._authenticated(call)
+        extra: list[RawHeader] = []
+        try:
+            await self._gate.admit(client, route, call.headers, extra)
+            record = await work(client, call.body)
+        except Refusal as refusal:
+            self._troubles.note(client, route, refusal, call.request_id)
+            raise
+        return json_answer(record, headers=(*NO_CACHE, *extra))
+
+    async def _authenticated(self, call: Call[Asking, NoQuery]) -> Partner:
+        claimed_id, secret = credentials(
+            call.headers.get(b"authorization"), call.body.client_id, call.body.client_secret
+        )
         try:
             partner = await self._keyring.partner(secret)
         except Unauthorized as refusal:
             raise InvalidClient(refusal.detail) from refusal
         if claimed_id != partner.client_id:
             raise InvalidClient("The client_secret is not a key of the app with this client_id.")
-        if b"origin" not in headers:
-            return partner, ()
-        return partner, await self._origins.admitted(partner, headers[b"origin"])
+        return partner
 
 
 def credentials(

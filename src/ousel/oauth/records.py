@@ -9,7 +9,7 @@ from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import Settings
 from ousel.oauth import rules
 from ousel.oauth.refusals import InvalidRequest, OauthRefusal
-from ousel.web.refusals import OriginNotAllowed
+from ousel.web.refusals import OriginNotAllowed, RateLimited
 from ousel.web.routes import Answer, RawHeader, json_answer
 
 # RFC 6749 section 5.1, beside the Cache-Control that every answer of ours has.
@@ -116,7 +116,13 @@ def error_answer(refusal: Refusal) -> Answer:
         status, code = refusal.status, refusal.code
     elif isinstance(refusal, OriginNotAllowed):
         status = refusal.status
-    headers = (*NO_CACHE, _BASIC) if status == HTTPStatus.UNAUTHORIZED else NO_CACHE
+    elif isinstance(refusal, RateLimited):
+        status, code = refusal.status, "temporarily_unavailable"
+    headers = NO_CACHE
+    if status == HTTPStatus.UNAUTHORIZED:
+        headers += (_BASIC,)
+    if refusal.retry_after_seconds is not None:
+        headers += ((b"retry-after", b"%d" % refusal.retry_after_seconds),)
     record = OauthError(error=code, error_description=_description(refusal.detail))
     return json_answer(record, status, headers)
 

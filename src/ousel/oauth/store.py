@@ -59,9 +59,12 @@ CODE_USED: Final = Statement(
     " WHERE account_id = :account_id AND handle = :handle"
     " AND used_at IS NULL AND expires_at > :now",
 )
+# An app that is deleted leaves its tokens behind: without the app they open nothing.
 TOKENS_BY_HANDLE: Final = Statement(
-    "tokens by their handles",
-    f"SELECT {_TOKEN_COLUMNS} FROM user_tokens WHERE handle = ANY(:handles)",
+    "tokens by their handles, of apps that still exist",
+    f"SELECT {_TOKEN_COLUMNS} FROM user_tokens"
+    " JOIN apps ON apps.account_id = user_tokens.app_account_id AND apps.id = user_tokens.app_id"
+    " WHERE user_tokens.handle = ANY(:handles)",
 )
 TOKENS_OF_ACCOUNT: Final = Statement(
     "the live tokens of an account with the names of their apps, oldest first",
