@@ -15,15 +15,24 @@ _ENTRY_COLUMNS: Final = ", ".join(f"entries.{name}" for name in ENTRIES.names)
 _COUNTERPARTY_COLUMNS: Final = ", ".join(f"counterparty.{name}" for name in ACCOUNTS.names)
 _ENTRY_WIDTH: Final = len(ENTRIES.names)
 
-HISTORY: Final = Statement(
-    "a page of an account's entries with their counterparties, newest first",
+_FITTING: Final = (
     f"SELECT {_ENTRY_COLUMNS}, {_COUNTERPARTY_COLUMNS} FROM entries"
     " JOIN accounts AS counterparty ON counterparty.id = entries.counterparty_id"
     " WHERE entries.account_id = :account_id"
-    " AND entries.sequence >= :first AND entries.sequence < :before"
     " AND entries.amount BETWEEN :amount_min AND :amount_max"
     " AND entries.kind = ANY(:kinds)"
+)
+
+HISTORY: Final = Statement(
+    "a page of an account's entries with their counterparties, newest first",
+    _FITTING + " AND entries.sequence >= :first AND entries.sequence < :before"
     " ORDER BY entries.sequence DESC LIMIT :limit",
+)
+# A sum is not looked up in an index: what remains is the one by key, however old the statistics.
+HISTORY_OF_KEY: Final = Statement(
+    "an account's entry that used an idempotency key, with its counterparty",
+    _FITTING + " AND entries.idempotency_key = :idempotency_key"
+    " AND entries.sequence + 0 >= :first AND entries.sequence + 0 < :before",
 )
 # An account's entries never go back in time, so a moment is found by halving the sequence.
 FIRST_SINCE: Final = Statement(
@@ -52,6 +61,7 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind | None = None
     created_after: int | None = None
     created_before: int | None = None
+    idempotency_key: str | None = None
 
 
 async def history(transaction: Transaction, query: HistoryQuery) -> list[tuple[Entry, Account]]:
@@ -64,13 +74,14 @@ async def history(transaction: Transaction, query: HistoryQuery) -> list[tuple[E
         moment = await _first_since(transaction, query.account_id, query.created_before)
         before = min(before, moment)
     rows = await transaction.fetch(
-        HISTORY,
+        HISTORY if query.idempotency_key is None else HISTORY_OF_KEY,
         account_id=query.account_id,
         first=first,
         before=before,
         amount_min=1 if query.direction == "in" else -SEQUENCE_MAX,
         amount_max=-1 if query.direction == "out" else SEQUENCE_MAX,
         kinds=[query.kind] if query.kind is not None else list(KINDS),
+        idempotency_key=query.idempotency_key,
         limit=query.limit + 1,
     )
     return [(Entry(*row[:_ENTRY_WIDTH]), Account(*row[_ENTRY_WIDTH:])) for row in rows]

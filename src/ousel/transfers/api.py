@@ -68,6 +68,13 @@ class TransfersQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     created_before: Annotated[
         str | None, msgspec.Meta(extra_json_schema={"format": "date-time"})
     ] = None
+    idempotency_key: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Of a transfer that you sent: the list has that one, or none.",
+            extra_json_schema=KEY_SCHEMA,
+        ),
+    ] = None
 
 
 class TransfersApi:
@@ -122,7 +129,9 @@ class TransfersApi:
                 summary="List your transfers",
                 description=(
                     "Newest first, both directions. Follow next_cursor to walk the list: "
-                    "nothing is skipped or repeated, whatever is written meanwhile."
+                    "nothing is skipped or repeated, whatever is written meanwhile. "
+                    "With idempotency_key it tells what became of a transfer whose answer was "
+                    "lost."
                 ),
                 query=TransfersQuery,
                 successes={200: Documented("A page of transfers.", Page[TransferRecord])},
@@ -161,6 +170,7 @@ class TransfersApi:
             kind=query.kind,
             created_after=_moment(query.created_after, "created_after"),
             created_before=_moment(query.created_before, "created_before"),
+            idempotency_key=idempotency_key(None, query.idempotency_key),
         )
 
         async def read(transaction: Transaction) -> Page[Any]:
