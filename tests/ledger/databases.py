@@ -2,12 +2,14 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from ousel.database.port import Database, Result, Transaction, Work
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from tests.support.proxies import Cut
 
+Deed = Callable[[], Awaitable[object]]
 Fault = Cut | Literal["away", "broken"]
 
 
@@ -26,6 +28,7 @@ class StagedDatabase:
         self._database = database
         self.writes = 0
         self.faults: deque[Fault] = deque()  # what happens to the next writes
+        self.meanwhile: list[Deed] = []  # what others do after a fault
         self.entered = asyncio.Event()  # a write is about to begin
         self._gate = asyncio.Event()
         self._gate.set()
@@ -66,6 +69,8 @@ class StagedDatabase:
                 await self._database.write(work)
             case "before the commit":
                 await self._undone(work)
+        while self.meanwhile:
+            await self.meanwhile.pop()()
         raise OutcomeUnknown("The answer to the commit was lost.")
 
     async def _undone(self, work: Work[Result]) -> None:

@@ -1,0 +1,74 @@
+"""The ledger as simply as it can be told: what the real one must agree with."""
+
+from typing import Any
+
+import msgspec
+
+from ousel.ledger.rules import BALANCE_MICROS_MAX, SYSTEM_ACCOUNT_ID, Posting
+
+
+class ModelEntry(msgspec.Struct, frozen=True):
+    """One side of a movement."""
+
+    transfer_id: str
+    amount: int
+    balance_after: int
+    counterparty: str
+    note: str | None
+
+
+class ModelAccount(msgspec.Struct):
+    """An account, by its id."""
+
+    balance: int = 0
+    frozen: bool = False
+    entries: list[ModelEntry] = msgspec.field(default_factory=list)
+
+
+class Model:
+    """Accounts, the names that find them, and the keys that were used."""
+
+    def __init__(self) -> None:
+        self.accounts: dict[str, ModelAccount] = {SYSTEM_ACCOUNT_ID: ModelAccount()}
+        self.names: dict[str, str] = {}
+        self.keys: dict[tuple[str, str | None], tuple[Any, ...]] = {}
+
+    def open(self, account_id: str, names: tuple[str, ...]) -> None:
+        """Open an account that these names find."""
+        self.accounts[account_id] = ModelAccount()
+        self.names |= dict.fromkeys(names, account_id)
+
+    def post(self, wish: Posting) -> tuple[str, str]:
+        """Return how the posting comes out, and the transfer that it is about."""
+        sender, to = wish.debit_account_id, self.names.get(wish.credit_identifier)
+        request = (to, wish.amount, wish.note, wish.kind)
+        used = self.keys.get((sender, wish.idempotency_key))
+        if wish.idempotency_key is not None and used is not None:
+            return ("replayed" if used[1:] == request else "idempotency_conflict"), used[0]
+        refusal = self._refusal(sender, to, wish.amount)
+        if refusal is not None or to is None:
+            return refusal or "account_not_found", ""
+        self._enter(sender, -wish.amount, to, wish)
+        self._enter(to, wish.amount, sender, wish)
+        self.keys[sender, wish.idempotency_key] = (wish.transfer_id, *request)
+        return "moved", wish.transfer_id
+
+    def _refusal(self, sender: str, to: str | None, amount: int) -> str | None:
+        if to is None:
+            return "account_not_found"
+        if to == sender:
+            return "same_account"
+        if self.accounts[sender].frozen or self.accounts[to].frozen:
+            return "account_frozen"
+        if sender != SYSTEM_ACCOUNT_ID and self.accounts[sender].balance < amount:
+            return "insufficient_balance"
+        if self.accounts[to].balance + amount > BALANCE_MICROS_MAX:
+            return "balance_limit_reached"
+        return None
+
+    def _enter(self, account_id: str, amount: int, counterparty: str, wish: Posting) -> None:
+        account = self.accounts[account_id]
+        account.balance += amount
+        account.entries.append(
+            ModelEntry(wish.transfer_id, amount, account.balance, counterparty, wish.note)
+        )
