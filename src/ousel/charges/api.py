@@ -1,12 +1,16 @@
 """POST /charges, GET /charges, GET /charges/:id and POST /charges/:id/cancel."""
 
-import re
 from typing import Annotated, Any, Final
 
 import msgspec
 
 from ousel.charges.desk import ChargeDesk
-from ousel.charges.records import ChargeRecord, charge_record
+from ousel.charges.records import (
+    ChargeRecord,
+    charge_record,
+    position_after,
+    position_of_charge,
+)
 from ousel.charges.refusals import ChargeNotCancelable, ChargeNotFound
 from ousel.charges.rules import (
     DESCRIPTION_CHARACTERS_MAX,
@@ -26,15 +30,12 @@ from ousel.web.paging import (
     Cursor,
     Limit,
     Page,
-    cursor_refused,
     page,
-    text_position_of,
 )
 from ousel.web.polling import WAIT_SECONDS_MAX, tagged, wait_seconds
 from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
 
 _REPLAYED: Final = ((b"idempotent-replayed", b"true"),)
-_POSITION: Final = re.compile(r"([0-9]{1,18}):(ch_[0-9a-v]{26})", re.ASCII)
 _URL_SCHEMA: Final = {"format": "uri", "maxLength": URL_CHARACTERS_MAX}
 _POLLING_HEADERS: Final[dict[str, dict[str, Any]]] = {
     "If-None-Match": {"type": "string", "description": "The ETag of an answer before."},
@@ -208,12 +209,14 @@ class ChargesApi:
             PageQuery(
                 account_id=call.partner.account_id,
                 limit=query.limit,
-                before=_before(query.cursor),
+                before=position_after(query.cursor),
                 status=query.status,
                 reference=_checked(query.reference, "reference", REFERENCE_CHARACTERS_MAX),
             )
         )
-        return json_answer(page(charges, query.limit, record=self._record, position=_position))
+        return json_answer(
+            page(charges, query.limit, record=self._record, position=position_of_charge)
+        )
 
     async def cancel(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Cancel the charge."""
@@ -249,16 +252,3 @@ def _checked_url(text: str | None, param: str) -> str | None:
     if text is not None:
         address_parts(text, param=param)
     return text
-
-
-def _position(charge: Charge) -> str:
-    return f"{charge.created_at}:{charge.id}"
-
-
-def _before(cursor: str | None) -> tuple[int, str] | None:
-    if cursor is None:
-        return None
-    position = _POSITION.fullmatch(text_position_of(cursor))
-    if position is None:
-        raise cursor_refused()
-    return int(position[1]), position[2]

@@ -1,6 +1,7 @@
 """The charge record, as the partner that created it sees it."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -8,6 +9,9 @@ from ousel.charges.rules import Charge, Status
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import CURRENCY
 from ousel.web.fields import Currency, Money, Time, money
+from ousel.web.paging import cursor_refused, text_position_of
+
+_POSITION: Final = re.compile(r"([0-9]{1,18}):(ch_[0-9a-v]{26})", re.ASCII)
 
 
 class PayerRecord(msgspec.Struct, frozen=True, gc=False):
@@ -62,3 +66,18 @@ def charge_record(charge: Charge, portal_url: str) -> ChargeRecord:
         else PayerRecord(payer.id, payer.username, payer.display_name),
         transfer_id=charge.transfer_id,
     )
+
+
+def position_of_charge(charge: Charge) -> str:
+    """Return where a list goes on after this charge."""
+    return f"{charge.created_at}:{charge.id}"
+
+
+def position_after(cursor: str | None) -> tuple[int, str] | None:
+    """Return the time and id that a cursor continues after, or refuse one that is not ours."""
+    if cursor is None:
+        return None
+    position = _POSITION.fullmatch(text_position_of(cursor))
+    if position is None:
+        raise cursor_refused()
+    return int(position[1]), position[2]

@@ -51,6 +51,7 @@ _WITH_STATUS: Final = (
     " AND charges.created_at > :created_after AND charges.created_at <= :created_until"
 )
 _WITH_REFERENCE: Final = " AND charges.reference = :reference"
+_OF_APP: Final = " AND charges.app_id = :app_id"
 _NEWEST_FIRST: Final = (
     " AND (charges.created_at, charges.id) < (:before_time, :before_id)"
     " ORDER BY charges.created_at DESC, charges.id DESC LIMIT :limit"
@@ -96,6 +97,33 @@ PAGE_WITH_BOTH: Final = Statement(
     "a page of charges with a status and a reference, newest first",
     f"{_PAGE_OF}{_WITH_STATUS}{_WITH_REFERENCE}{_NEWEST_FIRST}",
 )
+APP_PAGE: Final = Statement(
+    "a page of an app's charges, newest first", f"{_PAGE_OF}{_OF_APP}{_NEWEST_FIRST}"
+)
+APP_PAGE_WITH_STATUS: Final = Statement(
+    "a page of an app's charges with a status, newest first",
+    f"{_PAGE_OF}{_OF_APP}{_WITH_STATUS}{_NEWEST_FIRST}",
+)
+APP_PAGE_WITH_REFERENCE: Final = Statement(
+    "a page of an app's charges with a reference, newest first",
+    f"{_PAGE_OF}{_OF_APP}{_WITH_REFERENCE}{_NEWEST_FIRST}",
+)
+APP_PAGE_WITH_BOTH: Final = Statement(
+    "a page of an app's charges with a status and a reference, newest first",
+    f"{_PAGE_OF}{_OF_APP}{_WITH_STATUS}{_WITH_REFERENCE}{_NEWEST_FIRST}",
+)
+
+# By whether they go by an app, a status and a reference.
+_PAGES: Final = {
+    (False, False, False): PAGE,
+    (False, True, False): PAGE_WITH_STATUS,
+    (False, False, True): PAGE_WITH_REFERENCE,
+    (False, True, True): PAGE_WITH_BOTH,
+    (True, False, False): APP_PAGE,
+    (True, True, False): APP_PAGE_WITH_STATUS,
+    (True, False, True): APP_PAGE_WITH_REFERENCE,
+    (True, True, True): APP_PAGE_WITH_BOTH,
+}
 
 
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +134,7 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
     before: tuple[int, str] | None = None  # the time and id of the last charge of the page before
     status: Status | None = None
     reference: str | None = None
+    app_id: str | None = None  # of all the account's apps where it is left out
 
 
 async def add(transaction: Transaction, charge: Charge) -> bool:
@@ -188,17 +217,17 @@ async def _page(
         "before_id": before_id,
         "limit": query.limit + 1,
     }
+    if query.app_id is not None:
+        parameters["app_id"] = query.app_id
     if query.reference is not None:
         parameters["reference"] = query.reference
-    if status is None:
-        statement = PAGE if query.reference is None else PAGE_WITH_REFERENCE
-    else:
-        statement = PAGE_WITH_STATUS if query.reference is None else PAGE_WITH_BOTH
+    if status is not None:
         parameters |= {
             "status": status,
             "created_after": created_after,
             "created_until": created_until,
         }
+    statement = _PAGES[query.app_id is not None, status is not None, query.reference is not None]
     return _charges(await transaction.fetch(statement, **parameters))
 
 

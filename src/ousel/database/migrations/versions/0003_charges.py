@@ -43,6 +43,7 @@ STATEMENTS = (
         ON charges (account_id, idempotency_key) WHERE idempotency_key IS NOT NULL
     """,
     "CREATE INDEX charges_in_order ON charges (account_id, created_at, id)",
+    "CREATE INDEX charges_by_app ON charges (account_id, app_id, created_at, id)",
     "CREATE INDEX charges_by_status ON charges (account_id, status, created_at, id)",
     """
     CREATE INDEX charges_by_reference
