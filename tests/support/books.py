@@ -31,15 +31,22 @@ async def partner(
 ) -> tuple[Account, App, str]:
     """Open an account with funds, an app and a key of this kind."""
     account = await person(database, username, funds)
+    created, secret = await another_app(database, account, kind, **app)
+    return account, created, secret
+
+
+async def another_app(
+    database: Database, account: Account, kind: str = "live", **app: Any
+) -> tuple[App, str]:
+    """Give an account an app and a key of this kind."""
 
     async def create(transaction: Transaction) -> tuple[App, str]:
-        new = NewApp(account_id=account.id, name=f"{username.title()} App", **app)
+        new = NewApp(account_id=account.id, name=f"{account.display_name} App", **app)
         created = await create_app(transaction, new, system_clock)
         issued = await issue_key(transaction, created, "key", kind, system_clock)
         return created, issued.secret
 
-    created, secret = await database.write(create)
-    return account, created, secret
+    return await database.write(create)
 
 
 async def balance(database: Database, account: Account) -> int:

@@ -8,8 +8,9 @@ from typing import Any
 import httpx2
 import msgspec
 
+from ousel.accounts.service import set_status
 from ousel.database.port import Database
-from ousel.ledger.rules import Account
+from ousel.ledger.rules import Account, Status
 from ousel.partners.store import App
 from tests.support import books
 from tests.support.engines import Engine
@@ -48,9 +49,21 @@ class Edge:
         async with self.server.client(key) as client:
             yield Caller(account, created, key, client)
 
+    @asynccontextmanager
+    async def another_app(self, caller: Caller) -> AsyncIterator[Caller]:
+        """Give the caller's account one more app with a key; call as that."""
+        app, key = await books.another_app(self.database, caller.account)
+        async with self.server.client(key) as client:
+            yield Caller(caller.account, app, key, client)
+
     async def person(self, funds: str | None = None) -> Account:
         """Open an account of its own."""
         return await books.person(self.database, unique(), funds)
+
+    async def set_status(self, account: Account, status: Status) -> None:
+        """Freeze or unfreeze an account, as the operator would."""
+        identifier = account.account_number
+        await self.database.write(lambda transaction: set_status(transaction, identifier, status))
 
     async def balance(self, account: Account) -> int:
         """Return an account's balance in millionths, from the database."""
