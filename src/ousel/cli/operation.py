@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -17,13 +17,18 @@ from ousel.ledger import journal
 from ousel.ledger.verify import Figures, verify
 from ousel.web.fields import money
 
+WORKERS_MAX: Final = 64
+
 
 def serve(
     *,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
     workers: Annotated[
-        int, typer.Option(help="Processes that serve; more than one needs PostgreSQL.", min=1)
+        int,
+        typer.Option(
+            help="Processes that serve; more than one needs PostgreSQL.", min=1, max=WORKERS_MAX
+        ),
     ] = 1,
     sandbox: Annotated[
         bool, typer.Option("--sandbox", help="Serve test keys and the sandbox's endpoints.")
