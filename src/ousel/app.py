@@ -19,6 +19,7 @@ from ousel.kernel.settings import Settings, settings_from
 from ousel.ledger.posting import PostingDesk
 from ousel.oauth.api import OauthApi
 from ousel.oauth.clients import Clients
+from ousel.oauth.pages import ConnectPages
 from ousel.oauth.tokens import UserTokens
 from ousel.oauth.users import UsersApi
 from ousel.partners.keyring import Keyring
@@ -27,6 +28,7 @@ from ousel.people.service import Door
 from ousel.people.sessions import Sessions
 from ousel.portal.activity import ActivityPages
 from ousel.portal.apps import AppPages
+from ousel.portal.connections import ConnectionPages
 from ousel.portal.entrance import Entrance
 from ousel.portal.settings import SettingsPages
 from ousel.sandbox.api import SandboxApi
@@ -87,7 +89,7 @@ class Ousel:
             ).routes(base)
         self.openapi = openapi_document(routes, settings, version("ousel"))
         assets = Assets()
-        pages = Pages(settings, assets, rooms=("portal",))
+        pages = Pages(settings, assets, rooms=("oauth", "portal"))
         reference = Reference(self.openapi, routes, pages)
         routes += reference.routes(base)
         routes += Health(self.database, settings.database_url).routes()
@@ -99,6 +101,8 @@ class Ousel:
             *Entrance(pages, door, site.cookies).routes(),
             *ActivityPages(pages, self.database).routes(),
             *AppPages(pages, self.database, settings, clock).routes(),
+            *ConnectPages(pages, self.database, settings, clock).routes(),
+            *ConnectionPages(pages, self.database, clock).routes(),
             *SettingsPages(pages, self.database, door, clock).routes(),
         ]
         self._serve = Application(

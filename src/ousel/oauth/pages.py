@@ -1,0 +1,135 @@
+"""The consent page: an app asks, and a person allows or denies."""
+
+from typing import Final
+from urllib.parse import quote, quote_from_bytes
+
+import msgspec
+
+from ousel.accounts import service as accounts
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import Clock
+from ousel.kernel.settings import Settings
+from ousel.ledger.rules import Account
+from ousel.oauth import service
+from ousel.oauth.connect import (
+    ConnectRequest,
+    SentBack,
+    connect_request,
+    denied,
+    grant,
+    granted,
+)
+from ousel.oauth.service import Connection
+from ousel.people.audit import Trace, record
+from ousel.web.pages import Pages
+from ousel.web.routes import Answer
+from ousel.web.site import origin_of, see_other
+from ousel.web.visits import PageRoute, Visit
+
+SCOPES_IN_WORDS: Final = {
+    "profile": "Your profile: name, username, account number, email, and when you joined",
+    "balance": "Your balance",
+}
+
+
+class _Question(msgspec.Struct, frozen=True):
+    request: ConnectRequest
+    owner: Account
+    connection: Connection | None
+
+
+class ConnectPages:
+    """Serves people whom an app has sent here."""
+
+    def __init__(self, pages: Pages, database: Database, settings: Settings, clock: Clock) -> None:
+        """Keep what people allow in this database."""
+        self._pages = pages
+        self._database = database
+        self._issuer = settings.portal_url
+        self._clock = clock
+
+    def routes(self) -> list[PageRoute]:
+        """Return the page's routes. A wrong address is told before anyone has to sign in."""
+        return [
+            PageRoute(method="GET", path="/connect", handle=self.ask, for_everyone=True),
+            PageRoute(method="POST", path="/connect", handle=self.decide, for_everyone=True),
+        ]
+
+    async def ask(self, visit: Visit) -> Answer:
+        """Ask the person, or send the app's mistake back to it."""
+
+        async def read(transaction: Transaction) -> _Question | SentBack:
+            request = await connect_request(transaction, _query_of(visit), self._issuer)
+            if isinstance(request, SentBack):
+                return request
+            owner = await accounts.by_id(transaction, request.app.account_id)
+            if visit.person is None:
+                return _Question(request, owner, None)
+            connection = await service.connection(
+                transaction, visit.person.account_id, request.app.id, self._clock()
+            )
+            return _Question(request, owner, connection)
+
+        question = await self._database.read(read)
+        if isinstance(question, SentBack):
+            return see_other(question.location)
+        if visit.person is None:
+            return _to_sign_in(visit)
+        return self._pages.answer(
+            "oauth/connect.html",
+            visit,
+            forms_lead_to=origin_of(question.request.redirect_uri),
+            app=question.request.app,
+            owner=question.owner,
+            connection=question.connection,
+            scopes=[SCOPES_IN_WORDS[scope] for scope in question.request.scope.split(" ")],
+            connected_scopes=_in_words(question.connection),
+            goes_to=origin_of(question.request.redirect_uri),
+            own_address=_own_address(visit),
+        )
+
+    async def decide(self, visit: Visit) -> Answer:
+        """Send the person back to the app with a code, or with a no."""
+        person = visit.person
+        decision = visit.form.get("decision")
+        if person is None or decision not in {"allow", "deny"}:
+            return see_other(_own_address(visit))
+
+        async def work(transaction: Transaction) -> str:
+            request = await connect_request(transaction, _query_of(visit), self._issuer)
+            if isinstance(request, SentBack):
+                return request.location
+            if decision == "deny":
+                return denied(request, self._issuer)
+            code = await grant(transaction, request, person.account_id, self._clock)
+            trace = Trace(visit.address, visit.device)
+            await record(
+                transaction,
+                person.account_id,
+                "app_connected",
+                trace,
+                self._clock,
+                f"{request.app.name}: {request.scope}",
+            )
+            return granted(request, code, self._issuer)
+
+        return see_other(await self._database.write(work))
+
+
+def _query_of(visit: Visit) -> bytes:
+    return visit.url.partition("?")[2].encode("latin-1")
+
+
+def _own_address(visit: Visit) -> str:
+    """Return this page's address, spelt so that it can be followed byte for byte."""
+    return f"/connect?{quote_from_bytes(_query_of(visit), safe='%&=+')}"
+
+
+def _to_sign_in(visit: Visit) -> Answer:
+    return see_other(f"/login?next={quote(_own_address(visit), safe='')}")
+
+
+def _in_words(connection: Connection | None) -> list[str]:
+    if connection is None:
+        return []
+    return [SCOPES_IN_WORDS[scope] for scope in connection.scopes]
