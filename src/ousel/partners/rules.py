@@ -1,5 +1,6 @@
 """What an app may be named, where it may send people back to, and which pages may call for it."""
 
+import re
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -10,6 +11,8 @@ URL_CHARACTERS_MAX: Final = 2_000
 OVERLAP_SECONDS_DEFAULT: Final = 24 * 3600
 OVERLAP_SECONDS_MAX: Final = 30 * 24 * 3600
 
+# Nothing beyond this may stand in a policy that names an address's origin.
+_HOST_AND_PORT: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]*)?|\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 _LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -63,7 +66,7 @@ def address_parts(text: str, *, param: str) -> SplitResult:
         raise InvalidField(
             f"An address has at most {URL_CHARACTERS_MAX} printable ASCII characters.", param=param
         )
-    if " " in text or "\\" in text or not reachable or parts.username is not None:
+    if " " in text or "\\" in text or not reachable or not _HOST_AND_PORT.fullmatch(parts.netloc):
         raise InvalidField("The address needs a host, and no spaces or user names.", param=param)
     if parts.scheme != "https" and not (
         parts.scheme == "http" and parts.hostname in _LOOPBACK_HOSTS
