@@ -7,7 +7,8 @@ import msgspec
 
 from ousel.charges.desk import ChargeDesk
 from ousel.charges.rules import Charge, Terms
-from ousel.database.port import Database
+from ousel.charges.service import create, new_charge
+from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.ledger.posting import PostingDesk
 from ousel.ledger.rules import Account
@@ -34,6 +35,20 @@ class Shop(msgspec.Struct):
         """Create a charge."""
         wanted = Terms(amount=amount, **terms)
         return (await self.desk.create(self.merchant.id, self.app.id, wanted, None)).charge
+
+    async def charges(self, count: int, amount: int = AMOUNT) -> list[Charge]:
+        """Create many charges in one transaction."""
+        terms = Terms(amount=amount)
+        new = [
+            new_charge(self.merchant.id, self.app.id, terms, None, self.clock) for _ in range(count)
+        ]
+
+        async def add_all(transaction: Transaction) -> None:
+            for charge in new:
+                await create(transaction, charge)
+
+        await self.database.write(add_all)
+        return new
 
     async def pay(self, charge: Charge) -> Charge:
         """Pay a charge as the payer."""

@@ -1,0 +1,144 @@
+"""A charge's life against a model: whatever happens, in whatever order, both agree."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+from typing_extensions import override
+
+from ousel.charges.rules import LIFETIME_MICROS, Charge
+from ousel.charges.store import PageQuery
+from ousel.database.addresses import database_at
+from ousel.kernel.errors import Refusal
+from tests.charges.shops import Shop, open_shop, paid_as_moved
+from tests.support.books import proven
+from tests.support.clocks import ManualClock
+
+FUNDS = 100_000_000
+STEPS_MICROS = (1, 1_000, LIFETIME_MICROS // 2, LIFETIME_MICROS - 1, LIFETIME_MICROS)
+
+
+class Life(RuleBasedStateMachine):
+    """One shop, its charges, and what they must be."""
+
+    charges: Bundle[str] = Bundle("charges")
+    database_url: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.shop: Shop = self.runner.run(self._open())
+        self.known: dict[str, Charge] = {}
+        self.status: dict[str, str] = {}
+        self.paid = 0
+
+    async def _open(self) -> Shop:
+        database = database_at(self.database_url)
+        await database.open()
+        return await open_shop(database, ManualClock())
+
+    @override
+    def teardown(self) -> None:
+        self.runner.run(proven(self.shop.database))
+        self.runner.run(paid_as_moved(self.database_url))
+        self.runner.run(self.shop.database.close())
+        self.runner.close()
+
+    def expected(self, charge_id: str) -> str:
+        """Return what the model says of a charge now."""
+        status = self.status[charge_id]
+        over = self.shop.clock() >= self.known[charge_id].expires_at
+        return "expired" if status == "created" and over else status
+
+    def attempt(self, doing: Any) -> str:
+        """Return how something came out: done, or the code of its refusal."""
+        try:
+            self.runner.run(doing)
+        except Refusal as refusal:
+            return refusal.code
+        return "done"
+
+    @rule(target=charges, amount=st.sampled_from([1, 2_500_000, 60_000_000, 100_000_001]))
+    def create(self, amount: int) -> str:
+        charge = self.runner.run(self.shop.charge(amount=amount))
+        self.known[charge.id] = charge
+        self.status[charge.id] = "created"
+        return charge.id
+
+    @rule(charge_id=charges)
+    def pay(self, charge_id: str) -> None:
+        charge = self.known[charge_id]
+        if self.expected(charge_id) != "created":
+            wanted = "charge_not_payable"
+        elif charge.amount > FUNDS - self.paid:
+            wanted = "insufficient_balance"
+        else:
+            wanted = "done"
+            self.status[charge_id] = "paid"
+            self.paid += charge.amount
+        assert self.attempt(self.shop.pay(charge)) == wanted
+
+    @rule(charge_id=charges)
+    def pay_own(self, charge_id: str) -> None:
+        payment = self.shop.desk.pay(self.known[charge_id], self.shop.merchant.id)
+        assert self.attempt(payment) == "own_charge"
+
+    @rule(charge_id=charges)
+    def cancel(self, charge_id: str) -> None:
+        wanted = "charge_not_cancelable"
+        if self.expected(charge_id) == "created":
+            wanted = "done"
+            self.status[charge_id] = "canceled"
+        cancellation = self.shop.desk.cancel(self.shop.merchant.id, charge_id)
+        assert self.attempt(cancellation) == wanted
+
+    @rule(micros=st.sampled_from(STEPS_MICROS))
+    def wait(self, micros: int) -> None:
+        self.shop.clock.advance(micros=micros)
+
+    @rule(charge_id=charges)
+    def read(self, charge_id: str) -> None:
+        assert self.runner.run(self.shop.status(self.known[charge_id])) == self.expected(charge_id)
+
+    @rule(status=st.sampled_from(["created", "paid", "canceled", "expired", None]))
+    def list(self, status: Any) -> None:
+        query = PageQuery(account_id=self.shop.merchant.id, limit=100, status=status)
+        page = self.runner.run(self.shop.desk.page(query))
+        wanted = [
+            charge for charge in self.known.values() if status in {None, self.expected(charge.id)}
+        ]
+        wanted.sort(key=lambda charge: (charge.created_at, charge.id), reverse=True)
+        assert [(each.id, each.status) for each in page] == [
+            (each.id, self.expected(each.id)) for each in wanted
+        ]
+
+    @invariant()
+    def money_moved_if_and_only_if_paid(self) -> None:
+        assert self.runner.run(self.shop.balances()) == (self.paid, FUNDS - self.paid)
+
+
+def live(database_url: str, examples: int, steps: int) -> None:
+    """Try so many lives of so many steps on this database."""
+    life = type("LifeHere", (Life,), {"database_url": database_url})
+    tried = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
+    run_state_machine_as_test(life, settings=tried)
+
+
+def test_a_charge_lives_as_the_model_says(database_url: str) -> None:
+    """Creation, payment, cancellation, time and reads in any order agree with the model."""
+    live(database_url, examples=8, steps=25)
+
+
+@pytest.mark.slow
+def test_many_charges_live_as_the_model_says(database_url: str) -> None:
+    """The same in longer lives, and more of them."""
+    live(database_url, examples=40, steps=50)

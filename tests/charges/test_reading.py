@@ -1,0 +1,205 @@
+"""GET /charges and GET /charges/:id: one's own, as they are, newest first."""
+
+from typing import Any
+
+import httpx2
+import pytest
+
+from ousel.charges.rules import LIFETIME_MICROS
+from ousel.database.port import Database
+from ousel.kernel.clock import system_clock
+from tests.charges.shops import Shop, beside, open_shop
+from tests.support.clocks import ManualClock
+from tests.support.servers import Server
+
+
+async def created(client: httpx2.AsyncClient, **terms: Any) -> str:
+    """Create a charge and return its id."""
+    answer = await client.post("/charges", json={"amount": 1} | terms)
+    assert answer.status_code == 201, answer.text
+    charge_id: str = answer.json()["id"]
+    return charge_id
+
+
+async def listed(client: httpx2.AsyncClient, **query: Any) -> list[str]:
+    """Walk the whole list and return its ids."""
+    ids: list[str] = []
+    while True:
+        answer = await client.get("/charges", params=query)
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        assert set(page) == {"object", "data", "has_more", "next_cursor"}
+        assert page["object"] == "list"
+        assert page["has_more"] == (page["next_cursor"] is not None)
+        assert len(page["data"]) <= int(query.get("limit", 20))
+        ids += [charge["id"] for charge in page["data"]]
+        if not page["has_more"]:
+            return ids
+        query["cursor"] = page["next_cursor"]
+
+
+async def test_another_partners_charge_is_as_if_it_were_not_there(
+    server: Server, shop: Shop
+) -> None:
+    """Another's id, an unknown id and a text that is no id: 404 charge_not_found, alike."""
+    other = await open_shop(shop.database, shop.clock)
+    theirs = await other.charge()
+    async with server.client(shop.key) as client:
+        answers = [
+            await client.request(method, f"/charges/{charge_id}{action}")
+            for charge_id in (theirs.id, "ch_00000000000000000000000000", "x", "%00", "%F0%9F")
+            for method, action in (("GET", ""), ("POST", "/cancel"))
+        ]
+        assert await listed(client) == []
+
+    told = {(each.status_code, each.json()["code"]) for each in answers[:8]}
+    assert told == {(404, "charge_not_found")}
+    assert {each.status_code for each in answers[8:]} == {404}
+    assert await other.status(theirs) == "created"
+
+
+async def test_an_entity_tag_spares_the_body(server: Server, shop: Shop) -> None:
+    """If-None-Match with today's tag is answered 304; once the charge changes, it is not."""
+    async with server.client(shop.key) as client:
+        path = f"/charges/{await created(client)}"
+        first = await client.get(path)
+        tag = first.headers["ETag"]
+        for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+            same = await client.get(path, headers={"If-None-Match": known})
+            assert (same.status_code, same.content, same.headers["ETag"]) == (304, b"", tag)
+            assert "Content-Length" not in same.headers
+            assert "Content-Type" not in same.headers
+        for unknown in ('"other"', tag.strip('"'), ""):
+            assert (await client.get(path, headers={"If-None-Match": unknown})).status_code == 200
+        await client.post(f"{path}/cancel")
+        changed = await client.get(path, headers={"If-None-Match": tag})
+
+    assert changed.status_code == 200
+    assert changed.json()["status"] == "canceled"
+    assert changed.headers["ETag"] != tag
+
+
+async def test_a_canceled_charge_says_when(server: Server, shop: Shop) -> None:
+    """Canceling answers 200 with the charge; a second time is refused with its status."""
+    async with server.client(shop.key) as client:
+        charge_id = await created(client)
+        canceled = await client.post(f"/charges/{charge_id}/cancel")
+        again = await client.post(f"/charges/{charge_id}/cancel")
+        read = await client.get(f"/charges/{charge_id}")
+
+    record = canceled.json()
+    assert (canceled.status_code, record["status"]) == (200, "canceled")
+    assert record["created_at"] < record["canceled_at"] < record["expires_at"]
+    problem = again.json()
+    assert (again.status_code, problem["status"], problem["code"]) == (
+        400,
+        400,
+        "charge_not_cancelable",
+    )
+    assert (problem["charge_id"], problem["charge_status"]) == (charge_id, "canceled")
+    assert read.json() == record
+
+
+async def test_the_list_is_newest_first_whatever_is_written_meanwhile(
+    server: Server, shop: Shop
+) -> None:
+    """A walk in pages of two gives each charge once, in order, though more are created."""
+    async with server.client(shop.key) as client:
+        ids = [await created(client) for _ in range(7)]
+        newest_first = ids[::-1]
+        page = (await client.get("/charges", params={"limit": 3})).json()
+        await created(client)
+        rest = await listed(client, limit=2, cursor=page["next_cursor"])
+
+        assert [each["id"] for each in page["data"]] + rest == newest_first
+        assert (await listed(client))[1:] == newest_first
+        assert (await listed(client, limit=1))[1:] == newest_first
+
+
+async def test_charges_of_one_microsecond_are_neither_skipped_nor_repeated(
+    server: Server, shop: Shop
+) -> None:
+    """Charges that began at the very same moment are walked by their ids."""
+    charges = [await shop.charge() for _ in range(5)]
+    async with server.client(shop.key) as client:
+        walked = await listed(client, limit=2)
+
+    assert {charge.created_at for charge in charges} == {shop.clock()}
+    assert walked == sorted((charge.id for charge in charges), reverse=True)
+
+
+async def test_the_list_can_be_narrowed(server: Server, database: Database) -> None:
+    """Filters by status and reference give what fits now, expired charges included."""
+    long_ago = ManualClock()
+    long_ago.now -= 2 * LIFETIME_MICROS
+    past = await open_shop(database, long_ago)
+    shop = beside(past, system_clock)
+    unseen = [await past.charge(reference="old") for _ in range(3)]
+    paid_once = await past.charge(reference="old")
+    await past.pay(paid_once)
+    canceled = await shop.charge(reference="new")
+    await shop.desk.cancel(shop.merchant.id, canceled.id)
+    paid = await shop.charge(reference="new")
+    await shop.pay(paid)
+    live = await shop.charge(reference="new")
+    seen_expired = unseen[1]
+    assert await shop.status(seen_expired) == "expired"
+    expired = sorted((charge.id for charge in unseen), reverse=True)
+
+    async with server.client(shop.key) as client:
+        assert await listed(client, status="created") == [live.id]
+        assert await listed(client, status="paid") == [paid.id, paid_once.id]
+        assert await listed(client, status="canceled") == [canceled.id]
+        assert await listed(client, status="expired", limit=1) == expired
+        assert await listed(client, status="expired") == expired
+        assert await listed(client, reference="new") == [live.id, paid.id, canceled.id]
+        assert await listed(client, reference="new", status="paid") == [paid.id]
+        assert await listed(client, reference="old", status="expired", limit=2) == expired
+        assert await listed(client, reference="old", status="created") == []
+        assert await listed(client, reference="ne") == []
+        records = (await client.get("/charges", params={"status": "expired"})).json()["data"]
+        assert {record["status"] for record in records} == {"expired"}
+
+
+async def test_a_paid_charge_says_by_whom(server: Server, shop: Shop) -> None:
+    """The record and the list name who paid, when, and the transfer that did it."""
+    charge = await shop.charge()
+    paid = await shop.pay(charge)
+    async with server.client(shop.key) as client:
+        record = (await client.get(f"/charges/{charge.id}")).json()
+        page = (await client.get("/charges", params={"status": "paid"})).json()
+
+    assert page["data"] == [record]
+    assert (record["status"], record["transfer_id"]) == ("paid", paid.transfer_id)
+    assert record["paid_at"] == record["created_at"]
+    assert record["paid_by"] == {
+        "id": shop.payer.id,
+        "username": shop.payer.username,
+        "display_name": shop.payer.display_name,
+    }
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "param"),
+    [
+        ({"status": "pending"}, "invalid_field", "status"),
+        ({"status": ""}, "invalid_field", "status"),
+        ({"limit": 0}, "invalid_field", "limit"),
+        ({"limit": 101}, "invalid_field", "limit"),
+        ({"limit": "ten"}, "invalid_field", "limit"),
+        ({"cursor": "abc"}, "invalid_field", "cursor"),
+        ({"cursor": "YWZ0ZXI6MTI"}, "invalid_field", "cursor"),
+        ({"reference": "x" * 201}, "invalid_field", "reference"),
+        ({"reference": "\x00"}, "invalid_field", "reference"),
+        ({"created_after": "2026-01-01T00:00:00Z"}, "unknown_parameter", "created_after"),
+    ],
+)
+async def test_an_unknown_filter_is_refused(
+    server: Server, shop: Shop, query: dict[str, Any], code: str, param: str
+) -> None:
+    """A parameter or value that is not known is a 400 that names it."""
+    async with server.client(shop.key) as client:
+        answer = await client.get("/charges", params=query)
+
+    problem = answer.json()
+    assert (answer.status_code, problem["code"], problem["param"]) == (400, code, param)

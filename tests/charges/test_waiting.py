@@ -1,0 +1,185 @@
+"""Prefer: wait=N: the answer comes when there is one to give, and waiting costs next to nothing."""
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from ousel.charges import watch
+from ousel.charges.rules import LIFETIME_MICROS, Charge
+from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
+from tests.charges.shops import Shop, beside
+from tests.support.servers import Server
+
+
+async def timed(awaited: Awaitable[Charge]) -> tuple[str, float]:
+    """Return the charge's status and how long it took to learn it."""
+    started = time.perf_counter()
+    charge = await awaited
+    return charge.status, time.perf_counter() - started
+
+
+def awaited(shop: Shop, charge: Charge, seconds: float) -> "asyncio.Task[tuple[str, float]]":
+    """Begin to wait for a charge of the shop."""
+    return asyncio.create_task(timed(shop.desk.awaited(shop.merchant.id, charge.id, seconds)))
+
+
+def nobody_waits(shop: Shop) -> bool:
+    """Say whether the watch has let go of everything."""
+    return not shop.desk.watch._watched and shop.desk.watch._count == 0  # noqa: SLF001
+
+
+async def test_a_final_charge_is_answered_at_once(shop: Shop) -> None:
+    """There is nothing to wait for."""
+    charge = await shop.charge()
+    await shop.pay(charge)
+
+    assert await asyncio.wait_for(awaited(shop, charge, 60), 1) >= ("paid", 0.0)
+
+
+async def test_without_an_outcome_the_wait_ends_in_time(shop: Shop) -> None:
+    """After N seconds the charge is told as it is, and nothing is left behind."""
+    status, seconds = await awaited(shop, await shop.charge(), 0.3)
+
+    assert status == "created"
+    assert 0.3 <= seconds < 0.6
+    assert nobody_waits(shop)
+
+
+async def test_a_payment_in_this_process_wakes_at_once(shop: Shop) -> None:
+    """Everyone who waits for the charge hears of it, and those who wait for another do not."""
+    charge, other = await shop.charge(), await shop.charge()
+    waiting = [awaited(shop, charge, 60) for _ in range(3)]
+    elsewhere = awaited(shop, other, 0.5)
+    await asyncio.sleep(0.05)
+
+    await shop.pay(charge)
+    woken = await asyncio.wait_for(asyncio.gather(*waiting), watch.POLL_SECONDS / 2)
+
+    assert [status for status, _ in woken] == ["paid"] * 3
+    assert (await elsewhere)[0] == "created"
+    assert nobody_waits(shop)
+
+
+@pytest.mark.parametrize("end", ["paid", "canceled"])
+async def test_what_another_process_does_is_heard_within_a_second(shop: Shop, end: str) -> None:
+    """The watch sees what others have written."""
+    other = beside(shop, shop.clock)
+    charge = await shop.charge()
+    waiting = awaited(shop, charge, 60)
+    await asyncio.sleep(0.3)
+
+    if end == "paid":
+        await other.pay(charge)
+    else:
+        await other.desk.cancel(shop.merchant.id, charge.id)
+
+    assert (await asyncio.wait_for(waiting, 1))[0] == end
+
+
+async def test_expiry_wakes_at_its_moment(shop: Shop) -> None:
+    """A charge that expires while somebody waits is told as expired, then and not before."""
+    now = beside(shop, system_clock)
+    shop.clock.now = system_clock() - LIFETIME_MICROS + 400_000
+    charge = await shop.charge()
+
+    status, _ = await asyncio.wait_for(awaited(now, charge, 60), 2)
+    late_seconds = (system_clock() - charge.expires_at) / MICROS_PER_SECOND
+
+    assert status == "expired"
+    assert 0 <= late_seconds < watch.POLL_SECONDS
+
+
+async def test_a_clock_that_is_moved_on_wakes(shop: Shop) -> None:
+    """When a sandbox's clock jumps past expires_at, those who wait hear it within a second."""
+    charge = await shop.charge()
+    waiting = awaited(shop, charge, 60)
+    await asyncio.sleep(0.05)
+
+    shop.clock.now = charge.expires_at
+
+    assert (await asyncio.wait_for(waiting, 1))[0] == "expired"
+
+
+async def test_waiting_asks_the_database_for_all_at_once(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """300 who wait for a second cost a few statements in all, and none when nobody waits."""
+    charges = [await shop.charge() for _ in range(30)]
+    reads = 0
+    read = shop.database.read
+
+    async def counted(work: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return await read(work)
+
+    waiting = [awaited(shop, charge, 1) for charge in charges * 10]
+    await asyncio.sleep(0.2)
+    monkeypatch.setattr(shop.database, "read", counted)
+    await asyncio.sleep(0.75)
+    while_waiting = reads
+    await asyncio.gather(*waiting)
+    await asyncio.sleep(2 * watch.POLL_SECONDS)
+    reads = 0
+    await asyncio.sleep(2 * watch.POLL_SECONDS)
+
+    assert 1 <= while_waiting <= 4
+    assert reads == 0
+    assert nobody_waits(shop)
+
+
+async def test_one_who_gives_up_is_forgotten(shop: Shop) -> None:
+    """A caller that goes away while it waits leaves nothing behind."""
+    waiting = awaited(shop, await shop.charge(), 60)
+    await asyncio.sleep(0.05)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+
+    assert nobody_waits(shop)
+
+
+async def test_the_number_who_wait_is_capped(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When as many wait as may, there is no room for one more until one leaves."""
+    monkeypatch.setattr(watch, "WAITING_MAX", 2)
+    waiting = [awaited(shop, await shop.charge(), 0.2 + number / 5) for number in range(2)]
+    await asyncio.sleep(0.05)
+
+    room_before = shop.desk.watch.has_room
+    await waiting[0]
+    room_after = shop.desk.watch.has_room
+    await waiting[1]
+
+    assert (room_before, room_after) == (False, True)
+
+
+async def test_the_preference_is_applied_and_said_so(server: Server, shop: Shop) -> None:
+    """wait=N is honoured and echoed, capped at 60; what is malformed is ignored."""
+    live = beside(shop, system_clock)
+    open_charge, canceled = await live.charge(), await live.charge()
+    await live.desk.cancel(shop.merchant.id, canceled.id)
+    async with server.client(shop.key) as client:
+
+        async def ask(charge: Charge, prefer: str) -> tuple[str | None, float]:
+            started = time.perf_counter()
+            answer = await client.get(f"/charges/{charge.id}", headers={"Prefer": prefer})
+            assert answer.status_code == 200
+            applied = answer.headers.get("Preference-Applied")
+            return applied, time.perf_counter() - started
+
+        waited, capped, ignored = await asyncio.gather(
+            ask(open_charge, "wait=1"), ask(canceled, "wait=3600"), ask(open_charge, "wait=soon")
+        )
+        tag = (await client.get(f"/charges/{open_charge.id}")).headers["ETag"]
+        unchanged = await client.get(
+            f"/charges/{open_charge.id}", headers={"Prefer": "wait=0", "If-None-Match": tag}
+        )
+
+    assert waited[0] == "wait=1"
+    assert 1 <= waited[1] < 1.5
+    assert capped[0] == "wait=60"
+    assert ignored[0] is None
+    assert max(capped[1], ignored[1]) < 1
+    assert (unchanged.status_code, unchanged.headers["Preference-Applied"]) == (304, "wait=0")
