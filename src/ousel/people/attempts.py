@@ -1,13 +1,16 @@
 """Attempts: how often signing in failed, for an account, an address, and the two together."""
 
 from math import ceil
+from typing import Final
 
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import Refusal
 from ousel.people import store
-from ousel.people.audit import Trace, record
+from ousel.people.audit import Trace
 from ousel.people.rules import ACCOUNT_LIMIT, ADDRESS_LIMIT, PAIR_LIMIT, AttemptLimit
+
+NAME_CHARACTERS_KEPT: Final = 300
 
 
 class TooManyAttempts(Refusal):
@@ -28,46 +31,53 @@ class Attempts:
         self._clock = clock
 
     async def check(self, name: str, trace: Trace) -> None:
-        """Refuse a further attempt where too many have failed."""
+        """Refuse a further attempt where too many have failed, before any work is done for it."""
         limits = _limits(name, trace)
         failures = await self._database.read(
             lambda transaction: store.failures_of(transaction, limits)
         )
-        now = self._clock()
         for subject, (count, since) in failures.items():
-            limit = limits[subject]
-            left = since + limit.window_seconds * MICROS_PER_SECOND - now
-            if count >= limit.failures and left > 0:
-                seconds = ceil(left / MICROS_PER_SECOND)
-                raise TooManyAttempts(
-                    f"Too many attempts failed. Try again in {_spoken(seconds)}.",
-                    retry_after_seconds=seconds,
-                )
+            self._check_one(limits[subject], count + 1, since)
 
-    async def failed(self, name: str, trace: Trace, account_id: str | None) -> None:
-        """Count a failure, and tell the account's holder, where there is one."""
-        now = self._clock()
+    async def take(self, transaction: Transaction, name: str, trace: Trace) -> None:
+        """Count an attempt as failed until it is given back; refuse one too many.
 
-        async def work(transaction: Transaction) -> None:
-            for subject, limit in sorted(_limits(name, trace).items()):
-                window_start = now - limit.window_seconds * MICROS_PER_SECOND
-                await store.count_failure(transaction, subject, now, window_start)
-            if account_id is not None:
-                await record(transaction, account_id, "sign_in_failed", trace, self._clock)
+        The count locks its rows, so that of many attempts at once no more pass than the limit.
+        """
+        limits, now = _limits(name, trace), self._clock()
+        for subject, limit in sorted(limits.items()):
+            window_start = now - limit.window_seconds * MICROS_PER_SECOND
+            await store.count_failure(transaction, subject, now, window_start)
+        for subject, (count, since) in (await store.failures_of(transaction, limits)).items():
+            self._check_one(limits[subject], count, since)
 
-        await self._database.write(work)
+    async def give_back(self, transaction: Transaction, name: str, trace: Trace) -> None:
+        """Let an attempt that succeeded not count, nor those before it from the same address."""
+        await store.uncount_failure(transaction, _limits(name, trace))
+        await store.forget_failures(transaction, _pair(name, trace))
+
+    def _check_one(self, limit: AttemptLimit, count: int, since: int) -> None:
+        left = since + limit.window_seconds * MICROS_PER_SECOND - self._clock()
+        if count > limit.failures and left > 0:
+            seconds = ceil(left / MICROS_PER_SECOND)
+            raise TooManyAttempts(
+                f"Too many attempts failed. Try again in {_spoken(seconds)}.",
+                retry_after_seconds=seconds,
+            )
 
 
 def _limits(name: str, trace: Trace) -> dict[str, AttemptLimit]:
     return {
-        f"pair:{name[:300]}:{trace.address}": PAIR_LIMIT,
+        _pair(name, trace): PAIR_LIMIT,
         f"address:{trace.address}": ADDRESS_LIMIT,
-        f"account:{name[:300]}": ACCOUNT_LIMIT,
+        f"account:{name[:NAME_CHARACTERS_KEPT]}": ACCOUNT_LIMIT,
     }
 
 
+def _pair(name: str, trace: Trace) -> str:
+    return f"pair:{name[:NAME_CHARACTERS_KEPT]}:{trace.address}"
+
+
 def _spoken(seconds: int) -> str:
-    minutes = ceil(seconds / 60)
-    if seconds < 60:  # noqa: PLR2004 - a minute
-        return f"{seconds} seconds"
-    return "1 minute" if minutes == 1 else f"{minutes} minutes"
+    count, unit = (ceil(seconds / 60), "minute") if seconds > 60 else (seconds, "second")  # noqa: PLR2004 - a minute
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"

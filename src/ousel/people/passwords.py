@@ -1,15 +1,30 @@
 """Passwords: Argon2id, off the event loop, a few at a time."""
 
 import asyncio
-from functools import cache
-from typing import Final
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Final, TypeVar
 
 from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
 
+from ousel.kernel.errors import Refusal
+
 HASHES_AT_ONCE: Final = 2  # each takes 64 MiB for its while
+HASHES_WAITING_MAX: Final = 200
+
+Result = TypeVar("Result")
 
 _hasher: Final = PasswordHasher()
+
+
+class EntranceFull(Refusal):
+    """More people are signing in or up at this moment than the server takes on."""
+
+    status = 503
+    code = "entrance_full"
+    title = "Too many people are signing in"
+    cure = "Try again in a few seconds."
 
 
 class Passwords:
@@ -18,16 +33,25 @@ class Passwords:
     def __init__(self) -> None:
         """Take turns from the start."""
         self._turns = asyncio.Semaphore(HASHES_AT_ONCE)
+        self._waiting = 0
 
     async def hashed(self, password: str) -> str:
         """Return what is stored of a password."""
-        async with self._turns:
-            return await asyncio.to_thread(_hasher.hash, password)
+        return await self._in_turn(partial(_hasher.hash, password))
 
     async def match(self, stored: str | None, password: str) -> bool:
         """Say whether the password is the one; where there is none, take as long to say no."""
-        async with self._turns:
-            return await asyncio.to_thread(_verify, stored, password)
+        return await self._in_turn(partial(_verify, stored, password))
+
+    async def _in_turn(self, work: Callable[[], Result]) -> Result:
+        if self._waiting >= HASHES_WAITING_MAX:
+            raise EntranceFull("Too many people are signing in.", retry_after_seconds=5)
+        self._waiting += 1
+        try:
+            async with self._turns:
+                return await asyncio.to_thread(work)
+        finally:
+            self._waiting -= 1
 
 
 def _verify(stored: str | None, password: str) -> bool:

@@ -34,14 +34,16 @@ ADDRESS_LIMIT: Final = AttemptLimit(50, 15 * 60)  # any account from one address
 ACCOUNT_LIMIT: Final = AttemptLimit(200, 3600)  # one account from anywhere
 
 
-def checked_password(password: str) -> str:
+def checked_password(password: str, *, param: str = "password") -> str:
     """Return the password, or say which rule it breaks."""
     if len(password) < PASSWORD_CHARACTERS_MIN:
         raise InvalidField(
-            f"The password needs {PASSWORD_CHARACTERS_MIN} characters or more.", param="password"
+            f"The password needs {PASSWORD_CHARACTERS_MIN} characters or more.", param=param
         )
     if len(password) > PASSWORD_CHARACTERS_MAX:
-        raise InvalidField("The password is too long.", param="password")
+        raise InvalidField(
+            f"The password may have {PASSWORD_CHARACTERS_MAX} characters at most.", param=param
+        )
     return password
 
 

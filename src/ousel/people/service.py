@@ -2,7 +2,8 @@
 
 import base64
 import secrets
-from typing import Final, Literal
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
@@ -21,7 +22,10 @@ from ousel.people.audit import Trace, record
 from ousel.people.passwords import Passwords
 
 FACTOR_SECRET_BYTES: Final = 20
-RECOVERY_CODE_BYTES: Final = 5
+RECOVERY_CODE_BYTES: Final = 10
+
+CodeKind = Literal["one_time", "recovery"]
+Result = TypeVar("Result")
 
 
 class WrongPassword(Refusal):
@@ -74,23 +78,27 @@ class Door:
 
     async def sign_in(self, identifier: str, password: str, trace: Trace) -> SignedIn:
         """Sign in with a password; with a second factor, a code is still owed."""
-        name = identifier.strip().lower()
+        name = _sign_in_name(identifier)
         await self._attempts.check(name, trace)
         account_id, stored = await self._stored_password(name)
-        if not await self._passwords.match(stored, password):
-            await self._attempts.failed(name, trace, account_id)
+        is_right = await self._passwords.match(stored, password)
+
+        async def work(transaction: Transaction) -> SignedIn | None:
+            await self._attempts.take(transaction, name, trace)
+            if account_id is None:
+                return None
+            # The password may have been changed while it was compared.
+            current = await holders.password_hash_of(transaction, account_id)
+            if not is_right or current != stored:
+                await self._record_failure(transaction, account_id, trace, "password")
+                return None
+            await self._attempts.give_back(transaction, name, trace)
+            return await self._admit(transaction, account_id, trace)
+
+        signed_in = await self._database.write(work)
+        if signed_in is None:
             raise WrongPassword("The email, username or password is not right.")
-        assert account_id is not None
-
-        async def work(transaction: Transaction) -> SignedIn:
-            factor = await store.second_factor_of(transaction, account_id)
-            owes_code = factor is not None and factor.confirmed_at is not None
-            if not owes_code:
-                await record(transaction, account_id, "signed_in", trace, self._clock)
-            stage: store.Stage = "awaits_code" if owes_code else "signed_in"
-            return await self._open_session(transaction, account_id, stage, trace)
-
-        return await self._database.write(work)
+        return signed_in
 
     async def give_code(self, secret: str, code: str, trace: Trace) -> SignedIn:
         """Finish a sign-in with a one-time code or a recovery code."""
@@ -101,21 +109,16 @@ class Door:
         if session is None or session.stage != "awaits_code":
             raise WrongPassword("The sign-in took too long: begin again.")
         account_id = session.account_id
-        await self._attempts.check(account_id, trace)
 
-        async def work(transaction: Transaction) -> SignedIn | None:
-            used = await self._use_code(transaction, account_id, code)
-            if used is None:
-                return None
+        async def finish(transaction: Transaction, used: CodeKind) -> SignedIn:
             await store.end_session(transaction, account_id, hash_)
             if used == "recovery":
                 await record(transaction, account_id, "recovery_code_used", trace, self._clock)
             await record(transaction, account_id, "signed_in", trace, self._clock)
             return await self._open_session(transaction, account_id, "signed_in", trace)
 
-        signed_in = await self._database.write(work)
+        signed_in = await self._with_code(account_id, code, trace, finish)
         if signed_in is None:
-            await self._attempts.failed(account_id, trace, account_id)
             raise WrongCode("This code is not right. Each code works once.")
         return signed_in
 
@@ -132,24 +135,27 @@ class Door:
         self, account_id: str, session_hash: str, current: str, new: str, trace: Trace
     ) -> None:
         """Change the password and end all other sessions."""
+        rules.checked_password(new, param="new_password")
         await self._attempts.check(account_id, trace)
         stored = await self._database.read(
             lambda transaction: holders.password_hash_of(transaction, account_id)
         )
-        if not await self._passwords.match(stored, current):
-            await self._attempts.failed(account_id, trace, account_id)
-            raise InvalidField("This is not your current password.", param="current_password")
-        try:
-            hashed = await self._passwords.hashed(rules.checked_password(new))
-        except InvalidField as refusal:
-            raise InvalidField(refusal.detail, param="new_password") from refusal
+        is_right = await self._passwords.match(stored, current)
+        hashed = await self._passwords.hashed(new) if is_right else ""
 
         async def work(transaction: Transaction) -> None:
+            await self._attempts.take(transaction, account_id, trace)
+            if not is_right:
+                await self._record_failure(transaction, account_id, trace, "current password")
+                return
+            await self._attempts.give_back(transaction, account_id, trace)
             await holders.set_password_hash(transaction, account_id, hashed)
             await store.end_other_sessions(transaction, account_id, session_hash)
             await record(transaction, account_id, "password_changed", trace, self._clock)
 
         await self._database.write(work)
+        if not is_right:
+            raise InvalidField("This is not your current password.", param="current_password")
 
     async def propose_factor(self, account_id: str) -> str:
         """Return the secret of a second factor that waits for its first code."""
@@ -166,54 +172,81 @@ class Door:
 
     async def confirm_factor(self, account_id: str, code: str, trace: Trace) -> list[str]:
         """Turn the second factor on with its first code; return the recovery codes."""
+        factor = await self._database.read(
+            lambda transaction: store.second_factor_of(transaction, account_id)
+        )
+        if factor is not None and factor.confirmed_at is not None:
+            raise InvalidField("Two-factor sign-in is on already.", param="code")
         codes = [_recovery_code() for _ in range(rules.RECOVERY_CODES)]
 
-        async def work(transaction: Transaction) -> None:
-            if await self._use_code(transaction, account_id, code) != "one_time":
-                raise InvalidField("This code is not right. Try the next one.", param="code")
-            await store.replace_recovery_codes(
-                transaction, account_id, [secret_hash(each) for each in codes]
-            )
+        async def turn_on(transaction: Transaction, _: CodeKind) -> list[str]:
+            hashes = [secret_hash(_plain(each)) for each in codes]
+            await store.replace_recovery_codes(transaction, account_id, hashes)
             await record(transaction, account_id, "second_factor_turned_on", trace, self._clock)
+            return codes
 
-        await self._attempts.check(account_id, trace)
-        try:
-            await self._database.write(work)
-        except InvalidField:
-            await self._attempts.failed(account_id, trace, None)
-            raise
-        return codes
+        shown = await self._with_code(account_id, code, trace, turn_on)
+        if shown is None:
+            raise InvalidField("This code is not right. Try the next one.", param="code")
+        return shown
 
     async def remove_factor(self, account_id: str, code: str, trace: Trace) -> None:
         """Turn the second factor off, which takes a code."""
 
-        async def work(transaction: Transaction) -> None:
-            if await self._use_code(transaction, account_id, code) is None:
-                raise InvalidField("This code is not right. Each code works once.", param="code")
+        async def turn_off(transaction: Transaction, _: CodeKind) -> bool:
             await store.remove_factor(transaction, account_id)
             await record(transaction, account_id, "second_factor_turned_off", trace, self._clock)
+            return True
 
-        await self._attempts.check(account_id, trace)
-        try:
-            await self._database.write(work)
-        except InvalidField:
-            await self._attempts.failed(account_id, trace, None)
-            raise
+        if not await self._with_code(account_id, code, trace, turn_off):
+            raise InvalidField("This code is not right. Each code works once.", param="code")
+
+    async def _with_code(
+        self,
+        account_id: str,
+        code: str,
+        trace: Trace,
+        then: Callable[[Transaction, CodeKind], Awaitable[Result]],
+    ) -> Result | None:
+        """Use the code up and do what it allows; a wrong one is counted, and nothing is done."""
+
+        async def work(transaction: Transaction) -> Result | None:
+            await self._attempts.take(transaction, account_id, trace)
+            used = await self._use_code(transaction, account_id, code)
+            if used is None:
+                await self._record_failure(transaction, account_id, trace, "code")
+                return None
+            await self._attempts.give_back(transaction, account_id, trace)
+            return await then(transaction, used)
+
+        return await self._database.write(work)
 
     async def _use_code(
         self, transaction: Transaction, account_id: str, code: str
-    ) -> Literal["one_time", "recovery"] | None:
+    ) -> CodeKind | None:
         now = self._clock()
         factor = await store.second_factor_of(transaction, account_id)
         if factor is None:
             return None
-        plain = code.replace(" ", "").replace("-", "").lower()
+        plain = _plain(code)
         step = rules.matching_step(factor.secret, plain, now, factor.last_step)
         if step is not None and await store.use_step(transaction, account_id, step, now):
             return "one_time"
         if await store.use_recovery_code(transaction, account_id, secret_hash(plain), now):
             return "recovery"
         return None
+
+    async def _record_failure(
+        self, transaction: Transaction, account_id: str, trace: Trace, what: str
+    ) -> None:
+        await record(transaction, account_id, "sign_in_failed", trace, self._clock, f"Wrong {what}")
+
+    async def _admit(self, transaction: Transaction, account_id: str, trace: Trace) -> SignedIn:
+        factor = await store.second_factor_of(transaction, account_id)
+        if factor is not None and factor.confirmed_at is not None:
+            return await self._open_session(transaction, account_id, "awaits_code", trace)
+        await record(transaction, account_id, "signed_in", trace, self._clock)
+        return await self._open_session(transaction, account_id, "signed_in", trace)
 
     async def _open_session(
         self, transaction: Transaction, account_id: str, stage: store.Stage, trace: Trace
@@ -235,10 +268,9 @@ class Door:
 
     async def _stored_password(self, name: str) -> tuple[str | None, str | None]:
         """Return the account that a name belongs to and its password's hash, if there is one."""
-        identifier = name if "@" in name else f"@{name}"
 
         async def read(transaction: Transaction) -> tuple[Account, str | None]:
-            account = await accounts.find(transaction, identifier, param="identifier")
+            account = await accounts.find(transaction, name, param="identifier")
             return account, await holders.password_hash_of(transaction, account.id)
 
         try:
@@ -248,5 +280,18 @@ class Door:
         return account.id, stored
 
 
+def _sign_in_name(identifier: str) -> str:
+    """Return the one spelling that attempts are counted under: an email, or @ and a username."""
+    name = identifier.strip().lower()
+    return name if "@" in name else f"@{name}"
+
+
 def _recovery_code() -> str:
-    return base64.b32encode(secrets.token_bytes(RECOVERY_CODE_BYTES)).decode().lower()
+    """Return a code in groups of four; 80 random bits, so that its hash cannot be reversed."""
+    letters = base64.b32encode(secrets.token_bytes(RECOVERY_CODE_BYTES)).decode().lower()
+    return "-".join(letters[start : start + 4] for start in range(0, len(letters), 4))
+
+
+def _plain(code: str) -> str:
+    """Return a code as it is compared, however it was grouped."""
+    return code.replace(" ", "").replace("-", "").lower()

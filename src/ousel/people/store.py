@@ -84,7 +84,7 @@ SESSIONS_OF: Final = Statement(
     "the sessions of an account, last used first",
     f"SELECT {_SESSION_COLUMNS} FROM sessions"
     " WHERE account_id = :account_id AND stage = 'signed_in' AND expires_at > :now"
-    " ORDER BY last_used_at DESC",
+    " ORDER BY last_used_at DESC, hash LIMIT :limit",
 )
 SESSION_USED: Final = Statement(
     "note that a session was used", "UPDATE sessions SET last_used_at = :now WHERE hash = :hash"
@@ -146,6 +146,10 @@ FAILURE_COUNTED: Final = Statement(
     " since = CASE WHEN sign_in_failures.since > :window_start"
     " THEN sign_in_failures.since ELSE :now END",
 )
+FAILURE_UNCOUNTED: Final = Statement(
+    "take back a failure of subjects",
+    "UPDATE sign_in_failures SET failures = failures - 1 WHERE subject = ANY(:subjects)",
+)
 FAILURES_FORGOTTEN: Final = Statement(
     "forget the failures of a subject", "DELETE FROM sign_in_failures WHERE subject = :subject"
 )
@@ -170,9 +174,11 @@ async def session_by_hash(transaction: Transaction, hash_: str, now: int) -> Ses
     return Session(*rows[0]) if rows else None
 
 
-async def sessions_of(transaction: Transaction, account_id: str, now: int) -> list[Session]:
-    """Return where an account is signed in."""
-    rows = await transaction.fetch(SESSIONS_OF, account_id=account_id, now=now)
+async def sessions_of(
+    transaction: Transaction, account_id: str, now: int, limit: int
+) -> list[Session]:
+    """Return where an account is signed in, of many sessions those that were used last."""
+    rows = await transaction.fetch(SESSIONS_OF, account_id=account_id, now=now, limit=limit)
     return [Session(*row) for row in rows]
 
 
@@ -250,6 +256,11 @@ async def count_failure(
 ) -> None:
     """Count a failure; an older window than the one given begins anew."""
     await transaction.execute(FAILURE_COUNTED, subject=subject, now=now, window_start=window_start)
+
+
+async def uncount_failure(transaction: Transaction, subjects: Collection[str]) -> None:
+    """Take back the failure that was counted last, of each subject."""
+    await transaction.execute(FAILURE_UNCOUNTED, subjects=list(subjects))
 
 
 async def forget_failures(transaction: Transaction, subject: str) -> None:

@@ -14,7 +14,7 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
 from ousel.kernel.errors import InvalidField
 from ousel.kernel.money import CURRENCY, json_from_micros
-from ousel.ledger.history import HistoryQuery, history
+from ousel.ledger.history import SEQUENCE_MAX, HistoryQuery, history
 from ousel.ledger.rules import Account, Entry, Kind
 from ousel.web.pages import Pages
 from ousel.web.paging import cursor_at, position_of
@@ -42,7 +42,7 @@ CSV_COLUMNS: Final = (
 )
 KINDS: Final = {"transfer": "Transfer", "charge_payment": "Payment", "funding": "Funding"}
 
-_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS: Final = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last are wide = + - @
 _MARK_OF_UTF8: Final = b"\xef\xbb\xbf"  # without it, spreadsheets guess another encoding
 
 
@@ -74,7 +74,7 @@ class ActivityPages:
     async def show(self, visit: Visit) -> Answer:
         """Show one movement."""
         number = visit.path["entry"]
-        if not number.isascii() or not number.isdigit() or len(number) > len(str(2**62)):
+        if not number.isascii() or not number.isdigit() or len(number) >= len(str(SEQUENCE_MAX)):
             raise NotFound("There is no such movement.")
         wanted = HistoryQuery(
             account_id=visit.signed_in.account_id, limit=1, before_sequence=int(number) + 1

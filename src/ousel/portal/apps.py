@@ -10,6 +10,7 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.kernel.settings import Settings
+from ousel.oauth.service import users_connected
 from ousel.partners import rules, service, store
 from ousel.partners.service import AppHasKeys, IssuedKey, NewApp
 from ousel.partners.store import App, Key, Trouble
@@ -42,6 +43,7 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     keys: list[Key]
     redirect_uris: list[str]
     origins: list[str]
+    people_connected: int
     now: int
 
 
@@ -73,7 +75,6 @@ class AppPages:
             "/apps": self.show_all,
             "/apps/new": self.show_new,
             "/apps/{client_id}": self.show,
-            "/apps/{client_id}/keys/{handle}/revoke": self.confirm_revoke,
             "/apps/{client_id}/first-steps": self.first_steps,
             "/apps/{client_id}/errors": self.errors,
         }
@@ -175,18 +176,8 @@ class AppPages:
 
         return await self._issued(visit, work)
 
-    async def confirm_revoke(self, visit: Visit) -> Answer:
-        """Ask before a key is revoked."""
-
-        async def read(transaction: Transaction) -> tuple[App, Key]:
-            app = await self._own_app(transaction, visit)
-            return app, await service.own_key(transaction, app, visit.path["handle"])
-
-        app, key = await self._database.read(read)
-        return self._pages.answer("portal/key_revoke.html", visit, app=app, key=key)
-
     async def revoke(self, visit: Visit) -> Answer:
-        """Revoke a key."""
+        """Revoke a key: calls with it are refused from this moment on."""
 
         async def change(transaction: Transaction, app: App) -> None:
             key = await service.own_key(transaction, app, visit.path["handle"])
@@ -210,8 +201,9 @@ class AppPages:
 
         async def change(transaction: Transaction, app: App) -> None:
             uri = visit.form.get("redirect_uri", "")
-            await store.remove_redirect_uri(transaction, app, uri)
-            await self._record(transaction, visit, "redirect_uri_removed", uri)
+            if await store.has_redirect_uri(transaction, app, uri):
+                await store.remove_redirect_uri(transaction, app, uri)
+                await self._record(transaction, visit, "redirect_uri_removed", uri)
 
         return await self._changed(visit, change)
 
@@ -230,8 +222,9 @@ class AppPages:
 
         async def change(transaction: Transaction, app: App) -> None:
             origin = visit.form.get("origin", "")
-            await store.remove_origin(transaction, app, origin)
-            await self._record(transaction, visit, "origin_removed", origin)
+            if await store.has_origin(transaction, app.account_id, app.id, origin):
+                await store.remove_origin(transaction, app, origin)
+                await self._record(transaction, visit, "origin_removed", origin)
 
         return await self._changed(visit, change)
 
@@ -278,12 +271,14 @@ class AppPages:
     ) -> Answer:
         async def read(transaction: Transaction) -> Desk:
             app = await self._own_app(transaction, visit)
+            now = self._clock()
             return Desk(
                 app=app,
                 keys=await service.keys_of(transaction, app),
                 redirect_uris=await store.redirect_uris_of(transaction, app),
                 origins=await store.origins_of(transaction, app),
-                now=self._clock(),
+                people_connected=await users_connected(transaction, app.id, now),
+                now=now,
             )
 
         context: dict[str, Any] = {

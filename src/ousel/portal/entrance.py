@@ -97,10 +97,10 @@ class Entrance:
         return self._admit(signed_in, visit)
 
     async def sign_out(self, visit: Visit) -> Answer:
-        """End the session."""
+        """End the session; whoever signs in next comes to the page that asked."""
         person = visit.signed_in
         await self._door.sign_out(person.account_id, person.session_hash, trace_of(visit))
-        return see_other("/login", self._cookies.sign_out())
+        return see_other(_with_next("/login", _next_of(visit)), self._cookies.sign_out())
 
     def _admit(self, signed_in: SignedIn, visit: Visit) -> Answer:
         cookie = self._cookies.sign_in(signed_in.secret, signed_in.seconds)

@@ -3,8 +3,6 @@
 from http import HTTPStatus
 from typing import Any, Final
 
-import segno
-
 from ousel.accounts import service as accounts
 from ousel.accounts.store import email_of
 from ousel.database.port import Database, Transaction
@@ -16,12 +14,14 @@ from ousel.people.rules import provisioning_uri
 from ousel.people.service import Door
 from ousel.portal.entrance import errors_of, trace_of
 from ousel.web.pages import Pages
+from ousel.web.qr_codes import qr_code
 from ousel.web.refusals import NotFound
 from ousel.web.routes import Answer
 from ousel.web.site import see_other
 from ousel.web.visits import PageRoute, Visit
 
 EVENTS_SHOWN: Final = 30
+SESSIONS_SHOWN: Final = 20
 AFTER_ALL_EVENTS: Final = "ev_~"  # sorts after every id
 HAPPENINGS: Final = {
     "signed_up": "Account created",
@@ -151,7 +151,9 @@ class SettingsPages:
             return {
                 "account": await accounts.by_id(transaction, account_id),
                 "email": await email_of(transaction, account_id),
-                "sessions": await store.sessions_of(transaction, account_id, self._clock()),
+                "sessions": await store.sessions_of(
+                    transaction, account_id, self._clock(), SESSIONS_SHOWN
+                ),
                 "factor": await store.second_factor_of(transaction, account_id),
                 "codes_left": await store.recovery_codes_left(transaction, account_id),
                 "events": await store.events_before(transaction, account_id, AFTER_ALL_EVENTS, 5),
@@ -181,8 +183,3 @@ class SettingsPages:
             context |= {"secret_value": secret, "qr_code": qr_code(uri)}
         status = HTTPStatus.OK if refusal is None else refusal.status
         return self._pages.answer("portal/two_factor.html", visit, status=status, **context)
-
-
-def qr_code(text: str) -> str:
-    """Return a QR code as the address of an image that needs no further request."""
-    return segno.make(text, micro=False).svg_data_uri(scale=5, border=3, light="#ffffff")

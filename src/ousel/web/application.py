@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Seque
 from http import HTTPStatus
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 from ousel.kernel.clock import Clock
@@ -91,13 +92,8 @@ class Application:
         headers: list[RawHeader] = []
         try:
             return await self._serve(scope, receive, request_id, headers)
-        except MethodNotAllowed as refusal:
-            allow = refusal.members.pop("allow").encode()
-            return problem_answer(refusal, request_id, self._docs_url, ((b"allow", allow),))
-        except NotFound as refusal:
-            if self._site.is_visited_by(scope):
-                return await self._site.problem(refusal, scope, request_id)
-            return problem_answer(refusal, request_id, self._docs_url)
+        except (NotFound, MethodNotAllowed) as refusal:
+            return await self._nothing_there(refusal, scope, request_id)
         except Refusal as refusal:
             if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 _log.error("unavailable", request_id=request_id, code=refusal.code)
@@ -106,6 +102,16 @@ class Application:
             _log.exception("internal error", request_id=request_id, path=scope["path"])
             failure = InternalError("The server failed to answer this request.")
             return problem_answer(failure, request_id, self._docs_url, tuple(headers))
+
+    async def _nothing_there(
+        self, refusal: NotFound | MethodNotAllowed, scope: Scope, request_id: str
+    ) -> Answer:
+        allow = refusal.members.pop("allow", "")
+        headers = ((b"allow", allow.encode()),) if allow else ()
+        if not self._site.is_visited_by(scope):
+            return problem_answer(refusal, request_id, self._docs_url, headers)
+        page = await self._site.problem(refusal, scope, request_id)
+        return msgspec.structs.replace(page, headers=(*page.headers, *headers))
 
     async def _serve(
         self, scope: Scope, receive: Receive, request_id: str, extra: list[RawHeader]

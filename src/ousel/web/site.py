@@ -4,29 +4,32 @@ Every form carries a token derived from the visitor's own cookie, so that no oth
 it (and the Origin header, where a browser sends one, must be ours).
 """
 
+import contextlib
 import hashlib
 import hmac
 import secrets
 from collections.abc import MutableMapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import msgspec
 import structlog
 
-from ousel.kernel.errors import Refusal
+from ousel.kernel.errors import InvalidField, Refusal
 from ousel.kernel.settings import Settings
 from ousel.web.bodies import Receive, read_body
 from ousel.web.callers import People
 from ousel.web.pages import Pages
-from ousel.web.refusals import FormNotTrusted, InternalError, UnsupportedMediaType
+from ousel.web.refusals import FormNotTrusted, InternalError, NotFound, UnsupportedMediaType
 from ousel.web.routes import Answer, Headers, RawHeader
 from ousel.web.visits import PageRoute, Visit
 
+ADDRESS_CHARACTERS_MAX: Final = 100
 DEVICE_CHARACTERS_MAX: Final = 300
 FORM_FIELDS_MAX: Final = 100
 VISITOR_SECONDS: Final = 30 * 24 * 3600
+NUL: Final = "\0"  # no text of ours has it, and PostgreSQL cannot hold it
 
 _log = structlog.get_logger()
 
@@ -57,22 +60,24 @@ class Site:
     ) -> Answer:
         """Serve one page."""
         headers: Headers = dict(scope["headers"])
-        visitor = self.cookies.visitor(headers) or secrets.token_urlsafe(24)
-        visit = await self._visit(scope, headers, visitor, request_id, path)
+        known = self.cookies.visitor(headers)
+        visitor = known or secrets.token_urlsafe(24)
+        visit = self._stranger(scope, headers, visitor, request_id)
         try:
+            visit = await self._known(visit, scope, path)
             if route.method == "POST":
                 visit = msgspec.structs.replace(visit, form=await _form(headers, receive))
                 self._check_form(visit)
             if visit.person is None and not route.for_everyone:
-                answer = see_other(f"/login?next={quote(visit.url, safe='')}")
+                answer = see_other(f"/login?next={quote(self._asked_from(visit), safe='')}")
             else:
                 answer = await route.handle(visit)
         except Refusal as refusal:
-            answer = self._pages.problem(refusal, visit)
+            answer = self._refused(refusal, visit)
         except Exception:  # noqa: BLE001 - the last stop: whatever it is, the visitor is answered
             _log.exception("internal error", request_id=request_id, path=scope["path"])
             answer = self._pages.problem(InternalError("Something failed on our side."), visit)
-        if self.cookies.visitor(headers) is None:
+        if known is None:
             remembered = self.cookies.remember_visitor(visitor)
             answer = msgspec.structs.replace(answer, headers=(*answer.headers, remembered))
         return answer
@@ -81,42 +86,69 @@ class Site:
         self, refusal: Refusal, scope: MutableMapping[str, Any], request_id: str
     ) -> Answer:
         """Return the page that tells a refusal which happened before any route was found."""
-        headers: Headers = dict(scope["headers"])
-        visit = await self._visit(scope, headers, "", request_id, {})
+        visit = self._stranger(scope, dict(scope["headers"]), "", request_id)
+        with contextlib.suppress(Refusal):  # the page can be told to a stranger as well
+            visit = await self._known(visit, scope, {})
         return self._pages.problem(refusal, visit)
 
-    async def _visit(
-        self,
-        scope: MutableMapping[str, Any],
-        headers: Headers,
-        visitor: str,
-        request_id: str,
-        path: dict[str, str],
+    def _stranger(
+        self, scope: MutableMapping[str, Any], headers: Headers, visitor: str, request_id: str
     ) -> Visit:
-        session = self.cookies.session(headers)
+        """Return the visit as it is before anything of it was looked up or understood."""
         query = scope["query_string"].decode("latin-1")
         raw_path = scope["raw_path"].decode("latin-1")
         return Visit(
             method=scope["method"],
-            path=path,
-            query=dict(parse_qsl(query, keep_blank_values=True, max_num_fields=FORM_FIELDS_MAX)),
+            path={},
+            query={},
             form={},
             headers=headers,
             url=f"{raw_path}?{query}" if query else raw_path,
-            person=None if session is None else await self._people.person(session),
-            form_token=form_token(session or visitor),
-            address=scope["client"][0] if scope["client"] else "",
+            person=None,
+            form_token=form_token(self.cookies.session(headers) or visitor),
+            address=scope["client"][0][:ADDRESS_CHARACTERS_MAX] if scope["client"] else "",
             device=headers.get(b"user-agent", b"").decode("latin-1")[:DEVICE_CHARACTERS_MAX],
             request_id=request_id,
         )
 
+    async def _known(
+        self, visit: Visit, scope: MutableMapping[str, Any], path: dict[str, str]
+    ) -> Visit:
+        """Return the visit with who makes it and what it asks for."""
+        session = self.cookies.session(visit.headers)
+        if session is not None:
+            visit = msgspec.structs.replace(visit, person=await self._people.person(session))
+        if any(NUL in value for value in path.values()):
+            raise NotFound("There is nothing at this path.")
+        query = _pairs(scope["query_string"], "replace")
+        return msgspec.structs.replace(visit, path=path, query=query)
+
+    def _refused(self, refusal: Refusal, visit: Visit) -> Answer:
+        if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            _log.error("unavailable", request_id=visit.request_id, code=refusal.code)
+        return self._pages.problem(refusal, visit)
+
     def _check_form(self, visit: Visit) -> None:
         origin = visit.headers.get(b"origin")
-        if origin is not None and origin.decode("latin-1") != self._origin:
+        if origin is not None and origin.decode("latin-1") not in self._own_origins(visit):
             raise FormNotTrusted("This form was sent from another site.")
         given = visit.form.get("form_token", "")
         if not hmac.compare_digest(given.encode(), visit.form_token.encode()):
             raise FormNotTrusted("This form is out of date: go back, reload the page, try again.")
+
+    def _own_origins(self, visit: Visit) -> set[str]:
+        """Return the site's origin, and the one by which the visitor reached it."""
+        host = visit.headers.get(b"host", b"").decode("latin-1")
+        return {self._origin, f"{urlsplit(self._origin).scheme}://{host}"}
+
+    def _asked_from(self, visit: Visit) -> str:
+        """Return the page to come back to: this one, or the one whose form was sent."""
+        if visit.method != "POST":
+            return visit.url
+        referrer = visit.headers.get(b"referer", b"").decode("latin-1")
+        parts = urlsplit(referrer)
+        is_own = f"{parts.scheme}://{parts.netloc}" in self._own_origins(visit)
+        return local_path(parts.path, "/") if is_own else "/"
 
 
 class Cookies:
@@ -186,16 +218,23 @@ async def _form(headers: Headers, receive: Receive) -> dict[str, str]:
     content_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if content_type != b"application/x-www-form-urlencoded":
         raise UnsupportedMediaType("A form is sent as application/x-www-form-urlencoded.")
-    body = await read_body(headers, receive)
+    return _pairs(await read_body(headers, receive), "strict")
+
+
+def _pairs(encoded: bytes, errors: Literal["strict", "replace"]) -> dict[str, str]:
+    """Return the fields of a form or a query, or refuse what no browser sends from our pages."""
     try:
         pairs = parse_qsl(
-            body.decode("ascii"),
+            encoded.decode("ascii", errors),
             keep_blank_values=True,
-            errors="strict",
+            errors=errors,
             max_num_fields=FORM_FIELDS_MAX,
         )
     except ValueError as error:
-        raise FormNotTrusted("The form cannot be read.") from error
+        raise InvalidField("What was sent cannot be read.", param="form") from error
+    for name, value in pairs:
+        if NUL in name or NUL in value:
+            raise InvalidField("A text must not contain the character NUL.", param=name[:100])
     return dict(pairs)
 
 

@@ -1,0 +1,63 @@
+"""Someone with an account, and what they do at the door."""
+
+from ousel.accounts.service import NewHolder
+from ousel.database.port import Database
+from ousel.kernel.clock import MICROS_PER_SECOND
+from ousel.people import store
+from ousel.people.audit import Trace
+from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
+from ousel.people.service import Door, SignedIn
+from ousel.people.sessions import Sessions
+from ousel.web.callers import Person
+from tests.support.clocks import ManualClock
+
+PASSWORD = "correct horse battery"
+HOME = Trace("192.0.2.1", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")
+OFFICE = Trace("198.51.100.7", "Mozilla/5.0 (Windows NT 10.0) Chrome/140.0 Safari/537.36")
+
+
+class Member:
+    """Ada, with her account and, once turned on, her authenticator app."""
+
+    def __init__(self, door: Door, database: Database, clock: ManualClock) -> None:
+        self.door = door
+        self._database = database
+        self._clock = clock
+        self._sessions = Sessions(database, clock)
+        self.account_id = ""
+        self.factor_secret = ""
+        self.recovery_codes: list[str] = []
+
+    async def sign_up(self) -> SignedIn:
+        """Open the account."""
+        holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")
+        signed_in = await self.door.sign_up(holder, PASSWORD, HOME)
+        self.account_id = (await self.person(signed_in.secret)).account_id
+        return signed_in
+
+    async def turn_on_factor(self) -> None:
+        """Turn two-factor sign-in on, and let the code that did it pass."""
+        self.factor_secret = await self.door.propose_factor(self.account_id)
+        self.recovery_codes = await self.door.confirm_factor(self.account_id, self.code(), HOME)
+        self._clock.advance(seconds=CODE_STEP_SECONDS)
+
+    def code(self) -> str:
+        """Return what the authenticator app shows."""
+        step = self._clock() // MICROS_PER_SECOND // CODE_STEP_SECONDS
+        return one_time_code(self.factor_secret, step)
+
+    async def find(self, secret: str) -> Person | None:
+        """Return who is signed in by this secret, if anyone."""
+        return await self._sessions.person(secret)
+
+    async def person(self, secret: str) -> Person:
+        """Return who is signed in by this secret."""
+        found = await self.find(secret)
+        assert found is not None
+        return found
+
+    async def events(self) -> list[store.AuditEvent]:
+        """Return what happened to the account, newest first."""
+        return await self._database.read(
+            lambda transaction: store.events_before(transaction, self.account_id, "ev_~", 100)
+        )

@@ -1,0 +1,124 @@
+"""Wrong passwords: how many are let through, and for how long none is."""
+
+import asyncio
+
+import pytest
+
+from ousel.kernel.errors import InvalidField
+from ousel.people.attempts import TooManyAttempts
+from ousel.people.audit import Trace
+from ousel.people.rules import ACCOUNT_LIMIT, ADDRESS_LIMIT, PAIR_LIMIT
+from ousel.people.service import Door, WrongPassword
+from tests.people.members import HOME, OFFICE, PASSWORD, Member
+from tests.support.clocks import ManualClock
+
+
+async def fail(door: Door, name: str, trace: Trace, times: int) -> None:
+    """Type a wrong password so many times."""
+    for _ in range(times):
+        with pytest.raises(WrongPassword):
+            await door.sign_in(name, "wrong horse battery", trace)
+
+
+async def test_ten_failures_from_an_address_close_the_account_to_it(
+    ada: Member, clock: ManualClock
+) -> None:
+    """Even the right password is refused there, until the quarter of an hour is over."""
+    await fail(ada.door, "ada", HOME, PAIR_LIMIT.failures)
+    clock.advance(seconds=60)
+    with pytest.raises(TooManyAttempts) as refused:
+        await ada.door.sign_in("ada", PASSWORD, HOME)
+    assert refused.value.retry_after_seconds == PAIR_LIMIT.window_seconds - 60
+    assert refused.value.detail == "Too many attempts failed. Try again in 14 minutes."
+    clock.advance(seconds=PAIR_LIMIT.window_seconds - 60 - 1)
+    with pytest.raises(TooManyAttempts, match="in 1 second\\."):
+        await ada.door.sign_in("ada", PASSWORD, HOME)
+    clock.advance(seconds=1)
+    await ada.door.sign_in("ada", PASSWORD, HOME)
+
+
+async def test_the_account_stays_open_to_other_addresses(ada: Member) -> None:
+    """Whoever guesses cannot lock the holder out."""
+    await fail(ada.door, "ada", HOME, PAIR_LIMIT.failures)
+    await ada.door.sign_in("ada", PASSWORD, OFFICE)
+
+
+async def test_spellings_of_a_name_are_counted_together(ada: Member) -> None:
+    """An @ or a capital letter does not buy another ten guesses."""
+    for name in ("ada", "@ada", " ADA", "@Ada "):
+        await fail(ada.door, name, HOME, 2)
+    await fail(ada.door, "ada", HOME, PAIR_LIMIT.failures - 8)
+    with pytest.raises(TooManyAttempts):
+        await ada.door.sign_in("@ADA", PASSWORD, HOME)
+
+
+async def test_unknown_names_are_limited_as_known_ones(ada: Member) -> None:
+    """The limit does not tell whether there is an account."""
+    await fail(ada.door, "nobody", HOME, PAIR_LIMIT.failures)
+    with pytest.raises(TooManyAttempts):
+        await ada.door.sign_in("nobody", PASSWORD, HOME)
+
+
+async def test_an_address_has_fifty_failures(ada: Member) -> None:
+    """Whoever tries many accounts from one address is stopped for all of them."""
+    for number in range(ADDRESS_LIMIT.failures):
+        await fail(ada.door, f"nobody_{number}", HOME, 1)
+    with pytest.raises(TooManyAttempts):
+        await ada.door.sign_in("ada", PASSWORD, HOME)
+    await ada.door.sign_in("ada", PASSWORD, OFFICE)
+
+
+async def test_an_account_has_two_hundred_failures(ada: Member) -> None:
+    """Guesses at one account from many addresses come to an end too."""
+    addresses = [Trace(f"198.51.100.{number}", "") for number in range(20)]
+    for address in addresses:
+        await fail(ada.door, "ada", address, ACCOUNT_LIMIT.failures // len(addresses))
+    with pytest.raises(TooManyAttempts):
+        await ada.door.sign_in("ada", PASSWORD, OFFICE)
+
+
+async def test_success_forgets_the_failures_before_it(ada: Member) -> None:
+    """Nine typing errors, then the right password: the count begins anew."""
+    for _ in range(3):
+        await fail(ada.door, "ada", HOME, PAIR_LIMIT.failures - 1)
+        await ada.door.sign_in("ada", PASSWORD, HOME)
+
+
+async def test_success_takes_no_failure_of_others_away(ada: Member) -> None:
+    """Whoever has an account of their own cannot clear their address by signing in to it."""
+    for number in range(ADDRESS_LIMIT.failures):
+        await fail(ada.door, f"nobody_{number}", HOME, 1)
+        if number < ADDRESS_LIMIT.failures - 1:
+            await ada.door.sign_in("ada", PASSWORD, HOME)
+    with pytest.raises(TooManyAttempts):
+        await ada.door.sign_in("ada", PASSWORD, HOME)
+
+
+async def test_attempts_at_once_count_one_by_one(ada: Member) -> None:
+    """Of forty wrong passwords in one burst, ten are compared; and a right one among the rest
+    does not get in."""
+    attempts = [ada.door.sign_in("ada", f"wrong {number}", HOME) for number in range(40)]
+    outcomes = await asyncio.gather(*attempts, return_exceptions=True)
+    told = sum(isinstance(outcome, WrongPassword) for outcome in outcomes)
+    assert told <= PAIR_LIMIT.failures
+    assert told + sum(isinstance(outcome, TooManyAttempts) for outcome in outcomes) == 40
+    with pytest.raises(TooManyAttempts):
+        await ada.door.sign_in("ada", PASSWORD, HOME)
+
+
+async def test_wrong_current_passwords_are_limited_too(ada: Member) -> None:
+    """Whoever finds a browser signed in cannot guess the password there."""
+    for _ in range(PAIR_LIMIT.failures):
+        with pytest.raises(InvalidField):
+            await ada.door.change_password(ada.account_id, "", "wrong", "new horse battery", HOME)
+    with pytest.raises(TooManyAttempts):
+        await ada.door.change_password(ada.account_id, "", PASSWORD, "new horse battery", HOME)
+
+
+async def test_a_failure_is_told_to_the_holder(ada: Member, clock: ManualClock) -> None:
+    """The account's record says when, from where, by which device, and what was wrong."""
+    clock.advance(seconds=1)
+    await fail(ada.door, "ada@example.com", OFFICE, 1)
+    event = (await ada.events())[0]
+    assert (event.kind, event.detail) == ("sign_in_failed", "Wrong password")
+    assert (event.address, event.device) == (OFFICE.address, "Chrome on Windows")

@@ -1,0 +1,152 @@
+"""Signing up, in and out, and how long that lasts."""
+
+import pytest
+
+from ousel.accounts.service import IdentifierInUse, NewHolder
+from ousel.database.port import Database
+from ousel.kernel.errors import InvalidField
+from ousel.people.passwords import Passwords
+from ousel.people.rules import SESSION_SECONDS
+from ousel.people.service import Door, WrongPassword
+from tests.people.members import HOME, OFFICE, PASSWORD, Member
+from tests.support.aside import Aside
+from tests.support.books import person
+from tests.support.clocks import ManualClock
+
+NEW_PASSWORD = "a better horse battery"
+
+
+@pytest.mark.parametrize("identifier", ["ada", "@ada", " ADA ", "Ada@Example.com"])
+async def test_every_spelling_of_a_name_signs_in(ada: Member, identifier: str) -> None:
+    """A username with or without @, and an email, in any case, name the same account."""
+    signed_in = await ada.door.sign_in(identifier, PASSWORD, HOME)
+    assert (await ada.person(signed_in.secret)).account_id == ada.account_id
+
+
+@pytest.mark.parametrize(
+    ("identifier", "password"),
+    [
+        ("ada", "correct horse batterz"),
+        ("ada", ""),
+        ("nobody", PASSWORD),
+        ("", ""),
+        ("ada@example.org", PASSWORD),
+        ("a" * 10_000, PASSWORD),
+    ],
+)
+async def test_all_that_is_wrong_is_refused_alike(
+    ada: Member, identifier: str, password: str
+) -> None:
+    """The refusal does not tell whether the account or the password is wrong."""
+    with pytest.raises(WrongPassword) as refused:
+        await ada.door.sign_in(identifier, password, HOME)
+    assert refused.value.detail == "The email, username or password is not right."
+
+
+async def test_the_system_account_has_no_password(door: Door) -> None:
+    """Nobody signs in to the account that money is issued from."""
+    with pytest.raises(WrongPassword):
+        await door.sign_in("ousel", "nobody has this password", HOME)
+
+
+async def test_an_account_opened_without_a_password_lets_nobody_in(
+    door: Door, database: Database, clock: ManualClock
+) -> None:
+    """Where no password was set, none is right."""
+    await person(database, "grace", clock=clock)
+    for password in ("", "nobody has this password"):
+        with pytest.raises(WrongPassword):
+            await door.sign_in("grace", password, HOME)
+
+
+async def test_a_session_ends_after_thirty_days(ada: Member, clock: ManualClock) -> None:
+    """The last microsecond of a session still counts; the next does not."""
+    signed_in = await ada.door.sign_in("ada", PASSWORD, HOME)
+    clock.advance(seconds=SESSION_SECONDS, micros=-1)
+    assert await ada.find(signed_in.secret) is not None
+    clock.advance(micros=1)
+    assert await ada.find(signed_in.secret) is None
+
+
+async def test_signing_out_ends_one_session(ada: Member) -> None:
+    """Whoever kept the cookie of a session that was signed out cannot use it."""
+    here = await ada.door.sign_in("ada", PASSWORD, HOME)
+    there = await ada.door.sign_in("ada", PASSWORD, OFFICE)
+    session_hash = (await ada.person(here.secret)).session_hash
+    await ada.door.sign_out(ada.account_id, session_hash, HOME)
+    assert await ada.find(here.secret) is None
+    assert await ada.find(there.secret) is not None
+
+
+async def test_a_changed_password_ends_every_other_session(ada: Member) -> None:
+    """Only the session that changed the password goes on, and only the new password works."""
+    here = await ada.door.sign_in("ada", PASSWORD, HOME)
+    there = await ada.door.sign_in("ada", PASSWORD, OFFICE)
+    session_hash = (await ada.person(here.secret)).session_hash
+    await ada.door.change_password(ada.account_id, session_hash, PASSWORD, NEW_PASSWORD, HOME)
+    assert await ada.find(here.secret) is not None
+    assert await ada.find(there.secret) is None
+    with pytest.raises(WrongPassword):
+        await ada.door.sign_in("ada", PASSWORD, HOME)
+    await ada.door.sign_in("ada", NEW_PASSWORD, HOME)
+
+
+@pytest.mark.parametrize(
+    ("current", "new", "param"),
+    [
+        ("wrong horse battery", NEW_PASSWORD, "current_password"),
+        (PASSWORD, "short", "new_password"),
+    ],
+)
+async def test_a_password_stays_where_a_field_is_wrong(
+    ada: Member, current: str, new: str, param: str
+) -> None:
+    """The refusal names the field, and the old password still works."""
+    with pytest.raises(InvalidField) as refused:
+        await ada.door.change_password(ada.account_id, "", current, new, HOME)
+    assert refused.value.param == param
+    await ada.door.sign_in("ada", PASSWORD, HOME)
+
+
+async def test_a_name_is_given_once(ada: Member) -> None:
+    """A second account cannot take a username or an email, in whatever case."""
+    for username, email in (("ADA", "other@example.com"), ("other", "ADA@example.com")):
+        holder = NewHolder(username=username, email=email, display_name="Other")
+        with pytest.raises(IdentifierInUse):
+            await ada.door.sign_up(holder, PASSWORD, HOME)
+
+
+async def test_neither_passwords_nor_sessions_nor_recovery_codes_are_kept_as_they_are(
+    ada: Member, database_url: str
+) -> None:
+    """Whoever reads the database cannot sign in with what is there."""
+    signed_in = await ada.door.sign_in("ada", PASSWORD, HOME)
+    await ada.turn_on_factor()
+    async with Aside(database_url) as aside:
+        kept = str(
+            [
+                await aside.run(f"SELECT * FROM {table}")
+                for table in ("holders", "sessions", "recovery_codes", "audit_events")
+            ]
+        )
+    assert "$argon2id$" in kept
+    for secret in (PASSWORD, signed_in.secret, *ada.recovery_codes):
+        assert secret not in kept
+        assert secret.replace("-", "") not in kept
+
+
+async def test_a_sign_in_that_meets_a_password_change_is_refused(
+    ada: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A password that is changed while it is being compared opens nothing afterwards."""
+    compare = Passwords.match
+
+    async def slowly(self: Passwords, stored: str | None, password: str) -> bool:
+        is_right = await compare(self, stored, password)
+        monkeypatch.setattr(Passwords, "match", compare)
+        await ada.door.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, OFFICE)
+        return is_right
+
+    monkeypatch.setattr(Passwords, "match", slowly)
+    with pytest.raises(WrongPassword):
+        await ada.door.sign_in("ada", PASSWORD, HOME)

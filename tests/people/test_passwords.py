@@ -1,0 +1,52 @@
+"""Hashing passwords: off the loop, in turns, and not without end."""
+
+import asyncio
+import threading
+
+import pytest
+
+from ousel.people import passwords
+from ousel.people.passwords import EntranceFull, Passwords
+
+
+async def test_only_a_few_are_hashed_at_once_and_the_queue_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two at a time take the memory they need; one more than may wait is told to come again."""
+    going, gate, most = 0, threading.Event(), 0
+    counting = threading.Lock()
+
+    def slow(_stored: str | None, _password: str) -> bool:
+        nonlocal going, most
+        with counting:
+            going += 1
+            most = max(most, going)
+        gate.wait(10)
+        with counting:
+            going -= 1
+        return True
+
+    monkeypatch.setattr(passwords, "_verify", slow)
+    desk = Passwords()
+    waiting = [
+        asyncio.create_task(desk.match(None, "")) for _ in range(passwords.HASHES_WAITING_MAX)
+    ]
+    await asyncio.sleep(0.05)
+    with pytest.raises(EntranceFull) as refused:
+        await desk.match(None, "")
+    assert refused.value.retry_after_seconds
+    gate.set()
+    assert all(await asyncio.gather(*waiting))
+    assert most == passwords.HASHES_AT_ONCE
+    assert await desk.match(None, "")
+
+
+async def test_a_hash_matches_its_password_alone() -> None:
+    """Equal passwords have different hashes, and a broken hash matches nothing."""
+    desk = Passwords()
+    first, second = await desk.hashed("correct horse"), await desk.hashed("correct horse")
+    assert first != second
+    assert await desk.match(first, "correct horse")
+    assert not await desk.match(first, "correct horsf")
+    assert not await desk.match("not a hash", "correct horse")
+    assert not await desk.match(None, "nobody has this password")

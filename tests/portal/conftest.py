@@ -1,0 +1,33 @@
+"""A portal to visit: live, or a sandbox."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.portal.visitors import Portal, Visitor, opened_portal
+from tests.support.passwords import hash_quickly
+
+
+@pytest.fixture(autouse=True)
+def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    hash_quickly(monkeypatch)
+
+
+@pytest.fixture
+async def portal(database_url: str) -> AsyncIterator[Portal]:
+    """A live portal."""
+    async with opened_portal(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def sandbox(database_url: str) -> AsyncIterator[Portal]:
+    """A sandbox's portal, where keys are issued without a second factor."""
+    async with opened_portal(database_url, sandbox=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def ada(portal: Portal) -> Visitor:
+    """Ada, who has signed up on the live portal."""
+    return await portal.person("ada")

@@ -1,0 +1,73 @@
+"""The forms of a page, read as a browser reads them."""
+
+from html.parser import HTMLParser
+
+import msgspec
+from typing_extensions import override
+
+
+class Form(msgspec.Struct):
+    """A form: where it goes, what it would send, and what its buttons say."""
+
+    action: str
+    method: str
+    fields: dict[str, str] = {}
+    buttons: list[str] = []
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.forms: list[Form] = []
+        self._inside: Form | None = None
+        self._select: str | None = None
+        self._button: list[str] | None = None
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "form":
+            self._inside = Form(given["action"], given.get("method", "get"))
+            self.forms.append(self._inside)
+        elif self._inside is None:
+            return
+        elif tag == "input" and "name" in given:
+            self._inside.fields[given["name"]] = given.get("value", "")
+        elif tag == "select":
+            self._select = given["name"]
+        elif tag == "option" and self._select is not None:
+            if "selected" in given or self._select not in self._inside.fields:
+                self._inside.fields[self._select] = given["value"]
+        elif tag == "button":
+            self._button = []
+
+    @override
+    def handle_data(self, data: str) -> None:
+        if self._button is not None:
+            self._button.append(data)
+
+    @override
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            self._inside = None
+        elif tag == "select":
+            self._select = None
+        elif tag == "button" and self._button is not None and self._inside is not None:
+            self._inside.buttons.append("".join(self._button).strip())
+            self._button = None
+
+
+def forms_of(html: str) -> list[Form]:
+    """Return the forms of a page, in their order."""
+    reader = _Reader()
+    reader.feed(html)
+    return reader.forms
+
+
+def form_with(html: str, button: str) -> Form:
+    """Return the first form with a button that says this."""
+    forms = forms_of(html)
+    for form in forms:
+        if button in form.buttons:
+            return form
+    raise AssertionError(f"no form says {button}: {[form.buttons for form in forms]}")
