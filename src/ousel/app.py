@@ -11,6 +11,7 @@ import structlog
 from ousel.accounts.api import AccountsApi
 from ousel.charges.api import ChargesApi
 from ousel.charges.desk import ChargeDesk
+from ousel.charges.pages import CheckoutPages
 from ousel.database.addresses import database_at
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.errors import Refusal
@@ -28,6 +29,7 @@ from ousel.people.service import Door
 from ousel.people.sessions import Sessions
 from ousel.portal.activity import ActivityPages
 from ousel.portal.apps import AppPages
+from ousel.portal.charges import ChargePages
 from ousel.portal.connections import ConnectionPages
 from ousel.portal.entrance import Entrance
 from ousel.portal.settings import SettingsPages
@@ -89,7 +91,7 @@ class Ousel:
             ).routes(base)
         self.openapi = openapi_document(routes, settings, version("ousel"))
         assets = Assets()
-        pages = Pages(settings, assets, rooms=("oauth", "portal"))
+        pages = Pages(settings, assets, rooms=("charges", "oauth", "portal"))
         reference = Reference(self.openapi, routes, pages)
         routes += reference.routes(base)
         routes += Health(self.database, settings.database_url).routes()
@@ -101,6 +103,10 @@ class Ousel:
             *Entrance(pages, door, site.cookies).routes(),
             *ActivityPages(pages, self.database).routes(),
             *AppPages(pages, self.database, settings, clock).routes(),
+            *ChargePages(pages, self.database, self._charge_desk).routes(),
+            *CheckoutPages(
+                pages, self.database, self._charge_desk, settings.portal_url, clock
+            ).routes(),
             *ConnectPages(pages, self.database, settings, clock).routes(),
             *ConnectionPages(pages, self.database, clock).routes(),
             *SettingsPages(pages, self.database, door, clock).routes(),

@@ -59,3 +59,16 @@ class OwnCharge(Refusal):
     def __init__(self, detail: str = "An account cannot pay its own charge.") -> None:
         """Say it in one sentence."""
         super().__init__(detail)
+
+
+class ReceiptNotFound(Refusal):
+    """The charge is not paid, or the person is neither its payer nor its recipient."""
+
+    status = 404
+    code = "receipt_not_found"
+    title = "There is no such receipt"
+    cure = "Sign in as the one who paid, or as the one who was paid."
+
+    def __init__(self, detail: str = "You have no receipt of this payment.") -> None:
+        """Say the same of a charge that is not paid and of one that others settled."""
+        super().__init__(detail)

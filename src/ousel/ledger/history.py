@@ -34,6 +34,12 @@ HISTORY_OF_KEY: Final = Statement(
     _FITTING + " AND entries.idempotency_key = :idempotency_key"
     " AND entries.sequence + 0 >= :first AND entries.sequence + 0 < :before",
 )
+ENTRY_OF_TRANSFER: Final = Statement(
+    "an account's entry of a transfer, searched from a sequence number on",
+    f"SELECT {_ENTRY_COLUMNS} FROM entries"
+    " WHERE entries.account_id = :account_id AND entries.sequence >= :first"
+    " AND entries.transfer_id = :transfer_id ORDER BY entries.sequence LIMIT 1",
+)
 # An account's entries never go back in time, so a moment is found by halving the sequence.
 FIRST_SINCE: Final = Statement(
     "the first sequence number of an account at or after a moment",
@@ -85,6 +91,17 @@ async def history(transaction: Transaction, query: HistoryQuery) -> list[tuple[E
         limit=query.limit + 1,
     )
     return [(Entry(*row[:_ENTRY_WIDTH]), Account(*row[_ENTRY_WIDTH:])) for row in rows]
+
+
+async def entry_of(
+    transaction: Transaction, account_id: str, transfer_id: str, since: int
+) -> Entry:
+    """Return the account's entry of a transfer of its own that was made at this moment or later."""
+    first = await _first_since(transaction, account_id, since)
+    rows = await transaction.fetch(
+        ENTRY_OF_TRANSFER, account_id=account_id, first=first, transfer_id=transfer_id
+    )
+    return Entry(*rows[0])
 
 
 async def _first_since(transaction: Transaction, account_id: str, moment: int) -> int:

@@ -17,6 +17,12 @@ if (navigator.clipboard) {
   }
 }
 
+// Printing needs a script.
+for (const button of document.querySelectorAll("button[data-print]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => window.print());
+}
+
 // A form that was sent is not sent again by a second click.
 for (const form of document.querySelectorAll("form[method=post]")) {
   form.addEventListener("submit", (event) => {

@@ -1,0 +1,55 @@
+// An open checkout: counts down, and notices what happens to the charge elsewhere.
+
+const WAIT_SECONDS = 25;
+const PAUSE_MILLISECONDS_MAX = 30_000;
+const address = location.pathname;
+const timer = document.getElementById("time-left");
+const arrived = performance.getEntriesByType("navigation")[0]?.responseStart ?? performance.now();
+let ends = arrived + Number(timer.dataset.milliseconds);
+let sentAt = -Infinity;
+
+// Rounded up, and counted from when the answer arrived: it never says less than is left.
+function show() {
+  const left = Math.max(Math.ceil((ends - performance.now()) / 1000), 0);
+  const parts = [Math.floor(left / 3600), Math.floor(left / 60) % 60, left % 60];
+  const shown = parts[0] ? parts : parts.slice(1);
+  timer.textContent = shown.map((part, index) => String(part).padStart(index ? 2 : 1, "0")).join(":");
+}
+
+function sleep(milliseconds) {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}
+
+async function ask() {
+  const answer = await fetch(`${address}/status`, {
+    headers: { Prefer: `wait=${WAIT_SECONDS}` },
+    cache: "no-store",
+  });
+  if (!answer.ok) throw new Error(answer.statusText);
+  return { ...(await answer.json()), waited: answer.headers.has("Preference-Applied") };
+}
+
+async function watch() {
+  let pause = 1000;
+  for (;;) {
+    try {
+      const charge = await ask();
+      const isPaying = performance.now() - sentAt < 10_000;
+      if (charge.status !== "created" && !isPaying) {
+        location.replace(`${address}?onward=yes`);
+        return;
+      }
+      ends = performance.now() + charge.milliseconds_left;
+      pause = charge.waited ? 250 : 5000;
+    } catch {
+      pause = Math.min(pause * 2, PAUSE_MILLISECONDS_MAX);
+    }
+    await sleep(pause);
+  }
+}
+
+document.getElementById("pay")?.addEventListener("submit", () => { sentAt = performance.now(); });
+window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+show();
+setInterval(show, 250);
+watch();
