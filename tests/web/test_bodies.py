@@ -1,0 +1,193 @@
+"""Bodies: JSON objects in UTF-8 of at most 64 KiB; anything else is a clear 4xx, never a 500."""
+
+import asyncio
+
+import pytest
+
+from tests.support.edge import Caller, Edge
+from tests.support.problems import assert_problem
+from tests.support.wire import chunked, cut_off, exchange, request
+
+LIMIT = 64 * 1024
+NOT_JSON = (
+    *(b"", b" ", b"{", b"}", b"nonsense", b'{"to"}', b'{"to":}', b'{"to":"@a","amount":1,}'),
+    *(b"{'to':'@a'}", b"{to:1}", b'{"to":"@a","amount":1}{}', b'{"to":"@a","amount":1}\x00'),
+    *(b'\xef\xbb\xbf{"to":"@a","amount":1}', '{"to":"@a","amount":1}'.encode("utf-16")),
+    *(b'{"to":"\xff","amount":1}', b'{"\xff":1}', b'{"to":"@a","amount":1,"note":"\xed\xa0\x80"}'),
+    *(b'{"to":"@a","amount":1,"note":"\\ud800"}', b'{"\\udc00":1}', b'{"to":"\\ud800x"}'),
+    *(b'{"to":"@a","amount":1,"note":"\x00"}', b'{"to":"@a","amount":1,"note":"a\nb"}'),
+    *(b'{"to":"@a","amount":1,"note":NaN}', b'{"note":[NaN],"amount":1}', b"NaN"),
+    *(b'{"to":"@a","amount":1,"note":"\\x41"}', b"// c\n{}", b'{"to":"@a","amount":1'),
+    *(b"[]", b"[{}]", b'"text"', b"5", b"null", b"true", b'["to","amount"]'),
+)
+NESTED = (
+    b"[" * 60_000,
+    b'{"to":' * 10_000,
+    b'{"to":"@a","amount":' + b"[" * 30_000 + b"]" * 30_000 + b"}",
+    b'{"to":"@a","amount":1,"note":' + b'{"a":' * 9_000 + b"1" + b"}" * 9_000 + b"}",
+    b'{"to":"@a","amount":1,"other":' + b"[" * 2_000 + b"]" * 2_000 + b"}",
+)
+CONTENT_TYPES = (
+    "application/json",
+    "application/json; charset=utf-8",
+    "APPLICATION/JSON;charset=UTF-8",
+    'application/json; charset="utf-8"',
+)
+OTHER_CONTENT_TYPES = (
+    *("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"),
+    *("application/json; charset=latin-1", "application/jsonx", "application", "json", "*/*"),
+    *("application/json, text/plain", "application/problem+json", "text/json"),
+)
+
+
+async def test_what_is_no_json_object_is_refused(edge: Edge, subtests: pytest.Subtests) -> None:
+    """Bad JSON, another encoding, lone surrogates, a list, a literal: 400 `malformed_json`."""
+    async with edge.partner("10") as sender:
+        for body in NOT_JSON:
+            with subtests.test(body=body[:60]):
+                assert_problem(await sender.send(body), 400, "malformed_json")
+
+
+async def test_deep_nesting_is_refused(edge: Edge, subtests: pytest.Subtests) -> None:
+    """However deep a body is nested, and wherever: 400, and the server goes on."""
+    async with edge.partner("10") as sender:
+        for body in NESTED:
+            with subtests.test(body=body[:40]):
+                assert_problem(await sender.send(body), 400, "malformed_json")
+
+
+async def test_a_field_that_stands_twice_never_fails_the_server(edge: Edge) -> None:
+    """Where one of two values of the same name is wrong, the body is refused as a whole."""
+    ada = await edge.person()
+
+    async with edge.partner("10") as sender:
+        answer = await sender.send(f'{{"to":5,"to":"@{ada.username}","amount":1}}')
+
+    assert_problem(answer, 400, "malformed_json")
+    assert await edge.balance(ada) == 0
+
+
+async def test_a_body_is_sent_as_application_json(edge: Edge, subtests: pytest.Subtests) -> None:
+    """Another content type, or none: 415, whatever the body holds."""
+    ada = await edge.person()
+    body = f'{{"to":"@{ada.username}","amount":0.01}}'.encode()
+
+    async with edge.partner("10") as sender:
+        for content_type in CONTENT_TYPES:
+            with subtests.test(content_type=content_type):
+                headers = {"Content-Type": content_type}
+                answer = await sender.client.post("/transfers", content=body, headers=headers)
+
+                assert answer.status_code == 201, answer.text
+        for content_type in OTHER_CONTENT_TYPES:
+            with subtests.test(content_type=content_type):
+                headers = {"Content-Type": content_type}
+                answer = await sender.client.post("/transfers", content=body, headers=headers)
+
+                assert_problem(answer, 415, "unsupported_media_type")
+        without = await sender.client.post("/transfers", content=body)
+
+    assert_problem(without, 415, "unsupported_media_type")
+    assert await edge.balance(ada) == len(CONTENT_TYPES) * 10_000
+
+
+async def test_a_body_has_at_most_64_kib_as_announced(edge: Edge) -> None:
+    """65,536 bytes are read; one more is refused before it is read."""
+    ada = await edge.person()
+
+    async with edge.partner("10") as sender:
+        body = f'{{"to":"@{ada.username}","amount":1}}'.ljust(LIMIT)
+        whole = await sender.send(body)
+        over = await sender.send(body + " ")
+        announced = await exchange(
+            edge.server.port,
+            request("POST", "/v1/transfers", [*_headers(sender), ("Content-Length", "9" * 15)]),
+        )
+
+    assert whole.status_code == 201, whole.text
+    assert_problem(over, 413, "body_too_large")
+    assert_problem(announced, 413, "body_too_large")
+    assert await edge.balance(ada) == 1_000_000
+
+
+async def test_a_body_in_chunks_has_the_same_limit(edge: Edge, subtests: pytest.Subtests) -> None:
+    """In one large chunk, in many, or without an end: the limit is that of the whole body."""
+    ada = await edge.person()
+    small = f'{{"to":"@{ada.username}","amount":1}}'.encode()
+    over = small.ljust(LIMIT + 1)
+    wholes = (chunked(small.ljust(LIMIT)), chunked(small[:9], small[9:]))
+    overs = (
+        chunked(over),
+        chunked(small.ljust(100_000)),
+        chunked(over[:LIMIT], over[LIMIT:]),
+        chunked(small, *([b" " * 1000] * 200)),
+        chunked(small, *([b" " * 1000] * 3000))[:-5],
+    )
+
+    async with edge.partner("10") as sender:
+        head = request(
+            "POST", "/v1/transfers", [*_headers(sender), ("Transfer-Encoding", "chunked")]
+        )
+        for body in wholes:
+            with subtests.test(length=len(body)):
+                answer = await exchange(edge.server.port, head, body)
+                assert answer.status_code == 201, answer.text
+        for body in overs:
+            with subtests.test(length=len(body)):
+                answer = await exchange(edge.server.port, head, body)
+                assert_problem(answer, 413, "body_too_large")
+            with subtests.test(length=len(body), at_once=True):
+                answer = await exchange(edge.server.port, head + body)
+                assert_problem(answer, 413, "body_too_large")
+
+    assert await edge.balance(ada) == len(wholes) * 1_000_000
+
+
+async def test_a_body_that_was_cut_off_moves_nothing(edge: Edge) -> None:
+    """What arrived may be a whole JSON object: the request was not whole, so it never happened."""
+    ada = await edge.person()
+    body = f'{{"to":"@{ada.username}","amount":1}}'.encode()
+
+    async with edge.partner("10") as sender:
+        longer = [*_headers(sender), ("Content-Length", str(len(body) + 10))]
+        endless = [*_headers(sender), ("Transfer-Encoding", "chunked")]
+        for _ in range(5):
+            await cut_off(edge.server.port, request("POST", "/v1/transfers", longer, body))
+            await cut_off(
+                edge.server.port, request("POST", "/v1/transfers", endless, chunked(body)[:-5])
+            )
+        await asyncio.sleep(0.2)
+        alive = await sender.client.get("/balance")
+
+    assert alive.json()["available"] == 10
+    assert await edge.balance(ada) == 0
+
+
+async def test_a_body_in_slow_pieces_is_read_to_its_end(edge: Edge) -> None:
+    """A body that arrives piece by piece is the body."""
+    ada = await edge.person()
+    body = f'{{"to":"@{ada.username}","amount":1}}'.encode()
+
+    async with edge.partner("10") as sender:
+        head = request(
+            "POST", "/v1/transfers", [*_headers(sender), ("Content-Length", str(len(body)))]
+        )
+        pieces = [body[start : start + 10] for start in range(0, len(body), 10)]
+        answer = await exchange(edge.server.port, head, *pieces, pause_seconds=0.02)
+
+    assert answer.status_code == 201, answer.text
+    assert await edge.balance(ada) == 1_000_000
+
+
+async def test_a_get_with_a_body_is_answered_as_without(edge: Edge) -> None:
+    """A body where none is wanted is not looked at."""
+    async with edge.partner("10") as sender:
+        answer = await sender.client.request("GET", "/balance", content=b"\xff{")
+        after = await sender.client.get("/balance")
+
+    assert answer.status_code == 200, answer.text
+    assert after.text == answer.text
+
+
+def _headers(sender: Caller) -> list[tuple[str, str]]:
+    return [("Authorization", f"Bearer {sender.key}"), ("Content-Type", "application/json")]

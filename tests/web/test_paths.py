@@ -1,0 +1,105 @@
+"""Paths and methods: what is not there is told plainly, with the methods that are."""
+
+import pytest
+
+from tests.support.edge import Edge
+from tests.support.problems import assert_problem
+from tests.support.wire import exchange, request
+
+NOWHERE = (
+    *("/v1", "/v1/", "/v1/nothing", "/v1//me", "/v1/me/", "/V1/me", "/v1/Me", "/v1/me/x", "/v2/me"),
+    *("/v1/accounts", "/v1/accounts/a/b", "/v1/%6De", "/v1/me%00", "/v1/me%2F", "/v1/transfers/x"),
+    *("/v1/accounts/%FF", "/v1/accounts/%C3", "/v1/accounts/%ED%A0%80", f"/v1/{'a' * 5000}"),
+    *(f"/v1/accounts/{'a' * 5000}", "/v1/../v1/me", "//v1/me", "/nothing.json"),
+)
+METHODS = {
+    "/v1/me": "GET, HEAD",
+    "/v1/balance": "GET, HEAD",
+    "/v1/accounts/@ada": "GET, HEAD",
+    "/v1/transfers": "GET, HEAD, POST",
+}
+
+
+async def test_a_path_that_does_not_exist_is_a_404(edge: Edge, subtests: pytest.Subtests) -> None:
+    """An unknown path is a 404 problem, with a key or without."""
+    async with edge.partner() as caller:
+        for path in NOWHERE:
+            for headers in ([], [("Authorization", f"Bearer {caller.key}")]):
+                with subtests.test(path=path[:40], known=bool(headers)):
+                    answer = await exchange(edge.server.port, request("GET", path, headers))
+
+                    assert_problem(answer, 404, "not_found")
+
+
+async def test_a_method_that_is_not_there_is_a_405_with_allow(
+    edge: Edge, subtests: pytest.Subtests
+) -> None:
+    """The answer names the methods that the path has."""
+    others = ("DELETE", "PUT", "PATCH", "OPTIONS", "TRACE", "PROPFIND")
+    for path, allow in METHODS.items():
+        for method in (*others, *(["POST"] if "POST" not in allow else [])):
+            with subtests.test(path=path, method=method):
+                answer = await exchange(edge.server.port, request(method, path, []))
+
+                assert_problem(answer, 405, "method_not_allowed")
+                assert answer.headers["Allow"] == allow
+
+
+async def test_head_answers_as_get_without_the_body(edge: Edge) -> None:
+    """HEAD has the status and the headers of GET, its length included, and no body."""
+    async with edge.partner() as caller:
+        for path in ("/me", "/transfers", "/accounts/nobody"):
+            got = await caller.client.get(path)
+            head = await caller.client.head(path)
+
+            assert head.status_code == got.status_code
+            assert head.content == b""
+            assert head.headers["Content-Type"] == got.headers["Content-Type"]
+            assert head.headers["Content-Length"] == str(len(got.content))
+
+
+async def test_every_answer_has_a_request_id_of_its_own(edge: Edge) -> None:
+    """Success or refusal, each answer can be named in a question to the operator."""
+    async with edge.partner() as caller:
+        answers = [
+            *[await caller.client.get("/me") for _ in range(3)],
+            *[await caller.client.get("/nothing") for _ in range(3)],
+        ]
+
+    ids = {answer.headers["X-Request-Id"] for answer in answers}
+    assert len(ids) == len(answers)
+    assert all(name.startswith("req_") for name in ids)
+
+
+async def test_every_answer_is_kept_from_caches_frames_and_sniffing(edge: Edge) -> None:
+    """Money is nothing for a cache, and an answer is nothing for a frame."""
+    async with edge.partner() as caller:
+        answers = [await caller.client.get("/balance"), await caller.client.get("/nothing")]
+
+    for answer in answers:
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+        assert "Server" not in answer.headers
+
+
+async def test_a_request_that_is_no_http_is_refused(edge: Edge, subtests: pytest.Subtests) -> None:
+    """Nonsense on the wire is a 400, and the next request is served."""
+    nonsense = (
+        b"nonsense\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET /v1/me HTTP/9.9\r\n\r\n",
+        b"GET /v1/accounts/\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /v1/me HTTP/1.1\r\nHost x\r\n\r\n",
+        b"GET /v1/me HTTP/1.1\r\nX: \x00\r\n\r\n",
+        b"POST /v1/transfers HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
+        b"POST /v1/transfers HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+    )
+    for octets in nonsense:
+        with subtests.test(octets=octets):
+            answer = await exchange(edge.server.port, octets)
+            assert answer.status_code == 400
+
+    async with edge.partner() as caller:
+        assert (await caller.client.get("/me")).status_code == 200

@@ -1,0 +1,107 @@
+"""Queries: a parameter is known, given once and well-formed, or the request is refused."""
+
+import pytest
+
+from ousel.web.paging import cursor_at
+from tests.support.edge import Edge
+from tests.support.problems import assert_problem
+
+INVALID = {
+    "limit": (
+        *("0", "101", "-1", "1.0", "1e1", "", " 1", "1_0", "%2B5", "005", "null", "true", "ten"),
+        *("9" * 30, "%D9%A1", "1,2", "0x10"),
+    ),
+    "cursor": ("", "null", "5", "%00", "x" * 65, "YWZ0ZXI6MA", "YWZ0ZXI6NQ==", "%F0%9F%92%B6"),
+    "direction": ("", "null", "NULL", "up", "IN", "out "),
+    "kind": ("", "null", "None", "transfers", "TRANSFER"),
+    "created_after": (
+        *("", "null", "now", "2026-01-31", "2026-01-31T12:00:00", "20260131T120000Z", "%00"),
+        *("2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z", "2026-01-31T25:00:00Z", "1700000000"),
+        *("2026-W05-1T12:00:00Z", "2026-01-31T12:00:00+00:00", "99999-01-01T00:00:00Z"),
+    ),
+    "created_before": ("", "yesterday", "2026-01-31T12:00Z", "-001-01-01T00:00:00Z"),
+}
+VALID = (
+    *("limit=1", "limit=100", "direction=in", "direction=out", "kind=funding", "&", "limit=5&"),
+    *("kind=charge_payment&direction=out&limit=3", "created_after=2026-01-31T12:00:00Z"),
+    *("created_after=2026-01-31T12:00:00.123456%2B02:00", "created_before=0001-01-01T00:00:00Z"),
+    *(
+        "created_before=9999-12-31T23:59:59.999999-23:59",
+        "created_after=0001-01-01T00:00:00%2B14:00",
+    ),
+)
+
+
+async def test_each_invalid_value_is_named(edge: Edge, subtests: pytest.Subtests) -> None:
+    """A value that is out of range, misspelt or of another form: 400 that names its parameter."""
+    async with edge.partner() as caller:
+        for name, values in INVALID.items():
+            for value in values:
+                with subtests.test(parameter=name, value=value[:30]):
+                    answer = await caller.client.get(f"/transfers?{name}={value}")
+
+                    assert_problem(answer, 400, "invalid_field", name)
+
+
+async def test_a_cursor_is_one_that_a_page_gave(edge: Edge) -> None:
+    """A position that no page gives, or a cursor that was edited, is refused."""
+    async with edge.partner("1") as caller:
+        for position in (0, -1, 2**63, 10**30):
+            answer = await caller.client.get("/transfers", params={"cursor": cursor_at(position)})
+
+            assert_problem(answer, 400, "invalid_field", "cursor")
+        furthest = await caller.client.get("/transfers", params={"cursor": cursor_at(2**63 - 1)})
+
+    assert furthest.status_code == 200, furthest.text
+
+
+async def test_valid_values_are_taken(edge: Edge, subtests: pytest.Subtests) -> None:
+    """Each parameter alone, together with others, and the extremes of time."""
+    async with edge.partner("1") as caller:
+        for query in VALID:
+            with subtests.test(query=query):
+                answer = await caller.client.get(f"/transfers?{query}")
+
+                assert answer.status_code == 200, answer.text
+
+
+async def test_an_unknown_parameter_is_refused(edge: Edge, subtests: pytest.Subtests) -> None:
+    """A misspelt parameter must not widen a list silently; nor may one stand where none does."""
+    cases = {
+        "/transfers?limi=5": "limi",
+        "/transfers?Limit=5": "Limit",
+        "/transfers?limit=5;kind=funding": "limit",
+        "/transfers?status=paid": "status",
+        "/transfers?=5": "",
+        "/me?x=1": "x",
+        "/balance?limit=1": "limit",
+        "/accounts/@ada?fields=all": "fields",
+        f"/transfers?{'a' * 5000}=1": "a" * 100,
+    }
+    async with edge.partner() as caller:
+        for path, param in cases.items():
+            with subtests.test(path=path[:40]):
+                answer = await caller.client.get(path)
+
+                code = "invalid_field" if ";" in path else "unknown_parameter"
+                assert_problem(answer, 400, code, param)
+
+
+async def test_a_parameter_is_given_once(edge: Edge, subtests: pytest.Subtests) -> None:
+    """The same parameter twice is refused, even with the same value."""
+    async with edge.partner() as caller:
+        for query in ("limit=1&limit=1", "limit=1&limit=2", "limit=1&kind=funding&limit=1"):
+            with subtests.test(query=query):
+                answer = await caller.client.get(f"/transfers?{query}")
+
+                assert_problem(answer, 400, "invalid_field", "limit")
+
+
+async def test_a_query_that_is_no_text_is_refused(edge: Edge, subtests: pytest.Subtests) -> None:
+    """Bytes that are not UTF-8, or more parameters than any endpoint has."""
+    async with edge.partner() as caller:
+        for query in ("cursor=%ff", "%ff=1", "&".join(f"p{number}=1" for number in range(60))):
+            with subtests.test(query=query[:30]):
+                answer = await caller.client.get(f"/transfers?{query}")
+
+                assert_problem(answer, 400, "invalid_field", "query")
