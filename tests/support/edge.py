@@ -15,6 +15,7 @@ from ousel.partners.store import App
 from tests.support import books
 from tests.support.engines import Engine
 from tests.support.servers import Server
+from tests.support.wire import exchange, request
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -55,6 +56,11 @@ class Edge:
         app, key = await books.another_app(self.database, caller.account)
         async with self.server.client(key) as client:
             yield Caller(caller.account, app, key, client)
+
+    async def get(self, target: str, key: str) -> httpx2.Response:
+        """Get a target that goes on the wire as it is written here."""
+        headers = [("Authorization", f"Bearer {key}")]
+        return await exchange(self.server.port, request("GET", target, headers))
 
     async def person(self, funds: str | None = None) -> Account:
         """Open an account of its own."""
