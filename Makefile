@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(name))))
 BIN := .venv/bin
 
-.PHONY: help demo test check bench screenshots lock clean
+.PHONY: help demo test check bench screenshots docs lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,11 +28,16 @@ bench: .venv/bench ## Measure, and print a table of ratios
 screenshots: .venv/test ## Take pictures of every page, to look at
 	$(BIN)/python -m tests.journeys.screenshots
 
+docs: .venv/test ## Build the documentation as a static site
+	$(BIN)/pip install --quiet --require-hashes -r requirements/docs.txt
+	$(BIN)/zensical build --strict
+
 lock: .venv/test ## Pin the dependencies anew, with hashes
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile $(LOCK) -o requirements/build.txt requirements/build.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/runtime.txt pyproject.toml
 	$(BIN)/uv pip compile $(LOCK) -o requirements/test.txt requirements/test.in pyproject.toml
+	$(BIN)/uv pip compile $(LOCK) -o requirements/docs.txt requirements/docs.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/bench.txt requirements/bench.in
 LOCK := --quiet --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11
 

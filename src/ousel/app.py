@@ -38,6 +38,7 @@ from ousel.sandbox.clock import REFRESH_SECONDS, SandboxClock
 from ousel.transfers.api import TransfersApi
 from ousel.web.application import Application
 from ousel.web.assets import Assets
+from ousel.web.documents import Documents
 from ousel.web.gate import Gate
 from ousel.web.health import Health
 from ousel.web.logs import log_to_standard_error
@@ -99,6 +100,7 @@ class Ousel:
         site = Site(Sessions(self.database, clock), pages, settings)
         door = Door(self.database, clock)
         page_routes = [
+            *Documents(pages, reference.operations).page_routes(),
             *reference.page_routes(),
             *Entrance(pages, door, site.cookies).routes(),
             *ActivityPages(pages, self.database).routes(),

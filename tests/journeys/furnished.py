@@ -14,11 +14,15 @@ from ousel.kernel.money import MICROS_PER_UNIT
 from ousel.ledger.funding import fund_account
 from ousel.ledger.posting import PostingDesk
 from ousel.ledger.rules import Account, Posting
+from ousel.oauth.connect import ConnectRequest, grant
+from ousel.oauth.rules import Exchange
+from ousel.oauth.service import exchange
 from ousel.partners.service import NewApp, create_app, issue_key
 from ousel.partners.store import App
 from ousel.people.passwords import Passwords
 
 PASSWORD = "correct horse battery"
+REDIRECT_URI = "https://engines.example/connected"
 NOTES = ("Two books", "March rent, flat 4", None, "Thank you for the music", "Lunch")
 
 
@@ -40,7 +44,15 @@ class Furnished(msgspec.Struct, frozen=True):
 
     def open_paths(self) -> dict[str, str]:
         """Return the path of each page that anyone can open."""
-        return {"welcome": "/", "login": "/login", "signup": "/signup", "reference": "/docs", "errors": "/docs/errors"}
+        return {
+            "welcome": "/",
+            "login": "/login",
+            "signup": "/signup",
+            "docs": "/docs",
+            "guide": "/docs/how-to/retry-safely",
+            "reference": "/docs/api",
+            "errors": "/docs/errors",
+        }
 
     def paths(self) -> dict[str, str]:
         """Return the path of each page that a person who is signed in can open."""
@@ -51,6 +63,8 @@ class Furnished(msgspec.Struct, frozen=True):
             "app-new": "/apps/new",
             "app": f"/apps/{self.app.id}",
             "first-steps": f"/apps/{self.app.id}/first-steps",
+            "connect": f"/connect?client_id={self.app.id}&redirect_uri={REDIRECT_URI}&scope=balance",
+            "connections": "/connections",
             "settings": "/settings",
             "history": "/settings/history",
             "two-factor": "/settings/two-factor",
@@ -68,8 +82,8 @@ async def _furnished(database_url: str) -> Furnished:
     await database.open()
     try:
         hashed = await Passwords().hashed(PASSWORD)
-        person = await _person(database, "ada", "Ada Lovelace", hashed)
-        friend = await _person(database, "grace", "Grace Hopper", hashed)
+        person = await add_person(database, "ada", "Ada Lovelace", hashed)
+        friend = await add_person(database, "grace", "Grace Hopper", hashed)
         for account in (person, friend):
             await fund_account(database, system_clock, account, 5_000 * MICROS_PER_UNIT)
         desk = PostingDesk(database, system_clock, queue_limit=10)
@@ -86,12 +100,14 @@ async def _furnished(database_url: str) -> Furnished:
                 )
             )
         app, key = await database.write(lambda transaction: _app(transaction, person))
+        await database.write(lambda transaction: _connected(transaction, app, person))
         return Furnished(person, friend, app, key)
     finally:
         await database.close()
 
 
-async def _person(database: Database, username: str, name: str, hashed: str) -> Account:
+async def add_person(database: Database, username: str, name: str, hashed: str | None) -> Account:
+    """Open an account for someone with this password's hash."""
     holder = NewHolder(
         username=username,
         email=f"{username}@example.com",
@@ -101,11 +117,21 @@ async def _person(database: Database, username: str, name: str, hashed: str) -> 
     return await database.write(lambda transaction: open_account(transaction, holder, system_clock))
 
 
+async def _connected(transaction: Transaction, app: App, person: Account) -> None:
+    """Let the person be connected to the app already."""
+    request = ConnectRequest(
+        app=app, redirect_uri=REDIRECT_URI, scope="profile", state=None, code_challenge=None
+    )
+    code = await grant(transaction, request, person.id, system_clock)
+    wish = Exchange(app_id=app.id, code=code, redirect_uri=REDIRECT_URI, code_verifier=None)
+    await exchange(transaction, wish, "test", system_clock)
+
+
 async def _app(transaction: Transaction, owner: Account) -> tuple[App, str]:
     new = NewApp(
         account_id=owner.id,
         name="Analytical Engines",
-        redirect_uris=["https://engines.example/connected"],
+        redirect_uris=[REDIRECT_URI],
         origins=["https://engines.example"],
     )
     app = await create_app(transaction, new, system_clock)

@@ -47,7 +47,7 @@ class Reference:
         """Tell what this OpenAPI document and these routes say."""
         self._json = msgspec.json.encode(document)
         self._tag = f'"{hashlib.sha256(self._json).hexdigest()[:32]}"'.encode()
-        self._operations = _operations(document, routes)
+        self.operations = _operations(document, routes)
         self._pages = pages
 
     def routes(self, base: str) -> list[Route]:
@@ -67,7 +67,7 @@ class Reference:
     def page_routes(self) -> list[PageRoute]:
         """Return the pages."""
         return [
-            PageRoute(method="GET", path="/docs", handle=self.endpoints, for_everyone=True),
+            PageRoute(method="GET", path="/docs/api", handle=self.endpoints, for_everyone=True),
             PageRoute(method="GET", path="/docs/errors", handle=self.errors, for_everyone=True),
         ]
 
@@ -80,7 +80,7 @@ class Reference:
 
     async def endpoints(self, visit: Visit) -> Answer:
         """Show every endpoint."""
-        return self._pages.answer("web/reference.html", visit, operations=self._operations)
+        return self._pages.answer("web/reference.html", visit, operations=self.operations)
 
     async def errors(self, visit: Visit) -> Answer:
         """Show every error code with its cause and cure."""

@@ -146,9 +146,10 @@ class Site:
         if visit.method != "POST":
             return visit.url
         referrer = visit.headers.get(b"referer", b"").decode("latin-1")
-        parts = urlsplit(referrer)
-        is_own = f"{parts.scheme}://{parts.netloc}" in self._own_origins(visit)
-        return local_path(parts.path, "/") if is_own else "/"
+        for origin in self._own_origins(visit):
+            if referrer.startswith(f"{origin}/"):
+                return local_path(referrer.removeprefix(origin).partition("?")[0], "/")
+        return "/"
 
 
 class Cookies:

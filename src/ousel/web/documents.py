@@ -1,0 +1,129 @@
+"""The documentation, rendered from its Markdown into the site's own frame: no script, no CDN."""
+
+import tomllib
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import msgspec
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import escape
+
+from ousel.web.pages import Pages
+from ousel.web.reference import Operation
+from ousel.web.refusals import NotFound
+from ousel.web.routes import Answer
+from ousel.web.visits import PageRoute, Visit
+
+CONTENTS: Final = "zensical.toml"
+FIRST_DOCUMENT: Final = "/docs"
+
+
+class Chapter(msgspec.Struct, frozen=True):
+    """A group of documents in the table of contents."""
+
+    title: str
+    documents: list[tuple[str, str]]  # address and title
+
+
+class Document(msgspec.Struct, frozen=True):
+    """One page of the documentation."""
+
+    title: str
+    html: str
+
+
+class Documents:
+    """Serves the documentation."""
+
+    def __init__(self, pages: Pages, operations: list[Operation]) -> None:
+        """Render every document that the table of contents names; the first lists operations."""
+        self._pages = pages
+        self._operations = operations
+        docs, contents = _source()
+        self.chapters: list[Chapter] = []
+        self._documents: dict[str, Document] = {}
+        for item in tomllib.loads(contents.read_text())["project"]["nav"]:
+            for title, target in item.items():
+                named = [(title, target)] if isinstance(target, str) else _pairs(target)
+                self.chapters.append(
+                    Chapter(title, [(_address(path), name) for name, path in named])
+                )
+                for name, path in named:
+                    html = _rendered((docs / path).read_text(), PurePosixPath(path).parent)
+                    self._documents[_address(path)] = Document(name, html)
+
+    def page_routes(self) -> list[PageRoute]:
+        """Return the route of each document."""
+        return [
+            PageRoute(method="GET", path=address, handle=self.show, for_everyone=True)
+            for address in self._documents
+        ]
+
+    async def show(self, visit: Visit) -> Answer:
+        """Show a document."""
+        address = visit.url.partition("?")[0]
+        document = self._documents.get(address)
+        if document is None:
+            raise NotFound("There is no such page.")
+        return self._pages.answer(
+            "web/document.html",
+            visit,
+            document=document,
+            chapters=self.chapters,
+            operations=self._operations if address == FIRST_DOCUMENT else [],
+        )
+
+
+def _source() -> tuple[Traversable | Path, Traversable | Path]:
+    """Return the folder of documents and the table of contents, installed or in a checkout."""
+    installed = files("ousel") / "docs"
+    if installed.is_dir():
+        return installed, installed / CONTENTS
+    checkout = Path(__file__).parents[3]
+    return checkout / "docs", checkout / CONTENTS
+
+
+def _pairs(items: list[dict[str, str]]) -> list[tuple[str, str]]:
+    return [pair for item in items for pair in item.items()]
+
+
+def _address(path: str) -> str:
+    plain = path.removesuffix(".md").removesuffix("index").rstrip("/")
+    return f"/docs/{plain}".rstrip("/")
+
+
+def _rendered(text: str, folder: PurePosixPath) -> str:
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    markdown.add_render_rule("fence", _code_block)
+    tokens = markdown.parse(text)
+    for token in tokens:
+        for child in token.children or []:
+            if child.type == "link_open":
+                child.attrs["href"] = _link(str(child.attrs["href"]), folder)
+        if token.type == "table_open":
+            token.attrs |= {"class": "table", "tabindex": 0}  # a keyboard can scroll it
+    rendered: str = markdown.renderer.render(tokens, markdown.options, {})
+    return rendered
+
+
+def _link(target: str, folder: PurePosixPath) -> str:
+    """Return a link between documents as an address of the site."""
+    if "://" in target or not target.endswith(".md"):
+        return target
+    parts: list[str] = []
+    for part in (folder / target).parts:
+        if part == "..":
+            parts.pop()
+        else:
+            parts.append(part)
+    return _address("/".join(parts))
+
+
+def _code_block(
+    _renderer: Any, tokens: list[Token], index: int, _options: Any, _environment: Any
+) -> str:
+    """Return a block of code that a keyboard can scroll."""
+    return f'<pre tabindex="0"><code>{escape(tokens[index].content)}</code></pre>\n'
