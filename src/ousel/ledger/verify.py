@@ -4,8 +4,9 @@ It reads one snapshot, streams it in pages, and keeps nothing but running totals
 beside servers that write, over any number of entries.
 """
 
-import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -16,7 +17,7 @@ from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Entry, en
 
 PAGE_ENTRIES: Final = 5_000
 PAGE_ACCOUNTS: Final = 1_000
-PAIRS_MODULUS: Final = 2**256
+PAIR_SUMS: Final = 1_024  # so many sums of pairs tell roughly where a side is missing
 
 Progress = Callable[[int], None]
 
@@ -36,21 +37,19 @@ class BooksWrong(Exception):
 
 async def verify(transaction: Transaction, progress: Progress = lambda _: None) -> Figures:
     """Return the figures of the books in this snapshot, or raise the first thing wrong."""
-    replay = _Replay(_journal(transaction), progress)
-    balances = 0
-    accounts = 0
-    async for account in _accounts(transaction):
-        await replay.account(account)
-        balances += account.balance
-        accounts += 1
+    replay = _Replay(_accounts(transaction))
+    async for page in _journal(transaction):
+        await replay.page(page)
+        progress(replay.entries)
     await replay.end()
-    if replay.pairs:
-        raise BooksWrong(await _unpaired(transaction))
-    if balances != 0:
-        raise BooksWrong(f"the balances of all accounts add up to {balances} millionths, not 0")
+    if any(replay.pair_sums):
+        raise BooksWrong(await _unpaired(transaction, replay.pair_sums))
+    if replay.balances != 0:
+        total = f"{replay.balances} millionths, not 0"
+        raise BooksWrong(f"the balances of all accounts add up to {total}")
     return Figures(
         entries=replay.entries,
-        accounts=accounts,
+        accounts=replay.accounts,
         transfers=replay.entries // 2,
         issued=replay.issued,
     )
@@ -59,73 +58,74 @@ async def verify(transaction: Transaction, progress: Progress = lambda _: None) 
 class _Replay:
     """Walks the journal beside the accounts, both in the order of account ids."""
 
-    def __init__(self, entries: AsyncIterator[Entry], progress: Progress) -> None:
-        self._journal = entries
-        self._progress = progress
-        self._next: Entry | None = None
-        self._started = False
+    def __init__(self, accounts: AsyncIterator[Account]) -> None:
+        self._accounts = accounts
+        self._account: Account | None = None  # as its row has it
+        self._replayed = _unwritten("")  # as its entries make it
         self.entries = 0
+        self.accounts = 0
+        self.balances = 0
         self.issued = 0
-        self.pairs = 0  # grows with each debit, shrinks by the same with its credit
+        self.pair_sums = [0] * PAIR_SUMS  # grow with each debit, shrink by the same with its credit
 
-    async def account(self, account: Account) -> None:
-        """Replay this account's entries and compare the outcome with its row."""
-        if not self._started:
-            await self._advance()
-            self._started = True
-        if self._next is not None and self._next.account_id < account.id:
-            raise BooksWrong(f"{_name(self._next)} belongs to no account")
-        last = Account(
-            id=account.id,
-            username=account.username,
-            account_number=account.account_number,
-            display_name=account.display_name,
-            status=account.status,
-            balance=0,
-            sequence=0,
-            head_hash=FIRST_HASH,
-            created_at=account.created_at,
-            updated_at=0,
-        )
-        while (entry := self._next) is not None and entry.account_id == account.id:
-            self._check(entry, last)
-            self.pairs = (self.pairs + _pair_mark(entry)) % PAIRS_MODULUS
-            await self._advance()
-        _compare(account, last)
-        if account.id == SYSTEM_ACCOUNT_ID:
-            self.issued = -account.balance
+    async def page(self, page: Iterable[Entry]) -> None:
+        """Replay the next entries."""
+        for account_id, entries in groupby(page, key=attrgetter("account_id")):
+            while self._replayed.id < account_id and await self._next_account():
+                pass
+            self._replay(entries, belongs=self._replayed.id == account_id)
 
     async def end(self) -> None:
-        """Make sure that no entry is left over."""
-        if self._next is not None:
-            raise BooksWrong(f"{_name(self._next)} belongs to no account")
+        """Compare the accounts that are left, which have no more entries."""
+        while await self._next_account():
+            pass
 
-    async def _advance(self) -> None:
-        self._next = await anext(self._journal, None)
-        if self._next is not None:
+    async def _next_account(self) -> bool:
+        if self._account is not None:
+            _compare(self._account, self._replayed)
+        self._account = await anext(self._accounts, None)
+        if self._account is None:
+            return False
+        self._replayed = _unwritten(self._account.id)
+        self.accounts += 1
+        self.balances += self._account.balance
+        if self._account.id == SYSTEM_ACCOUNT_ID:
+            self.issued = -self._account.balance
+        return True
+
+    def _replay(self, entries: Iterable[Entry], *, belongs: bool) -> None:
+        for entry in entries:
+            if not belongs:
+                raise BooksWrong(f"{_name(entry)} belongs to no account")
+            _check(entry, self._replayed)
+            mark = _pair_mark(entry)
+            self.pair_sums[mark % PAIR_SUMS] += mark if entry.amount < 0 else -mark
             self.entries += 1
-            if self.entries % PAGE_ENTRIES == 0:
-                self._progress(self.entries)
 
-    def _check(self, entry: Entry, last: Account) -> None:
-        if entry.sequence != last.sequence + 1:
-            missing = f"entry {last.sequence + 1} of account {entry.account_id}"
-            raise BooksWrong(f"{missing} is missing: entry {entry.sequence} follows")
-        if entry.hash != entry_hash(last.head_hash, entry):
-            raise BooksWrong(f"{_name(entry)} was changed or moved: its hash does not hold")
-        if entry.balance_after != last.balance + entry.amount:
-            raise BooksWrong(
-                f"{_name(entry)} leaves {entry.balance_after}, "
-                f"but {last.balance} and {entry.amount} make {last.balance + entry.amount}"
-            )
-        if entry.balance_after < 0 and entry.account_id != SYSTEM_ACCOUNT_ID:
-            raise BooksWrong(f"{_name(entry)} leaves a balance below zero")
-        if entry.created_at < last.updated_at:
-            raise BooksWrong(f"{_name(entry)} is dated before the entry that it follows")
-        last.sequence = entry.sequence
-        last.head_hash = entry.hash
-        last.balance = entry.balance_after
-        last.updated_at = entry.created_at
+
+def _unwritten(account_id: str) -> Account:
+    return Account(account_id, "", "", "", "active", 0, 0, FIRST_HASH, 0, 0)
+
+
+def _check(entry: Entry, last: Account) -> None:
+    if entry.sequence != last.sequence + 1:
+        missing = f"entry {last.sequence + 1} of account {entry.account_id}"
+        raise BooksWrong(f"{missing} is missing: entry {entry.sequence} follows")
+    if entry.hash != entry_hash(last.head_hash, entry):
+        raise BooksWrong(f"{_name(entry)} was changed or moved: its hash does not hold")
+    if entry.balance_after != last.balance + entry.amount:
+        raise BooksWrong(
+            f"{_name(entry)} leaves {entry.balance_after}, "
+            f"but {last.balance} and {entry.amount} make {last.balance + entry.amount}"
+        )
+    if entry.balance_after < 0 and entry.account_id != SYSTEM_ACCOUNT_ID:
+        raise BooksWrong(f"{_name(entry)} leaves a balance below zero")
+    if entry.created_at < last.updated_at:
+        raise BooksWrong(f"{_name(entry)} is dated before the entry that it follows")
+    last.sequence = entry.sequence
+    last.head_hash = entry.hash
+    last.balance = entry.balance_after
+    last.updated_at = entry.created_at
 
 
 def _compare(account: Account, replayed: Account) -> None:
@@ -141,48 +141,47 @@ def _compare(account: Account, replayed: Account) -> None:
     if account.balance != replayed.balance:
         raise BooksWrong(
             f"account {account.id} has the balance {account.balance}, "
-            f"but its entries make {replayed.balance}"
+            f"but its last entry, {replayed.sequence}, leaves {replayed.balance}"
         )
     if account.head_hash != replayed.head_hash:
         raise BooksWrong(f"account {account.id} does not carry the hash of its last entry")
 
 
 def _pair_mark(entry: Entry) -> int:
-    """Return a number that the two entries of one movement have with opposite signs."""
-    debit = entry.amount < 0
+    """Return a number that the two entries of one movement have in common, and no others."""
     sides = (entry.account_id, entry.counterparty_id)
-    movement = (
-        entry.transfer_id,
-        abs(entry.amount),
-        *(sides if debit else reversed(sides)),
-        entry.kind,
-        entry.note,
-        entry.charge_id,
-        entry.created_at,
+    return hash(
+        (
+            entry.transfer_id,
+            abs(entry.amount),
+            sides if entry.amount < 0 else sides[::-1],
+            entry.kind,
+            entry.note,
+            entry.charge_id,
+            entry.created_at,
+        )
     )
-    mark = int.from_bytes(hashlib.sha256(msgspec.json.encode(movement)).digest())
-    return mark if debit else -mark
 
 
-async def _unpaired(transaction: Transaction) -> str:
+async def _unpaired(transaction: Transaction, pair_sums: Sequence[int]) -> str:
     """Name a movement of which one side is missing or differs."""
-    open_marks: dict[int, Entry] = {}
-    async for entry in _journal(transaction):
-        mark = _pair_mark(entry)
-        if open_marks.pop(-mark, None) is None:
-            open_marks[mark] = entry
-    entry = min(open_marks.values(), key=lambda each: (each.created_at, each.transfer_id))
+    alone: dict[tuple[int, bool], Entry] = {}
+    async for page in _journal(transaction):
+        for entry in page:
+            mark, debit = _pair_mark(entry), entry.amount < 0
+            if pair_sums[mark % PAIR_SUMS] and alone.pop((mark, not debit), None) is None:
+                alone[mark, debit] = entry
+    entry = min(alone.values(), key=lambda each: (each.created_at, each.transfer_id))
     return (
         f"{_name(entry)}, transfer {entry.transfer_id}, has no matching entry "
         f"in account {entry.counterparty_id}"
     )
 
 
-async def _journal(transaction: Transaction) -> AsyncIterator[Entry]:
+async def _journal(transaction: Transaction) -> AsyncIterator[list[Entry]]:
     account_id, sequence = "", 0
     while page := await journal.entries_after(transaction, account_id, sequence, PAGE_ENTRIES):
-        for entry in page:
-            yield entry
+        yield page
         account_id, sequence = page[-1].account_id, page[-1].sequence
 
 
