@@ -1,7 +1,9 @@
 """The documents say what is true: settings, rooms, commands."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,12 +13,13 @@ from ousel.cli.main import commands
 from ousel.kernel.settings import Settings
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
 
 
-def test_the_readme_names_every_setting_with_its_default() -> None:
-    """Each field of the settings has a row in the README's table, and there are no other rows."""
-    rows = dict(re.findall(r"^\| `(OUSEL_[A-Z_]+)` \| `([^`]+)` \|", README, re.MULTILINE))
+@pytest.mark.parametrize("document", ["README.md", "docs/operating/configure.md"])
+def test_every_setting_is_documented_with_its_default(document: str) -> None:
+    """Each field of the settings has a row in the document's table, and there are no others."""
+    text = (ROOT / document).read_text()
+    rows = dict(re.findall(r"^\| `(OUSEL_[A-Z_]+)` \| `([^`]+)` \|", text, re.MULTILINE))
     default = Settings()
     expected = {
         f"OUSEL_{name.upper()}": str(value).lower() if isinstance(value, bool) else str(value)
@@ -34,11 +37,30 @@ def test_every_make_target_that_a_document_names_exists(document: str) -> None:
     assert named - {"sure", "it"} <= targets
 
 
-def test_every_command_that_the_readme_names_exists() -> None:
-    """`ousel something` in the README is a command."""
-    known = get_command(commands)
-    names = set(getattr(known, "commands", {}))
-    assert set(re.findall(r"^ousel ([a-z]+)", README, re.MULTILINE)) <= names
+def test_every_command_is_documented_and_no_other() -> None:
+    """The table of commands names each command of the command line, and nothing else."""
+    text = (ROOT / "docs" / "operating" / "commands.md").read_text()
+    named = set(re.findall(r"^\| `ousel ([a-z ]+)` \|", text, re.MULTILINE))
+    assert named == set(_names(get_command(commands)))
+
+
+@pytest.mark.parametrize(
+    "document", [str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")]
+)
+def test_every_command_that_a_document_shows_exists(document: str) -> None:
+    """A line of shell that begins with `ousel` begins with one of its commands."""
+    names = {name.split()[0] for name in _names(get_command(commands))}
+    shown = set(re.findall(r"^ *ousel ([a-z]+)", (ROOT / document).read_text(), re.MULTILINE))
+    assert shown <= names
+
+
+def _names(command: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the full name of each command that does something."""
+    for name, child in getattr(command, "commands", {}).items():
+        if hasattr(child, "commands"):
+            yield from _names(child, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}"
 
 
 def test_the_architecture_shows_every_room() -> None:
