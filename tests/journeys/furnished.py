@@ -63,7 +63,7 @@ class Furnished(msgspec.Struct, frozen=True):
             "app-new": "/apps/new",
             "app": f"/apps/{self.app.id}",
             "first-steps": f"/apps/{self.app.id}/first-steps",
-            "connect": f"/connect?client_id={self.app.id}&redirect_uri={REDIRECT_URI}&scope=balance",
+            "connect": f"/connect?client_id={self.app.id}&redirect_uri={REDIRECT_URI}",
             "connections": "/connections",
             "settings": "/settings",
             "history": "/settings/history",

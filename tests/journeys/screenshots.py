@@ -7,6 +7,7 @@ from typing import Literal
 
 from playwright.sync_api import Page
 
+from tests.journeys.checkouts import Look, checkouts
 from tests.journeys.furnished import Furnished, furnished
 from tests.support.browsers import chromium
 from tests.support.servers import Server
@@ -23,7 +24,9 @@ def main(wanted: list[str]) -> None:
         database_url = str(Path(folder) / "ousel.db")
         with Server(database_url, "--sandbox") as server:
             people = furnished(database_url)
+            looks = checkouts(database_url, people)
             _visit_all(server, people, wanted)
+            _look_at_charges(server, people, looks, wanted)
 
 
 def _visit_all(server: Server, people: Furnished, wanted: list[str]) -> None:
@@ -38,6 +41,24 @@ def _visit_all(server: Server, people: Furnished, wanted: list[str]) -> None:
             for name, path in people.paths().items():
                 if not wanted or name in wanted:
                     _take(page, path, f"{name}-{scheme}")
+            context.close()
+
+
+def _look_at_charges(
+    server: Server, people: Furnished, looks: dict[str, Look], wanted: list[str]
+) -> None:
+    chosen = {name: look for name, look in looks.items() if not wanted or name in wanted}
+    with chromium() as browser:
+        for username in {look.username for look in chosen.values()}:
+            context = browser.new_context(base_url=server.origin)
+            page = context.new_page()
+            if username is not None:
+                people.sign_in(page, username)
+            for scheme in SCHEMES:
+                page.emulate_media(color_scheme=scheme)
+                for name, look in chosen.items():
+                    if look.username == username:
+                        _take(page, look.path, f"{name}-{scheme}")
             context.close()
 
 
