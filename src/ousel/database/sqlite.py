@@ -7,9 +7,10 @@ stalls nobody, and reads, which take microseconds, right where they are asked fo
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -26,6 +27,7 @@ from ousel.kernel.errors import DatabaseUnavailable
 
 BUSY_TIMEOUT_SECONDS: Final = 5.0
 STATEMENTS_CACHED: Final = 256
+ROWS_AT_ONCE: Final = (64, 8, 1)  # sqlite3 hands the interpreter over at each step of a statement
 
 _WRITER_PRAGMAS: Final = (
     "PRAGMA journal_mode = WAL",
@@ -58,11 +60,13 @@ class SqliteTransaction:
 
     async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
         """Insert the rows, all in one go."""
-        self._connection.executemany(_insert_one(table), rows)
+        for part in _parts(rows):
+            self._connection.execute(_insert(table, len(part)), list(chain.from_iterable(part)))
 
     async def update(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
         """Write the columns after the key of the rows that exist, all in one go."""
-        self._connection.executemany(_update_one(table), rows)
+        for part in _parts(rows):
+            self._connection.execute(_update(table, len(part)), list(chain.from_iterable(part)))
 
 
 class SqliteDatabase:
@@ -198,15 +202,30 @@ def _compiled(statement: Statement) -> Compiled:
     return for_sqlite(statement)
 
 
-@lru_cache(maxsize=STATEMENTS_CACHED)
-def _insert_one(table: Table) -> str:
-    marks = ", ".join("?" for _ in table.names)
-    return f"INSERT INTO {table.name} ({', '.join(table.names)}) VALUES ({marks})"
+def _parts(rows: Iterable[Sequence[object]]) -> Iterator[list[Sequence[object]]]:
+    """Cut rows into parts of few different lengths, so that their statements can be cached."""
+    remaining = list(rows)
+    for length in ROWS_AT_ONCE:
+        while len(remaining) >= length:
+            yield remaining[:length]
+            del remaining[:length]
 
 
 @lru_cache(maxsize=STATEMENTS_CACHED)
-def _update_one(table: Table) -> str:
-    position = {name: index for index, name in enumerate(table.names, 1)}
-    changes = ", ".join(f"{name} = ?{position[name]}" for name in table.column_names)
-    match = " AND ".join(f"{name} = ?{position[name]}" for name in table.key_names)
-    return f"UPDATE {table.name} SET {changes} WHERE {match}"
+def _insert(table: Table, count: int) -> str:
+    return f"INSERT INTO {table.name} ({', '.join(table.names)}) {_values(table, count)}"
+
+
+@lru_cache(maxsize=STATEMENTS_CACHED)
+def _update(table: Table, count: int) -> str:
+    given = {name: f"given.column{index}" for index, name in enumerate(table.names, 1)}
+    changes = ", ".join(f"{name} = {given[name]}" for name in table.column_names)
+    match = " AND ".join(f"{table.name}.{name} = {given[name]}" for name in table.key_names)
+    return (
+        f"UPDATE {table.name} SET {changes} FROM ({_values(table, count)}) AS given WHERE {match}"
+    )
+
+
+def _values(table: Table, count: int) -> str:
+    row = f"({', '.join('?' for _ in table.names)})"
+    return f"VALUES {', '.join(row for _ in range(count))}"
