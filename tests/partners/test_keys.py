@@ -1,0 +1,233 @@
+"""Keys: who is let in, for how long, and what a stranger is told."""
+
+import pytest
+
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import Clock, system_clock
+from ousel.kernel.ids import handle_of, new_secret
+from ousel.partners import service
+from ousel.partners.keyring import Keyring
+from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX
+from ousel.partners.service import IssuedKey
+from ousel.partners.store import Key
+from ousel.web.refusals import Unauthorized
+from tests.support.clocks import ManualClock
+from tests.support.edge import Caller, Edge
+from tests.support.problems import assert_problem
+from tests.support.wire import exchange, request
+
+STRANGERS = (
+    *(
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer  ",
+        "Basic c2tfbGl2ZV86eA==",
+        "Token x",
+        "bearer",
+        "Bearer,",
+    ),
+    *("Bearer sk_live_", "Bearer sk_live_short", "Bearer nonsense", "Bearer ut_live_x", "Bearer é"),
+    *(f"Bearer {'x' * 5000}", f"Bearer {new_secret('sk_live_')}", "Bearer sk_live_\\u0000"),
+)
+
+
+async def test_missing_malformed_unknown_and_revoked_keys_answer_alike(
+    edge: Edge, subtests: pytest.Subtests
+) -> None:
+    """A stranger learns nothing: one body but for the request id, with WWW-Authenticate."""
+    async with edge.partner() as caller:
+        await edge.database.write(
+            lambda transaction: _revoked(transaction, caller.key, system_clock)
+        )
+        revoked = await caller.client.get("/me")
+        expected = assert_problem(revoked, 401, "unauthorized")
+        attempts: list[list[tuple[str, str]]] = [
+            [],
+            *([("Authorization", value)] for value in STRANGERS),
+            [("Authorization", caller.key)],
+            [("Authorization", f"Bearer {caller.key.upper()}")],
+            [("Authorization", f"Bearer {caller.key}x")],
+            [("Authorization", f"Bearer {caller.key[:-1]}")],
+            [("Authorization", f"Bearer {handle_of(caller.key)}")],
+            [("X-Api-Key", caller.key)],
+        ]
+        for headers in attempts:
+            for target in ("/v1/me", "/v1/balance", "/v1/transfers", "/v1/accounts/@ada"):
+                with subtests.test(headers=str(headers)[:60], target=target):
+                    answer = await exchange(edge.server.port, request("GET", target, headers))
+                    problem = assert_problem(answer, 401, "unauthorized")
+
+                    assert problem | {"request_id": ""} == expected | {"request_id": ""}
+                    assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+async def test_a_key_in_two_headers_or_in_the_query_lets_nobody_in(edge: Edge) -> None:
+    """A key stands in one Authorization header and nowhere else."""
+    async with edge.partner() as caller:
+        header = ("Authorization", f"Bearer {caller.key}")
+        twice = await exchange(edge.server.port, request("GET", "/v1/me", [header, header]))
+        query = await exchange(
+            edge.server.port, request("GET", f"/v1/me?access_token={caller.key}", [])
+        )
+
+    assert_problem(twice, 401, "unauthorized")
+    assert_problem(query, 401, "unauthorized")
+
+
+async def test_the_scheme_is_matched_without_case(edge: Edge) -> None:
+    """`bearer` and `BEARER` are Bearer (RFC 9110, section 11.1)."""
+    async with edge.partner() as caller:
+        for scheme in ("bearer", "BEARER", "Bearer"):
+            headers = [("Authorization", f"{scheme} {caller.key}")]
+            answer = await exchange(edge.server.port, request("GET", "/v1/me", headers))
+            assert answer.status_code == 200, answer.text
+
+
+async def test_a_wrong_key_is_refused_before_the_body_is_looked_at(edge: Edge) -> None:
+    """Nobody without a key learns whether a body would have been right."""
+    headers = {"Authorization": f"Bearer {new_secret('sk_live_')}"}
+    async with edge.server.client() as client:
+        answer = await client.post("/transfers", content=b"\xff", headers=headers)
+
+    assert_problem(answer, 401, "unauthorized")
+
+
+async def test_a_test_key_is_refused_by_name_on_a_live_server(edge: Edge) -> None:
+    """Whoever mixes up sandbox and live is told so."""
+    async with edge.server.client(new_secret("sk_test_")) as client:
+        answer = await client.get("/me")
+
+    problem = assert_problem(answer, 401, "unauthorized")
+    assert "live server" in problem["detail"]
+    assert "sk_live_" in problem["detail"]
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+async def test_a_live_key_is_refused_by_name_in_a_sandbox(edge: Edge) -> None:
+    """The other way round as well."""
+    keyring = Keyring(edge.database, ManualClock(), kind="test")
+
+    with pytest.raises(Unauthorized, match=r"This is a sandbox: .* sk_test_"):
+        await keyring.partner(new_secret("sk_live_"))
+
+
+async def test_a_rotated_key_goes_on_for_its_overlap(edge: Edge) -> None:
+    """The old key works until the last microsecond of the overlap, the new one from the start."""
+    clock = ManualClock()
+    keyring = Keyring(edge.database, clock, kind="live")
+
+    async with edge.partner() as caller:
+        rotated = await _rotated(edge.database, caller, 60, clock)
+        assert (await keyring.partner(rotated.secret)).client_id == caller.app.id
+        assert (await keyring.partner(caller.key)).client_id == caller.app.id
+        clock.advance(seconds=60, micros=-1)
+        assert (await keyring.partner(caller.key)).client_id == caller.app.id
+        clock.advance(micros=1)
+        with pytest.raises(Unauthorized):
+            await keyring.partner(caller.key)
+        clock.advance(seconds=10**9)
+        assert (await keyring.partner(rotated.secret)).client_id == caller.app.id
+
+    assert rotated.key.name == "key"
+
+
+async def test_an_overlap_of_zero_ends_the_old_key_at_once(edge: Edge) -> None:
+    """The very next request with the old key is refused, on a server that has just served it."""
+    async with edge.partner() as caller:
+        before = await caller.client.get("/me")
+        rotated = await _rotated(edge.database, caller, 0, system_clock)
+        after = await caller.client.get("/me")
+        async with edge.server.client(rotated.secret) as client:
+            renewed = await client.get("/me")
+
+    assert before.status_code == 200
+    assert_problem(after, 401, "unauthorized")
+    assert renewed.json()["app"]["client_id"] == caller.app.id
+
+
+async def test_a_key_that_ends_early_is_not_prolonged(edge: Edge) -> None:
+    """Rotating or revoking again never moves a key's end to later."""
+    clock = ManualClock()
+    keyring = Keyring(edge.database, clock, kind="live")
+
+    async with edge.partner() as caller:
+        await _rotated(edge.database, caller, 10, clock)
+        await _rotated(edge.database, caller, OVERLAP_SECONDS_MAX, clock)
+        clock.advance(seconds=10)
+        with pytest.raises(Unauthorized):
+            await keyring.partner(caller.key)
+
+
+def test_the_overlap_is_24_hours_unless_chosen() -> None:
+    """A day is enough to roll a key out, a month is the most."""
+    assert OVERLAP_SECONDS_DEFAULT == 24 * 3600
+    assert OVERLAP_SECONDS_MAX == 30 * 24 * 3600
+
+
+async def test_an_app_holds_several_keys_at_once(edge: Edge) -> None:
+    """Revoking one of them leaves the others alone."""
+    async with edge.partner() as caller:
+        second = await edge.database.write(
+            lambda transaction: service.issue_key(
+                transaction, caller.app, "second", "live", system_clock
+            )
+        )
+        await edge.database.write(
+            lambda transaction: _revoked(transaction, caller.key, system_clock)
+        )
+        first_answer = await caller.client.get("/me")
+        async with edge.server.client(second.secret) as client:
+            second_answer = await client.get("/me")
+
+    assert_problem(first_answer, 401, "unauthorized")
+    assert second_answer.status_code == 200
+
+
+async def test_the_last_use_of_a_key_is_written_down(edge: Edge) -> None:
+    """To the moment of the last request, and only for the key that was used."""
+    clock = ManualClock()
+    keyring = Keyring(edge.database, clock, kind="live")
+
+    async with edge.partner() as caller:
+        clock.advance(seconds=5)
+        await keyring.partner(caller.key)
+        clock.advance(seconds=5)
+        await keyring.partner(caller.key)
+        unused = await _rotated(edge.database, caller, 60, clock)
+        await keyring.record_uses()
+        keys = await edge.database.read(
+            lambda transaction: service.keys_of(transaction, caller.app)
+        )
+
+    uses = {key.handle: key.last_used_at for key in keys}
+    assert uses == {handle_of(caller.key): clock.now, unused.key.handle: None}
+
+
+async def test_only_a_hash_of_a_key_is_kept(edge: Edge) -> None:
+    """Nothing in the database opens anything."""
+    async with edge.partner() as caller:
+        (key,) = await edge.database.read(
+            lambda transaction: service.keys_of(transaction, caller.app)
+        )
+
+    kept = " ".join(map(str, (key.handle, key.hash, key.name)))
+    assert caller.key not in kept
+    assert key.handle == caller.key[: len("sk_live_") + 8]
+    assert len(caller.key) == len("sk_live_") + 40
+
+
+async def _revoked(transaction: Transaction, secret: str, clock: Clock) -> Key:
+    key = await service.key_by_handle(transaction, handle_of(secret))
+    await service.revoke_key(transaction, key, clock)
+    return key
+
+
+async def _rotated(
+    database: Database, caller: Caller, overlap_seconds: int, clock: Clock
+) -> IssuedKey:
+    async def rotate(transaction: Transaction) -> IssuedKey:
+        key = await service.key_by_handle(transaction, handle_of(caller.key))
+        return await service.rotate_key(transaction, key, overlap_seconds, clock)
+
+    return await database.write(rotate)

@@ -1,0 +1,129 @@
+"""Origins: a web page's script may call only from an origin that the app has registered."""
+
+import httpx2
+import pytest
+
+from tests.support.edge import Edge, unique
+from tests.support.problems import assert_problem
+
+METHOD = {"Access-Control-Request-Method": "POST"}
+
+
+async def test_an_origin_that_is_not_registered_is_refused(
+    edge: Edge, subtests: pytest.Subtests
+) -> None:
+    """403 for another host, scheme, port or spelling, and for another app's origin; no CORS."""
+    host = f"{unique('shop').replace('_', '-')}.example"
+    async with (
+        edge.partner(origins=[f"https://{host}"]) as caller,
+        edge.partner(origins=[f"https://other.{host}"]),
+    ):
+        for origin in (
+            *(f"http://{host}", f"https://{host}:8443", f"https://www.{host}", f"https://{host}/"),
+            *(
+                f"https://other.{host}",
+                f"https://{host}.evil.example",
+                "null",
+                "",
+                f"HTTPS://{host}",
+            ),
+            f"https://{host}, https://{host}",
+        ):
+            with subtests.test(origin=origin):
+                answer = await caller.client.get("/me", headers={"Origin": origin})
+
+                assert_problem(answer, 403, "origin_not_allowed")
+                assert not _cors(answer)
+
+
+async def test_a_registered_origin_gets_cors_headers(edge: Edge) -> None:
+    """The origin itself, never a star; with the headers that a script may read; errors as well."""
+    origin = f"https://{unique('shop').replace('_', '-')}.example"
+    async with edge.partner(origins=[origin.upper().replace("HTTPS", "https")]) as caller:
+        found = await caller.client.get("/me", headers={"Origin": origin})
+        refused = await caller.client.get("/accounts/nobody", headers={"Origin": origin})
+        wrong = await caller.client.get("/transfers?limit=0", headers={"Origin": origin})
+
+    assert found.status_code == 200
+    assert_problem(refused, 404, "account_not_found", "identifier")
+    assert_problem(wrong, 400, "invalid_field", "limit")
+    for answer in (found, refused, wrong):
+        assert answer.headers["Access-Control-Allow-Origin"] == origin
+        assert answer.headers["Vary"] == "Origin"
+        exposed = answer.headers["Access-Control-Expose-Headers"].split(", ")
+        assert {"X-Request-Id", "Idempotent-Replayed", "Retry-After"} <= set(exposed)
+        assert "Access-Control-Allow-Credentials" not in answer.headers
+
+
+async def test_a_refused_origin_moves_nothing(edge: Edge) -> None:
+    """A page that is not registered cannot send money, even with the key in its hands."""
+    ada = await edge.person()
+    body = {"to": f"@{ada.username}", "amount": 1}
+
+    async with edge.partner("10") as caller:
+        answer = await caller.client.post(
+            "/transfers", json=body, headers={"Origin": "https://evil.example"}
+        )
+
+    assert_problem(answer, 403, "origin_not_allowed")
+    assert await edge.balance(ada) == 0
+
+
+async def test_a_server_without_an_origin_is_not_asked_for_one(edge: Edge) -> None:
+    """Server to server there is no Origin, and no CORS header comes back."""
+    async with edge.partner() as caller:
+        answer = await caller.client.get("/me")
+
+    assert answer.status_code == 200
+    assert not _cors(answer)
+
+
+async def test_a_stranger_with_an_origin_is_a_stranger(edge: Edge) -> None:
+    """The key comes first: without one, an origin is neither good nor bad."""
+    async with edge.server.client() as client:
+        answer = await client.get("/me", headers={"Origin": "https://shop.example"})
+
+    assert_problem(answer, 401, "unauthorized")
+
+
+async def test_a_preflight_is_answered_for_an_origin_that_some_app_has_registered(
+    edge: Edge,
+) -> None:
+    """A browser asks without a key: 204, no body, with what a call may bring."""
+    origin = f"https://{unique('shop').replace('_', '-')}.example"
+    async with edge.partner(origins=[origin]), edge.server.client() as client:
+        answer = await client.options(
+            "/transfers",
+            headers={
+                "Origin": origin,
+                "Access-Control-Request-Headers": "authorization,content-type,idempotency-key",
+                **METHOD,
+            },
+        )
+
+    assert answer.status_code == 204
+    assert answer.content == b""
+    assert "Content-Type" not in answer.headers
+    assert "Content-Length" not in answer.headers
+    assert answer.headers["Access-Control-Allow-Origin"] == origin
+    assert answer.headers["Access-Control-Allow-Methods"] == "GET, POST"
+    allowed = answer.headers["Access-Control-Allow-Headers"].lower().split(", ")
+    assert {"authorization", "content-type", "idempotency-key"} <= set(allowed)
+    assert answer.headers["Access-Control-Max-Age"] == "600"
+    assert answer.headers["Vary"] == "Origin"
+    assert answer.headers["X-Request-Id"].startswith("req_")
+
+
+async def test_a_preflight_from_anywhere_else_is_refused(edge: Edge) -> None:
+    """Nobody has registered it, so nobody may call from it."""
+    async with edge.server.client() as client:
+        unknown = await client.options("/me", headers={"Origin": "https://x.example", **METHOD})
+        without = await client.options("/me", headers=METHOD)
+
+    assert_problem(unknown, 403, "origin_not_allowed")
+    assert_problem(without, 403, "origin_not_allowed")
+    assert not _cors(unknown)
+
+
+def _cors(answer: httpx2.Response) -> set[str]:
+    return {name for name in answer.headers if name.startswith("access-control-")}

@@ -1,0 +1,128 @@
+"""What an app may be named, where it may send people back to, which origins may call."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ousel.kernel.errors import InvalidField
+from ousel.partners.rules import (
+    OVERLAP_SECONDS_MAX,
+    checked_name,
+    checked_origin,
+    checked_overlap_seconds,
+    checked_redirect_uri,
+)
+
+
+@pytest.mark.parametrize("text", ["Shop", "  Harbour Exchange ", "x" * 80, "[/b] é 💶"])
+def test_a_name_is_1_to_80_printable_characters(text: str) -> None:
+    """It is kept as it is, without surrounding space."""
+    assert checked_name(text) == text.strip()
+
+
+@pytest.mark.parametrize("text", ["", "   ", "x" * 81, "a\nb", "a\x00b", "\u202eb", "\ud800"])
+def test_what_is_no_name_is_refused(text: str) -> None:
+    """Empty, too long, or with a character that cannot be printed."""
+    with pytest.raises(InvalidField) as refused:
+        checked_name(text)
+    assert refused.value.param == "name"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://shop.example/back",
+        "https://shop.example",
+        "https://shop.example:8443/a?b=c&d=%20",
+        "http://localhost:3000/back",
+        "http://127.0.0.1/back",
+        "http://[::1]:9000/back",
+        "https://SHOP.example/Back",
+        "https://shop.example/" + "x" * 1979,
+    ],
+)
+def test_a_redirect_uri_is_kept_exactly(text: str) -> None:
+    """It is matched exactly, so not one character of it changes."""
+    assert checked_redirect_uri(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "shop.example", "/back", "//shop.example/back", "http://shop.example/back"),
+        *(
+            "ftp://shop.example",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "https://",
+            "https:///x",
+        ),
+        *("https://shop.example/#x", "https://shop.example/#", "https://user@shop.example/"),
+        *("https://user:pw@shop.example/", "https://shop.example:0/", "https://shop.example:x/"),
+        *("https://shop.example:99999/", "https://shop.example/ x", "https://shop.example/\n"),
+        *("https://shop.example\\@evil.example/", "https://shöp.example/", "https://[::1/"),
+        *("http://localhost.evil.example/", "http://127.0.0.1.evil.example/", " https://a.example"),
+        *("https://shop.example/" + "x" * 1980, "\thttps://shop.example", "https://sh op.example/"),
+    ],
+)
+def test_what_is_no_redirect_uri_is_refused(text: str) -> None:
+    """Not absolute, not https (or http on loopback), with a fragment, a user name or a trick."""
+    with pytest.raises(InvalidField) as refused:
+        checked_redirect_uri(text)
+    assert refused.value.param == "redirect_uri"
+
+
+@pytest.mark.parametrize(
+    ("text", "origin"),
+    [
+        ("https://shop.example", "https://shop.example"),
+        ("https://shop.example/", "https://shop.example"),
+        ("https://SHOP.example", "https://shop.example"),
+        ("https://shop.example:443", "https://shop.example"),
+        ("https://shop.example:8443", "https://shop.example:8443"),
+        ("http://localhost:80", "http://localhost"),
+        ("http://localhost:3000", "http://localhost:3000"),
+        ("http://[::1]:3000", "http://[::1]:3000"),
+    ],
+)
+def test_an_origin_is_kept_as_a_browser_spells_it(text: str, origin: str) -> None:
+    """In lower case, without the standard port and without a slash."""
+    assert checked_origin(text) == origin
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "*", "null", "shop.example", "https://shop.example/path", "https://shop.example?x=1"),
+        *("https://shop.example#x", "https://*.shop.example:x", "http://shop.example", "https://"),
+        *("https://user@shop.example", "file:///etc/passwd", "https://shop.example\\"),
+    ],
+)
+def test_what_is_no_origin_is_refused(text: str) -> None:
+    """A star, a path, a query, plain http: none of these is an origin that may call."""
+    with pytest.raises(InvalidField) as refused:
+        checked_origin(text)
+    assert refused.value.param == "origin"
+
+
+@given(text=st.text() | st.from_regex(r"https?://[^/]{0,20}(/.{0,10})?", fullmatch=True))
+def test_whatever_is_given_is_an_origin_or_refused(text: str) -> None:
+    """Checking never fails otherwise, and an origin that was kept is its own spelling."""
+    try:
+        origin = checked_origin(text)
+    except InvalidField:
+        return
+    assert checked_origin(origin) == origin
+
+
+@pytest.mark.parametrize("seconds", [0, 1, OVERLAP_SECONDS_MAX])
+def test_an_overlap_is_0_seconds_to_30_days(seconds: int) -> None:
+    """Both ends are allowed."""
+    assert checked_overlap_seconds(seconds) == seconds
+
+
+@pytest.mark.parametrize("seconds", [-1, OVERLAP_SECONDS_MAX + 1])
+def test_another_overlap_is_refused(seconds: int) -> None:
+    """A negative one, or one that keeps an old key for more than a month."""
+    with pytest.raises(InvalidField, match="overlap"):
+        checked_overlap_seconds(seconds)
