@@ -52,8 +52,9 @@ clean: ## Remove what was set up
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.venv/test: .venv/runtime requirements/test.txt
+.venv/test: .venv/runtime requirements/test.txt clients/python/pyproject.toml
 	$(BIN)/pip install --quiet --require-hashes -r requirements/test.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable clients/python
 	@touch $@
 
 .venv/bench: .venv/test requirements/bench.txt

@@ -1,0 +1,75 @@
+"""The Python client of Ousel.
+
+`Client` and `AsyncClient` do what a partner key allows; `UserClient` and `AsyncUserClient` read
+what a user token allows. Every exception is an `OuselError`; `ousel_client.refusals` has one
+class for each code that the server answers with.
+"""
+
+from ousel_client.clients import AsyncClient, AsyncUserClient, Client, UserClient
+from ousel_client.connect import ProofKey
+from ousel_client.errors import (
+    ApiError,
+    BadRequest,
+    Conflict,
+    ConnectionFailed,
+    Forbidden,
+    Missing,
+    NotAuthenticated,
+    OuselError,
+    ReturnNotTrusted,
+    ServerError,
+    Throttled,
+    UnexpectedAnswer,
+    WaitTimedOut,
+)
+from ousel_client.intents import TransferIntent
+from ousel_client.records import (
+    Account,
+    App,
+    Balance,
+    Charge,
+    Holder,
+    OwnAccount,
+    Party,
+    Payer,
+    SandboxTime,
+    Transfer,
+    UserToken,
+)
+from ousel_client.refusals import IdempotencyConflict
+from ousel_client.retrying import RetryPolicy
+
+__all__ = [
+    "Account",
+    "ApiError",
+    "App",
+    "AsyncClient",
+    "AsyncUserClient",
+    "BadRequest",
+    "Balance",
+    "Charge",
+    "Client",
+    "Conflict",
+    "ConnectionFailed",
+    "Forbidden",
+    "Holder",
+    "IdempotencyConflict",
+    "Missing",
+    "NotAuthenticated",
+    "OuselError",
+    "OwnAccount",
+    "Party",
+    "Payer",
+    "ProofKey",
+    "RetryPolicy",
+    "ReturnNotTrusted",
+    "SandboxTime",
+    "ServerError",
+    "Throttled",
+    "Transfer",
+    "TransferIntent",
+    "UnexpectedAnswer",
+    "UserClient",
+    "UserToken",
+    "WaitTimedOut",
+]

@@ -1,0 +1,95 @@
+"""Charges: created, shown to a payer, waited for, canceled."""
+
+from decimal import Decimal
+from typing import Literal
+
+from ousel_client.amounts import Amount, exact, json_object
+from ousel_client.drivers import PageSteps
+from ousel_client.exchange import Steps, segment
+from ousel_client.intents import checked_key, keyed
+from ousel_client.operations import Driver, ListOperation, Operation, Resource
+from ousel_client.records import Charge
+from ousel_client.refusals import ChargeNotCancelable, IdempotencyConflict
+from ousel_client.waiting import waited
+
+Status = Literal["created", "paid", "canceled", "expired"]
+
+
+class Charges(Resource[Driver]):
+    """Asks for payments."""
+
+    @Operation
+    def create(
+        self,
+        *,
+        amount: Amount,
+        description: str | None = None,
+        reference: str | None = None,
+        success_url: str | None = None,
+        cancel_url: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Steps[Charge]:
+        """Create a charge; send the payer to its `checkout_url`, then wait for it."""
+        key = checked_key(idempotency_key)
+        terms = {
+            "amount": exact(amount),
+            "description": description,
+            "reference": reference,
+            "success_url": success_url,
+            "cancel_url": cancel_url,
+        }
+        return keyed(self._created(terms, key), key)
+
+    @Operation
+    def get(self, charge_id: str) -> Steps[Charge]:
+        """Return the charge as it is now."""
+        return self._read(Charge, _path(charge_id))
+
+    @Operation
+    def wait(self, charge_id: str, timeout_seconds: float = 600.0) -> Steps[Charge]:
+        """Return the charge as soon as it is paid, canceled or expired.
+
+        WaitTimedOut says that it was still open when the time was over.
+        """
+        return waited(self._conduct, self._get(_path(charge_id)), timeout_seconds)
+
+    @Operation
+    def cancel(self, charge_id: str) -> Steps[Charge]:
+        """Cancel the charge; ChargeNotCancelable says that it is final already."""
+        return self._canceled(charge_id)
+
+    @ListOperation
+    def list(
+        self, *, status: Status | None = None, reference: str | None = None, page_size: int = 100
+    ) -> PageSteps[Charge]:
+        """Go through the charges that fit, newest first."""
+        query = {"status": status, "reference": reference, "limit": page_size}
+        return self._pages(Charge, "/charges", query)
+
+    def _created(self, terms: dict[str, str | Decimal | None], key: str) -> Steps[Charge]:
+        request = self._post("/charges", json_object(terms), idempotency_key=key)
+        try:
+            return (yield from self._record(Charge, request))
+        except IdempotencyConflict as conflict:
+            original_id = conflict.members.get("charge_id")
+            if not isinstance(original_id, str):
+                raise
+            original = yield from self._read(Charge, _path(original_id))
+            conflict.original = original
+            if any(getattr(original, name) != value for name, value in terms.items()):
+                raise
+            return original
+
+    def _canceled(self, charge_id: str) -> Steps[Charge]:
+        path = _path(charge_id)
+        try:
+            return (yield from self._record(Charge, self._post(f"{path}/cancel")))
+        except ChargeNotCancelable as refusal:
+            # An attempt before this one may have canceled it, and its answer was lost.
+            if not refusal.in_doubt or refusal.members.get("charge_status") != "canceled":
+                raise
+            return (yield from self._read(Charge, path))
+
+
+def _path(charge_id: str) -> str:
+    return f"/charges/{segment(charge_id)}"

@@ -1,0 +1,155 @@
+"""The two drivers: they make attempts over HTTP, one waiting and one awaiting, and know no more."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+import httpx2
+
+from ousel_client.exchange import Answer, Attempt, Failure, Outcome, Steps
+from ousel_client.records import Page
+
+Result = TypeVar("Result")
+Record = TypeVar("Record")
+PageSteps = Callable[[str | None], Steps[Page[Record]]]
+
+# These fail before a byte of the request has left.
+_NOT_SENT: Final = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.UnsupportedProtocol,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where the server is, and how long to wait for a part of its answer."""
+
+    base_url: str
+    timeout_seconds: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no address of a server."""
+        parts = urlsplit(self.base_url)
+        if parts.scheme not in {"https", "http"} or not parts.hostname:
+            raise ValueError(f"{self.base_url!r} is no address such as https://pay.example.com/v1.")
+
+    @property
+    def origin(self) -> str:
+        """The scheme and the host alone."""
+        parts = urlsplit(self.base_url)
+        return f"{parts.scheme}://{parts.netloc}"
+
+
+class SyncDriver:
+    """Makes attempts and waits for them; threads may share it."""
+
+    def __init__(self, address: Address, transport: httpx2.BaseTransport | None) -> None:
+        """Connect to this address when first asked to."""
+        self._timeout_seconds = address.timeout_seconds
+        self._http = httpx2.Client(base_url=address.base_url, transport=transport)
+
+    def run(self, steps: Steps[Result]) -> Result:
+        """Make the attempts of a call, and return its result."""
+        attempt = next(steps)
+        while True:
+            outcome = self._outcome(attempt)
+            try:
+                attempt = steps.send(outcome)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+
+    def walk(self, page_after: PageSteps[Record]) -> Iterator[Record]:
+        """Yield the records of all pages, each page read when it is needed."""
+        cursor: str | None = None
+        while True:
+            page = self.run(page_after(cursor))
+            yield from page.data
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _outcome(self, attempt: Attempt) -> Outcome:
+        time.sleep(attempt.delay_seconds)
+        try:
+            return _answer(self._http.request(**_arguments(attempt, self._timeout_seconds)))
+        except httpx2.RequestError as error:
+            return _failure(error)
+
+
+class AsyncDriver:
+    """Makes attempts and awaits them; tasks of one event loop may share it."""
+
+    def __init__(self, address: Address, transport: httpx2.AsyncBaseTransport | None) -> None:
+        """Connect to this address when first asked to."""
+        self._timeout_seconds = address.timeout_seconds
+        self._http = httpx2.AsyncClient(base_url=address.base_url, transport=transport)
+
+    async def run(self, steps: Steps[Result]) -> Result:
+        """Make the attempts of a call, and return its result."""
+        attempt = next(steps)
+        while True:
+            outcome = await self._outcome(attempt)
+            try:
+                attempt = steps.send(outcome)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+
+    async def walk(self, page_after: PageSteps[Record]) -> AsyncIterator[Record]:
+        """Yield the records of all pages, each page read when it is needed."""
+        cursor: str | None = None
+        while True:
+            page = await self.run(page_after(cursor))
+            for record in page.data:
+                yield record
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def _outcome(self, attempt: Attempt) -> Outcome:
+        await asyncio.sleep(attempt.delay_seconds)
+        try:
+            return _answer(await self._http.request(**_arguments(attempt, self._timeout_seconds)))
+        except httpx2.RequestError as error:
+            return _failure(error)
+
+
+def _arguments(attempt: Attempt, timeout_seconds: float) -> dict[str, Any]:
+    """Return the request as the HTTP library wants it."""
+    request = attempt.request
+    headers = {"Accept": "application/json", **request.headers}
+    if request.credential is not None:
+        headers["Authorization"] = f"Bearer {request.credential.text}"
+    if request.body is not None:
+        headers["Content-Type"] = "application/json"
+    return {
+        "method": request.method,
+        "url": request.path,
+        "params": dict(request.query) or None,
+        "headers": headers,
+        "content": request.body,
+        "timeout": timeout_seconds + request.held_seconds,
+    }
+
+
+def _answer(response: httpx2.Response) -> Answer:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Answer(response.status_code, headers, response.content)
+
+
+def _failure(error: httpx2.RequestError) -> Failure:
+    return Failure(error, sent=not isinstance(error, _NOT_SENT))

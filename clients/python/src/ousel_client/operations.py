@@ -1,0 +1,145 @@
+"""How one description of a call serves both kinds of client.
+
+A resource describes each of its calls once, as steps. `Operation` and `ListOperation` turn the
+description into a plain method where the resource has a `SyncDriver`, and into a coroutine or an
+asynchronous iterator where it has an `AsyncDriver`.
+"""
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+
+from ousel_client.decoding import Undecodable, page_of, record_of
+from ousel_client.drivers import AsyncDriver, PageSteps, SyncDriver
+from ousel_client.errors import UnexpectedAnswer
+from ousel_client.exchange import Answer, Request, Steps
+from ousel_client.records import Page
+from ousel_client.retrying import Conduct, answered
+
+Driver = TypeVar("Driver", bound=SyncDriver | AsyncDriver)
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+Record = TypeVar("Record")
+
+
+class Resource(Generic[Driver]):
+    """A part of the interface, driven in one of the two ways."""
+
+    def __init__(self, driver: Driver, conduct: Conduct) -> None:
+        """Call through this driver, in this manner."""
+        self._driver = driver
+        self._conduct = conduct
+
+    def _answer(self, request: Request) -> Steps[Answer]:
+        return answered(self._conduct, request)
+
+    def _record(self, kind: type[Record], request: Request) -> Steps[Record]:
+        """Make the request, and return the record that it answers."""
+        answer = yield from self._answer(request)
+        return decoded(record_of, kind, answer)
+
+    def _read(self, kind: type[Record], path: str) -> Steps[Record]:
+        """Return the record at a path."""
+        return self._record(kind, self._get(path))
+
+    def _pages(
+        self, kind: type[Record], path: str, query: Mapping[str, str | int | None]
+    ) -> PageSteps[Record]:
+        """Return the steps that read the page at each cursor of a list."""
+        given = {name: str(value) for name, value in query.items() if value is not None}
+
+        def page_after(cursor: str | None) -> Steps[Page[Record]]:
+            position = {} if cursor is None else {"cursor": cursor}
+            answer = yield from self._answer(self._get(path, given | position))
+            return decoded(page_of, kind, answer)
+
+        return page_after
+
+    def _get(self, path: str, query: Mapping[str, str] | None = None) -> Request:
+        return Request(
+            method="GET", path=path, query=query or {}, credential=self._conduct.credential
+        )
+
+    def _post(
+        self,
+        path: str,
+        body: bytes | None = None,
+        *,
+        idempotency_key: str | None = None,
+        repeatable: bool = True,
+    ) -> Request:
+        return Request(
+            method="POST",
+            path=path,
+            headers={} if idempotency_key is None else {"Idempotency-Key": idempotency_key},
+            body=body,
+            credential=self._conduct.credential,
+            repeatable=repeatable,
+        )
+
+
+class Operation(Generic[Parameters, Result]):
+    """A call that returns one result."""
+
+    def __init__(self, describe: Callable[Concatenate[Any, Parameters], Steps[Result]]) -> None:
+        """Describe the call by its steps."""
+        self._describe = describe
+        self.__doc__ = describe.__doc__
+
+    @overload
+    def __get__(
+        self, resource: Resource[SyncDriver], owner: Any
+    ) -> Callable[Parameters, Result]: ...
+    @overload
+    def __get__(
+        self, resource: Resource[AsyncDriver], owner: Any
+    ) -> Callable[Parameters, Coroutine[Any, Any, Result]]: ...
+    def __get__(self, resource: Any, owner: Any) -> Any:
+        """Return the call as a method of this resource."""
+        return bound(self._describe, resource, "run")
+
+
+class ListOperation(Generic[Parameters, Record]):
+    """A call that returns an iterator over a list, whose pages it turns by itself."""
+
+    def __init__(self, describe: Callable[Concatenate[Any, Parameters], PageSteps[Record]]) -> None:
+        """Describe the list by the steps to each of its pages."""
+        self._describe = describe
+        self.__doc__ = describe.__doc__
+
+    @overload
+    def __get__(
+        self, resource: Resource[SyncDriver], owner: Any
+    ) -> Callable[Parameters, Iterator[Record]]: ...
+    @overload
+    def __get__(
+        self, resource: Resource[AsyncDriver], owner: Any
+    ) -> Callable[Parameters, AsyncIterator[Record]]: ...
+    def __get__(self, resource: Any, owner: Any) -> Any:
+        """Return the call as a method of this resource."""
+        return bound(self._describe, resource, "walk")
+
+
+def decoded(
+    decode: Callable[[type[Record], bytes], Result], kind: type[Record], answer: Answer
+) -> Result:
+    """Return what the answer carries; what is no such thing did not come from the interface."""
+    try:
+        return decode(kind, answer.body)
+    except Undecodable as error:
+        unexpected = UnexpectedAnswer(f"The answer with status {answer.status}: {error}.")
+        unexpected.in_doubt = True
+        raise unexpected from error
+
+
+def bound(describe: Callable[..., Any], resource: Resource[Any] | None, way: str) -> Any:
+    """Return the call that drives what is described; of the class, the description itself."""
+    if resource is None:
+        return describe
+    drive = getattr(resource._driver, way)  # noqa: SLF001 - the one way in
+
+    @wraps(describe)
+    def call(*arguments: Any, **options: Any) -> Any:
+        return drive(describe(resource, *arguments, **options))
+
+    return call

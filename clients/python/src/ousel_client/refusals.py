@@ -1,0 +1,261 @@
+"""One class for each code that the interface answers with."""
+
+from ousel_client.errors import (
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    Missing,
+    NotAuthenticated,
+    ServerError,
+    Throttled,
+)
+from ousel_client.records import Charge, Transfer
+
+
+class InvalidAmount(BadRequest):
+    """The amount is out of range, or has too many decimals."""
+
+    code = "invalid_amount"
+
+
+class InvalidField(BadRequest):
+    """A field has the wrong type, length, characters or value; `param` names it."""
+
+    code = "invalid_field"
+
+
+class MissingField(BadRequest):
+    """A field that the endpoint needs is not there; `param` names it."""
+
+    code = "missing_field"
+
+
+class UnknownField(BadRequest):
+    """The endpoint does not know a field; `param` names it."""
+
+    code = "unknown_field"
+
+
+class UnknownParameter(BadRequest):
+    """The endpoint does not know a query parameter; `param` names it."""
+
+    code = "unknown_parameter"
+
+
+class MalformedJson(BadRequest):
+    """The body is not a JSON object."""
+
+    code = "malformed_json"
+
+
+class InsufficientBalance(BadRequest):
+    """The amount is more than the balance of the account that pays."""
+
+    code = "insufficient_balance"
+
+
+class BalanceLimitReached(BadRequest):
+    """The recipient's balance would pass what an account can hold."""
+
+    code = "balance_limit_reached"
+
+
+class SameAccount(BadRequest):
+    """The recipient is the sender."""
+
+    code = "same_account"
+
+
+class AccountFrozen(BadRequest):
+    """The sender's or the recipient's account is frozen."""
+
+    code = "account_frozen"
+
+
+class PostingRefused(BadRequest):
+    """The server's database cannot hold a value of the transfer."""
+
+    code = "posting_refused"
+
+
+class ChargeNotCancelable(BadRequest):
+    """The charge is final; `members["charge_status"]` says what it is."""
+
+    code = "charge_not_cancelable"
+
+
+class ChargeNotPayable(BadRequest):
+    """The charge is final; `members["charge_status"]` says what it is."""
+
+    code = "charge_not_payable"
+
+
+class OwnCharge(BadRequest):
+    """The payer is the account that asks for the payment."""
+
+    code = "own_charge"
+
+
+class InvalidRequest(BadRequest):
+    """A parameter of an OAuth request is missing, repeated or malformed."""
+
+    code = "invalid_request"
+
+
+class InvalidGrant(BadRequest):
+    """The code is unknown, expired, used, another app's, or does not fit the request."""
+
+    code = "invalid_grant"
+
+
+class UnsupportedGrantType(BadRequest):
+    """The grant type is another than authorization_code."""
+
+    code = "unsupported_grant_type"
+
+
+class UnsupportedResponseType(BadRequest):
+    """The connect address named a response type other than code."""
+
+    code = "unsupported_response_type"
+
+
+class InvalidScope(BadRequest):
+    """The connect address asked for a scope that there is not."""
+
+    code = "invalid_scope"
+
+
+class ConnectAddressWrong(BadRequest):
+    """The connect address names no app, or a redirect URI that the app has not registered."""
+
+    code = "connect_address_wrong"
+
+
+class Unauthorized(NotAuthenticated):
+    """The partner key is missing, malformed, unknown or revoked: rotate it in the portal."""
+
+    code = "unauthorized"
+
+
+class InvalidToken(NotAuthenticated):
+    """The user token is missing, malformed, unknown or expired: connect the person again."""
+
+    code = "invalid_token"
+
+
+class InvalidClient(NotAuthenticated):
+    """The app's client_id and key do not belong together."""
+
+    code = "invalid_client"
+
+
+class AccessDenied(Forbidden):
+    """The person did not let the app read the account."""
+
+    code = "access_denied"
+
+
+class InsufficientScope(Forbidden):
+    """The user token lacks the scope that `members["scope"]` names."""
+
+    code = "insufficient_scope"
+
+
+class OriginNotAllowed(Forbidden):
+    """The request names an origin that is not registered on the app."""
+
+    code = "origin_not_allowed"
+
+
+class FormNotTrusted(Forbidden):
+    """A form did not come from the page that the site gave."""
+
+    code = "form_not_trusted"
+
+
+class AccountNotFound(Missing):
+    """No account has that username, account number or email."""
+
+    code = "account_not_found"
+
+
+class ChargeNotFound(Missing):
+    """The key's account has no charge with this id."""
+
+    code = "charge_not_found"
+
+
+class NotFound(Missing):
+    """There is nothing at this path: the base URL may be wrong, or the server no sandbox."""
+
+    code = "not_found"
+
+
+class MethodNotAllowed(ApiError):
+    """The path exists, but not with this method: the base URL may be wrong."""
+
+    status = 405
+    code = "method_not_allowed"
+
+
+class BodyTooLarge(ApiError):
+    """The body is larger than the server takes."""
+
+    status = 413
+    code = "body_too_large"
+
+
+class UnsupportedMediaType(ApiError):
+    """The server does not take this content type."""
+
+    status = 415
+    code = "unsupported_media_type"
+
+
+class IdempotencyConflict(Conflict):
+    """The key belongs to an earlier request that differs; `original` is what that one made."""
+
+    code = "idempotency_conflict"
+    original: Transfer | Charge | None = None
+
+
+class RateLimited(Throttled):
+    """The key has made more requests than its limit allows."""
+
+    code = "rate_limited"
+
+
+class InternalError(ServerError):
+    """The server failed in a way that it did not foresee."""
+
+    code = "internal_error"
+
+
+class DatabaseUnavailable(ServerError):
+    """The server's database could not be reached."""
+
+    status = 503
+    code = "database_unavailable"
+
+
+class OutcomeUnknown(ServerError):
+    """The server lost its database in the midst of a commit: send the same again."""
+
+    status = 503
+    code = "outcome_unknown"
+
+
+class QueueFull(ServerError):
+    """More transfers are waiting than the server takes on."""
+
+    status = 503
+    code = "queue_full"
+
+
+class SchemaOutdated(ServerError):
+    """The server waits for its database to be migrated."""
+
+    status = 503
+    code = "schema_outdated"
