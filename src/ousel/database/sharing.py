@@ -1,7 +1,8 @@
 """Shared reads: whoever asks while a read is under way shares the next one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from itertools import chain
 from typing import Final, Generic, TypeVar
 
 from ousel.database.port import Database, Transaction
@@ -11,6 +12,8 @@ READ_KEYS_MAX: Final = 1_000
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+Answers = list[asyncio.Future[Value]]
+Waiting = dict[Key, Answers[Value]]
 
 
 class SharedReads(Generic[Key, Value]):
@@ -24,18 +27,17 @@ class SharedReads(Generic[Key, Value]):
         """Look keys up with `load`, which returns a value for each of them."""
         self._database = database
         self._load = load
-        self._waiting: dict[Key, asyncio.Future[Value]] = {}
+        self._waiting: Waiting[Key, Value] = {}
         self._reading: asyncio.Task[None] | None = None
 
     async def get(self, key: Key) -> Value:
         """Return the key's value as of now or a moment later."""
-        answer = self._waiting.get(key)
-        if answer is None:
-            loop = asyncio.get_running_loop()
-            answer = self._waiting[key] = loop.create_future()
-            if self._reading is None:
-                self._reading = loop.create_task(self._read_until_empty())
-        return await asyncio.shield(answer)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Value] = loop.create_future()
+        self._waiting.setdefault(key, []).append(answer)
+        if self._reading is None:
+            self._reading = loop.create_task(self._read_until_empty())
+        return await answer
 
     async def _read_until_empty(self) -> None:
         try:
@@ -45,7 +47,7 @@ class SharedReads(Generic[Key, Value]):
         finally:
             self._reading = None
 
-    async def _answer(self, waiting: "dict[Key, asyncio.Future[Value]]") -> None:
+    async def _answer(self, waiting: "Waiting[Key, Value]") -> None:
         """Read what is waited for; a key at fault fails alone."""
         try:
             values = await self._values(list(waiting))
@@ -53,13 +55,14 @@ class SharedReads(Generic[Key, Value]):
             if len(waiting) > 1 and not isinstance(error, Refusal):
                 await self._answer_apart(waiting)
                 return
-            for answer in waiting.values():
+            for answer in _unanswered(chain.from_iterable(waiting.values())):
                 answer.set_exception(error)
         else:
-            for value, answer in zip(values, waiting.values(), strict=True):
-                answer.set_result(value)
+            for value, answers in zip(values, waiting.values(), strict=True):
+                for answer in _unanswered(answers):
+                    answer.set_result(value)
 
-    async def _answer_apart(self, waiting: "dict[Key, asyncio.Future[Value]]") -> None:
+    async def _answer_apart(self, waiting: "Waiting[Key, Value]") -> None:
         """Halve what failed together until the key at fault stands alone."""
         keys = list(waiting)
         middle = len(keys) // 2
@@ -69,3 +72,8 @@ class SharedReads(Generic[Key, Value]):
     async def _values(self, keys: list[Key]) -> list[Value]:
         found = await self._database.read(lambda transaction: self._load(transaction, keys))
         return [found[key] for key in keys]
+
+
+def _unanswered(answers: "Iterable[asyncio.Future[Value]]") -> "Iterator[asyncio.Future[Value]]":
+    """Pass over callers that have given up."""
+    return (answer for answer in answers if not answer.done())
