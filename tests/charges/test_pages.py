@@ -1,0 +1,336 @@
+"""The checkout page: who looks at which charge decides what it says and what it offers."""
+
+from collections.abc import Awaitable, Callable
+
+import httpx2
+import pytest
+
+from ousel.charges.rules import LIFETIME_MICROS, Charge
+from tests.charges.tills import CANCEL_URL, PAY, PRICE, SUCCESS_URL, Person, Till, page_of
+from tests.portal.forms import forms_of
+from tests.support.engines import Engine
+
+NOTHING_TAKEN = "Nothing was taken from your balance."
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    """One engine: what a page says does not depend on it."""
+    return "sqlite"
+
+
+def offers_payment(page: str) -> bool:
+    """Say whether the page has the button that pays."""
+    return any(PAY in form.buttons for form in forms_of(page))
+
+
+async def test_a_payer_sees_all_that_there_is_to_know(till: Till) -> None:
+    """App, owner, amount, description, reference, the payer's name and balance, and the button."""
+    charge = await till.charge(description="Two tickets\nRow 7", reference="order-1")
+    payer = await till.person(40_500_000)
+
+    page = await payer.page(charge)
+
+    assert f"<h1>{till.shop.app.name}</h1>" in page
+    assert f"@{till.shop.merchant.username}" in page
+    assert '<p class="figure">25.00 OUSD</p>' in page
+    assert "Two tickets\nRow 7" in page
+    assert "order-1" in page
+    assert payer.account.display_name in page
+    assert "40.50 OUSD" in page
+    assert offers_payment(page)
+    assert f'href="{CANCEL_URL}">Cancel</a>' in page
+
+
+async def test_a_stranger_is_asked_to_sign_in_and_keeps_the_charge(till: Till) -> None:
+    """Signing in or up from the page leads back to it; without a person nothing is offered."""
+    charge = await till.charge()
+    stranger = till.portal.visitor()
+
+    page = await page_of(stranger, charge)
+    signed_up = await stranger.press(
+        f"/signup?next=/pay/{charge.id}",
+        "Create account",
+        username=f"new_{charge.id[-8:]}",
+        email=f"{charge.id}@example.com",
+        display_name="New",
+        password="correct horse battery",
+    )
+
+    assert f'href="/login?next=/pay/{charge.id}">Sign in</a>' in page
+    assert f'href="/signup?next=/pay/{charge.id}">Create an account</a>' in page
+    assert not offers_payment(page)
+    assert signed_up.headers["location"] == f"/pay/{charge.id}"
+    assert "Your balance is 25.00 OUSD short." in await page_of(stranger, charge)
+
+
+async def test_using_another_account_leads_back_to_the_charge(till: Till) -> None:
+    """Signing out from the page does not lose the charge."""
+    charge = await till.charge()
+    payer = await till.person(PRICE)
+
+    left = await payer.visitor.press(f"/pay/{charge.id}", "Use another account")
+
+    assert left.headers["location"] == f"/login?next=%2Fpay%2F{charge.id}"
+    back = await payer.visitor.sign_in(payer.account.username, page=left.headers["location"])
+    assert back.headers["location"] == f"/pay/{charge.id}"
+
+
+async def test_too_little_balance_says_by_how_much_and_stays_payable(till: Till) -> None:
+    """The page names what is missing and how to get it; with it, the same charge is paid."""
+    charge = await till.charge()
+    payer = await till.person(3_000_000)
+
+    page = await payer.page(charge)
+    refused = await payer.pay(charge)
+    await payer.fund(22_000_000)
+    paid = await payer.pay(charge)
+
+    assert "Your balance is 22.00 OUSD short." in page
+    assert payer.account.account_number in page
+    assert refused == f"/pay/{charge.id}"
+    assert paid.startswith(f"/pay/{charge.id}/receipt")
+    assert await payer.balance() == 0
+
+
+async def test_a_balance_that_just_covers_the_amount_is_enough(till: Till) -> None:
+    """Exactly the amount pays; one millionth less is short by one millionth."""
+    charge = await till.charge()
+    enough, short = await till.person(PRICE), await till.person(PRICE - 1)
+
+    assert "short." not in await enough.page(charge)
+    assert "Your balance is 0.000001 OUSD short." in await short.page(charge)
+
+
+async def frozen_payer(till: Till, _: Charge) -> Person:
+    """Somebody whose account is frozen."""
+    payer = await till.person(PRICE)
+    await payer.set_status("frozen")
+    return payer
+
+
+async def frozen_merchant(till: Till, _: Charge) -> Person:
+    """Somebody who wants to pay an account that is frozen."""
+    await till.set_status(till.shop.merchant, "frozen")
+    return await till.person(PRICE)
+
+
+async def too_late(till: Till, _: Charge) -> Person:
+    """Somebody who comes when the charge has expired."""
+    payer = await till.person(PRICE)
+    till.clock.advance(micros=LIFETIME_MICROS)
+    return payer
+
+
+async def canceled_before(till: Till, charge: Charge) -> Person:
+    """Somebody who comes when the charge is canceled."""
+    await till.shop.desk.cancel(charge.account_id, charge.id)
+    return await till.person(PRICE)
+
+
+async def paid_before(till: Till, charge: Charge) -> Person:
+    """Somebody who comes when another has paid."""
+    await till.shop.pay(charge)
+    return await till.person(PRICE)
+
+
+@pytest.mark.parametrize(
+    ("arrange", "says", "refusal"),
+    [
+        (frozen_payer, "Your account is frozen.", NOTHING_TAKEN),
+        (frozen_merchant, "cannot be paid at the moment.", "Its account is frozen."),
+        (too_late, "This charge has expired", NOTHING_TAKEN),
+        (canceled_before, "This charge was canceled", NOTHING_TAKEN),
+        (paid_before, "This is paid.", "Someone else paid it; nothing was taken"),
+    ],
+)
+async def test_what_cannot_be_paid_says_why_and_moves_nothing(
+    till: Till,
+    arrange: Callable[[Till, Charge], Awaitable[Person]],
+    says: str,
+    refusal: str,
+) -> None:
+    """Each reason has its own words, no button, and a form sent anyway only leads back to them."""
+    charge = await till.charge()
+    person = await arrange(till, charge)
+    before = await till.merchant_balance()
+
+    page = await person.page(charge)
+
+    assert says in page
+    assert refusal in page
+    assert not offers_payment(page)
+    assert await person.post(charge) == f"/pay/{charge.id}"
+    assert await person.balance() == PRICE
+    assert await till.merchant_balance() == before
+
+
+async def test_ones_own_charge_is_shown_to_be_paid_by_others(till: Till) -> None:
+    """The owner gets the code to show, and no button; a form sent anyway moves nothing."""
+    owner = await till.person(PRICE)
+    app = await owner.app("Own")
+    charge = await owner.charge(app)
+
+    page = await owner.page(charge)
+
+    assert "This is your own charge." in page
+    assert "Let the payer scan this" in page
+    assert f"/apps/{app.id}/charges/{charge.id}" in page
+    assert not offers_payment(page)
+    assert await owner.post(charge) == f"/pay/{charge.id}"
+    assert await owner.balance() == PRICE
+
+
+@pytest.mark.parametrize("charge_id", ["ch_00000000000000000000000000", "ch_", "ä"])
+async def test_an_unknown_id_has_a_page_of_its_own(till: Till, charge_id: str) -> None:
+    """Whoever follows a broken link reads what to do, and nothing else is told."""
+    answer = await till.portal.visitor().get(f"/pay/{charge_id}")
+
+    assert answer.status_code == 404
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "There is no such charge" in answer.text
+
+
+async def test_cancel_only_leads_back(till: Till) -> None:
+    """The link goes to the partner, or to the start page where it gave no address to go to."""
+    with_address, without = await till.charge(), await till.charge(cancel_url=None)
+    payer = await till.person(PRICE)
+
+    assert f'href="{CANCEL_URL}">Cancel</a>' in await payer.page(with_address)
+    assert 'href="/">Cancel</a>' in await payer.page(without)
+    assert await till.shop.status(with_address) == "created"
+
+
+async def test_the_last_microsecond_is_payable_and_the_next_is_not(till: Till) -> None:
+    """Time left is rounded up: it is 1 ms, not 0, while a single microsecond is left."""
+    charge = await till.charge()
+    payer = await till.person(PRICE)
+    till.clock.advance(micros=LIFETIME_MICROS - 1)
+
+    before = await payer.page(charge)
+    status_before = (await payer.visitor.get(f"/pay/{charge.id}/status")).json()
+    till.clock.advance(micros=1)
+    after = await payer.page(charge)
+    status_after = (await payer.visitor.get(f"/pay/{charge.id}/status")).json()
+
+    assert offers_payment(before)
+    assert 'data-milliseconds="1"' in before
+    assert status_before == {"status": "created", "milliseconds_left": 1}
+    assert "This charge has expired" in after
+    assert status_after == {"status": "expired", "milliseconds_left": 0}
+
+
+async def test_the_moment_of_expiry_is_never_told_too_early(till: Till) -> None:
+    """Without a script the page tells the moment to the second, rounded up."""
+    till.clock.now = 1_790_000_000_000_000
+    whole = await till.charge()
+    till.clock.now += 1
+    later = await till.charge()
+    stranger = till.portal.visitor()
+
+    assert "until 2026-09-21 16:13:20 UTC" in await page_of(stranger, whole)
+    assert "until 2026-09-21 16:13:21 UTC" in await page_of(stranger, later)
+
+
+async def test_texts_of_partners_stay_texts(till: Till) -> None:
+    """Names, descriptions, references and addresses are escaped on every page that has them."""
+    owner = await till.person(0, display_name=EVIL)
+    app = await owner.app(EVIL)
+    evil_url = f"https://shop.example/?{EVIL.replace(' ', '')}"
+    charge = await owner.charge(
+        app, description=EVIL, reference=EVIL, success_url=evil_url, cancel_url=evil_url
+    )
+    payer = await till.person(PRICE, display_name=EVIL)
+    charges = f"/apps/{app.id}/charges"
+    pages = [await payer.visitor.get(f"/pay/{charge.id}")]
+    receipt = await payer.pay(charge)
+    pages += [await payer.visitor.get(path) for path in (receipt, f"/pay/{charge.id}")]
+    pages += [await owner.visitor.get(path) for path in (charges, f"{charges}/{charge.id}")]
+    pages += [await owner.visitor.get(f"{charges}?reference={EVIL}")]
+
+    for page in pages:
+        assert page.status_code == 200
+        assert "&lt;script&gt;" in page.text
+        assert "<script>alert" not in page.text
+        assert "<img src=x" not in page.text
+
+
+async def test_the_page_of_an_app_that_is_gone_bears_its_owners_name(till: Till) -> None:
+    """Charges outlive their app; the payer still reads whom the money goes to."""
+    owner = await till.person(name="owner", display_name="Still Here Ltd")
+    app = await owner.app("Gone")
+    charge = await owner.charge(app)
+    await owner.visitor.press(f"/apps/{app.id}", "Delete app")
+
+    assert "<h1>Still Here Ltd</h1>" in await page_of(till.portal.visitor(), charge)
+
+
+async def test_checkout_is_framed_by_no_one_and_kept_by_no_cache(till: Till) -> None:
+    """The page of money has the strictest headers, and forms that end on this site."""
+    charge = await till.charge()
+
+    answer = await till.portal.visitor().get(f"/pay/{charge.id}")
+
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert policy.endswith("form-action 'self'")
+    assert "unsafe" not in policy
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    ("headers", "token"),
+    [({}, ""), ({}, "0" * 64), ({"Origin": "https://evil.example"}, None)],
+)
+async def test_a_form_from_elsewhere_pays_nothing(
+    till: Till, headers: dict[str, str], token: str | None
+) -> None:
+    """Without the page's own token, or from another origin, the form is refused."""
+    charge = await till.charge()
+    payer = await till.person(PRICE)
+    form = await payer.visitor.form(f"/pay/{charge.id}", PAY)
+    fields = form.fields if token is None else {"form_token": token}
+
+    answer = await payer.visitor.post(form.action, fields, **headers)
+
+    assert answer.status_code == 403
+    assert await payer.balance() == PRICE
+    assert await till.shop.status(charge) == "created"
+
+
+async def test_whoever_is_signed_out_meanwhile_signs_in_and_comes_back(till: Till) -> None:
+    """A form sent by nobody moves nothing and leads through the sign-in back to the charge."""
+    charge = await till.charge()
+    stranger = till.portal.visitor()
+    token = (await stranger.form("/login", "Sign in")).fields["form_token"]
+
+    answer = await stranger.post(f"/pay/{charge.id}", {"form_token": token})
+
+    assert answer.status_code == 303
+    assert answer.headers["location"] == f"/login?next=%2Fpay%2F{charge.id}"
+
+
+def onward(answer: httpx2.Response) -> str | None:
+    """Return where the page goes by itself."""
+    return answer.headers.get("refresh")
+
+
+async def test_a_screen_that_was_open_goes_on_when_another_device_paid(till: Till) -> None:
+    """For two minutes, then the address leads nobody on; the owner is never sent away."""
+    owner = await till.person()
+    charge = await owner.charge(await owner.app("Shop"), success_url=SUCCESS_URL)
+    payer, screen = await till.person(PRICE), till.portal.visitor()
+    await payer.pay(charge)
+    address = f"/pay/{charge.id}?onward=yes"
+
+    assert onward(await screen.get(address)) == f"5; url={SUCCESS_URL}"
+    assert onward(await screen.get(f"/pay/{charge.id}")) is None
+    assert onward(await owner.visitor.get(address)) is None
+    payers = await payer.visitor.get(address)
+    assert payers.headers["location"] == f"/pay/{charge.id}/receipt?onward=yes"
+    till.clock.advance(seconds=120)
+    assert onward(await screen.get(address)) == f"5; url={SUCCESS_URL}"
+    till.clock.advance(micros=1)
+    assert onward(await screen.get(address)) is None

@@ -1,0 +1,139 @@
+"""The portal's pages of charges: an app's own, to its owner alone."""
+
+import re
+
+from ousel.charges.rules import LIFETIME_MICROS, Charge
+from ousel.partners.store import App
+from tests.charges.tills import PRICE, Person, Till
+
+
+async def listed(owner: Person, app: App, query: str = "") -> list[str]:
+    """Return the ids of the charges on a page of the list, as they stand."""
+    answer = await owner.visitor.get(f"/apps/{app.id}/charges{query}")
+    assert answer.status_code == 200, answer.text
+    return re.findall(rf'href="/apps/{app.id}/charges/(ch_\w+)"', answer.text)
+
+
+async def ended(till: Till, owner: Person, app: App) -> dict[str, Charge]:
+    """Return a charge of the app for each status."""
+    expired = await owner.charge(app, reference="late")
+    till.clock.advance(micros=LIFETIME_MICROS)
+    charges = {name: await owner.charge(app, reference=name) for name in ("paid", "canceled")}
+    await (await till.person(PRICE)).pay(charges["paid"])
+    await till.shop.desk.cancel(owner.account.id, charges["canceled"].id)
+    return charges | {"expired": expired, "created": await owner.charge(app)}
+
+
+async def test_the_list_has_the_charges_of_this_app_alone(till: Till) -> None:
+    """Newest first; charges of the owner's other app stand on their own page."""
+    owner = await till.person()
+    app, other = await owner.app("One"), await owner.app("Other")
+    charges = []
+    for _ in range(3):
+        charges.append(await owner.charge(app))
+        await owner.charge(other)
+        till.clock.advance(seconds=1)
+
+    assert await listed(owner, app) == [charge.id for charge in reversed(charges)]
+    assert len(await listed(owner, other)) == 3
+
+
+async def test_the_list_goes_by_status_and_reference(till: Till) -> None:
+    """Each status lists its own, expiry by the clock; a reference finds what bears it."""
+    owner = await till.person()
+    app = await owner.app("Shop")
+    await owner.charge(await owner.app("Other"), reference="late")
+    charges = await ended(till, owner, app)
+
+    for status, charge in charges.items():
+        assert await listed(owner, app, f"?status={status}") == [charge.id]
+    assert await listed(owner, app, "?reference=late") == [charges["expired"].id]
+    assert await listed(owner, app, "?reference=late&status=expired") == [charges["expired"].id]
+    assert await listed(owner, app, "?reference=late&status=paid") == []
+    assert await listed(owner, app, f"?reference={'x' * 300}") == []
+
+
+async def test_a_walk_through_the_list_misses_and_repeats_nothing(till: Till) -> None:
+    """60 charges, many of one moment, on three pages; the filter goes along."""
+    owner = await till.person()
+    app = await owner.app("Shop")
+    charges = [await owner.charge(app, reference="same") for _ in range(60)]
+
+    address, walked = f"/apps/{app.id}/charges?reference=same", list[str]()
+    pages = 0
+    while address:
+        page = (await owner.visitor.get(address)).text
+        walked += re.findall(rf'href="/apps/{app.id}/charges/(ch_\w+)"', page)
+        older = re.search(r'href="([^"]+)">Older charges', page)
+        address = older[1].replace("&amp;", "&") if older else ""
+        pages += 1
+
+    assert pages == 3
+    assert sorted(walked) == sorted(charge.id for charge in charges)
+
+
+async def test_a_filter_that_is_none_is_refused_in_words(till: Till) -> None:
+    """An unknown status or a made-up cursor is said to be wrong, and the list still shows."""
+    owner = await till.person()
+    app = await owner.app("Shop")
+    charge = await owner.charge(app)
+
+    for query in ("?status=lost", "?cursor=bm9uZQ"):
+        answer = await owner.visitor.get(f"/apps/{app.id}/charges{query}")
+        assert answer.status_code == 400
+        assert 'role="alert"' in answer.text
+        assert charge.id in answer.text
+
+
+async def test_a_charge_tells_what_happened_to_it(till: Till) -> None:
+    """Created, then paid by whom with which transfer, or canceled, or expired, or waiting."""
+    owner = await till.person()
+    app = await owner.app("Shop")
+    charges = await ended(till, owner, app)
+    texts = {
+        name: (await owner.visitor.get(f"/apps/{app.id}/charges/{charge.id}")).text
+        for name, charge in charges.items()
+    }
+    paid = await till.shop.desk.own(owner.account.id, charges["paid"].id)
+
+    assert all("<strong>Created</strong> by Shop" in text for text in texts.values())
+    assert paid.payer is not None
+    assert f"@{paid.payer.username}" in texts["paid"]
+    assert f'href="/activity/1">{paid.transfer_id}</a>' in texts["paid"]
+    assert "your balance was 25.00 OUSD after it" in texts["paid"]
+    assert f'href="/pay/{paid.id}/receipt"' in texts["paid"]
+    assert "<strong>Canceled</strong>" in texts["canceled"]
+    assert "<strong>Expired</strong> without a payment" in texts["expired"]
+    assert "Waits for a payer until" in texts["created"]
+    assert f'href="/pay/{charges["created"].id}"' in texts["created"]
+
+
+async def test_charges_are_shown_to_their_owner_alone(till: Till) -> None:
+    """Another's app or charge, or one's own under the wrong app, is as if it were not there."""
+    owner, other = await till.person(), await till.person()
+    app, second = await owner.app("One"), await owner.app("Two")
+    charge = await owner.charge(app)
+    others_app = await other.app("Other")
+    paths = [
+        (other, f"/apps/{app.id}/charges"),
+        (other, f"/apps/{app.id}/charges/{charge.id}"),
+        (other, f"/apps/{others_app.id}/charges/{charge.id}"),
+        (owner, f"/apps/{second.id}/charges/{charge.id}"),
+        (owner, f"/apps/{app.id}/charges/ch_"),
+    ]
+
+    for person, path in paths:
+        answer = await person.visitor.get(path)
+        assert answer.status_code == 404, path
+        assert charge.id not in answer.text.replace(path, "")
+    stranger = await till.portal.visitor().get(f"/apps/{app.id}/charges")
+    assert stranger.headers["location"].startswith("/login?next=")
+
+
+async def test_the_apps_page_links_to_its_charges(till: Till) -> None:
+    """And an app without any says how to create the first."""
+    owner = await till.person()
+    app = await owner.app("Shop")
+
+    assert f'href="/apps/{app.id}/charges"' in (await owner.visitor.get(f"/apps/{app.id}")).text
+    assert "No charges yet." in (await owner.visitor.get(f"/apps/{app.id}/charges")).text

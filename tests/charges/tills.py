@@ -1,0 +1,117 @@
+"""A till: a shop's charges, and people at a portal who look at them and pay."""
+
+from typing import Any
+
+from ousel.accounts import service as accounts
+from ousel.charges.rules import Charge, Terms
+from ousel.ledger.funding import fund_account
+from ousel.ledger.rules import Account, Status
+from ousel.partners.service import NewApp, create_app
+from ousel.partners.store import App
+from tests.charges.shops import Shop, open_shop, unique
+from tests.portal.visitors import Portal, Visitor
+from tests.support.books import balance
+
+PRICE = 25_000_000
+SUCCESS_URL = "https://shop.example/thanks"
+CANCEL_URL = "https://shop.example/basket"
+PAY = "Pay 25.00 OUSD"
+
+
+class Person:
+    """Somebody who has signed up at the portal."""
+
+    def __init__(self, till: "Till", visitor: Visitor, account: Account) -> None:
+        self.visitor = visitor
+        self.account = account
+        self._till = till
+
+    async def page(self, charge: Charge, query: str = "") -> str:
+        """Return what the checkout page says."""
+        return await page_of(self.visitor, charge, query)
+
+    async def pay(self, charge: Charge) -> str:
+        """Open the checkout, press the button, and return where that leads."""
+        answer = await self.visitor.press(f"/pay/{charge.id}", PAY)
+        assert answer.status_code == 303, answer.text
+        return answer.headers["location"]
+
+    async def post(self, charge: Charge) -> str:
+        """Send the form without the page that has it, and return where that leads."""
+        form = await self.visitor.form("/activity", "Sign out")
+        answer = await self.visitor.post(f"/pay/{charge.id}", form.fields)
+        assert answer.status_code == 303, answer.text
+        return answer.headers["location"]
+
+    async def app(self, name: str) -> App:
+        """Create an app of the person's own."""
+        new = NewApp(account_id=self.account.id, name=name)
+        return await self._till.shop.database.write(
+            lambda transaction: create_app(transaction, new, self._till.clock)
+        )
+
+    async def charge(self, app: App, **terms: Any) -> Charge:
+        """Create a charge of the person's own."""
+        wanted = Terms(**{"amount": PRICE} | terms)
+        created = await self._till.shop.desk.create(self.account.id, app.id, wanted, None)
+        return created.charge
+
+    async def balance(self) -> int:
+        """Return what the person has."""
+        return await balance(self._till.shop.database, self.account)
+
+    async def set_status(self, status: Status) -> None:
+        """Freeze or unfreeze the person's account."""
+        await self._till.set_status(self.account, status)
+
+    async def fund(self, micros: int) -> None:
+        """Give the person money."""
+        await fund_account(self._till.shop.database, self._till.shop.clock, self.account, micros)
+
+
+class Till:
+    """A shop and a portal on one database and one clock."""
+
+    def __init__(self, portal: Portal, shop: Shop) -> None:
+        self.portal = portal
+        self.shop = shop
+        self.clock = portal.clock
+
+    async def charge(self, amount: int = PRICE, **terms: Any) -> Charge:
+        """Create a charge, with both addresses to return to."""
+        addresses = {"success_url": SUCCESS_URL, "cancel_url": CANCEL_URL}
+        return await self.shop.charge(amount, **addresses | terms)
+
+    async def person(self, micros: int = 0, name: str = "payer", **fields: str) -> Person:
+        """Return somebody new who is signed in and has this much."""
+        username = unique(name)
+        visitor = await self.portal.person(username, **fields)
+        account = await self.shop.database.read(
+            lambda transaction: accounts.find(transaction, f"@{username}", param="to")
+        )
+        person = Person(self, visitor, account)
+        if micros:
+            await person.fund(micros)
+        return person
+
+    async def set_status(self, account: Account, status: Status) -> None:
+        """Freeze or unfreeze an account."""
+        await self.shop.database.write(
+            lambda transaction: accounts.set_status(transaction, f"@{account.username}", status)
+        )
+
+    async def merchant_balance(self) -> int:
+        """Return what the shop has."""
+        return await balance(self.shop.database, self.shop.merchant)
+
+
+async def open_till(portal: Portal) -> Till:
+    """Open a shop of its own at the portal."""
+    return Till(portal, await open_shop(portal.database, portal.clock))
+
+
+async def page_of(visitor: Visitor, charge: Charge, query: str = "") -> str:
+    """Return what the checkout page says to a visitor."""
+    answer = await visitor.get(f"/pay/{charge.id}{query}")
+    assert answer.status_code == 200, answer.text
+    return answer.text
