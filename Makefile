@@ -9,7 +9,7 @@ BIN := .venv/bin
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: .venv/runtime ## Set up and run Ousel on its embedded default
+demo: .venv/demo ## Set up and run Ousel on its embedded default
 	$(BIN)/ousel demo
 
 test: check ## Set up and pass all tests
@@ -38,6 +38,7 @@ lock: .venv/test ## Pin the dependencies anew, with hashes
 	$(BIN)/uv pip compile $(LOCK) -o requirements/runtime.txt pyproject.toml
 	$(BIN)/uv pip compile $(LOCK) -o requirements/test.txt requirements/test.in pyproject.toml
 	$(BIN)/uv pip compile $(LOCK) -o requirements/docs.txt requirements/docs.in
+	$(BIN)/uv pip compile $(LOCK) -o requirements/demo.txt requirements/demo.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/bench.txt requirements/bench.in
 LOCK := --quiet --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11
 
@@ -52,7 +53,12 @@ clean: ## Remove what was set up
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.venv/test: .venv/runtime requirements/test.txt clients/python/pyproject.toml
+.venv/demo: .venv/runtime requirements/demo.txt clients/python/pyproject.toml
+	$(BIN)/pip install --quiet --require-hashes -r requirements/demo.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable clients/python
+	@touch $@
+
+.venv/test: .venv/demo requirements/test.txt clients/python/pyproject.toml
 	$(BIN)/pip install --quiet --require-hashes -r requirements/test.txt
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable clients/python
 	@touch $@

@@ -2,15 +2,18 @@
 
 import asyncio
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Final
 
+import msgspec
 import typer
 from rich.console import Console
 
 from ousel.accounts.service import NewHolder, open_account
 from ousel.cli.console import settings
 from ousel.cli.server import bound_socket, prepare, serve_until_stopped
+from ousel.cli.shop import shop_can_run, shop_running
 from ousel.database.addresses import database_at
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
@@ -23,20 +26,30 @@ from ousel.people.passwords import Passwords
 
 FUNDS_MICROS: Final = 10_000 * MICROS_PER_UNIT
 PASSWORD: Final = "only-a-sandbox"  # noqa: S105 - printed for all to see
+PARTNER: Final = "blackbird"
 PEOPLE: Final = {
-    "harbour": "Harbour Exchange",
+    PARTNER: "The Blackbird Bookshop",
     "ada": "Ada Lovelace",
     "grace": "Grace Hopper",
 }
-PARTNER: Final = "harbour"
+
+
+class _Demo(msgspec.Struct, frozen=True):
+    """What the demo has to tell."""
+
+    settings: Settings
+    shop_url: str
+    client_id: str
+    key: str
 
 
 def demo(
     *,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
+    shop_port: Annotated[int, typer.Option(help="The shop's port.", min=1, max=65535)] = 8001,
 ) -> None:
-    """Run a sandbox on a fresh database: people with money, a partner's key, calls to copy."""
+    """Run a sandbox on a fresh database: people with money, a partner's key, and its shop."""
     origin = f"http://{host}:{port}"
     with tempfile.TemporaryDirectory(prefix="ousel-demo-") as folder:
         wanted = settings(
@@ -47,13 +60,14 @@ def demo(
             log_level="warning",
         )
         listener = bound_socket(host, port)
-        key = asyncio.run(_furnished(wanted))
-        Console(soft_wrap=True, highlight=False).print(_welcome(wanted, key))
-        serve_until_stopped(wanted, listener)
+        furnished = asyncio.run(_furnished(wanted, f"http://127.0.0.1:{shop_port}"))
+        with shop_running(_environment(furnished)) if shop_can_run() else nullcontext():
+            Console(soft_wrap=True, highlight=False).print(_welcome(furnished))
+            serve_until_stopped(wanted, listener)
 
 
-async def _furnished(wanted: Settings) -> str:
-    """Create the demo's people with their funds, and return the partner's key."""
+async def _furnished(wanted: Settings, shop_url: str) -> _Demo:
+    """Create the demo's people with their funds, and the partner's app with its key."""
     await prepare(wanted, workers=1)
     database = database_at(wanted.database_url)
     await database.open()
@@ -64,7 +78,10 @@ async def _furnished(wanted: Settings) -> str:
         ]
         for account in accounts:
             await fund_account(database, system_clock, account, FUNDS_MICROS)
-        return await database.write(lambda transaction: _key(transaction, accounts[0]))
+        client_id, key = await database.write(
+            lambda transaction: _app(transaction, accounts[0], shop_url)
+        )
+        return _Demo(wanted, shop_url, client_id, key)
     finally:
         await database.close()
 
@@ -79,25 +96,42 @@ async def _person(database: Database, username: str, name: str, hashed: str) -> 
     return await database.write(lambda transaction: open_account(transaction, holder, system_clock))
 
 
-async def _key(transaction: Transaction, partner: Account) -> str:
-    new = NewApp(account_id=partner.id, name=PEOPLE[PARTNER])
+async def _app(transaction: Transaction, partner: Account, shop_url: str) -> tuple[str, str]:
+    new = NewApp(
+        account_id=partner.id, name=PEOPLE[PARTNER], redirect_uris=[f"{shop_url}/connected"]
+    )
     app = await create_app(transaction, new, system_clock)
     issued = await issue_key(transaction, app, FIRST_KEY_NAME, "test", system_clock)
-    return issued.secret
+    return app.id, issued.secret
 
 
-def _welcome(wanted: Settings, key: str) -> str:
-    names = ", ".join(f"@{username}" for username in PEOPLE)
+def _environment(furnished: _Demo) -> dict[str, str]:
+    return {
+        "OUSEL_BASE_URL": furnished.settings.base_url,
+        "OUSEL_PORTAL_URL": furnished.settings.portal_url,
+        "OUSEL_KEY": furnished.key,
+        "OUSEL_CLIENT_ID": furnished.client_id,
+        "SHOP_URL": furnished.shop_url,
+    }
+
+
+def _welcome(furnished: _Demo) -> str:
+    wanted = furnished.settings
+    names = ", ".join(PEOPLE)
+    shop = furnished.shop_url if shop_can_run() else "not installed: pip install 'ousel[demo]'"
     call = f"""\\
-  -H 'Authorization: Bearer {key}' \\
+  -H 'Authorization: Bearer {furnished.key}' \\
   -H 'Content-Type: application/json' \\"""
     return f"""
 [bold]Ousel is running: a sandbox on a fresh database, gone when you stop it (Ctrl-C).[/bold]
 
-  portal     {wanted.portal_url}
-  reference  {wanted.portal_url}/docs
-  people     {names}, each with 10000.00 OUSD and the password {PASSWORD}
-  partner    @{PARTNER}, with the key {key}
+  shop           {shop}
+  portal         {wanted.portal_url}
+  documentation  {wanted.portal_url}/docs
+  people         {names}: each with 10000.00 OUSD and the password {PASSWORD}
+  partner        @{PARTNER}, with the key {furnished.key}
+
+[bold]Click through it:[/bold] put a book into the shop's cart, pay as ada, connect with Ousel.
 
 [bold]Send 25.00 to @ada[/bold] (twice, if you like: the key in the header makes it move once):
 

@@ -1,0 +1,39 @@
+"""The demo's shop: a partner's own software, started beside the service as a process of its own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+STOP_SECONDS_MAX: Final = 5
+
+
+def shop_can_run() -> bool:
+    """Say whether the shop's own dependencies are installed."""
+    return all(find_spec(name) is not None for name in ("ousel_client", "starlette"))
+
+
+@contextmanager
+def shop_running(environment: Mapping[str, str]) -> Iterator[None]:
+    """Run the shop for the length of a block, with these variables."""
+    process = subprocess.Popen(  # noqa: S603 - our own file, by our own Python
+        [sys.executable, str(_program())], env={**os.environ, **environment}
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(STOP_SECONDS_MAX)
+
+
+def _program() -> Path:
+    """Return the shop's one file, installed or in a checkout."""
+    installed = Path(str(files("ousel"))) / "examples" / "shop.py"
+    if installed.exists():
+        return installed
+    return Path(__file__).parents[3] / "examples" / "shop" / "shop.py"

@@ -1,0 +1,94 @@
+"""The demo, clicked through as its welcome says: buy a book, connect, pay the supplier."""
+
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.browsers import chromium
+from tests.support.servers import free_port
+
+pytestmark = pytest.mark.slow
+
+PASSWORD = "only-a-sandbox"
+START_SECONDS_MAX = 60.0
+
+
+@pytest.fixture(scope="module")
+def shop_url() -> Iterator[str]:
+    """The address of the shop of a running demo."""
+    port, shop_port = free_port(), free_port()
+    ousel = str(Path(sys.executable).parent / "ousel")
+    command = [ousel, "demo", "--port", str(port), "--shop-port", str(shop_port)]
+    url = f"http://127.0.0.1:{shop_port}"
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as demo:
+        try:
+            _wait_for(url)
+            _wait_for(f"http://127.0.0.1:{port}/readyz")
+            yield url
+        finally:
+            demo.terminate()
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    """A page of a fresh browser."""
+    with chromium() as browser:
+        yield browser.new_page()
+
+
+def test_a_book_is_bought_and_delivered_once(shop_url: str, page: Page) -> None:
+    """The payer pays on the checkout page, comes back, and the order is delivered once."""
+    page.goto(shop_url)
+    page.get_by_role("button", name="Add to cart").first.click()
+    page.get_by_role("button", name="Pay 12.50 OUSD").click()
+    expect(page.get_by_role("heading", name="The Blackbird Bookshop")).to_be_visible()
+    page.get_by_role("main").get_by_role("link", name="Sign in").click()
+    _sign_in(page, "ada")
+    page.get_by_role("button", name="Pay 12.50 OUSD").click()
+    page.wait_for_url(f"{shop_url}/orders/*", timeout=30_000)
+    expect(page.get_by_text("Your books are on their way.")).to_be_visible()
+    page.reload()
+    expect(page.get_by_text("Your books left already.")).to_be_visible()
+
+
+def test_a_person_connects_and_is_greeted(shop_url: str, page: Page) -> None:
+    """After consent the shop knows the person's name and balance."""
+    page.goto(shop_url)
+    page.get_by_role("link", name="Connect with Ousel").click()
+    _sign_in(page, "grace")
+    page.get_by_role("button", name="Allow").click()
+    expect(
+        page.get_by_text(re.compile(r"Hello, Grace Hopper. You have \d+\.\d\d OUSD."))
+    ).to_be_visible()
+
+
+def test_the_supplier_is_paid(shop_url: str, page: Page) -> None:
+    """The shop pays its supplier by transfer and shows what it has left."""
+    page.goto(shop_url)
+    page.get_by_role("button", name="Pay the supplier").click()
+    expect(page.get_by_role("heading", name="The supplier is paid")).to_be_visible()
+
+
+def _sign_in(page: Page, username: str) -> None:
+    page.get_by_label("Email or username").fill(username)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def _wait_for(url: str) -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < deadline:
+        try:
+            httpx2.get(url)
+        except httpx2.TransportError:
+            time.sleep(0.2)
+        else:
+            return
+    raise AssertionError(f"nothing answers at {url}")
