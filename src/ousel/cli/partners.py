@@ -1,11 +1,12 @@
 """`ousel app` and `ousel key`: apps, and the keys that they call with."""
 
+import math
 from typing import Annotated, Any, Final
 
 import typer
 
 from ousel.accounts import service as accounts
-from ousel.cli.console import DatabaseOption, JsonOption, run, show, show_list
+from ousel.cli.console import DatabaseOption, JsonOption, fail, run, show, show_list
 from ousel.database.deployment import mode_of
 from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock, timestamp
@@ -90,10 +91,12 @@ def rotate(
     as_json: JsonOption = False,
 ) -> None:
     """Issue a key in place of another, which goes on for a while."""
+    if not math.isfinite(overlap_hours):
+        fail("the overlap must be a number of hours")
+    overlap_seconds = round(overlap_hours * SECONDS_PER_HOUR)
 
     async def rotated(transaction: Transaction) -> IssuedKey:
         key = await service.key_by_handle(transaction, handle)
-        overlap_seconds = round(overlap_hours * SECONDS_PER_HOUR)
         return await service.rotate_key(transaction, key, overlap_seconds, system_clock)
 
     _show_issued(run(database, lambda opened: opened.write(rotated)), as_json=as_json)

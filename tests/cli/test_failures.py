@@ -1,0 +1,178 @@
+"""Failures: one clear line on standard error, a non-zero exit, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import assert_fails, ousel, ousel_process
+from tests.cli.conftest import Operator
+from tests.support.edge import unique
+from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.servers import free_port
+
+CREATE = ("account", "create", "--username", "x_1", "--email", "x@example.com", "--name", "X")
+REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("account", "show", "@nobody_here"), "No account has this identifier"),
+    (("account", "show", "OU001234567890"), "check digits are wrong"),
+    (("account", "show", "nobody"), "No account is named so"),
+    (("account", "freeze", "@nobody_here"), "No account has this identifier"),
+    (("account", "unfreeze", "@nobody_here"), "No account has this identifier"),
+    (("account", "fund", "@nobody_here", "5"), "No account has this identifier"),
+    ((*CREATE, "--username", "a"), "3 to 30"),
+    ((*CREATE, "--username", "ousel"), "reserved"),
+    ((*CREATE, "--email", "nonsense"), "email must be"),
+    ((*CREATE, "--name", " "), "display name must be"),
+    ((*CREATE, "--name", "a\nb"), "display name must be"),
+    (("app", "create", "--owner", "@nobody_here", "--name", "Shop"), "No account"),
+    (("key", "issue", "app_x"), "No app has the client id app_x"),
+    (("key", "list", "app_x"), "No app has the client id app_x"),
+    (("key", "rotate", "sk_live_x"), "No key has the handle sk_live_x"),
+    (("key", "revoke", "sk_live_x"), "No key has the handle sk_live_x"),
+)
+AMOUNTS = ("0", "-0", "0.0000001", "1e9", "NaN", "Infinity", "five", "", "5,00", "1" * 400, "5 ")
+MISUSED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("nonsense",), "No such command 'nonsense'"),
+    (("account", "nonsense"), "No such command 'nonsense'"),
+    (("account", "fund"), "Missing argument 'identifier'"),
+    (("account", "fund", "@ada"), "Missing argument 'amount'"),
+    (("account", "fund", "@ada", "-5"), "No such option: -5"),
+    (("account", "create"), "Missing option"),
+    (("account", "list", "extra"), "unexpected extra argument"),
+    (("account", "list", "--jsno"), "No such option: --jsno"),
+    (("serve", "--port", "0"), "--port"),
+    (("serve", "--port", "65536"), "--port"),
+    (("serve", "--port", "http"), "--port"),
+    (("serve", "--workers", "0"), "--workers"),
+    (("key", "rotate", "h", "--overlap-hours", "soon"), "--overlap-hours"),
+)
+SETTINGS = (
+    ("OUSEL_RATE_LIMIT", "banana"),
+    ("OUSEL_QUEUE_LIMIT", "0"),
+    ("OUSEL_LOG_LEVEL", "loud"),
+    ("OUSEL_SANDBOX", "yes"),
+    ("OUSEL_BASE_URL", "nonsense"),
+    ("OUSEL_PORTAL_URL", "ftp://x"),
+    ("OUSEL_DATABASE_URL", "mysql://x/y"),
+)
+
+
+@pytest.mark.parametrize(("command", "says"), REFUSED, ids=repr)
+def test_a_refusal_is_one_line(operator: Operator, command: tuple[str, ...], says: str) -> None:
+    """What the rules refuse ends with exit 1 and the refusal's own sentence."""
+    assert_fails(operator.run(*command), says)
+    assert_fails(operator.run(*command, "--json"), says)
+
+
+def test_what_is_no_amount_funds_nothing(operator: Operator) -> None:
+    """The same rules as over HTTP: exact, positive, at most six decimals."""
+    ada = operator.opened()
+
+    for amount in AMOUNTS:
+        assert_fails(operator.run("account", "fund", f"@{ada}", "--", amount), "amount must")
+
+    assert operator.run("account", "show", f"@{ada}", "--json").json["balance"] == 0
+
+
+def test_a_note_and_a_key_of_funding_keep_the_rules_of_transfers(operator: Operator) -> None:
+    """What no transfer may carry, no funding may."""
+    ada = operator.opened()
+    wrong = {
+        "--note=a\x01b": "note must not contain control characters",
+        f"--note={'x' * 501}": "at most 500 characters",
+        "--idempotency-key=": "1 to 255 visible ASCII",
+        "--idempotency-key=a b": "1 to 255 visible ASCII",
+        f"--idempotency-key={'k' * 256}": "1 to 255 visible ASCII",
+        "--idempotency-key=é": "1 to 255 visible ASCII",
+    }
+
+    for option, says in wrong.items():
+        assert_fails(operator.run("account", "fund", f"@{ada}", "5", option), says)
+
+    assert operator.run("account", "show", f"@{ada}", "--json").json["balance"] == 0
+
+
+def test_a_name_that_is_taken_is_refused(operator: Operator) -> None:
+    """The line names the username or the email that is in use."""
+    ada = operator.opened()
+
+    by_name = operator.run(*CREATE, "--username", ada.upper())
+    by_email = operator.run(
+        *CREATE, "--username", unique(), "--email", f"{ada.upper()}@example.com"
+    )
+
+    assert_fails(by_name, f"@{ada} is in use")
+    assert_fails(by_email, f"{ada}@example.com is in use")
+
+
+@pytest.mark.parametrize(("command", "says"), MISUSED, ids=repr)
+def test_a_wrong_command_line_is_one_line(
+    tmp_path: Path, command: tuple[str, ...], says: str
+) -> None:
+    """A misspelt command or option ends with exit 2, and says where help is."""
+    outcome = ousel(*command, database=str(tmp_path / "none.db"))
+
+    assert_fails(outcome, says, exit_code=2)
+    assert "--help')" in outcome.errors
+
+
+def test_without_a_command_the_help_is_shown(tmp_path: Path) -> None:
+    """Nothing was asked for, so all that can be asked for is listed."""
+    for arguments in ((), ("account",), ("key",), ("app",)):
+        outcome = ousel(*arguments, database=str(tmp_path / "none.db"))
+
+        assert outcome.exit_code == 2
+        assert outcome.errors == ""
+        assert "--help" in outcome.output
+
+
+@pytest.mark.parametrize(("name", "value"), SETTINGS)
+def test_a_setting_that_cannot_be_used_is_named(tmp_path: Path, name: str, value: str) -> None:
+    """The line names the variable, whichever command reads it."""
+    url = value if name == "OUSEL_DATABASE_URL" else str(tmp_path / "none.db")
+
+    for command in (("account", "list"), ("serve",), ("migrate",)):
+        assert_fails(ousel(*command, database=url, environment={name: value}), name)
+
+
+def test_arguments_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    """Bytes that are not UTF-8 never get near the books, from whichever command."""
+    url = str(tmp_path / "ousel.db")
+    for command in (("key", "list", "\udcff"), ("account", "fund", "@ada", "\udcff")):
+        assert_fails(ousel(*command, database=url), "UTF-8")
+    assert not Path(url).exists()
+
+
+COMMANDS = (
+    *(("migrate",), ("verify",), ("account", "list"), ("account", "fund", "@ada", "5"), CREATE),
+    ("serve", "--port", str(free_port())),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=repr)
+def test_a_database_out_of_reach_is_one_line(tmp_path: Path, command: tuple[str, ...]) -> None:
+    """A folder that is not there, a file that is no database, a server that does not answer."""
+    other = tmp_path / "other.db"
+    other.write_bytes(b"this is no database" * 1000)
+    nowhere = f"postgresql://postgres@127.0.0.1:{free_port()}/ousel"
+
+    assert_fails(ousel(*command, database=str(tmp_path / "no" / "ousel.db")), "SQLite file")
+    assert_fails(ousel(*command, database=str(other)), "SQLite file")
+    assert_fails(ousel(*command, database=nowhere), "PostgreSQL cannot be reached")
+
+
+def test_the_command_ends_its_process_as_it_says(tmp_path: Path) -> None:
+    """Installed as a program, it exits and writes just as it does inside these tests."""
+    failed = ousel_process("account", "show", "@ada", database=str(tmp_path / "ousel.db"))
+
+    assert_fails(failed, "run 'ousel migrate'")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_old_schema_is_refused_and_the_cure_named(
+    engines: Engines, engine: Engine, tmp_path: Path
+) -> None:
+    """A command on a database without today's schema says to run 'ousel migrate'."""
+    url = engines.empty_url(engine, tmp_path)
+
+    for command in (("account", "list"), ("verify",), ("key", "list", "app_x")):
+        assert_fails(ousel(*command, database=url), "run 'ousel migrate'")

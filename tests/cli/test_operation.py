@@ -1,0 +1,150 @@
+"""`ousel migrate`, `verify` and `serve`, as an operator runs them."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from ousel.database.schema import SCHEMA_VERSION
+from tests.cli.commands import assert_fails, ousel
+from tests.cli.conftest import Operator
+from tests.support.aside import Aside
+from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.servers import Server
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_migrate_brings_an_empty_database_to_todays_schema(
+    engines: Engines, engine: Engine, tmp_path: Path
+) -> None:
+    """Once or again, it ends at the same version, and the books of an empty house balance."""
+    url = engines.empty_url(engine, tmp_path)
+
+    first = ousel("migrate", "--json", database=url).json
+    again = ousel("migrate", database=url).rows
+    verified = ousel("verify", "--json", database=url).json
+
+    assert first == again == {"schema": SCHEMA_VERSION}
+    assert verified["result"] == "the books balance"
+    assert (verified["entries"], verified["transfers"], verified["issued"]) == (0, 0, 0)
+    assert verified["accounts"] == 1
+
+
+def test_the_database_option_wins_over_the_environment(tmp_path: Path) -> None:
+    """As a path or as an sqlite:/// address."""
+    wanted, other = tmp_path / "wanted.db", tmp_path / "other.db"
+
+    assert ousel("migrate", f"--database={wanted}", database=str(other)).exit_code == 0
+    listed = ousel("account", "list", "--json", f"--database=sqlite:///{wanted}", database="x.db")
+
+    assert [record["username"] for record in listed.json] == ["ousel"]
+    assert not other.exists()
+
+
+def test_verify_proves_the_books_of_a_running_server(operator: Operator) -> None:
+    """It answers its figures, as JSON and for people, while the server goes on."""
+    ada, grace = operator.opened("10"), operator.opened()
+    key = operator.run("app", "create", f"--owner=@{ada}", "--name=Shop", "--json").json["key"]
+    before = operator.run("verify", "--json").json
+    assert operator.send(key, f"@{grace}", 2.5).status_code == 201
+
+    after = operator.run("verify", "--json").json
+    plain = operator.run("verify").rows
+
+    assert list(after) == ["result", "entries", "accounts", "transfers", "issued", "seconds"]
+    assert after["transfers"] == before["transfers"] + 1
+    assert after["entries"] == before["entries"] + 2
+    assert after["issued"] == before["issued"]
+    assert plain["result"] == "the books balance"
+    assert plain["entries"] == str(after["entries"])
+    assert float(plain["issued"]) == after["issued"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_verify_names_the_first_thing_wrong(
+    engines: Engines, engine: Engine, tmp_path: Path
+) -> None:
+    """Books that somebody has meddled with: exit 1, and one line that says where."""
+    url = engines.fresh_url(engine, tmp_path)
+    ousel("account", "create", "--username=ada", "--email=a@b.example", "--name=A", database=url)
+    ousel("account", "fund", "@ada", "5", database=url)
+    assert ousel("verify", database=url).exit_code == 0
+
+    asyncio.run(_meddled(url))
+
+    assert_fails(ousel("verify", database=url), "has the balance 6000000, but")
+    assert_fails(ousel("verify", "--json", database=url), "has the balance 6000000")
+
+
+def test_serve_refuses_an_old_schema_on_postgresql(engines: Engines, tmp_path: Path) -> None:
+    """It changes nothing there by itself, and names the command that does."""
+    url = engines.empty_url("postgresql", tmp_path)
+
+    assert_fails(ousel("serve", database=url), "run 'ousel migrate'")
+    assert_fails(ousel("account", "list", database=url), "run 'ousel migrate'")
+
+
+def test_serve_makes_an_sqlite_file_ready_by_itself(tmp_path: Path) -> None:
+    """Without any preparation: the file is created, migrated and served; stopping is clean."""
+    url = str(tmp_path / "new.db")
+
+    with Server(url) as running:
+        assert httpx2.get(f"{running.origin}/readyz", verify=False).json()["status"] == "ok"
+
+    assert ousel("verify", database=url).exit_code == 0
+    assert not Path(f"{url}-wal").exists()
+
+
+def test_a_database_is_live_or_a_sandbox_from_its_first_server_on(tmp_path: Path) -> None:
+    """Each then refuses to be the other, and keys are issued for what the database is."""
+    url = str(tmp_path / "sandbox.db")
+    with Server(url, "--sandbox"):
+        ousel(
+            "account", "create", "--username=ada", "--email=a@b.example", "--name=A", database=url
+        )
+        app = ousel("app", "create", "--owner=@ada", "--name=Shop", "--json", database=url).json
+
+    assert app["key"].startswith("sk_test_")
+    assert_fails(ousel("serve", database=url), "serve it with --sandbox")
+
+
+def test_a_live_database_is_no_sandbox(operator: Operator) -> None:
+    """Test keys never reach real money."""
+    assert_fails(operator.run("serve", "--sandbox"), "a sandbox needs one of its own")
+
+
+def test_an_sqlite_file_is_served_by_one_process(tmp_path: Path) -> None:
+    """More workers need PostgreSQL, and are told so before anything starts."""
+    outcome = ousel("serve", "--workers=2", database=str(tmp_path / "ousel.db"))
+
+    assert_fails(outcome, "use PostgreSQL for more workers")
+
+
+def test_a_port_in_use_is_told(tmp_path: Path) -> None:
+    """One line, and the address that is taken."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        outcome = ousel("serve", f"--port={port}", database=str(tmp_path / "ousel.db"))
+
+    assert_fails(outcome, f"cannot listen on 127.0.0.1, port {port}")
+
+
+@pytest.mark.slow
+def test_several_workers_serve_one_address(engines: Engines, tmp_path: Path) -> None:
+    """On PostgreSQL, two processes behind one port answer for the same books."""
+    url = engines.fresh_url("postgresql", tmp_path)
+    with Server(url, "--workers=2") as running:
+        operator = Operator(running, url)
+        ada, grace = operator.opened("10"), operator.opened()
+        key = operator.run("app", "create", f"--owner=@{ada}", "--name=S", "--json").json["key"]
+        sent = [operator.send(key, f"@{grace}", 1).status_code for _ in range(12)]
+
+    assert sent == [201] * 10 + [400] * 2
+    assert ousel("verify", database=url).exit_code == 0
+
+
+async def _meddled(url: str) -> None:
+    async with Aside(url) as aside:
+        await aside.run("UPDATE accounts SET balance = 6000000 WHERE username = 'ada'")

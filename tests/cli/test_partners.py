@@ -1,0 +1,142 @@
+"""`ousel app` and `ousel key`, while a server runs: each holds for the server's next request."""
+
+import re
+import time
+from datetime import datetime, timedelta
+
+import httpx2
+
+from tests.cli.commands import assert_fails
+from tests.cli.conftest import Operator
+from tests.support.edge import unique
+
+KEY_FIELDS = ["handle", "name", "client_id", "created_at", "ends_at", "last_used_at"]
+
+
+def test_an_app_is_created_with_a_key_that_works_at_once(operator: Operator) -> None:
+    """`--json` gives `client_id`, `name` and `key`; plain, the same."""
+    ada = operator.opened("3")
+
+    app = operator.run("app", "create", f"--owner=@{ada}", "--name=Ada's [shop]", "--json").json
+    plain = operator.run("app", "create", f"--owner={ada}@example.com", "--name=Second").rows
+
+    assert list(app) == ["client_id", "name", "owner", "key"]
+    assert re.fullmatch(r"app_[0-9a-v]{26}", app["client_id"])
+    assert app["name"] == "Ada's [shop]"
+    assert re.fullmatch(r"sk_live_[0-9a-v]{40}", app["key"])
+    assert operator.get("/me", app["key"]).json()["app"] == {
+        "client_id": app["client_id"],
+        "name": app["name"],
+    }
+    assert list(plain) == list(app)
+    assert operator.get("/me", plain["key"]).json()["app"]["name"] == "Second"
+
+
+def test_an_app_is_created_with_origins(operator: Operator) -> None:
+    """An origin that stands on the command line may call from then on, and no other."""
+    ada, host = operator.opened(), unique("shop").replace("_", "-")
+    origins = [f"--origin=https://{name}.{host}.example" for name in ("one", "two")]
+    redirects = [f"--redirect-uri=https://{host}.example/{path}" for path in ("back", "again")]
+
+    app = operator.run(
+        "app", "create", f"--owner=@{ada}", "--name=Shop", *origins, *redirects, "--json"
+    ).json
+
+    for name, status in (("one", 200), ("two", 200), ("three", 403)):
+        headers = {
+            "Authorization": f"Bearer {app['key']}",
+            "Origin": f"https://{name}.{host}.example",
+        }
+        answer = httpx2.get(f"{operator.server.base_url}/me", headers=headers, verify=False)
+        assert answer.status_code == status
+
+
+def test_a_key_is_issued_listed_and_revoked(operator: Operator) -> None:
+    """A revoked key is refused on the next request; the list tells when it ended."""
+    client_id, first = _app(operator)
+
+    issued = operator.run("key", "issue", client_id, "--name=nightly job", "--json").json
+    assert operator.get("/me", issued["key"]).status_code == 200
+    revoked = operator.run("key", "revoke", issued["handle"], "--json").json
+    after = operator.get("/me", issued["key"])
+    listed = operator.run("key", "list", client_id, "--json").json
+    plain = operator.run("key", "list", client_id).output.splitlines()
+
+    assert list(issued) == [*KEY_FIELDS, "key"]
+    assert issued["name"] == "nightly job"
+    assert issued["ends_at"] is None
+    assert issued["key"].startswith(issued["handle"])
+    assert list(revoked) == KEY_FIELDS
+    assert revoked["ends_at"] is not None
+    assert after.status_code == 401
+    assert operator.get("/me", first).status_code == 200
+    assert [list(record) for record in listed] == [KEY_FIELDS, KEY_FIELDS]
+    assert [record["name"] for record in listed] == ["first key", "nightly job"]
+    assert listed[1]["ends_at"] == revoked["ends_at"]
+    assert first not in "".join(plain)
+    assert plain[0].split() == KEY_FIELDS
+    assert len(plain) == 3
+
+
+def test_a_rotated_key_goes_on_for_24_hours_unless_told_otherwise(operator: Operator) -> None:
+    """Both keys work meanwhile, and the list tells when the old one ends."""
+    client_id, first = _app(operator)
+    handle = first[: len("sk_live_") + 8]
+
+    rotated = operator.run("key", "rotate", handle, "--json").json
+    old, new = operator.run("key", "list", client_id, "--json").json
+
+    assert operator.get("/me", first).status_code == 200
+    assert operator.get("/me", rotated["key"]).status_code == 200
+    assert new["handle"] == rotated["handle"]
+    assert new["name"] == old["name"]
+    lifetime = datetime.fromisoformat(old["ends_at"]) - datetime.fromisoformat(new["created_at"])
+    assert abs(lifetime - timedelta(hours=24)) < timedelta(seconds=5)
+
+
+def test_an_overlap_of_zero_ends_the_old_key_at_once(operator: Operator) -> None:
+    """The next request with the old key is refused."""
+    _, first = _app(operator)
+    assert operator.get("/me", first).status_code == 200
+
+    rotated = operator.run("key", "rotate", first[: len("sk_live_") + 8], "--overlap-hours=0").rows
+
+    assert operator.get("/me", first).status_code == 401
+    assert operator.get("/me", rotated["key"]).status_code == 200
+
+
+def test_an_overlap_that_is_none_is_refused(operator: Operator) -> None:
+    """Negative, more than 30 days, or not a number: nothing is rotated."""
+    client_id, first = _app(operator)
+    handle = first[: len("sk_live_") + 8]
+
+    for hours in ("-1", "721", "nan", "inf", "1e300"):
+        assert_fails(
+            operator.run("key", "rotate", handle, f"--overlap-hours={hours}"), "overlap must be"
+        )
+
+    assert len(operator.run("key", "list", client_id, "--json").json) == 1
+
+
+def test_the_list_shows_the_last_use_of_a_key(operator: Operator) -> None:
+    """A server writes it down every few seconds, while it runs."""
+    client_id, key = _app(operator)
+    (unused,) = operator.run("key", "list", client_id, "--json").json
+    assert unused["last_used_at"] is None
+
+    assert operator.get("/me", key).status_code == 200
+    deadline = time.monotonic() + 20
+    while (used := operator.run("key", "list", client_id, "--json").json[0])[
+        "last_used_at"
+    ] is None:
+        assert time.monotonic() < deadline, "the last use was never written"
+        time.sleep(0.25)
+
+    assert used["last_used_at"] > used["created_at"]
+
+
+def _app(operator: Operator) -> tuple[str, str]:
+    """Create an app; return its client id and key."""
+    ada = operator.opened()
+    app = operator.run("app", "create", f"--owner=@{ada}", "--name=Shop", "--json").json
+    return app["client_id"], app["key"]
