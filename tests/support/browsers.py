@@ -1,11 +1,12 @@
 """A real Chromium, driven as a person would."""
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.support.programs import program
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -18,26 +19,22 @@ ARGUMENTS = [
 ]
 
 
-def chromium_path() -> str:
-    """Return where Chromium is, installed first where that can be done."""
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        found = shutil.which(name)
-        if found:
-            return found
-    if shutil.which("apt-get"):
-        subprocess.run(["apt-get", "update", "-qq"], check=False, capture_output=True)
-        subprocess.run(
-            ["apt-get", "install", "-y", "-qq", "chromium"], check=False, capture_output=True
-        )
-    found = shutil.which("chromium")
-    assert found, "Chromium is missing: run 'sudo apt-get install chromium'."
-    return found
-
-
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Run a headless Chromium for the length of a block."""
+    path = program("chromium", "chromium-browser", "google-chrome", package="chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
         browser.close()
+
+
+def axe_violations(page: Page) -> list[str]:
+    """Return what axe finds wrong with the page as it is now."""
+    page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text())
+    found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+    return [
+        f"{each['id']}: {each['help']}: {node['html'][:100]}"
+        for each in found
+        for node in each["nodes"]
+    ]
