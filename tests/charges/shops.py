@@ -1,6 +1,7 @@
 """Shops for tests: a partner that creates charges and a payer with money, right at the desk."""
 
 import secrets
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -36,11 +37,13 @@ class Shop(msgspec.Struct):
         wanted = Terms(amount=amount, **terms)
         return (await self.desk.create(self.merchant.id, self.app.id, wanted, None)).charge
 
-    async def charges(self, count: int, amount: int = AMOUNT) -> list[Charge]:
-        """Create many charges in one transaction."""
+    async def charges(self, count: int, amount: int = AMOUNT, step_micros: int = 1) -> list[Charge]:
+        """Create many charges in one transaction, each beginning a step after the one before."""
         terms = Terms(amount=amount)
+        start = self.clock()
         new = [
-            new_charge(self.merchant.id, self.app.id, terms, None, self.clock) for _ in range(count)
+            new_charge(self.merchant.id, self.app.id, terms, None, partial(int, begun))
+            for begun in range(start, start + count * step_micros, step_micros)
         ]
 
         async def add_all(transaction: Transaction) -> None:

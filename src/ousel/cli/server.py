@@ -17,6 +17,7 @@ from ousel.kernel.settings import Settings
 from ousel.web.logs import log_to_standard_error
 
 DRAIN_SECONDS_MAX: Final = 30
+KEEP_ALIVE_SECONDS: Final = 75  # longer than clients keep a connection, so that theirs ends first
 CONNECTIONS_WAITING_MAX: Final = 2_048
 
 
@@ -65,6 +66,7 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
         log_config=None,
         server_header=False,
         backlog=CONNECTIONS_WAITING_MAX,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=DRAIN_SECONDS_MAX,
     )
     if several:

@@ -1,0 +1,132 @@
+"""Pay, cancel and expiry race over a thousand charges: each has exactly one outcome."""
+
+import asyncio
+import contextlib
+import random
+import sys
+import time
+from collections import Counter, defaultdict
+
+import httpx2
+import msgspec
+import pytest
+
+from ousel.charges.rules import LIFETIME_MICROS, Charge
+from ousel.charges.store import PageQuery
+from ousel.database.port import Database
+from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
+from tests.charges.shops import AMOUNT, Shop, open_shop, paid_as_moved, unique
+from tests.support.books import balance, person, proven
+from tests.support.clocks import ManualClock
+from tests.support.engines import Engine
+from tests.support.servers import Server
+
+ROUNDS = 40
+CHARGES_A_ROUND = 25
+ACTIONS = ("pay", "pay", "cancel", "read")
+PAYERS = 5
+OF_EACH_AT_LEAST = ROUNDS * CHARGES_A_ROUND // 50
+
+
+class Told(msgspec.Struct):
+    """What one answer said of a charge, and when it was asked for and came."""
+
+    action: str
+    succeeded: bool
+    status: str
+    asked_at: float
+    told_at: float
+
+
+class Race:
+    """Asks several servers to do conflicting things at about the moment of expiry."""
+
+    def __init__(self, shop: Shop, clients: list[httpx2.AsyncClient], payers: list[str]) -> None:
+        self.shop = shop
+        self.clients = clients
+        self.payers = payers
+        self.told: dict[str, list[Told]] = defaultdict(list)
+        self.spread_seconds = 0.2
+
+    async def run(self) -> list[Charge]:
+        """Pay twice, cancel and read each of a few charges, which expire while that goes on."""
+        until_expiry = int(self.spread_seconds * MICROS_PER_SECOND)
+        self.shop.clock.now = system_clock() + until_expiry - LIFETIME_MICROS
+        charges = await self.shop.charges(CHARGES_A_ROUND)
+        await asyncio.gather(
+            *(self._act(charge, action) for charge in charges for action in ACTIONS)
+        )
+        told = [each for charge in charges for each in self.told[charge.id]]
+        seconds = sum(each.told_at - each.asked_at for each in told) / len(told)
+        self.spread_seconds = seconds  # as fast as this machine is just now
+        return charges
+
+    async def _act(self, charge: Charge, action: str) -> None:
+        # A payment takes more steps than a cancellation, so it starts earlier to win as often.
+        earliest = 0.0 if action == "pay" else 0.3
+        await asyncio.sleep(self.spread_seconds * random.uniform(earliest, 1.2))
+        client = random.choice(self.clients)
+        asked_at = time.perf_counter()
+        if action == "pay":
+            answer = await client.post(
+                f"/sandbox/charges/{charge.id}/pay", json={"payer": random.choice(self.payers)}
+            )
+        elif action == "cancel":
+            answer = await client.post(f"/charges/{charge.id}/cancel")
+        else:
+            answer = await client.get(f"/charges/{charge.id}")
+        record = answer.json()
+        status = record["status"] if answer.status_code == 200 else record.get("charge_status")
+        assert status is not None, answer.text
+        succeeded = answer.status_code == 200
+        told = Told(action, succeeded, status, asked_at, time.perf_counter())
+        self.told[charge.id].append(told)
+
+
+def outcome_of(told: list[Told], status: str) -> str:
+    """Return the one outcome that all answers about a charge agree on."""
+    finals = {each.status for each in told if each.status != "created"} | {status}
+    assert finals == {status}
+    first_final_at = min(
+        (each.told_at for each in told if each.status != "created"), default=float("inf")
+    )
+    assert all(each.asked_at < first_final_at for each in told if each.status == "created")
+    done = Counter(each.action for each in told if each.succeeded)
+    assert done["pay"] == (status == "paid")
+    assert done["cancel"] == (status == "canceled")
+    return status
+
+
+@pytest.mark.slow
+async def test_each_charge_has_exactly_one_outcome(
+    database: Database, database_url: str, engine: Engine
+) -> None:
+    """Whoever wins, all are told the same, and money moved if and only if the charge is paid."""
+    processes = 1 if engine == "sqlite" else 3
+    shop = await open_shop(database, ManualClock(), kind="test")
+    payers = [await person(database, unique("payer"), "1000000") for _ in range(PAYERS)]
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(Server(database_url, "--sandbox")) for _ in range(processes)]
+        async with contextlib.AsyncExitStack() as clients:
+            race = Race(
+                shop,
+                [await clients.enter_async_context(each.client(shop.key)) for each in servers],
+                [f"@{payer.username}" for payer in payers],
+            )
+            charges = [charge for _ in range(ROUNDS) for charge in await race.run()]
+        shop.clock.now = system_clock()
+        query = PageQuery(account_id=shop.merchant.id, limit=len(charges))
+        finals = {charge.id: charge.status for charge in await shop.desk.page(query)}
+
+    outcomes = Counter(
+        outcome_of(race.told[charge_id], status) for charge_id, status in finals.items()
+    )
+    sys.stdout.write(f"\n{engine}, {processes} processes: {dict(outcomes)}\n")
+    assert set(finals) == {charge.id for charge in charges}
+    assert set(outcomes) == {"paid", "canceled", "expired"}
+    assert min(outcomes.values()) >= OF_EACH_AT_LEAST
+    assert await balance(database, shop.merchant) == outcomes["paid"] * AMOUNT
+    left = [await balance(database, payer) for payer in payers]
+    assert sum(left) == PAYERS * 1_000_000 * MICROS_PER_SECOND - outcomes["paid"] * AMOUNT
+    assert await paid_as_moved(database_url) == outcomes["paid"]
+    await proven(database)
