@@ -7,12 +7,18 @@ from typing_extensions import override
 
 
 class Form(msgspec.Struct):
-    """A form: where it goes, what it would send, and what its buttons say."""
+    """A form: where it goes, what it would send, and what each button adds to that."""
 
     action: str
     method: str
     fields: dict[str, str] = {}
-    buttons: list[str] = []
+    buttons: dict[str, dict[str, str]] = {}
+
+    def pressed(self, button: str, filled: dict[str, str]) -> dict[str, str]:
+        """Return what is sent when the form is filled in so and this button is pressed."""
+        unknown = filled.keys() - self.fields
+        assert not unknown, f"the form has no {unknown}"
+        return self.fields | filled | self.buttons[button]
 
 
 class _Reader(HTMLParser):
@@ -21,7 +27,8 @@ class _Reader(HTMLParser):
         self.forms: list[Form] = []
         self._inside: Form | None = None
         self._select: str | None = None
-        self._button: list[str] | None = None
+        self._button: dict[str, str] | None = None
+        self._said = ""
 
     @override
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -39,12 +46,12 @@ class _Reader(HTMLParser):
             if "selected" in given or self._select not in self._inside.fields:
                 self._inside.fields[self._select] = given["value"]
         elif tag == "button":
-            self._button = []
+            self._button = {given["name"]: given.get("value", "")} if "name" in given else {}
+            self._said = ""
 
     @override
     def handle_data(self, data: str) -> None:
-        if self._button is not None:
-            self._button.append(data)
+        self._said += data
 
     @override
     def handle_endtag(self, tag: str) -> None:
@@ -53,7 +60,7 @@ class _Reader(HTMLParser):
         elif tag == "select":
             self._select = None
         elif tag == "button" and self._button is not None and self._inside is not None:
-            self._inside.buttons.append("".join(self._button).strip())
+            self._inside.buttons[self._said.strip()] = self._button
             self._button = None
 
 
@@ -70,4 +77,4 @@ def form_with(html: str, button: str) -> Form:
     for form in forms:
         if button in form.buttons:
             return form
-    raise AssertionError(f"no form says {button}: {[form.buttons for form in forms]}")
+    raise AssertionError(f"no form says {button}: {[list(form.buttons) for form in forms]}")

@@ -47,11 +47,9 @@ class Visitor:
     async def press(self, path: str, button: str, **fields: str) -> httpx2.Response:
         """Open a page, fill in the form with this button, and press it."""
         form = await self.form(path, button)
-        unknown = set(fields) - set(form.fields)
-        assert not unknown, f"the form has no {unknown}"
-        return await self.post(form.action, form.fields | fields)
+        return await self.post(form.action, form.pressed(button, fields))
 
-    async def sign_up(self, username: str, **fields: str) -> httpx2.Response:
+    async def sign_up(self, username: str, /, **fields: str) -> httpx2.Response:
         """Create an account."""
         filled = {
             "username": username,
@@ -96,7 +94,7 @@ class Portal:
         """Return someone new, at this address, with this browser."""
         return Visitor(self._client(address, {"User-Agent": device, "Accept": "text/html"}))
 
-    async def person(self, username: str, address: str = "192.0.2.1", **fields: str) -> Visitor:
+    async def person(self, username: str, /, address: str = "192.0.2.1", **fields: str) -> Visitor:
         """Return someone who has just signed up."""
         visitor = self.visitor(address)
         answer = await visitor.sign_up(username, **fields)

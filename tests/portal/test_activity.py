@@ -1,0 +1,207 @@
+"""Activity: what moved, filtered, one by one, and as a spreadsheet."""
+
+import csv
+import io
+from collections.abc import Awaitable, Callable
+
+import httpx2
+import pytest
+
+from ousel.accounts.service import find
+from ousel.database.port import Transaction
+from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
+from ousel.kernel.errors import DatabaseUnavailable
+from ousel.kernel.ids import new_id
+from ousel.kernel.money import micros_from_json
+from ousel.ledger.funding import fund_account
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import Account, Posting
+from ousel.portal import activity
+from tests.portal.visitors import Portal, Visitor
+
+DAY_SECONDS = 24 * 3600
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\n=1", "\uff1d1", "'=1"]
+
+
+async def account_of(portal: Portal, username: str) -> Account:
+    """Return someone's account."""
+    return await portal.database.read(
+        lambda transaction: find(transaction, f"@{username}", param="to")
+    )
+
+
+async def fund(portal: Portal, username: str, amount: str) -> None:
+    """Let money arrive from the operator."""
+    account = await account_of(portal, username)
+    micros = micros_from_json(amount.encode())
+    await fund_account(portal.database, portal.clock, account, micros)
+
+
+async def transfer(portal: Portal, sender: str, to: str, amount: str, note: str | None) -> None:
+    """Move money from one person to another."""
+    account = await account_of(portal, sender)
+    posting = Posting(
+        transfer_id=new_id("tr_", portal.clock),
+        kind="transfer",
+        debit_account_id=account.id,
+        credit_identifier=f"@{to}",
+        amount=micros_from_json(amount.encode()),
+        note=note,
+    )
+    desk = PostingDesk(portal.database, portal.clock, queue_limit=10)
+    await desk.post(posting)
+    await desk.close()
+
+
+@pytest.fixture
+async def friends(portal: Portal, ada: Visitor) -> Visitor:
+    """Ada and Grace, who send each other money on three days."""
+    await portal.person("grace", display_name="=cmd|' /C calc'!A0")
+    await fund(portal, "ada", "1000000.1")
+    portal.clock.advance(seconds=DAY_SECONDS)
+    await transfer(portal, "ada", "grace", "0.000001", "the least")
+    portal.clock.advance(seconds=DAY_SECONDS)
+    await transfer(portal, "grace", "ada", "0.000001", "and back")
+    await transfer(portal, "ada", "grace", "999999.999999", None)
+    return ada
+
+
+def rows_of(answer: httpx2.Response) -> list[dict[str, str]]:
+    """Return the rows of a download, as a spreadsheet reads them."""
+    assert answer.status_code == 200, answer.text
+    assert answer.content.startswith(b"\xef\xbb\xbf")
+    return list(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"), newline="")))
+
+
+async def test_the_download_has_every_movement_to_the_last_decimal(friends: Visitor) -> None:
+    """Amounts and balances are exact, newest first, with the reader's own direction."""
+    answer = await friends.get("/activity.csv")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    assert answer.headers["content-disposition"] == 'attachment; filename="ousel-ada.csv"'
+    shown = [
+        (row["kind"], row["direction"], row["amount"], row["balance_after"], row["note"])
+        for row in rows_of(answer)
+    ]
+    assert shown == [
+        ("transfer", "out", "999999.999999", "0.100001", ""),
+        ("transfer", "in", "0.000001", "1000000.10", "and back"),
+        ("transfer", "out", "0.000001", "1000000.099999", "the least"),
+        ("funding", "in", "1000000.10", "1000000.10", ""),
+    ]
+    first = rows_of(answer)[-1]
+    assert first["currency"] == "OUSD"
+    assert first["time_utc"].endswith("Z")
+    assert first["transfer_id"].startswith("tr_")
+    assert [row["entry"] for row in rows_of(answer)] == ["4", "3", "2", "1"]
+
+
+async def test_no_cell_of_the_download_is_a_formula(portal: Portal, friends: Visitor) -> None:
+    """What others wrote, their names included, stays text in every spreadsheet."""
+    for note in FORMULAS:
+        await transfer(portal, "grace", "ada", "0.01", note)
+    rows = rows_of(await friends.get("/activity.csv"))
+    notes = [row["note"] for row in rows[: len(FORMULAS)]]
+    assert notes == ["'=1", *(f"'{note}" for note in reversed(FORMULAS[:-1]))]
+    assert rows[0]["counterparty_name"] == "'=cmd|' /C calc'!A0"
+    dangerous = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d")
+    assert not [cell for row in rows for cell in row.values() if cell.startswith(dangerous)]
+
+
+async def test_the_download_goes_on_over_many_pages(
+    portal: Portal, friends: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the list, each movement stands in it once, and nothing is held back."""
+    for number in range(5):
+        await transfer(portal, "grace", "ada", "0.01", f'number {number}, "quoted"\nand below')
+    whole = rows_of(await friends.get("/activity.csv"))
+    assert len(whole) == 9
+    for entries in (1, 2, 3, 8, 9, 10):
+        monkeypatch.setattr(activity, "CSV_PAGE_ENTRIES", entries)
+        assert rows_of(await friends.get("/activity.csv")) == whole
+    assert whole[0]["note"] == 'number 4, "quoted"\nand below'
+
+
+async def test_movements_that_arrive_meanwhile_disturb_no_page(
+    portal: Portal, friends: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Older movements follow the last one shown, whatever was written since."""
+    monkeypatch.setattr(activity, "PAGE_ENTRIES", 2)
+    first = (await friends.get("/activity")).text
+    await transfer(portal, "grace", "ada", "0.01", "just now")
+    older = first.partition('href="/activity?cursor=')[2].partition('"')[0]
+    second = (await friends.get(f"/activity?cursor={older}")).text
+    assert "the least" in second
+    assert "Funding" in second
+    assert "just now" not in second
+    assert "and back" not in second
+
+
+FILTERS = {
+    "": [4, 3, 2, 1],
+    "direction=in": [3, 1],
+    "direction=out": [4, 2],
+    "kind=funding": [1],
+    "kind=transfer&direction=in": [3],
+    "kind=charge_payment": [],
+    "from={day1}": [4, 3, 2],
+    "to={day1}": [2, 1],
+    "from={day1}&to={day1}": [2],
+    "from={day2}&direction=out": [4],
+    "from={day0}&to={day2}": [4, 3, 2, 1],
+    "to=1970-01-01": [],
+    "from=9999-12-30": [],
+    "from=0001-01-01&to=0001-01-01": [],
+}
+
+
+async def test_filters_hold_for_the_page_and_the_download(portal: Portal, friends: Visitor) -> None:
+    """Days are whole days in UTC, both ends included; filters add up."""
+    days = {
+        f"day{number}": timestamp(portal.clock() + (number - 2) * DAY_SECONDS * MICROS_PER_SECOND)
+        for number in range(3)
+    }
+    for query, entries in FILTERS.items():
+        wanted = query.format(**{name: moment[:10] for name, moment in days.items()})
+        rows = rows_of(await friends.get(f"/activity.csv?{wanted}"))
+        assert [int(row["entry"]) for row in rows] == entries, query
+        page = (await friends.get(f"/activity?{wanted}")).text
+        shown = [part.partition('"')[0] for part in page.split('href="/activity/')[1:]]
+        assert [int(number) for number in shown] == entries, query
+        link = page.partition('href="/activity.csv')[2].partition('"')[0].replace("&amp;", "&")
+        assert rows_of(await friends.get(f"/activity.csv{link}")) == rows
+
+
+async def test_a_movement_has_its_page(friends: Visitor) -> None:
+    """Both sides, the exact amount, the balance after it and the entry's hash are there."""
+    page = (await friends.get("/activity/4")).text
+    for text in ("999999.999999 OUSD", "0.100001 OUSD", "@ada", "@grace", "4 of your account"):
+        assert text in page
+    assert (await friends.get("/activity/5")).status_code == 404
+
+
+async def test_movements_are_their_own_persons(portal: Portal, friends: Visitor) -> None:
+    """Another person's page has other movements under the same numbers."""
+    assert (await friends.get("/activity/1")).status_code == 200
+    eve = await portal.person("eve")
+    assert (await eve.get("/activity/1")).status_code == 404
+    assert rows_of(await eve.get("/activity.csv")) == []
+    assert "Nothing has moved yet" in (await eve.get("/activity")).text
+
+
+async def test_a_broken_download_is_seen_to_be_broken(
+    portal: Portal, friends: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the database fails midway, the file does not end as if it were whole."""
+    monkeypatch.setattr(activity, "CSV_PAGE_ENTRIES", 1)
+    read, reads = portal.database.read, 0
+
+    async def failing(work: Callable[[Transaction], Awaitable[object]]) -> object:
+        nonlocal reads
+        reads += 1
+        if reads > 2:
+            raise DatabaseUnavailable("The database is away.")
+        return await read(work)
+
+    monkeypatch.setattr(portal.database, "read", failing)
+    with pytest.raises(DatabaseUnavailable):
+        await friends.get("/activity.csv")

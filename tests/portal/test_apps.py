@@ -1,0 +1,238 @@
+"""Apps and keys: who may, for how long, and from which pages."""
+
+import pytest
+
+from tests.portal.forms import forms_of
+from tests.portal.visitors import Portal, Visitor, shown_key
+
+ELSEWHERE = "https://shop.example"
+
+
+@pytest.fixture
+async def partner(sandbox: Portal) -> tuple[Visitor, str, str]:
+    """Someone with an app in a sandbox, the app's path, and a key."""
+    visitor = await sandbox.person("ada")
+    app = await visitor.create_app("Analytical Engines")
+    key = await visitor.issue_key(app)
+    sandbox.clock.advance(seconds=1)  # keys that follow stand below it
+    return visitor, app, key
+
+
+async def rotate(visitor: Visitor, app: str, overlap: str) -> str:
+    """Rotate the key that can be, and return the new one."""
+    return shown_key(await visitor.press(app, "Rotate", overlap=overlap))
+
+
+async def status(portal: Portal, key: str) -> int:
+    """Return how the interface answers this key."""
+    return (await portal.call("/me", key)).status_code
+
+
+async def test_a_key_calls_as_its_owner(sandbox: Portal, partner: tuple[Visitor, str, str]) -> None:
+    """The key that the page shows once opens /me, which names the owner and the app."""
+    visitor, app, key = partner
+    assert key.startswith("sk_test_")
+    me = (await sandbox.call("/me", key)).json()
+    assert (me["username"], me["app"]["name"]) == ("ada", "Analytical Engines")
+    assert me["app"]["client_id"] == app.removeprefix("/apps/")
+    page = (await visitor.get(app)).text
+    assert key not in page
+    assert f"{key[:16]}…" in page
+
+
+async def test_a_rotated_key_works_until_its_overlap_ends(
+    sandbox: Portal, partner: tuple[Visitor, str, str]
+) -> None:
+    """To the last microsecond of the hour both keys open; from then on the new one alone."""
+    visitor, app, old = partner
+    new = await rotate(visitor, app, "3600")
+    assert new != old
+    sandbox.clock.advance(seconds=3600, micros=-1)
+    assert (await status(sandbox, old), await status(sandbox, new)) == (200, 200)
+    sandbox.clock.advance(micros=1)
+    assert (await status(sandbox, old), await status(sandbox, new)) == (401, 200)
+
+
+async def test_a_rotation_without_overlap_ends_the_old_key_at_once(
+    sandbox: Portal, partner: tuple[Visitor, str, str]
+) -> None:
+    """With no overlap, the old key is refused by the very next call."""
+    visitor, app, old = partner
+    new = await rotate(visitor, app, "0")
+    assert (await status(sandbox, old), await status(sandbox, new)) == (401, 200)
+
+
+async def test_a_day_is_the_overlap_that_is_offered(
+    sandbox: Portal, partner: tuple[Visitor, str, str]
+) -> None:
+    """Whoever presses Rotate without choosing keeps the old key for 24 hours."""
+    visitor, app, old = partner
+    shown_key(await visitor.press(app, "Rotate"))
+    sandbox.clock.advance(seconds=24 * 3600, micros=-1)
+    assert await status(sandbox, old) == 200
+    sandbox.clock.advance(micros=1)
+    assert await status(sandbox, old) == 401
+
+
+async def test_an_overlap_that_is_not_offered_is_refused(partner: tuple[Visitor, str, str]) -> None:
+    """A form that was tampered with rotates nothing."""
+    visitor, app, _ = partner
+    for overlap in ("", "-1", "99999999", "soon"):
+        assert (await visitor.press(app, "Rotate", overlap=overlap)).status_code == 400
+
+
+async def test_a_revoked_key_is_refused_at_once(
+    sandbox: Portal, partner: tuple[Visitor, str, str]
+) -> None:
+    """One press ends the key, also one that is in its overlap; the page says ended."""
+    visitor, app, old = partner
+    new = await rotate(visitor, app, "604800")
+    assert (await visitor.press(app, "Revoke")).status_code == 303
+    assert (await status(sandbox, old), await status(sandbox, new)) == (401, 200)
+    assert (await visitor.press(app, "Revoke")).status_code == 303
+    assert await status(sandbox, new) == 401
+    page = (await visitor.get(app)).text
+    assert page.count('<span class="tag">ended</span>') == 2
+    assert "Rotate" not in page
+
+
+async def test_an_origin_is_allowed_once_it_is_added(
+    sandbox: Portal, partner: tuple[Visitor, str, str]
+) -> None:
+    """Before and after that a call from there is refused; as a browser spells it counts."""
+    visitor, app, key = partner
+    assert (await sandbox.call("/me", key, Origin=ELSEWHERE)).status_code == 403
+    await visitor.press(app, "Add origin", origin=" HTTPS://Shop.Example:443/ ")
+    allowed = await sandbox.call("/me", key, Origin=ELSEWHERE)
+    assert allowed.status_code == 200
+    assert allowed.headers["access-control-allow-origin"] == ELSEWHERE
+    await visitor.press(app, "Remove")
+    assert (await sandbox.call("/me", key, Origin=ELSEWHERE)).status_code == 403
+
+
+async def test_a_wrong_value_is_told_at_its_field(partner: tuple[Visitor, str, str]) -> None:
+    """The page comes back with the sentence beside the field, and what was typed in it."""
+    visitor, app, _ = partner
+    for button, field, value in (
+        ("Add origin", "origin", "https://shop.example/path"),
+        ("Add origin", "origin", "http://shop.example"),
+        ("Add origin", "origin", "*"),
+        ("Add redirect URI", "redirect_uri", "http://shop.example/back"),
+        ("Add redirect URI", "redirect_uri", "https://shop.example/#here"),
+        ("Add redirect URI", "redirect_uri", "javascript:alert(1)"),
+        ("Issue key", "key_name", " "),
+        ("Issue key", "key_name", "x" * 81),
+        ("Rename", "name", "x" * 81),
+    ):
+        page = await visitor.press(app, button, **{field: value})
+        assert page.status_code == 400, value
+        assert f'id="{field}-error"' in page.text
+        assert f'value="{value}"' in page.text
+
+
+async def test_a_live_key_needs_a_second_factor(portal: Portal, ada: Visitor) -> None:
+    """Without it, nothing is issued or rotated, and the page leads to where it is turned on."""
+    app = await ada.create_app()
+    refused = await ada.press(app, "Issue key", key_name="server")
+    assert refused.status_code == 403
+    assert 'href="/settings/two-factor"' in refused.text
+    assert "sk_live_" not in refused.text
+    secret, _ = await portal.turn_on_factor(ada)
+    key = await ada.issue_key(app)
+    assert key.startswith("sk_live_")
+    assert await status(portal, key) == 200
+    await ada.press("/settings/two-factor", "Turn off", code=portal.code(secret))
+    assert (await ada.press(app, "Rotate")).status_code == 403
+    assert await status(portal, key) == 200
+
+
+async def test_anothers_app_is_as_if_it_were_not_there(
+    sandbox: Portal, partner: tuple[Visitor, str, str]
+) -> None:
+    """Neither its pages nor its forms open to anyone but the owner."""
+    _, app, key = partner
+    eve = await sandbox.person("eve")
+    own = await eve.create_app("Eve's")
+    token = (await eve.form(own, "Rename")).fields["form_token"]
+    for path in (app, f"{app}/first-steps", f"{app}/errors"):
+        assert (await eve.get(path)).status_code == 404
+    handle = key[:16]
+    fields = {
+        "form_token": token,
+        "name": "Mine",
+        "key_name": "mine",
+        "overlap": "0",
+        "origin": "https://evil.example",
+        "redirect_uri": "https://evil.example/",
+    }
+    for action in (
+        "rename",
+        "delete",
+        "keys",
+        f"keys/{handle}/rotate",
+        f"keys/{handle}/revoke",
+        "redirect-uris",
+        "redirect-uris/remove",
+        "origins",
+        "origins/remove",
+    ):
+        assert (await eve.post(f"{app}/{action}", fields)).status_code == 404, action
+    assert (await eve.post(f"{own}/keys/{handle}/revoke", fields)).status_code == 404
+    assert await status(sandbox, key) == 200
+
+
+async def test_an_app_is_deleted_when_no_key_works(
+    sandbox: Portal, partner: tuple[Visitor, str, str]
+) -> None:
+    """While a key works the page says so; afterwards the app is gone, and its key stays out."""
+    visitor, app, key = partner
+    kept = await visitor.press(app, "Delete app")
+    assert (kept.status_code, "Revoke the app" in kept.text) == (409, True)
+    await visitor.press(app, "Revoke")
+    gone = await visitor.press(app, "Delete app")
+    assert (gone.status_code, gone.headers["location"]) == (303, "/apps")
+    assert (await visitor.get(app)).status_code == 404
+    assert await status(sandbox, key) == 401
+
+
+async def test_a_renamed_app_has_its_new_name_everywhere(
+    sandbox: Portal, partner: tuple[Visitor, str, str]
+) -> None:
+    """The list, the page and /me show it from the next look on."""
+    visitor, app, key = partner
+    await visitor.press(app, "Rename", name="  Difference Engines ")
+    for path in ("/apps", app):
+        assert "Difference Engines" in (await visitor.get(path)).text
+    assert (await sandbox.call("/me", key)).json()["app"]["name"] == "Difference Engines"
+
+
+async def test_first_steps_are_this_apps_own(partner: tuple[Visitor, str, str]) -> None:
+    """The examples carry the client id and the addresses of this very server."""
+    visitor, app, _ = partner
+    page = (await visitor.get(f"{app}/first-steps")).text
+    assert app.removeprefix("/apps/") in page
+    assert "curl http://ousel.test/v1/me" in page
+
+
+async def test_what_is_not_there_is_removed_without_a_trace(
+    partner: tuple[Visitor, str, str],
+) -> None:
+    """Removing an origin that was never added changes nothing and records nothing."""
+    visitor, app, _ = partner
+    token = (await visitor.form(app, "Rename")).fields["form_token"]
+    for action, field in (("origins", "origin"), ("redirect-uris", "redirect_uri")):
+        fields = {"form_token": token, field: "https://nowhere.example"}
+        assert (await visitor.post(f"{app}/{action}/remove", fields)).status_code == 303
+    assert "nowhere.example" not in (await visitor.get("/settings/history")).text
+
+
+async def test_buttons_are_found_by_their_names(partner: tuple[Visitor, str, str]) -> None:
+    """An app's page has the buttons that the interface promises, word for word."""
+    visitor, app, _ = partner
+    await visitor.press(app, "Add origin", origin=ELSEWHERE)
+    await visitor.press(app, "Add redirect URI", redirect_uri=f"{ELSEWHERE}/back")
+    page = (await visitor.get(app)).text
+    buttons = [button for form in forms_of(page) for button in form.buttons]
+    assert buttons.count("Remove") == 2
+    for name in ("Issue key", "Rotate", "Revoke", "Add redirect URI", "Add origin"):
+        assert buttons.count(name) == 1
