@@ -16,6 +16,20 @@ settings.register_profile("ousel", deadline=None)  # a busy machine is no defect
 settings.load_profile("ousel")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the figures that tests measured."""
+    figures = [
+        value
+        for report in terminalreporter.getreports("passed")
+        for name, value in report.user_properties
+        if name == "figure"
+    ]
+    if figures:
+        terminalreporter.section("figures")
+        for figure in figures:
+            terminalreporter.line(str(figure))
+
+
 @pytest.fixture(scope="session")
 def engines(tmp_path_factory: pytest.TempPathFactory) -> Engines:
     """Makes fresh databases."""

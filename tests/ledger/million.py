@@ -104,6 +104,7 @@ async def fill(url: str, entries: int = ENTRIES_MANY) -> None:
 
 async def _fill_postgres(url: str, books: Books) -> None:
     connection = await asyncpg.connect(url)
+    await connection.execute("ALTER TABLE entries SET UNLOGGED")
     async with connection.transaction():
         await connection.execute("DELETE FROM accounts")
         await connection.copy_records_to_table(

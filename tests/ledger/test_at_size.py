@@ -1,0 +1,200 @@
+"""A million entries on one account: verification ends, and every page is as near as the first."""
+
+import asyncio
+import fcntl
+import os
+import statistics
+import time
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+
+import psutil
+import pytest
+
+from ousel.database.addresses import database_at
+from ousel.database.port import Database, Transaction
+from ousel.database.statements import Statement, for_postgres
+from ousel.ledger.history import FIRST_SINCE, HISTORY, KINDS, HistoryQuery, history
+from ousel.ledger.verify import verify
+from tests.ledger.million import (
+    BEGIN,
+    ENTRIES_MANY,
+    FUNDS,
+    MICROS_BETWEEN,
+    PARTNER_ID,
+    PEOPLE,
+    fill,
+)
+from tests.support.engines import ENGINES, Engine, Engines
+
+pytestmark = pytest.mark.slow
+
+PAGE = 20
+RUNS = 200
+MEMORY_GROWTH_BYTES_MAX = 64 * 2**20
+
+Tell = Callable[[str, object], None]
+
+
+@pytest.fixture(scope="session", params=ENGINES)
+def million_url(
+    request: pytest.FixtureRequest, engines: Engines, tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    """Books with a very long account, made once for each engine and shared by all processes."""
+    engine: Engine = request.param
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    address = folder / f"million-{engine}.url"
+    with (folder / f"million-{engine}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not address.exists():
+            url = engines.fresh_url(engine, folder)
+            asyncio.run(fill(url))
+            address.write_text(url)
+    return address.read_text()
+
+
+@pytest.fixture
+async def million(million_url: str) -> AsyncIterator[Database]:
+    """Those books, open."""
+    opened = database_at(million_url)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+def engine_of(million: Database) -> str:
+    return type(million).__name__.removesuffix("Database")
+
+
+async def test_verification_ends_with_figures_in_constant_memory(
+    million: Database, record_property: Tell
+) -> None:
+    """Two million entries are replayed page by page; nothing of them is kept."""
+    process = psutil.Process()
+    before = process.memory_info().rss
+    most = before
+
+    def watch(_: int) -> None:
+        nonlocal most
+        most = max(most, process.memory_info().rss)
+
+    started = time.perf_counter()
+    figures = await million.snapshot(lambda transaction: verify(transaction, watch))
+    seconds = time.perf_counter() - started
+
+    assert (figures.entries, figures.transfers) == (2 * ENTRIES_MANY, ENTRIES_MANY)
+    assert (figures.accounts, figures.issued) == (PEOPLE + 2, FUNDS)
+    assert most - before < MEMORY_GROWTH_BYTES_MAX
+    record_property(
+        "figure",
+        f"{engine_of(million)}: verified {figures.entries:,} entries in {seconds:.1f} s, "
+        f"{figures.entries / seconds:,.0f} a second, {(most - before) / 2**20:.0f} MiB more",
+    )
+
+
+async def test_a_page_is_read_by_its_index_without_sorting(million: Database) -> None:
+    """The plan of a page walks the key backwards from the cursor, and sorts nothing."""
+    lines = await million.read(plan_of_a_page)
+
+    plan = "\n".join(lines)
+    assert "Seq Scan" not in plan, plan
+    assert "Sort" not in plan, plan
+    assert "TEMP B-TREE" not in plan, plan
+    assert not any(line.startswith(("SCAN entries", "SCAN counterparty")) for line in lines), plan
+    assert (
+        "Index Scan Backward using entries_pkey on entries" in plan
+        or "SEARCH entries USING INDEX sqlite_autoindex_entries_1"
+        " (account_id=? AND sequence>? AND sequence<?)"
+        in plan
+    ), plan
+
+
+async def test_a_moment_is_found_by_the_index(million: Database) -> None:
+    """The search for a moment probes the key, and never walks the entries."""
+    text = "\n".join(await million.read(plan_of_a_moment))
+
+    assert "Seq Scan on entries" not in text, text
+    assert "SCAN probe" not in text, text
+    assert (
+        "using entries_pkey on entries" in text
+        or "SEARCH probe USING INDEX sqlite_autoindex_entries_1 (account_id=? AND sequence=?)"
+        in text
+    ), text
+
+
+async def test_every_page_is_as_near_as_the_first(million: Database, record_property: Tell) -> None:
+    """Page 1, page 5,000 and a page found by its date: medians of many readings, told."""
+    middle = BEGIN + ENTRIES_MANY // 2 * MICROS_BETWEEN
+    queries = {
+        "page 1": HistoryQuery(account_id=PARTNER_ID, limit=PAGE),
+        "page 5,000": HistoryQuery(
+            account_id=PARTNER_ID, limit=PAGE, before_sequence=ENTRIES_MANY - 4_999 * PAGE + 1
+        ),
+        "a page by date": HistoryQuery(account_id=PARTNER_ID, limit=PAGE, created_before=middle),
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in queries}
+    for _ in range(RUNS):
+        for name, query in queries.items():
+            started = time.perf_counter()
+            page = await million.read(partial(history, query=query))
+            seconds[name].append(time.perf_counter() - started)
+            assert len(page) == PAGE + 1
+
+    medians = {name: statistics.median(times) for name, times in seconds.items()}
+    told = ", ".join(f"{name} {median * 1e6:,.0f} µs" for name, median in medians.items())
+    ratio = medians["page 5,000"] / medians["page 1"]
+    record_property(
+        "figure", f"{engine_of(million)}: {told}; page 5,000 takes {ratio:.2f} of page 1"
+    )
+
+
+async def test_a_page_by_cursor_or_date_is_the_right_one(million: Database) -> None:
+    """Deep in the history, cursor and dates lead to exactly the entries they name."""
+    by_cursor = HistoryQuery(account_id=PARTNER_ID, limit=PAGE, before_sequence=500_001)
+    by_date = HistoryQuery(
+        account_id=PARTNER_ID, limit=PAGE, created_before=BEGIN + 500_000 * MICROS_BETWEEN
+    )
+
+    for query in (by_cursor, by_date):
+        page = await million.read(partial(history, query=query))
+        assert [entry.sequence for entry, _ in page] == list(range(500_000, 499_979, -1))
+
+
+async def plan_of_a_page(transaction: Transaction) -> list[str]:
+    kinds = "{" + ",".join(KINDS) + "}"
+    values = {
+        "account_id": PARTNER_ID,
+        "amount_min": -(2**62),
+        "amount_max": 2**62,
+        "kinds": list(KINDS) if "Sqlite" in type(transaction).__name__ else kinds,
+        "first": 1,
+        "before": 2**62,
+        "limit": PAGE,
+    }
+    return await plan(transaction, HISTORY, values)
+
+
+async def plan_of_a_moment(transaction: Transaction) -> list[str]:
+    return await plan(transaction, FIRST_SINCE, {"account_id": PARTNER_ID, "moment": BEGIN})
+
+
+async def plan(
+    transaction: Transaction, statement: Statement, values: dict[str, object]
+) -> list[str]:
+    """Return the lines of a statement's plan; on PostgreSQL, of the plan for any values."""
+    if "Sqlite" in type(transaction).__name__:
+        explain = Statement("explain", f"EXPLAIN QUERY PLAN {statement.text}")
+        return [str(row[3]) for row in await transaction.fetch(explain, **values)]
+    ordered = for_postgres(Statement("", statement.text)).arguments({name: name for name in values})
+    literals = ", ".join(f"'{values[str(name)]}'" for name in ordered)
+    for text in (
+        f"PREPARE explained AS {for_postgres(statement).text}",
+        "SET plan_cache_mode = force_generic_plan",
+    ):
+        await transaction.fetch(Statement("prepare", text))
+    rows = await transaction.fetch(Statement("explain", f"EXPLAIN EXECUTE explained({literals})"))
+    for text in ("DEALLOCATE explained", "RESET plan_cache_mode"):
+        await transaction.fetch(Statement("forget", text))
+    return [str(row[0]).strip() for row in rows]

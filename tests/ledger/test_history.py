@@ -1,0 +1,210 @@
+"""An account's history: pages by sequence number, filters, and moments found by halving."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ousel.database.addresses import database_at
+from ousel.database.port import Database
+from ousel.kernel.clock import system_clock
+from ousel.ledger.funding import fund_account
+from ousel.ledger.history import KINDS, HistoryQuery, entry_of, history
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import Account, Entry, Moved
+from tests.ledger.examples import NOW, posting
+from tests.support.books import person
+
+Result = TypeVar("Result")
+
+LONG_AFTER = 2**62
+
+
+async def found(database: Database, query: HistoryQuery) -> list[Entry]:
+    """Return the entries that a query finds, the extra one included."""
+    pairs = await database.read(lambda transaction: history(transaction, query))
+    assert all(entry.counterparty_id == other.id for entry, other in pairs)
+    return [entry for entry, _ in pairs]
+
+
+class Written:
+    """One account with forty entries, of which several often share a microsecond."""
+
+    def __init__(self, url: str) -> None:
+        self._runner = asyncio.Runner()
+        self._database = database_at(url)
+        self._now = NOW
+        self._run(self._database.open())
+        self.ada = self._run(self._write())
+        everything = HistoryQuery(account_id=self.ada.id, limit=1_000)
+        self.entries = self.find(everything)
+
+    def find(self, query: HistoryQuery) -> list[Entry]:
+        """Return what the query finds."""
+        return self._run(found(self._database, query))
+
+    def find_transfer(self, transfer_id: str, since: int) -> Entry:
+        """Return the account's entry of that transfer."""
+        return self._run(
+            self._database.read(lambda each: entry_of(each, self.ada.id, transfer_id, since))
+        )
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._run(self._database.close())
+        self._runner.close()
+
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return self._runner.run(work)
+
+    async def _write(self) -> Account:
+        ada = await person(self._database, "ada", clock=lambda: self._now)
+        bob = await person(self._database, "bob", clock=lambda: self._now)
+        await fund_account(self._database, lambda: self._now, ada, 1_000)
+        desk = PostingDesk(self._database, lambda: self._now, queue_limit=100)
+        for number in range(39):
+            self._now += (0, 0, 3, 1, 0, 7)[number % 6]
+            wish = posting(ada.id, "@bob", 10, key=f"key-{number}" if number % 5 == 0 else None)
+            if number % 3 == 1:
+                wish = posting(bob.id, "@ada", 4)
+            if number % 7 == 2:
+                wish = msgspec.structs.replace(wish, kind="charge_payment", charge_id="ch_1")
+            await desk.post(wish)
+        return ada
+
+
+@pytest.fixture
+def written(database_url: str) -> Iterator[Written]:
+    """The account, on each engine."""
+    account = Written(database_url)
+    yield account
+    account.close()
+
+
+def fitting(entries: list[Entry], query: HistoryQuery) -> list[Entry]:
+    """Return what a reader with all entries before its eyes would pick."""
+    wanted = [
+        entry
+        for entry in entries
+        if (query.before_sequence is None or entry.sequence < query.before_sequence)
+        and (query.created_after is None or entry.created_at > query.created_after)
+        and (query.created_before is None or entry.created_at < query.created_before)
+        and (query.kind is None or entry.kind == query.kind)
+        and (query.direction is None or (entry.amount < 0) == (query.direction == "out"))
+        and (query.idempotency_key is None or entry.idempotency_key == query.idempotency_key)
+    ]
+    return wanted[: query.limit + 1]
+
+
+moments = st.none() | st.integers(NOW - 2, NOW + 75) | st.sampled_from([-(2**60), 0, LONG_AFTER])
+queries = st.builds(
+    HistoryQuery,
+    account_id=st.just(""),
+    limit=st.integers(1, 50),
+    before_sequence=st.none() | st.integers(0, 45),
+    direction=st.sampled_from([None, "in", "out"]),
+    kind=st.none() | st.sampled_from(KINDS),
+    created_after=moments,
+    created_before=moments,
+    idempotency_key=st.sampled_from([None, None, None, "key-0", "key-5", "other"]),
+)
+
+
+def test_filters_agree_with_a_reader_of_everything(written: Written) -> None:
+    """Any limit, cursor, direction, kind, key and moments: exactly the entries that fit."""
+    assert [entry.sequence for entry in written.entries] == list(range(40, 0, -1))
+    assert len({entry.created_at for entry in written.entries}) < 30
+
+    @given(queries)
+    @example(HistoryQuery(account_id="", limit=1, before_sequence=0))
+    @example(HistoryQuery(account_id="", limit=9, created_after=NOW, created_before=NOW))
+    def agree(query: HistoryQuery) -> None:
+        wanted = msgspec.structs.replace(query, account_id=written.ada.id)
+        assert written.find(wanted) == fitting(written.entries, wanted)
+
+    agree()
+
+
+def test_every_moment_is_found_by_halving(written: Written) -> None:
+    """Before, at and after each entry's microsecond: none too many, none missing."""
+    for entry in written.entries:
+        for moment in (entry.created_at - 1, entry.created_at, entry.created_at + 1):
+            after = HistoryQuery(account_id=written.ada.id, limit=100, created_after=moment)
+            before = HistoryQuery(account_id=written.ada.id, limit=100, created_before=moment)
+            assert written.find(after) == fitting(written.entries, after)
+            assert written.find(before) == fitting(written.entries, before)
+
+
+def test_an_entry_is_found_by_its_transfer(written: Written) -> None:
+    """A transfer's entry in the account, searched from the moment it was made."""
+    for entry in written.entries:
+        assert written.find_transfer(entry.transfer_id, entry.created_at) == entry
+
+
+async def test_an_account_without_entries_has_an_empty_history(database: Database) -> None:
+    """Nothing is found, whatever is asked for."""
+    ada = await person(database, "ada")
+
+    for query in (
+        HistoryQuery(account_id=ada.id, limit=10),
+        HistoryQuery(account_id=ada.id, limit=10, created_after=0),
+        HistoryQuery(account_id=ada.id, limit=10, created_before=LONG_AFTER),
+    ):
+        assert await found(database, query) == []
+
+
+async def test_a_history_shows_counterparties_as_they_are(database: Database) -> None:
+    """Each entry comes with the account on its other side."""
+    ada, bob = await person(database, "ada", "1"), await person(database, "bob")
+    desk = PostingDesk(database, system_clock, queue_limit=10)
+    posted = await desk.post(posting(ada.id, "@bob", 5, note="Tea"))
+
+    query = HistoryQuery(account_id=bob.id, limit=10)
+    (entry, other), *rest = await database.read(lambda each: history(each, query))
+
+    assert isinstance(posted.outcome, Moved)
+    assert entry == posted.outcome.credit
+    assert (other.id, other.username) == (ada.id, "ada")
+    assert rest == []
+
+
+async def test_a_walk_skips_and_repeats_nothing_while_others_write(database: Database) -> None:
+    """Page after page down to the first entry, each exactly once, whatever is written meanwhile."""
+    ada = await person(database, "ada", "1")
+    await person(database, "bob")
+    desk = PostingDesk(database, system_clock, queue_limit=100)
+    await asyncio.gather(*(desk.post(posting(ada.id, "@bob")) for _ in range(50)))
+    done = asyncio.Event()
+
+    async def others() -> None:
+        while not done.is_set():
+            await asyncio.gather(*(desk.post(posting(ada.id, "@bob")) for _ in range(3)))
+
+    writing = asyncio.create_task(others())
+    walks = [await _walk(database, ada.id, 7) for _ in range(5)]
+    done.set()
+    await writing
+
+    for walked in walks:
+        assert walked == list(range(walked[0], 0, -1))
+    starts = [walked[0] for walked in walks]
+    assert starts == sorted(starts)
+    assert starts[0] >= 51
+    assert starts[-1] > starts[0]
+
+
+async def _walk(database: Database, account_id: str, limit: int) -> list[int]:
+    walked: list[int] = []
+    before: int | None = None
+    while True:
+        query = HistoryQuery(account_id=account_id, limit=limit, before_sequence=before)
+        page = await found(database, query)
+        walked += [entry.sequence for entry in page[:limit]]
+        if len(page) <= limit:
+            return walked
+        before = walked[-1]
+        await asyncio.sleep(0.002)
