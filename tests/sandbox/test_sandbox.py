@@ -1,0 +1,211 @@
+"""The sandbox's endpoints: time, payers and money for tests, and none of it on a live server."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx2
+import pytest
+
+from ousel.app import Ousel
+from ousel.database.port import Database
+from ousel.kernel.clock import system_clock
+from ousel.kernel.settings import Settings
+from ousel.sandbox.clock import SandboxClock
+from tests.charges.shops import Shop, open_shop
+from tests.support.books import balance, proven
+from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.servers import Server
+
+PATHS = ("/sandbox/clock", "/sandbox/charges/{id}/pay", "/sandbox/fund")
+
+
+@pytest.fixture(params=ENGINES, scope="module")
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each engine in turn: both run the same tests."""
+    chosen: Engine = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def database_url(engines: Engines, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a fresh database with today's schema."""
+    return engines.fresh_url(engine, tmp_path_factory.mktemp("sandbox"))
+
+
+@pytest.fixture(scope="module")
+def server(database_url: str) -> Iterator[Server]:
+    """A sandbox on the same database."""
+    with Server(database_url, "--sandbox") as running:
+        yield running
+
+
+@pytest.fixture
+async def shop(database: Database) -> Shop:
+    """A shop of its own for each test."""
+    return await open_shop(database, system_clock, kind="test")
+
+
+@pytest.fixture
+async def client(server: Server, shop: Shop) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of the sandbox that calls with the shop's key."""
+    async with server.client(shop.key) as calling:
+        yield calling
+
+
+async def created(client: httpx2.AsyncClient, amount: float = 2.5) -> dict[str, Any]:
+    """Create a charge and return its record."""
+    record: dict[str, Any] = (await client.post("/charges", json={"amount": amount})).json()
+    return record
+
+
+def code_of(answer: httpx2.Response) -> tuple[int, str, str | None]:
+    """Return how an answer refuses."""
+    problem = answer.json()
+    return answer.status_code, problem["code"], problem.get("param")
+
+
+async def test_money_is_issued_to_anyone(client: httpx2.AsyncClient, shop: Shop) -> None:
+    """fund answers 201 with the transfer as its receiver sees it, and the books balance."""
+    answer = await client.post(
+        "/sandbox/fund", json={"to": f"@{shop.payer.username}", "amount": 12.34}
+    )
+
+    record = answer.json()
+    assert answer.status_code == 201, answer.text
+    assert (record["kind"], record["direction"]) == ("funding", "in")
+    assert record["to"]["id"] == shop.payer.id
+    assert '"amount":12.34,' in answer.text
+    assert '"balance_after":112.34,' in answer.text
+    assert await balance(shop.database, shop.payer) == 112_340_000
+    await proven(shop.database)
+
+
+async def test_what_cannot_be_funded_is_refused(client: httpx2.AsyncClient) -> None:
+    """An unknown account, a wrong amount and an unknown field are named."""
+    for body, told in (
+        ({"to": "@nobody_at_all", "amount": 1}, (404, "account_not_found", "to")),
+        ({"to": "@ousel", "amount": 0}, (400, "invalid_amount", "amount")),
+        ({"to": "@ousel"}, (400, "missing_field", "amount")),
+        ({"to": "@ousel", "amount": 1, "note": "x"}, (400, "unknown_field", "note")),
+    ):
+        assert code_of(await client.post("/sandbox/fund", json=body)) == told
+
+
+async def test_a_charge_is_paid_as_a_payer_would(client: httpx2.AsyncClient, shop: Shop) -> None:
+    """pay answers the paid charge; the money has moved from the payer to the partner."""
+    charge = await created(client)
+    path = f"/sandbox/charges/{charge['id']}/pay"
+
+    answer = await client.post(path, json={"payer": f"{shop.payer.username}@example.com"})
+
+    record = answer.json()
+    assert (answer.status_code, record["status"]) == (200, "paid"), answer.text
+    assert record["paid_by"]["id"] == shop.payer.id
+    assert record == (await client.get(f"/charges/{charge['id']}")).json()
+    assert await shop.balances() == (2_500_000, 97_500_000)
+    again = await client.post(path, json={"payer": f"@{shop.payer.username}"})
+    assert code_of(again) == (400, "charge_not_payable", None)
+    assert again.json()["charge_status"] == "paid"
+
+
+async def test_what_cannot_be_paid_is_refused(client: httpx2.AsyncClient, shop: Shop) -> None:
+    """Each refusal of a payment has its code, and nothing moves."""
+    other = await open_shop(shop.database, system_clock, kind="test")
+    theirs = await other.charge()
+    own, dear = await created(client), await created(client, 100.01)
+    payer = f"@{shop.payer.username}"
+    for charge_id, body, told in (
+        (theirs.id, {"payer": payer}, (404, "charge_not_found", None)),
+        ("x", {"payer": payer}, (404, "charge_not_found", None)),
+        (own["id"], {"payer": "@nobody_at_all"}, (404, "account_not_found", "payer")),
+        (own["id"], {"payer": f"@{shop.merchant.username}"}, (400, "own_charge", None)),
+        (own["id"], {}, (400, "missing_field", "payer")),
+        (own["id"], {"payer": payer, "amount": 1}, (400, "unknown_field", "amount")),
+        (dear["id"], {"payer": payer}, (400, "insufficient_balance", "amount")),
+    ):
+        answer = await client.post(f"/sandbox/charges/{charge_id}/pay", json=body)
+        assert code_of(answer) == told
+    await client.post(f"/charges/{own['id']}/cancel")
+    canceled = await client.post(f"/sandbox/charges/{own['id']}/pay", json={"payer": payer})
+
+    assert code_of(canceled) == (400, "charge_not_payable", None)
+    assert canceled.json()["charge_status"] == "canceled"
+    assert await shop.balances() == (0, 100_000_000)
+
+
+async def test_the_clock_moves_on_and_charges_expire(
+    client: httpx2.AsyncClient, shop: Shop
+) -> None:
+    """A charge is open until its two hours have passed on the sandbox's clock, and then is not."""
+    charge = await created(client)
+    path = f"/charges/{charge['id']}"
+    payer = {"payer": f"@{shop.payer.username}"}
+
+    early = await client.post("/sandbox/clock", json={"advance": 7_000})
+    still_open = await client.get(path)
+    waiting = asyncio.create_task(client.get(path, headers={"Prefer": "wait=30"}))
+    await asyncio.sleep(0.2)
+    late = await client.post("/sandbox/clock", json={"advance": 200})
+    over = await asyncio.wait_for(waiting, 1)
+    too_late = await client.post(f"/sandbox{path}/pay", json=payer)
+    newer = await created(client)
+
+    assert (early.status_code, early.json()["object"]) == (200, "clock")
+    moved = datetime.fromisoformat(late.json()["now"]) - datetime.fromisoformat(early.json()["now"])
+    assert timedelta(seconds=200) <= moved < timedelta(seconds=230)
+    assert (still_open.json()["status"], over.json()["status"]) == ("created", "expired")
+    assert code_of(too_late) == (400, "charge_not_payable", None)
+    assert newer["created_at"] > charge["expires_at"]
+    assert newer["status"] == "created"
+
+
+async def test_the_clock_never_goes_back(client: httpx2.AsyncClient) -> None:
+    """It moves on by whole seconds, at most a year at a time."""
+    for advance in (-1, 31_622_401, 1.5, "60", None, True):
+        answer = await client.post("/sandbox/clock", json={"advance": advance})
+        assert code_of(answer) == (400, "invalid_field", "advance")
+    assert code_of(await client.post("/sandbox/clock", json={})) == (
+        400,
+        "missing_field",
+        "advance",
+    )
+
+
+async def test_every_process_and_every_later_one_follows(database: Database) -> None:
+    """The offset is kept with the data: other processes learn it, a later start begins with it."""
+    here, there = SandboxClock(database, lambda: 0), SandboxClock(database, lambda: 0)
+    await here.refresh()
+    before = here()
+    await asyncio.gather(here.advance(3), there.advance(4))
+    await asyncio.gather(here.refresh(), there.refresh())
+    later = SandboxClock(database, lambda: 0)
+    await later.refresh()
+
+    assert here() == there() == later() == before + 7_000_000
+
+
+async def test_the_sandbox_describes_its_endpoints(client: httpx2.AsyncClient) -> None:
+    """The OpenAPI document of a sandbox has them."""
+    paths = (await client.get("/openapi.json")).json()["paths"]
+
+    assert set(PATHS) <= set(paths)
+
+
+async def test_a_live_server_has_none_of_it() -> None:
+    """On a live server the paths are not there, whatever the key, nor in its description."""
+    live = Ousel(Settings(database_url="never-opened.db"))
+    headers = {"Authorization": "Bearer sk_test_key"}
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(live), base_url="http://live/v1", headers=headers
+    ) as client:
+        answers = [
+            await client.post(path.replace("{id}", f"ch_{'0' * 26}"), json={"advance": 1})
+            for path in PATHS
+        ]
+        refused = await client.get("/charges")
+
+    assert {code_of(answer) for answer in answers} == {(404, "not_found", None)}
+    assert not [path for path in live.openapi["paths"] if "sandbox" in path]
+    assert code_of(refused) == (401, "unauthorized", None)
