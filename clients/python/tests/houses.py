@@ -1,0 +1,59 @@
+"""Servers with somebody in them: a partner with a key and money, and people to pay."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import msgspec
+
+from ousel.database.addresses import database_at
+from ousel.database.port import Database
+from ousel.partners.store import App
+from tests.support.books import partner, person
+from tests.support.servers import Server
+
+FUNDS = "1000000"
+PEOPLE = ("ada", "grace", "edsger", "barbara", "alan")
+REDIRECT_URI = "https://shop.example/return"
+
+
+class House(msgspec.Struct, frozen=True):
+    """A server process, the partner on it, and the database below it."""
+
+    server: Server
+    database_url: str
+    app: App
+    key: str
+
+    @property
+    def base_url(self) -> str:
+        """Where the server is called."""
+        return self.server.base_url
+
+
+@contextmanager
+def furnished(database_url: str, *options: str, **environment: str) -> Iterator[House]:
+    """Run a server on this database for the length of a block."""
+    kind = "test" if "--sandbox" in options else "live"
+    app, key = asyncio.run(_moved_in(database_url, kind))
+    with Server(database_url, *options, **environment) as server:
+        yield House(server, database_url, app, key)
+
+
+@asynccontextmanager
+async def opened(database_url: str) -> AsyncIterator[Database]:
+    """Open the database for the length of a block."""
+    database = database_at(database_url)
+    await database.open()
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def _moved_in(database_url: str, kind: str) -> tuple[App, str]:
+    async with opened(database_url) as database:
+        _, app, key = await partner(database, "harbour", FUNDS, kind, redirect_uris=[REDIRECT_URI])
+        for name in PEOPLE:
+            await person(database, name)
+        return app, key

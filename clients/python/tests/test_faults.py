@@ -1,0 +1,99 @@
+"""Through a network that fails in every way, each intent moves its money exactly once."""
+
+import asyncio
+import random
+import subprocess
+import sys
+import time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clients.python.tests.faults import FAULTS, FaultProxy
+from clients.python.tests.houses import PEOPLE, House
+from ousel_client import AsyncClient, RetryPolicy, Transfer, TransferIntent
+from tests.support.aside import Aside
+from tests.support.engines import Engine
+
+SEED = 20_260_131
+COUNTS: dict[Engine, int] = {"sqlite": 20_000, "postgresql": 2_000}
+WORKERS = 24
+HURRIED = RetryPolicy(
+    attempts_max=60, seconds_max=120, first_delay_seconds=0.002, delay_seconds_max=0.05
+)
+
+
+def intents(count: int) -> list[TransferIntent]:
+    """Return so many intents of all kinds, the same for the same seed."""
+    chance = random.Random(SEED)
+    return [
+        TransferIntent(
+            to=f"@{chance.choice(PEOPLE)}",
+            amount=Decimal(chance.randint(1, 40_000_000)).scaleb(-6),
+            note=chance.choice([None, "", f"number {number}", "\u00e4\U0001f426"]),
+            idempotency_key=f"intent-{number:06d}",
+        )
+        for number in range(count)
+    ]
+
+
+async def all_sent(client: AsyncClient, wanted: list[TransferIntent]) -> list[Transfer]:
+    """Send every intent, many at a time."""
+    waiting = enumerate(wanted)  # shared: each worker takes the next
+    sent: dict[int, Transfer] = {}
+
+    async def work() -> None:
+        for number, intent in waiting:
+            sent[number] = await client.transfers.send(intent)
+
+    await asyncio.gather(*(work() for _ in range(WORKERS)))
+    return [sent[number] for number in range(len(wanted))]
+
+
+async def moved(house: House) -> list[tuple[Any, ...]]:
+    """Return what the books say left the partner's account: key, millionths, note."""
+    async with Aside(house.database_url) as aside:
+        return await aside.run(
+            "SELECT idempotency_key, -amount, note FROM entries WHERE account_id = ?"
+            " AND kind = 'transfer' ORDER BY idempotency_key",
+            house.app.account_id,
+        )
+
+
+def verified(house: House) -> str:
+    """Return what `ousel verify` says of the books, which must balance."""
+    command = [str(Path(sys.executable).parent / "ousel"), "verify", "--database"]
+    done = subprocess.run(
+        [*command, house.database_url], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+async def test_each_intent_moves_once_through_a_failing_network(
+    live: House, engine: Engine
+) -> None:
+    """Thousands of intents, four requests in ten ill-fated: the books show each of them once."""
+    count = COUNTS[engine]
+    wanted = intents(count)
+    begun = time.monotonic()
+    async with (
+        FaultProxy(live.server.port, seed=SEED) as proxy,
+        AsyncClient(live.key, base_url=proxy.base_url, retry=HURRIED) as client,
+    ):
+        sent = await all_sent(client, wanted)
+    seconds = time.monotonic() - begun
+
+    expected = [
+        (intent.idempotency_key, int(intent.amount.scaleb(6)), intent.note) for intent in wanted
+    ]
+    assert await moved(live) == expected
+    assert [each.idempotency_key for each in sent] == [each.idempotency_key for each in wanted]
+    assert [each.amount for each in sent] == [each.amount for each in wanted]
+    assert len({each.id for each in sent}) == count
+    assert set(proxy.met) == set(FAULTS), "a fault that never struck proves nothing"
+    print(f"\n{count} transfers in {proxy.requests} requests, {seconds:.0f} s; {dict(proxy.met)}")
+    print(verified(live))
