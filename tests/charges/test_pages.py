@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable
 import httpx2
 import pytest
 
+from ousel.charges.records import charge_record
 from ousel.charges.rules import LIFETIME_MICROS, Charge
+from ousel.web.qr_codes import qr_code
 from tests.charges.tills import CANCEL_URL, PAY, PRICE, SUCCESS_URL, Person, Till, page_of
 from tests.portal.forms import forms_of
 from tests.support.engines import Engine
@@ -180,6 +182,17 @@ async def test_ones_own_charge_is_shown_to_be_paid_by_others(till: Till) -> None
     assert not offers_payment(page)
     assert await owner.post(charge) == f"/pay/{charge.id}"
     assert await owner.balance() == PRICE
+
+
+async def test_the_code_leads_a_phone_to_the_same_page(till: Till) -> None:
+    """The QR code holds the address that the partner got, on the portal's own origin."""
+    charge = await till.charge()
+    checkout_url = charge_record(charge, till.portal.settings.portal_url).checkout_url
+
+    page = await page_of(till.portal.visitor(), charge)
+
+    assert checkout_url == f"http://ousel.test/pay/{charge.id}"
+    assert f'<img src="{qr_code(checkout_url)}"' in page
 
 
 @pytest.mark.parametrize("charge_id", ["ch_00000000000000000000000000", "ch_", "ä"])

@@ -1,0 +1,342 @@
+"""The whole way through the checkout in a real browser, with scripts and without."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from ousel.charges.desk import ChargeDesk
+from ousel.charges.rules import LIFETIME_MICROS, Terms
+from ousel.database.addresses import database_at
+from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
+from ousel.ledger.posting import PostingDesk
+from tests.journeys.furnished import PASSWORD
+from tests.journeys.stages import Stage, apart, staged
+
+pytestmark = pytest.mark.slow
+
+PAY = "Pay 25.00 OUSD"
+NO_SCRIPTS: dict[str, Any] = {"java_script_enabled": False}
+with_and_without_scripts = pytest.mark.parametrize(
+    "options", [{}, NO_SCRIPTS], ids=["scripts", "no-scripts"]
+)
+RECORDER = """
+setInterval(() => {
+  const text = document.getElementById("time-left")?.textContent;
+  if (!text?.includes(":") || text.includes("until")) return;
+  const shown = JSON.parse(sessionStorage.shown ?? "[]");
+  sessionStorage.shown = JSON.stringify([...shown, [text, Date.now()]]);
+}, 50);
+"""
+
+Options = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """One sandbox and one browser for all journeys."""
+    with staged(tmp_path_factory.mktemp("checkout")) as ready:
+        yield ready
+
+
+@pytest.fixture(autouse=True)
+def _pages_closed(stage: Stage) -> Iterator[None]:
+    yield
+    stage.close_pages()
+
+
+def balance_on(page: Page) -> float:
+    """Return the balance that the activity page shows."""
+    page.goto("/activity")
+    return float(page.locator(".figure").inner_text().removesuffix(" OUSD"))
+
+
+def payments_on(page: Page, charge_id: str) -> int:
+    """Return how many movements of this charge the person's own history has."""
+    lines = page.request.get("/activity.csv?kind=charge_payment").text().splitlines()
+    return sum(charge_id in line for line in lines)
+
+
+def test_the_switch_of_scripts_works(stage: Stage) -> None:
+    """With scripts the page counts down; without them it tells the moment of expiry."""
+    path = f"/pay/{stage.charge()['id']}"
+    lively, plain = stage.page(), stage.page(**NO_SCRIPTS)
+    lively.goto(path)
+    plain.goto(path)
+
+    expect(lively.get_by_role("timer")).to_have_text(re.compile(r"^(2:00:00|1:59:\d\d)$"))
+    expect(plain.get_by_role("timer")).to_have_text(
+        re.compile(r"^until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$")
+    )
+
+
+@with_and_without_scripts
+def test_from_the_link_to_the_shops_thanks(stage: Stage, options: Options) -> None:
+    """Open, sign in, pay, and arrive at the shop; the money has moved once on each side."""
+    charge = stage.charge(description="Two tickets", reference="order-1")
+    before = stage.call("GET", "/balance")["available"]
+    page = stage.page(**options)
+
+    page.goto(charge["checkout_url"])
+    expect(page.get_by_role("heading", name="Analytical Engines")).to_be_visible()
+    expect(page.get_by_text("25.00 OUSD", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name=PAY)).to_have_count(0)
+    page.get_by_role("link", name="Sign in").click()
+    page.get_by_label("Email or username").fill("grace")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"**/pay/{charge['id']}")
+    expect(page.get_by_text("Grace Hopper")).to_be_visible()
+    page.get_by_role("button", name=PAY).click()
+    expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
+    receipt = page.locator("main").inner_text()
+    page.wait_for_url(charge["success_url"])
+    expect(page.get_by_role("heading", name="Welcome back")).to_be_visible()
+
+    record = stage.call("GET", f"/charges/{charge['id']}")
+    [payment] = stage.payments(charge["id"])
+    assert (record["status"], record["paid_by"]["username"]) == ("paid", "grace")
+    assert record["transfer_id"] == payment["id"]
+    assert payment["id"] in receipt
+    assert stage.call("GET", "/balance")["available"] == pytest.approx(before + 25)
+    assert payments_on(page, charge["id"]) == 1
+
+
+def test_both_balances_move_by_the_amount(stage: Stage) -> None:
+    """What the payer's page shows goes down by what the partner's balance goes up."""
+    charge = stage.charge(success_url=None)
+    page = stage.page("grace")
+    payer, partner = balance_on(page), stage.call("GET", "/balance")["available"]
+
+    page.goto(f"/pay/{charge['id']}")
+    page.get_by_role("button", name=PAY).click()
+    expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
+
+    assert balance_on(page) == pytest.approx(payer - 25)
+    assert stage.call("GET", "/balance")["available"] == pytest.approx(partner + 25)
+
+
+@with_and_without_scripts
+def test_someone_new_signs_up_gets_funds_and_pays(stage: Stage, options: Options) -> None:
+    """Signing up keeps the charge; funds that arrive make it payable; the button leads back."""
+    charge = stage.charge()
+    username = f"new_{charge['id'][-8:]}"
+    page = stage.page(**options)
+
+    page.goto(charge["checkout_url"])
+    page.get_by_role("link", name="Create an account").click()
+    page.get_by_label("Username").fill(username)
+    page.get_by_label("Email").fill(f"{username}@example.com")
+    page.get_by_label("Display name").fill("Someone New")
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Create account").click()
+    page.wait_for_url(f"**/pay/{charge['id']}")
+    expect(page.get_by_text("Your balance is 25.00 OUSD short.")).to_be_visible()
+    page.get_by_role("button", name=PAY).click()
+    expect(page.get_by_text("Your balance is 25.00 OUSD short.")).to_be_visible()
+    stage.call("POST", "/sandbox/fund", to=f"@{username}", amount=25)
+    page.get_by_role("button", name=PAY).click()
+    page.get_by_role("link", name="Return to Analytical Engines").click()
+
+    page.wait_for_url(charge["success_url"])
+    assert stage.call("GET", f"/charges/{charge['id']}")["status"] == "paid"
+
+
+@with_and_without_scripts
+def test_cancel_goes_back_and_the_charge_stays(stage: Stage, options: Options) -> None:
+    """The link only leads to the shop's basket."""
+    charge = stage.charge()
+    page = stage.page("grace", **options)
+
+    page.goto(f"/pay/{charge['id']}")
+    page.get_by_role("link", name="Cancel").click()
+
+    page.wait_for_url(charge["cancel_url"])
+    assert stage.call("GET", f"/charges/{charge['id']}")["status"] == "created"
+
+
+@pytest.mark.parametrize(
+    ("screen_of", "options"),
+    [(None, {}), ("grace", {}), (None, NO_SCRIPTS)],
+    ids=["signed-out", "payer", "signed-out-no-scripts"],
+)
+def test_the_first_screen_notices_what_a_phone_paid(
+    stage: Stage, screen_of: str | None, options: Options
+) -> None:
+    """Whoever opened the page on a screen and paid with the phone ends at the shop on both."""
+    charge = stage.charge()
+    screen = stage.page(screen_of, **options)
+    phone = stage.page("grace", viewport={"width": 360, "height": 740})
+
+    screen.goto(charge["checkout_url"])
+    expect(screen.get_by_alt_text("QR code with the address of this page")).to_be_visible()
+    phone.goto(charge["checkout_url"])
+    expect(phone.get_by_alt_text("QR code with the address of this page")).to_be_hidden()
+    phone.get_by_role("button", name=PAY).click()
+
+    screen.wait_for_url(charge["success_url"], timeout=30_000)
+    phone.wait_for_url(charge["success_url"])
+    assert len(stage.payments(charge["id"])) == 1
+
+
+def test_an_open_page_notices_that_the_charge_was_canceled(stage: Stage) -> None:
+    """The button goes away by itself, with the reason in its place."""
+    charge = stage.charge()
+    page = stage.page("grace")
+    page.goto(f"/pay/{charge['id']}")
+    expect(page.get_by_role("button", name=PAY)).to_be_visible()
+
+    stage.call("POST", f"/charges/{charge['id']}/cancel")
+
+    expect(page.get_by_text("This charge was canceled")).to_be_visible()
+    expect(page.get_by_role("button", name=PAY)).to_have_count(0)
+
+
+@with_and_without_scripts
+def test_a_double_click_pays_once(stage: Stage, options: Options) -> None:
+    """Two clicks in a row end at the receipt of one payment."""
+    charge = stage.charge(success_url=None)
+    page = stage.page("grace", **options)
+
+    page.goto(f"/pay/{charge['id']}")
+    page.get_by_role("button", name=PAY).dblclick()
+
+    expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
+    assert payments_on(page, charge["id"]) == 1
+
+
+@with_and_without_scripts
+def test_reload_and_back_pay_once(stage: Stage, options: Options) -> None:
+    """The receipt can be reloaded; the page before it says that it is paid."""
+    charge = stage.charge()
+    page = stage.page("grace", **options)
+
+    page.goto(f"/pay/{charge['id']}")
+    page.get_by_role("button", name=PAY).click()
+    page.get_by_role("link", name="Stay here").click()
+    page.wait_for_url(f"**/pay/{charge['id']}/receipt")
+    page.reload()
+    expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
+    page.goto(f"/pay/{charge['id']}")
+    page.go_back()
+    page.go_forward()
+
+    expect(page.get_by_text("You paid this")).to_be_visible()
+    expect(page.get_by_role("button", name=PAY)).to_have_count(0)
+    assert payments_on(page, charge["id"]) == 1
+
+
+def test_a_stale_page_cannot_pay_again(stage: Stage) -> None:
+    """A second tab that was opened before the payment leads to the receipt, not to a second one."""
+    charge = stage.charge(success_url=None)
+    first = stage.page("grace")
+    second = first.context.new_page()
+    second.route("**/status", lambda route: route.abort())
+    for page in (first, second):
+        page.goto(f"/pay/{charge['id']}")
+
+    for page in (first, second):
+        page.get_by_role("button", name=PAY).click()
+        expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
+
+    assert payments_on(first, charge["id"]) == 1
+
+
+def test_two_payers_at_once_pay_once(stage: Stage) -> None:
+    """Both press in the same moment: one gets the receipt, the other keeps the money."""
+    charge = stage.charge(success_url=None)
+    stage.call("POST", "/sandbox/fund", to="@mary", amount=100)
+    pages = [stage.page("grace"), stage.page("mary")]
+    balances = [balance_on(page) for page in pages]
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if route.request.method == "POST":
+            held.append(route)
+        else:
+            route.continue_()
+
+    for page in pages:
+        page.goto(f"/pay/{charge['id']}")
+        page.route(f"**/pay/{charge['id']}", hold)
+        page.evaluate("document.getElementById('pay').requestSubmit()")
+    while len(held) < len(pages):
+        pages[0].wait_for_timeout(20)
+    for route in held:
+        route.continue_()
+
+    texts = []
+    for page in pages:
+        expect(page.get_by_text(re.compile("Paid. Thank you.|This is paid."))).to_be_visible()
+        texts.append(page.locator("main").inner_text())
+    assert sum("Paid. Thank you." in text for text in texts) == 1
+    assert sum("Someone else paid it; nothing was taken" in text for text in texts) == 1
+    assert len(stage.payments(charge["id"])) == 1
+    taken = [before - balance_on(page) for before, page in zip(balances, pages, strict=True)]
+    assert sorted(taken) == pytest.approx([0, 25])
+
+
+def test_the_countdown_never_says_less_than_is_left(stage: Stage) -> None:
+    """Shown are the seconds left, rounded up; at their end the page says that it has expired."""
+    charge_id, expires_at = apart(_about_to_expire(stage, seconds=6))
+    page = stage.page("grace")
+    page.add_init_script(RECORDER)
+    page.goto(f"/pay/{charge_id}")
+    expect(page.get_by_text("This charge has expired")).to_be_visible()
+    record = page.evaluate("({shown: JSON.parse(sessionStorage.shown), ended: Date.now()})")
+
+    left = [(_seconds(text), expires_at / 1_000 - at) for text, at in record["shown"]]
+    assert len(left) > 10
+    assert all(seconds * 1_000 + 1 >= milliseconds for seconds, milliseconds in left), left
+    assert all(seconds * 1_000 < max(milliseconds, 0) + 1_500 for seconds, milliseconds in left)
+    assert record["ended"] >= expires_at / 1_000
+
+
+def test_planted_scripts_stay_text(stage: Stage) -> None:
+    """What a partner writes into its texts is shown as it is, and nothing of it runs."""
+    evil = "<script>window.hit=1</script><img src=x onerror='window.hit=1'>"
+    charge = stage.charge(description=evil, reference=evil)
+    app = f"/apps/{stage.people.app.id}"
+    owner, payer = stage.page("ada"), stage.page("grace")
+    owner.goto(app)
+    owner.get_by_label("Name", exact=True).fill(evil)
+    owner.get_by_role("button", name="Rename").click()
+    expect(owner.get_by_role("heading", name=evil)).to_be_visible()
+
+    payer.goto(f"/pay/{charge['id']}")
+    expect(payer.get_by_role("heading", name=evil)).to_be_visible()
+    assert payer.locator("main").inner_text().count(evil) >= 3
+    payer.get_by_role("button", name=PAY).click()
+    expect(payer.get_by_role("heading", name="Receipt")).to_be_visible()
+    owner.goto(f"{app}/charges/{charge['id']}")
+
+    for page in (owner, payer):
+        assert evil in page.locator("main").inner_text()
+        assert page.evaluate("window.hit") is None
+    owner.goto(app)
+    owner.get_by_label("Name", exact=True).fill("Analytical Engines")
+    owner.get_by_role("button", name="Rename").click()
+
+
+async def _about_to_expire(stage: Stage, seconds: int) -> tuple[str, int]:
+    """Create a charge that has only so many seconds left."""
+    database = database_at(stage.database_url)
+    await database.open()
+
+    def earlier() -> int:
+        return system_clock() - LIFETIME_MICROS + seconds * MICROS_PER_SECOND
+
+    try:
+        desk = ChargeDesk(database, PostingDesk(database, earlier, queue_limit=1), earlier)
+        app = stage.people.app
+        created = await desk.create(app.account_id, app.id, Terms(amount=25_000_000), None)
+        return created.charge.id, created.charge.expires_at
+    finally:
+        await database.close()
+
+
+def _seconds(text: str) -> int:
+    minutes, seconds = text.split(":")
+    return int(minutes) * 60 + int(seconds)

@@ -1,0 +1,115 @@
+"""Every state of the checkout, as it looks: readable for all, on any width, and light."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+import pytest
+from playwright.sync_api import Page
+
+from tests.journeys.checkouts import Look
+from tests.journeys.stages import Stage, staged
+from tests.support.browsers import axe_violations
+
+pytestmark = pytest.mark.slow
+
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+WIDTHS = (320, 360, 1280)
+WEIGHT_BYTES_MAX = 60_000
+REQUESTS_MAX = 8
+LONGEST = {"amount": 999_999_999.999999, "description": "W" * 500, "reference": "W" * 200}
+
+
+class Seen(msgspec.Struct):
+    """What one look at a page showed."""
+
+    violations: list[str] = []
+    too_wide_at: list[int] = []
+    complaints: list[str] = []  # of the browser, in its console
+    weight_bytes: int = 0
+    requests: int = 0
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """One sandbox and one browser for all looks."""
+    with staged(tmp_path_factory.mktemp("looks")) as ready:
+        yield ready
+
+
+@pytest.fixture(scope="module")
+def seen(stage: Stage) -> dict[str, Seen]:
+    """Each page, looked at once."""
+    long = stage.charge(**LONGEST)["id"]
+    looks = stage.looks | {
+        "longest": Look("mary", f"/pay/{long}"),
+        "longest-of-owner": Look("ada", f"/apps/{stage.people.app.id}/charges/{long}"),
+    }
+    found: dict[str, Seen] = {}
+    for username in {look.username for look in looks.values()}:
+        first = stage.page(username)
+        for name, look in looks.items():
+            if look.username == username:
+                page = first.context.new_page()
+                found[name] = _seen(page, look.path)
+                page.close()
+        first.context.close()
+    return found
+
+
+def _seen(page: Page, path: str) -> Seen:
+    seen = Seen()
+    session = page.context.new_cdp_session(page)
+    session.send("Network.enable")
+    session.on("Network.loadingFinished", lambda event: _weigh(seen, event["encodedDataLength"]))
+    page.on("console", lambda line: seen.complaints.append(line.text))
+    page.goto(path)
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        seen.violations += [f"{scheme}: {each}" for each in axe_violations(page)]
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 740})
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            seen.too_wide_at.append(width)
+    return seen
+
+
+def _weigh(seen: Seen, weight_bytes: int) -> None:
+    seen.weight_bytes += int(weight_bytes)
+    seen.requests += 1
+
+
+def test_every_state_was_looked_at(seen: dict[str, Seen], stage: Stage) -> None:
+    """No look was left out, and each loaded its page, style, scripts and icon over the wire."""
+    assert set(seen) >= set(stage.looks)
+    assert all(each.requests >= 3 for each in seen.values()), seen
+    assert all(each.weight_bytes > 10_000 for each in seen.values()), seen
+
+
+def test_every_state_is_accessible(seen: dict[str, Seen]) -> None:
+    """Axe finds nothing to complain of, in light and in dark."""
+    assert {name: each.violations for name, each in seen.items() if each.violations} == {}
+
+
+def test_no_state_scrolls_sideways(seen: dict[str, Seen]) -> None:
+    """From the narrowest phone to a desk, with the longest texts too."""
+    assert {name: each.too_wide_at for name, each in seen.items() if each.too_wide_at} == {}
+
+
+def test_no_state_breaks_its_own_policy(seen: dict[str, Seen]) -> None:
+    """The browser has nothing to say, but that an unknown charge is not found."""
+    complaints = {name: each.complaints for name, each in seen.items() if each.complaints}
+    [not_found] = complaints.pop("unknown")
+
+    assert "404" in not_found
+    assert complaints == {}
+
+
+def test_every_state_is_light(seen: dict[str, Seen]) -> None:
+    """All that a page loads, headers and all, is under 60 KB in at most 8 requests."""
+    heavy = {
+        name: (each.weight_bytes, each.requests)
+        for name, each in seen.items()
+        if each.weight_bytes >= WEIGHT_BYTES_MAX or each.requests > REQUESTS_MAX
+    }
+    assert heavy == {}
