@@ -45,6 +45,7 @@ def bound_socket(host: str, port: int) -> socket.socket:
     try:
         listener.bind((host, port))
     except OSError as error:
+        listener.close()
         fail(f"cannot listen on {host}, port {port}: {error.strerror}")
     listener.set_inheritable(True)
     return listener
