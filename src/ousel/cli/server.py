@@ -14,6 +14,7 @@ from ousel.database.addresses import database_at, is_postgres
 from ousel.database.deployment import Mode, claim_mode
 from ousel.database.port import Database
 from ousel.kernel.settings import Settings
+from ousel.web.connection import Connection
 from ousel.web.logs import log_to_standard_error
 
 DRAIN_SECONDS_MAX: Final = 30
@@ -60,7 +61,7 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
         factory=several,
         workers=workers,
         loop="uvloop",
-        http="httptools",
+        http=Connection,
         ws="none",
         lifespan="on",
         access_log=False,
