@@ -22,8 +22,8 @@ from tests.support.servers import Server
 ROOT = Path(__file__).parents[2]
 LEFT_OPEN = "…"  # a block with this in it has a blank for the reader to fill in
 DEMO_ORIGIN = "http://127.0.0.1:8000"
-# These install or start the service itself: other tests do that, in their own way.
-OPERATING = {"docs/operating/install.md", "README.md", "CONTRIBUTING.md"}
+# These concern the whole machine: other tests do the same in folders of their own.
+OPERATING = {"docs/operating/install.md", "docs/operating/back-up.md"}
 
 
 def _blocks() -> Iterator[Any]:

@@ -15,6 +15,7 @@ from rich.text import Text
 from typer._click.exceptions import NoArgsIsHelpError, UsageError
 
 from ousel.database.addresses import database_at
+from ousel.database.backup import BackupFailed
 from ousel.database.port import Database
 from ousel.database.schema import SCHEMA_VERSION, schema_version
 from ousel.kernel.errors import Refusal
@@ -124,7 +125,7 @@ def explained(commands: typer.Typer) -> int:
     except Refusal as refusal:
         _complain(refusal.detail)
         return 1
-    except (SettingError, BooksWrong) as error:
+    except (SettingError, BackupFailed, BooksWrong) as error:
         _complain(str(error))
         return 1
     return exit_code or 0

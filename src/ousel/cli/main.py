@@ -5,6 +5,7 @@ from typing import NoReturn
 import typer
 
 from ousel.cli.accounts import accounts
+from ousel.cli.backups import backup, restore
 from ousel.cli.console import explained
 from ousel.cli.demo import demo
 from ousel.cli.operation import migrate, serve, verify_books
@@ -20,6 +21,8 @@ commands.command()(demo)
 commands.command()(serve)
 commands.command()(migrate)
 commands.command("verify")(verify_books)
+commands.command()(backup)
+commands.command()(restore)
 commands.add_typer(accounts, name="account")
 commands.add_typer(apps, name="app")
 commands.add_typer(keys, name="key")

@@ -1,0 +1,56 @@
+"""`ousel backup` and `ousel restore`."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ousel.cli.console import DatabaseOption, JsonOption, fail, run, settings, show
+from ousel.database import backup as database_backup
+from ousel.database.addresses import database_at
+from ousel.database.schema import schema_version
+from ousel.ledger.verify import verify
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="A file that does not exist yet.")],
+    database: DatabaseOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the database, as it is at one moment, to a file; servers may go on."""
+    database_backup.back_up(settings(database).database_url, file)
+    show({"file": str(file), "bytes": file.stat().st_size}, as_json=as_json)
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that 'ousel backup' wrote.")],
+    database: DatabaseOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Fill an empty database from a backup, and prove its books."""
+    url = settings(database).database_url
+    asyncio.run(_check_empty(url))
+    database_backup.restore(url, file)
+    figures = run(database, lambda opened: opened.snapshot(verify))
+    show(
+        {
+            "result": "restored, and the books balance",
+            "entries": figures.entries,
+            "accounts": figures.accounts,
+        },
+        as_json=as_json,
+    )
+
+
+async def _check_empty(url: str) -> None:
+    opened = database_at(url)
+    await opened.open()
+    try:
+        version = await schema_version(opened, url)
+    finally:
+        await opened.close()
+    if version is not None:
+        fail("the database is not empty: a backup is restored into an empty one")

@@ -1,0 +1,70 @@
+"""Backup and restore, while servers run: SQLite's own backup, or pg_dump's custom format."""
+
+import shutil
+import sqlite3
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+from ousel.database.addresses import is_postgres, sqlite_path
+
+
+class BackupFailed(Exception):
+    """A backup or a restore that could not be made; its text says why."""
+
+
+def back_up(url: str, target: Path) -> None:
+    """Write the database, as it is at one moment, to a new file."""
+    if target.exists():
+        raise BackupFailed(f"{target} exists already: a backup overwrites nothing")
+    unfinished = target.with_name(f"{target.name}.unfinished")
+    try:
+        if is_postgres(url):
+            _run("pg_dump", "--format=custom", f"--file={unfinished}", f"--dbname={url}")
+        else:
+            _copy_sqlite(sqlite_path(url), unfinished)
+        unfinished.rename(target)
+    except OSError as error:
+        raise BackupFailed(f"the backup cannot be written: {error}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def restore(url: str, source: Path) -> None:
+    """Fill an empty database from a backup; one that is not empty is the caller's to refuse."""
+    if not source.is_file():
+        raise BackupFailed(f"there is no backup at {source}")
+    if is_postgres(url):
+        _run(
+            "pg_restore",
+            "--exit-on-error",
+            "--single-transaction",
+            "--no-owner",
+            f"--dbname={url}",
+            str(source),
+        )
+    else:
+        _copy_sqlite(source, sqlite_path(url))
+
+
+def _copy_sqlite(source: Path, target: Path) -> None:
+    try:
+        with (
+            closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as reader,
+            closing(sqlite3.connect(target)) as writer,
+        ):
+            reader.backup(writer)
+    except sqlite3.Error as error:
+        raise BackupFailed(f"SQLite could not copy the database: {error}") from error
+
+
+def _run(program: str, *arguments: str) -> None:
+    path = shutil.which(program)
+    if path is None:
+        raise BackupFailed(f"{program} is not installed: it comes with PostgreSQL's client tools")
+    ended = subprocess.run(  # noqa: S603 - PostgreSQL's own tool
+        [path, *arguments], stderr=subprocess.PIPE, check=False, text=True, errors="replace"
+    )
+    if ended.returncode != 0:
+        lines = ended.stderr.strip().splitlines() or ["it said nothing"]
+        raise BackupFailed(f"{program} failed: {lines[0]}")

