@@ -46,10 +46,7 @@ _COLUMNS: Final = ", ".join(f"charges.{name}" for name in CHARGES.names)
 _SEEN: Final = f"SELECT {_COLUMNS}, payer.username, payer.display_name FROM"
 _PAYER: Final = " LEFT JOIN accounts AS payer ON payer.id = charges.paid_by"
 _PAGE_OF: Final = f"{_SEEN} charges{_PAYER} WHERE charges.account_id = :account_id"
-_WITH_STATUS: Final = (
-    " AND charges.status = :status"
-    " AND charges.created_at > :created_after AND charges.created_at <= :created_until"
-)
+_WITH_STATUS: Final = " AND charges.status = :status AND charges.created_at > :created_after"
 _WITH_REFERENCE: Final = " AND charges.reference = :reference"
 _OF_APP: Final = " AND charges.app_id = :app_id"
 _NEWEST_FIRST: Final = (
@@ -196,19 +193,16 @@ async def page(transaction: Transaction, query: PageQuery, now: int) -> list[Cha
     """Return the newest charges that fit at this moment, one more than the limit."""
     if query.status == "expired":
         written = await _page(transaction, query, "expired")
-        unwritten = await _page(transaction, query, "created", created_until=now - LIFETIME_MICROS)
+        over = (now - LIFETIME_MICROS + 1, "")
+        unwritten_query = msgspec.structs.replace(query, before=min(over, query.before or over))
+        unwritten = await _page(transaction, unwritten_query, "created")
         return sorted(written + unwritten, key=_position, reverse=True)[: query.limit + 1]
     created_after = now - LIFETIME_MICROS if query.status == "created" else 0
-    return await _page(transaction, query, query.status, created_after=created_after)
+    return await _page(transaction, query, query.status, created_after)
 
 
 async def _page(
-    transaction: Transaction,
-    query: PageQuery,
-    status: Status | None,
-    *,
-    created_after: int = 0,
-    created_until: int = TIME_MAX,
+    transaction: Transaction, query: PageQuery, status: Status | None, created_after: int = 0
 ) -> list[Charge]:
     before_time, before_id = query.before or (TIME_MAX, "")
     parameters: dict[str, object] = {
@@ -222,11 +216,7 @@ async def _page(
     if query.reference is not None:
         parameters["reference"] = query.reference
     if status is not None:
-        parameters |= {
-            "status": status,
-            "created_after": created_after,
-            "created_until": created_until,
-        }
+        parameters |= {"status": status, "created_after": created_after}
     statement = _PAGES[query.app_id is not None, status is not None, query.reference is not None]
     return _charges(await transaction.fetch(statement, **parameters))
 
