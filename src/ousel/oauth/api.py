@@ -56,7 +56,7 @@ class OauthApi:
                 "partner keys as client_secret. A code lives 10 minutes and can be exchanged "
                 "once: a second attempt ends the token that the first one gave."
             ),
-            access="public",
+            access="client",
             body=TokenRequest,
             takes_forms=True,
             successes={200: Documented("A user token.", TokenRecord)},
@@ -70,7 +70,7 @@ class OauthApi:
             name="revokeUserToken",
             summary="End a user token",
             description="Answers the same for a token that nobody knows (RFC 7009).",
-            access="public",
+            access="client",
             body=RevocationRequest,
             takes_forms=True,
             successes={200: Documented("The token has ended.", RevocationRecord)},

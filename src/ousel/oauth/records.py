@@ -21,11 +21,20 @@ class TokenRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A code to exchange. Parameters that are not named here are ignored (RFC 6749, 3.2)."""
 
     grant_type: Annotated[
-        str | None, msgspec.Meta(description="Always `authorization_code`. Required.")
+        str | None,
+        msgspec.Meta(
+            description="Always `authorization_code`. Required.", examples=["authorization_code"]
+        ),
     ] = None
-    code: Annotated[str | None, msgspec.Meta(description="As it came back. Required.")] = None
+    code: Annotated[
+        str | None, msgspec.Meta(description="As it came back. Required.", examples=["ac_…"])
+    ] = None
     redirect_uri: Annotated[
-        str | None, msgspec.Meta(description="The one that the code was sent to. Required.")
+        str | None,
+        msgspec.Meta(
+            description="The one that the code was sent to. Required.",
+            examples=["https://shop.example/connected"],
+        ),
     ] = None
     client_id: Annotated[
         str | None, msgspec.Meta(description="The app's id; or send it as HTTP Basic.")
@@ -41,7 +50,9 @@ class TokenRequest(msgspec.Struct, frozen=True, kw_only=True):
 class RevocationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A token to end. Parameters that are not named here are ignored (RFC 6749, 3.2)."""
 
-    token: Annotated[str | None, msgspec.Meta(description="The user token. Required.")] = None
+    token: Annotated[
+        str | None, msgspec.Meta(description="The user token. Required.", examples=["ut_live_…"])
+    ] = None
     token_type_hint: Annotated[
         str | None, msgspec.Meta(description="Not needed: there is one type.")
     ] = None

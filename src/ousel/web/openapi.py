@@ -23,6 +23,7 @@ _OF_KNOWN_CALLERS: Final = (
 )
 _OF_CALLERS: Final[dict[Access, tuple[type[Refusal], ...]]] = {
     "public": (),
+    "client": (),
     "partner": (refusals.Unauthorized, *_OF_KNOWN_CALLERS),
     "user": (refusals.InvalidToken, refusals.InsufficientScope, *_OF_KNOWN_CALLERS),
 }
@@ -43,6 +44,7 @@ def openapi_document(routes: Iterable[Route], settings: Settings, version: str) 
     kinds = list(dict.fromkeys(kind for route in shown for kind in _kinds(route)))
     references, components = msgspec.json.schema_components(kinds, ref_template=_SCHEMAS)
     schemas = dict(zip(kinds, references, strict=True))
+    _require_what_is_always_sent(shown, schemas, components)
     paths: dict[str, dict[str, Any]] = {}
     for route in shown:
         path = route.path.removeprefix(settings.base_path)
@@ -67,6 +69,11 @@ def openapi_document(routes: Iterable[Route], settings: Settings, version: str) 
 def _security_schemes(routes: Iterable[Route], settings: Settings) -> dict[str, Any]:
     kind = settings.secret_kind
     return {
+        "clientSecret": {
+            "type": "http",
+            "scheme": "basic",
+            "description": "An app's client_id with one of its partner keys; or both as fields.",
+        },
         "partnerKey": {
             "type": "http",
             "scheme": "bearer",
@@ -106,6 +113,17 @@ def _kinds(route: Route) -> list[Any]:
     return [*kinds, Problem]
 
 
+def _require_what_is_always_sent(
+    routes: Iterable[Route], schemas: dict[Any, Any], components: dict[str, Any]
+) -> None:
+    """Let records require each of their fields: one with a default is sent like any other."""
+    for route in routes:
+        for answer in (*route.successes.values(), *route.failures.values()):
+            if answer.record is not None:
+                component = components[schemas[answer.record]["$ref"].rpartition("/")[2]]
+                component["required"] = list(component["properties"])
+
+
 def _operation(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.name,
@@ -121,6 +139,8 @@ def _operation(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
             "required": True,
             "content": {name: {"schema": schemas[route.body]} for name in _media_types(route)},
         }
+    if route.access == "client":
+        operation["security"] = [{"clientSecret": []}, {}]
     if route.access == "partner":
         operation["security"] = [{"partnerKey": []}]
     if route.access == "user":

@@ -180,7 +180,9 @@ def _example(route: Route, url: str, body: dict[str, Any], schemas: dict[str, An
     for name in route.path_parameters:
         url = url.replace(f"{{{name}}}", example.get(name, "…"))
     lines = [f"curl {url}"]
-    if route.access != "public":
+    if route.access == "client":
+        lines.append('-u "$CLIENT_ID:$OUSEL_KEY"')
+    elif route.access != "public":
         secret = "$OUSEL_KEY" if route.access == "partner" else "$USER_TOKEN"
         lines.append(f'-H "Authorization: Bearer {secret}"')
     fields = _resolved(body, schemas).get("properties", {})

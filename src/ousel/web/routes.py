@@ -8,7 +8,7 @@ import msgspec
 from ousel.kernel.errors import Refusal
 from ousel.web.callers import Partner, User
 
-Access = Literal["public", "partner", "user"]
+Access = Literal["public", "client", "partner", "user"]  # a client of OAuth shows who it is itself
 Headers = Mapping[bytes, bytes]
 RawHeader = tuple[bytes, bytes]
 
