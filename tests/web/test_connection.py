@@ -9,7 +9,7 @@ import pytest
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from ousel.web.connection import REQUESTS_WAITING_MAX, UNREAD_BYTES_MAX, Connection
+from ousel.web.connection import HEAD_BYTES_MAX, REQUESTS_WAITING_MAX, UNREAD_BYTES_MAX, Connection
 from ousel.web.exchange import Message
 
 PATIENCE_SECONDS = 5.0
@@ -311,6 +311,16 @@ async def test_what_is_not_http_is_refused(line: Line, noise: bytes) -> None:
 
     assert answered.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert b"connection: close\r\n" in answered
+
+
+async def test_a_head_without_end_is_refused(line: Line) -> None:
+    """An address and headers that go on and on are a 431, and the connection ends."""
+    line.send(b"GET / HTTP/1.1\r\nhost: x\r\nx-long: " + b"a" * (HEAD_BYTES_MAX + 70_000))
+
+    answered = await line.rest()
+
+    assert answered.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+    assert answered.endswith(b"The request's head is too large.\n")
 
 
 async def test_noise_behind_a_request_does_not_spoil_its_answer(bench: Bench, line: Line) -> None:

@@ -18,12 +18,18 @@ if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
 UNREAD_BYTES_MAX: Final = 64 * 1024
+HEAD_BYTES_MAX: Final = 64 * 1024  # of an address with its headers, as long as they arrive
 REQUESTS_WAITING_MAX: Final = 16
 
 _ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 _NOT_HTTP: Final = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
     b"content-length: 29\r\nconnection: close\r\n\r\nThis is not an HTTP request.\n"
+)
+
+_HEAD_TOO_LARGE: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
+    b"content-length: 33\r\nconnection: close\r\n\r\nThe request's head is too large.\n"
 )
 
 
@@ -46,6 +52,8 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: list[RawHeader] = []
+        self._head_arrives = True
+        self._head_bytes = 0
         self._arriving: Exchange | None = None
         self._answering: Exchange | None = None
         self._waiting: deque[Exchange] = deque()
@@ -83,11 +91,11 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             return  # an offer of another protocol: it is answered as if none had been made
         except httptools.HttpParserError:
-            if self._answering is None:
-                self._transport.write(_NOT_HTTP)
-                self._transport.close()
-            else:
-                self.shutdown()
+            self._refuse(_NOT_HTTP)
+        if self._head_arrives:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES_MAX:
+                self._refuse(_HEAD_TOO_LARGE)
 
     @override
     def pause_writing(self) -> None:
@@ -110,6 +118,8 @@ class Connection(asyncio.Protocol):
         """Expect a request."""
         self._url = b""
         self._headers = []
+        self._head_arrives = True
+        self._head_bytes = 0
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the address."""
@@ -121,6 +131,7 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """Begin to answer, or let the request wait for those before it."""
+        self._head_arrives = False
         url = httptools.parse_url(self._url)
         version = self._parser.get_http_version()
         scope = self._about_client | {
@@ -192,6 +203,14 @@ class Connection(asyncio.Protocol):
         if self._waiting:
             self._answer(self._waiting.popleft())
         self.read_on()
+
+    def _refuse(self, answer: bytes) -> None:
+        """Answer what is no request; an answer under way comes first, and is the last."""
+        if self._answering is None:
+            self._transport.write(answer)
+            self._transport.close()
+        else:
+            self.shutdown()
 
     def _answer(self, exchange: Exchange) -> None:
         self._answering = exchange
