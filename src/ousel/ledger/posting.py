@@ -56,7 +56,7 @@ class Posted(msgspec.Struct, frozen=True):
     credit_account: Account | None = None
 
 
-class _Waiting(msgspec.Struct, frozen=True, gc=False):
+class _Waiting(msgspec.Struct, frozen=True):
     posting: Posting
     condition: Condition | None
     answer: "asyncio.Future[Posted]"
