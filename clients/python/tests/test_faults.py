@@ -15,7 +15,7 @@ from clients.python.tests.faults import FAULTS, FaultProxy
 from clients.python.tests.houses import PEOPLE, House
 from ousel_client import AsyncClient, RetryPolicy, Transfer, TransferIntent
 from tests.support.aside import Aside
-from tests.support.engines import Engine
+from tests.support.engines import ENGINES, Engine
 
 SEED = 20_260_131
 COUNTS: dict[Engine, int] = {"sqlite": 20_000, "postgresql": 2_000}
@@ -23,6 +23,13 @@ WORKERS = 24
 HURRIED = RetryPolicy(
     attempts_max=60, seconds_max=120, first_delay_seconds=0.002, delay_seconds_max=0.05
 )
+
+
+@pytest.fixture(params=ENGINES, scope="module")
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each engine in turn: both run the same tests."""
+    chosen: Engine = request.param
+    return chosen
 
 
 def intents(count: int) -> list[TransferIntent]:

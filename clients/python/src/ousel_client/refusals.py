@@ -127,12 +127,6 @@ class InvalidScope(BadRequest):
     code = "invalid_scope"
 
 
-class ConnectAddressWrong(BadRequest):
-    """The connect address names no app, or a redirect URI that the app has not registered."""
-
-    code = "connect_address_wrong"
-
-
 class Unauthorized(NotAuthenticated):
     """The partner key is missing, malformed, unknown or revoked: rotate it in the portal."""
 
@@ -167,12 +161,6 @@ class OriginNotAllowed(Forbidden):
     """The request names an origin that is not registered on the app."""
 
     code = "origin_not_allowed"
-
-
-class FormNotTrusted(Forbidden):
-    """A form did not come from the page that the site gave."""
-
-    code = "form_not_trusted"
 
 
 class AccountNotFound(Missing):

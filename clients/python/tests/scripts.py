@@ -1,0 +1,80 @@
+"""Calls driven by hand: each attempt gets the next outcome of a script, and time stands still."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ousel_client.credentials import Secret
+from ousel_client.exchange import Answer, Attempt, Failure, Outcome, Request, Steps
+from ousel_client.retrying import Conduct, RetryPolicy
+
+Result = TypeVar("Result")
+
+
+@dataclass
+class Clock:
+    """Says what it is told."""
+
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        """Return the seconds that went by."""
+        return self.now
+
+
+@dataclass
+class Script:
+    """Plays the driver and the server: what it is given to say, and what it was asked."""
+
+    outcomes: list[Outcome | Callable[[], Outcome]]
+    clock: Clock = field(default_factory=Clock)
+    attempts: list[Attempt] = field(default_factory=list)
+
+    def conduct(self, *, chance: float = 1.0, **policy: Any) -> Conduct:
+        """Return a conduct on the script's clock, in which chance always comes out the same."""
+        return Conduct(
+            credential=Secret("sk_live_scripted"),
+            policy=RetryPolicy(**policy),
+            chance=lambda: chance,
+            seconds=self.clock,
+        )
+
+    def play(self, steps: Steps[Result]) -> Result:
+        """Drive the steps to their end."""
+        attempt = next(steps)
+        while True:
+            self.attempts.append(attempt)
+            self.clock.now += attempt.delay_seconds
+            outcome = self.outcomes.pop(0)
+            try:
+                attempt = steps.send(outcome() if callable(outcome) else outcome)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+
+    @property
+    def delays(self) -> list[float]:
+        """How long each attempt was put off."""
+        return [attempt.delay_seconds for attempt in self.attempts]
+
+    @property
+    def requests(self) -> list[Request]:
+        """What was asked."""
+        return [attempt.request for attempt in self.attempts]
+
+
+def said(status: int, body: Any = None, **headers: str) -> Answer:
+    """Return an answer with this JSON in it."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer(status, named, json.dumps(body or {}).encode())
+
+
+def refused(status: int, code: str, **members: Any) -> Answer:
+    """Return an answer that says no."""
+    return said(status, {"status": status, "code": code, "detail": "No.", **members})
+
+
+def lost(*, sent: bool = True) -> Failure:
+    """Return the failure of an attempt whose answer never came."""
+    return Failure(ConnectionResetError("gone"), sent=sent)

@@ -1,0 +1,77 @@
+"""Amounts reach the wire exactly as they were meant, or not at all."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ousel.kernel.money import micros_from_json
+from ousel_client import TransferIntent
+from ousel_client.amounts import exact, json_object
+
+
+@given(micros=st.integers(1, 999_999_999_999_999))
+def test_every_amount_arrives_as_it_was_meant(micros: int) -> None:
+    """As a decimal or as text, the server reads the same millionths."""
+    amount = Decimal(micros).scaleb(-6)
+
+    for given_amount in (amount, str(amount) if "E" not in str(amount) else f"{amount:f}"):
+        body = json_object({"amount": exact(given_amount)})
+        assert micros_from_json(body.removeprefix(b'{"amount":').removesuffix(b"}")) == micros
+
+
+@pytest.mark.parametrize(
+    ("amount", "literal"),
+    [
+        (25, b"25"),
+        ("25.00", b"25.00"),
+        ("0.1", b"0.1"),
+        (Decimal("1E+3"), b"1000"),
+        (Decimal("1E-6"), b"0.000001"),
+    ],
+)
+def test_an_amount_is_a_plain_json_number(amount: Any, literal: bytes) -> None:
+    """No quotes and no exponent: what is written is what is meant."""
+    assert json_object({"amount": exact(amount)}) == b'{"amount":' + literal + b"}"
+
+
+@pytest.mark.parametrize("amount", [0.1, 25.0, True, None, b"25", [25]])
+def test_what_is_not_exact_is_refused_by_its_type(amount: Any) -> None:
+    """A float may have been rounded already, so it is refused however round it looks."""
+    with pytest.raises(TypeError, match=r"Decimal.*not a " + type(amount).__name__):
+        exact(amount)
+    with pytest.raises(TypeError):
+        TransferIntent(to="@ada", amount=amount, idempotency_key="key")
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [
+        "",
+        " 1",
+        "1e3",
+        "1_000",
+        "1,5",
+        "NaN",
+        "\u0661",
+        Decimal("NaN"),
+        Decimal("Infinity"),
+        Decimal("1E+999999999"),
+        Decimal("1E-999999999"),
+        10**60,
+        "9" * 500,
+    ],
+)
+def test_what_is_no_amount_is_refused_by_its_value(amount: Any) -> None:
+    """Text in another form, and numbers that no ledger holds, do not reach the wire."""
+    with pytest.raises(ValueError, match="amount"):
+        exact(amount)
+
+
+def test_fields_that_are_not_given_are_left_out() -> None:
+    """The interface refuses what it does not know, so null is not sent for nothing."""
+    assert json_object({"to": "@\u00e4", "note": None, "advance": 3}) == (
+        b'{"to":"@\\u00e4","advance":3}'
+    )

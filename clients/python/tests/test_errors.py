@@ -1,0 +1,129 @@
+"""Every code that the server answers with is a class here, and every class a code there."""
+
+import sys
+import time
+from email.utils import formatdate
+
+import pytest
+
+import ousel.app
+from clients.python.tests.scripts import refused, said
+from ousel.kernel.errors import Refusal, every_refusal
+from ousel_client import errors, refusals
+from ousel_client.errors import ApiError, Problem
+from ousel_client.exchange import Answer
+from ousel_client.problems import error_of, error_with
+
+# Rooms and codes that only pages and commands tell: no client of the interface meets them.
+ROOMS_OF_PAGES = ("ousel.accounts", "ousel.partners", "ousel.people", "ousel.portal")
+CODES_OF_PAGES = {"connect_address_wrong", "form_not_trusted", "receipt_not_found"}
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, type[Refusal]]:
+    """The server's refusals that a client may meet, by their codes."""
+    assert ousel.app.__name__ in sys.modules, "every room is imported, and its refusals with it"
+    return {
+        refusal.code: refusal
+        for refusal in every_refusal()
+        if refusal.__module__.startswith("ousel.")
+        and not refusal.__module__.startswith(ROOMS_OF_PAGES)
+        and refusal.code not in CODES_OF_PAGES
+    }
+
+
+@pytest.fixture(scope="module")
+def classes() -> dict[str, type[ApiError]]:
+    """The client's exceptions, by their codes."""
+    return {
+        kind.code: kind
+        for kind in vars(refusals).values()
+        if isinstance(kind, type) and issubclass(kind, ApiError) and kind.code
+    }
+
+
+def test_no_code_is_missing_and_none_is_invented(
+    known: dict[str, type[Refusal]], classes: dict[str, type[ApiError]]
+) -> None:
+    """The client's codes are the server's."""
+    assert set(classes) == set(known)
+
+
+def test_each_code_has_the_name_and_the_status_that_it_has_on_the_server(
+    known: dict[str, type[Refusal]], classes: dict[str, type[ApiError]]
+) -> None:
+    """Who reads the server's docs finds the class by its name."""
+    for code, refusal in known.items():
+        assert (classes[code].__name__, classes[code].status) == (refusal.__name__, refusal.status)
+
+
+def test_an_answer_is_raised_as_the_class_of_its_code(classes: dict[str, type[ApiError]]) -> None:
+    """The code decides, and the exception carries what the answer tells."""
+    for code, kind in classes.items():
+        error = error_of(refused(kind.status, code, param="to", transfer_id="tr_1"))
+
+        assert type(error) is kind
+        assert (error.code, error.status, error.detail) == (code, kind.status, "No.")
+        assert (error.param, error.members) == ("to", {"transfer_id": "tr_1"})
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, errors.BadRequest),
+        (401, errors.NotAuthenticated),
+        (403, errors.Forbidden),
+        (404, errors.Missing),
+        (409, errors.Conflict),
+        (429, errors.Throttled),
+        (500, errors.ServerError),
+        (503, errors.ServerError),
+        (599, errors.ServerError),
+        (418, errors.ApiError),
+    ],
+)
+def test_a_code_that_is_new_falls_back_to_the_status(status: int, kind: type[ApiError]) -> None:
+    """A code of tomorrow is raised as the class of its status."""
+    assert type(error_of(refused(status, "of_tomorrow"))) is kind
+    assert type(error_of(Answer(status, {}, b"<html>gateway</html>"))) is kind
+
+
+def test_an_oauth_error_is_read_in_its_own_form() -> None:
+    """RFC 6749 calls the code `error`."""
+    error = error_of(said(400, {"error": "invalid_grant", "error_description": "Used."}))
+
+    assert isinstance(error, refusals.InvalidGrant)
+    assert (error.detail, error.members) == ("Used.", {})
+
+
+def test_a_request_id_is_told() -> None:
+    """Who reports a problem can name the request."""
+    error = error_of(said(500, {"code": "internal_error"}, x_request_id="req_7"))
+
+    assert error.request_id == "req_7"
+    assert str(error) == "500 internal_error: the server did not say why (request req_7)"
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [("7", 7.0), ("0", 0.0), ("", None), ("soon", None), ("-3", None), ("1.5", None)],
+)
+def test_retry_after_in_seconds(value: str, seconds: float | None) -> None:
+    """Whole seconds are understood; what is neither seconds nor a date says nothing."""
+    assert error_of(said(429, retry_after=value)).retry_after_seconds == seconds
+
+
+def test_retry_after_as_a_date() -> None:
+    """A date is counted from now, and one in the past is now."""
+    soon = error_of(said(503, retry_after=formatdate(time.time() + 90, usegmt=True)))
+    past = error_of(said(503, retry_after=formatdate(time.time() - 90)))
+
+    assert soon.retry_after_seconds == pytest.approx(90, abs=5)
+    assert past.retry_after_seconds == 0.0
+
+
+def test_members_of_the_wrong_type_do_no_harm() -> None:
+    """What is not text where text should be is left out."""
+    error = error_with(Problem(status=400, code="invalid_amount"))
+    assert isinstance(error, refusals.InvalidAmount)
+    assert error_of(said(400, {"code": 5, "detail": ["x"], "param": {}})).code == ""

@@ -1,0 +1,255 @@
+"""Sending: each intent once, whatever the answer was, and found again by its key."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import httpx2
+import pytest
+from typing_extensions import override
+
+from clients.python.tests.both import Manner, client_of, done, listed
+from clients.python.tests.houses import House
+from ousel_client import (
+    BadRequest,
+    Client,
+    IdempotencyConflict,
+    RetryPolicy,
+    ServerError,
+    Transfer,
+    TransferIntent,
+    UnexpectedAnswer,
+)
+from ousel_client.refusals import AccountNotFound, InsufficientBalance, InvalidAmount, SameAccount
+from tests.support.engines import ENGINES, Engine
+
+NOW = datetime(2100, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture(params=ENGINES, scope="module")
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each engine in turn: both run the same tests."""
+    chosen: Engine = request.param
+    return chosen
+
+
+async def test_a_transfer_is_sent_and_tells_its_key(client: Any) -> None:
+    """Without a key one is made, and the transfer shows it."""
+    before = (await done(client.balance())).available
+
+    transfer = await done(client.transfers.send(to="@ada", amount="25.50", note="Hello"))
+
+    assert isinstance(transfer, Transfer)
+    assert (transfer.amount, transfer.note) == (Decimal("25.50"), "Hello")
+    assert (transfer.from_.username, transfer.to.username) == ("harbour", "ada")
+    assert (transfer.direction, transfer.kind, transfer.status) == ("out", "transfer", "completed")
+    assert transfer.balance_after == before - Decimal("25.50")
+    assert transfer.idempotency_key is not None
+    assert len(transfer.idempotency_key) == 32
+
+
+async def test_an_intent_sent_twice_moves_once(client: Any) -> None:
+    """The same intent returns the same transfer."""
+    intent = client.transfers.prepare(to="@grace", amount=3)
+
+    first = await done(client.transfers.send(intent))
+    again = await done(client.transfers.send(intent))
+
+    assert first == again
+    assert first.idempotency_key == intent.idempotency_key
+
+
+async def test_keys_that_are_made_differ_and_sort_by_time(client: Any) -> None:
+    """No two intents share a key that was made for them."""
+    keys = [client.transfers.prepare(to="@ada", amount=1).idempotency_key for _ in range(1000)]
+
+    assert len(set(keys)) == 1000
+    assert [key[:12] for key in keys] == sorted(key[:12] for key in keys)
+
+
+async def test_a_key_of_ones_own_is_kept(client: Any, manner: Manner) -> None:
+    """The caller's key goes out, and finds the transfer afterwards."""
+    key = f"order/{manner}~1"
+
+    sent = await done(client.transfers.send(to="@ada", amount=1, idempotency_key=key))
+
+    assert sent.idempotency_key == key
+    assert await done(client.transfers.find(idempotency_key=key)) == sent
+    assert await done(client.transfers.find(idempotency_key=f"{key}0")) is None
+
+
+@pytest.mark.parametrize("key", ["", "a b", "\n", "\u00e9", "k" * 256])
+async def test_a_key_that_cannot_be_sent_is_refused_here(client: Any, key: str) -> None:
+    """A wrong key is told before anything is sent."""
+    with pytest.raises(ValueError, match="visible ASCII"):
+        client.transfers.prepare(to="@ada", amount=1, idempotency_key=key)
+    with pytest.raises(ValueError, match="visible ASCII"):
+        TransferIntent(to="@ada", amount=Decimal(1), idempotency_key=key)
+
+
+@pytest.mark.parametrize(
+    ("parts", "kind"),
+    [
+        ({"to": "@ada", "amount": "0.0000001"}, InvalidAmount),
+        ({"to": "@ada", "amount": -1}, InvalidAmount),
+        ({"to": "@ada", "amount": "999999999"}, InsufficientBalance),
+        ({"to": "@harbour", "amount": 1}, SameAccount),
+        ({"to": "@nobody", "amount": 1}, AccountNotFound),
+        ({"to": "@ada", "amount": 1, "note": "n" * 501}, BadRequest),
+    ],
+)
+async def test_a_refusal_is_raised_at_once_with_its_key(
+    client: Any, parts: dict[str, Any], kind: type[Exception]
+) -> None:
+    """What must be changed is not retried; the exception has the key, which is still free."""
+    with pytest.raises(kind) as raised:
+        await done(client.transfers.send(**parts))
+
+    assert isinstance(raised.value, BadRequest | AccountNotFound)
+    assert raised.value.attempts == 1
+    assert raised.value.idempotency_key is not None
+    await done(
+        client.transfers.send(to="@ada", amount=1, idempotency_key=raised.value.idempotency_key)
+    )
+
+
+async def test_another_request_with_a_used_key_tells_the_original(client: Any) -> None:
+    """A key belongs to its first intent: the error carries the transfer that it made."""
+    first = await done(client.transfers.send(to="@ada", amount=1))
+    assert first.idempotency_key is not None
+
+    for changes in ({"amount": 2}, {"to": "@grace"}, {"note": "other"}):
+        parts = {"to": "@ada", "amount": 1, "idempotency_key": first.idempotency_key} | changes
+        with pytest.raises(IdempotencyConflict) as raised:
+            await done(client.transfers.send(**parts))
+
+        assert raised.value.original == first
+        assert raised.value.idempotency_key == first.idempotency_key
+        assert raised.value.members == {"transfer_id": first.id}
+
+
+@pytest.mark.parametrize("to", ["@ada", "ADA@example.com", "account number"])
+async def test_a_conflict_with_what_was_meant_is_success(
+    client: Any, live: House, manner: Manner, to: str
+) -> None:
+    """A server may answer 409 to a repetition: an original that is what was meant is success."""
+    if to == "account number":
+        to = (await done(client.accounts.get("@ada"))).account_number
+    first = await done(client.transfers.send(to="@ada", amount="2.5", note="once"))
+
+    async with client_of(manner, live.key, live.base_url, transport=strict(manner)) as other:
+        again = await done(
+            other.transfers.send(
+                to=to, amount="2.50", note="once", idempotency_key=first.idempotency_key
+            )
+        )
+
+    assert again == first
+
+
+async def test_a_conflict_whose_original_cannot_be_found_is_raised(
+    live: House, manner: Manner
+) -> None:
+    """Without the original there is nothing to compare."""
+    async with client_of(manner, live.key, live.base_url, transport=strict(manner)) as client:
+        with pytest.raises(IdempotencyConflict) as raised:
+            await done(client.transfers.send(to="@ada", amount=1))
+
+    assert raised.value.original is None
+
+
+async def test_a_list_turns_its_pages(client: Any) -> None:
+    """All that fit are there once, newest first, whatever the size of a page."""
+    begun = (await done(client.transfers.send(to="@edsger", amount=1))).created_at
+    sent = [await done(client.transfers.send(to="@alan", amount=1)) for _ in range(5)]
+
+    for page_size in (1, 2, 5, 6, 100):
+        found = await listed(client.transfers.list(created_after=begun, page_size=page_size))
+
+        assert found == sent[::-1]
+
+
+async def test_a_list_is_filtered(client: Any) -> None:
+    """Direction, kind and time narrow it."""
+    await done(client.transfers.send(to="@alan", amount=1))
+
+    incoming = await listed(client.transfers.list(direction="in"))
+    fundings = await listed(client.transfers.list(kind="funding"))
+    future = await listed(client.transfers.list(created_after=NOW))
+    elsewhere = NOW.astimezone(tz=datetime.fromisoformat("2100-01-01T00:00:00+05:30").tzinfo)
+    past = await listed(client.transfers.list(created_before=elsewhere, direction="out"))
+
+    assert [each.kind for each in incoming] == ["funding"]
+    assert fundings == incoming
+    assert future == []
+    assert {each.direction for each in past} == {"out"}
+
+
+async def test_a_moment_needs_a_zone(client: Any) -> None:
+    """A time without a zone could mean any of 24 hours."""
+    naive = (NOW - timedelta(days=1)).replace(tzinfo=None)
+    with pytest.raises(ValueError, match="time zone"):
+        await listed(client.transfers.list(created_after=naive))
+
+
+def test_an_answer_from_something_else_leaves_doubt() -> None:
+    """A 200 that is no transfer is no success: the key is told, to ask again with."""
+    portal = httpx2.MockTransport(lambda _: httpx2.Response(200, html="<h1>Welcome</h1>"))
+    with (
+        Client("sk_live_any", base_url="http://pay.example/v1", transport=portal) as client,
+        pytest.raises(UnexpectedAnswer) as raised,
+    ):
+        client.transfers.send(to="@ada", amount=1, idempotency_key="mine")
+
+    assert (raised.value.in_doubt, raised.value.idempotency_key) == (True, "mine")
+
+
+def test_every_attempt_is_the_same_request_to_the_byte() -> None:
+    """Body and key are those of the first attempt."""
+    seen: list[tuple[bytes, str]] = []
+
+    def unavailable(request: httpx2.Request) -> httpx2.Response:
+        seen.append((request.content, request.headers["Idempotency-Key"]))
+        return httpx2.Response(503)
+
+    policy = RetryPolicy(attempts_max=4, first_delay_seconds=0)
+    transport = httpx2.MockTransport(unavailable)
+    with (
+        Client(
+            "sk_live_any", base_url="http://pay.example/v1", retry=policy, transport=transport
+        ) as client,
+        pytest.raises(ServerError) as raised,
+    ):
+        client.transfers.send(to="@ada", amount="0.10", note="n")
+
+    key = raised.value.idempotency_key
+    assert seen == [(b'{"to":"@ada","amount":0.10,"note":"n"}', key)] * 4
+    assert raised.value.in_doubt is True
+
+
+class StrictTransport(httpx2.HTTPTransport):
+    """Carries to a server that answers 409 to every transfer, and else is the real one."""
+
+    @override
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        return _conflict() if request.method == "POST" else super().handle_request(request)
+
+
+class AsyncStrictTransport(httpx2.AsyncHTTPTransport):
+    """The same, awaited."""
+
+    @override
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method == "POST":
+            return _conflict()
+        return await super().handle_async_request(request)
+
+
+def _conflict() -> httpx2.Response:
+    return httpx2.Response(409, json={"code": "idempotency_conflict", "detail": "Used."})
+
+
+def strict(manner: Manner) -> Any:
+    """Return a transport for this kind of client."""
+    kind = StrictTransport if manner == "waiting" else AsyncStrictTransport
+    return kind(verify=False)
