@@ -315,7 +315,7 @@ async def test_what_is_not_http_is_refused(line: Line, noise: bytes) -> None:
 
 async def test_a_head_without_end_is_refused(line: Line) -> None:
     """An address and headers that go on and on are a 431, and the connection ends."""
-    line.send(b"GET / HTTP/1.1\r\nhost: x\r\nx-long: " + b"a" * (HEAD_BYTES_MAX + 70_000))
+    line.send(b"GET / HTTP/1.1\r\nhost: x\r\nx-long: " + b"a" * HEAD_BYTES_MAX)
 
     answered = await line.rest()
 
