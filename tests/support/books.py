@@ -1,8 +1,11 @@
 """Short words for tests: people with money, apps with keys."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from ousel.accounts.service import NewHolder, by_id, open_account
+from ousel.database.addresses import database_at
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.money import micros_from_json
@@ -11,6 +14,17 @@ from ousel.ledger.rules import Account
 from ousel.ledger.verify import Figures, verify
 from ousel.partners.service import NewApp, create_app, issue_key
 from ousel.partners.store import App
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Database]:
+    """Open the database at this address for the length of a block."""
+    database = database_at(url)
+    await database.open()
+    try:
+        yield database
+    finally:
+        await database.close()
 
 
 async def person(

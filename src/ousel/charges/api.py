@@ -94,7 +94,10 @@ class ChargesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     cursor: Cursor | None = None
     status: Status | None = None
     reference: Annotated[
-        str | None, msgspec.Meta(extra_json_schema={"maxLength": REFERENCE_CHARACTERS_MAX})
+        str | None,
+        msgspec.Meta(
+            extra_json_schema={"pattern": TEXT_PATTERN, "maxLength": REFERENCE_CHARACTERS_MAX}
+        ),
     ] = None
 
 

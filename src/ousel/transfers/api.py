@@ -43,7 +43,8 @@ class TransferRequest(
     note: Annotated[
         str | None,
         msgspec.Meta(
-            description="For both sides to read.", extra_json_schema={"pattern": TEXT_PATTERN}
+            description="For both sides to read.",
+            extra_json_schema={"pattern": TEXT_PATTERN, "maxLength": NOTE_CHARACTERS_MAX},
         ),
     ] = None
     idempotency_key: Annotated[

@@ -1,0 +1,104 @@
+"""The served OpenAPI document tells the truth: a fuzzer tries thousands of cases against it.
+
+Every check of Schemathesis is on: no 5xx, no status, header, content type or record that is not
+documented, nothing refused that fits the schema and nothing taken that does not, no operation
+open without its credential.
+"""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.oauth.consents import Consent
+from tests.support.books import opened, partner, proven
+from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.servers import Server
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [str(Path(sys.executable).parent / "st"), "--config-file=tests/web/conformance.toml"]
+RUN_SECONDS_MAX = 500
+EXAMPLES = {"live": 150, "test": 150}
+CASES_MIN = {"live": 2_000, "test": 200}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_operation_answers_as_documented(
+    engines: Engines, engine: Engine, tmp_path: Path
+) -> None:
+    """On a live server, with a partner's key and a user's token; and the books still balance."""
+    url = engines.fresh_url(engine, tmp_path)
+
+    with Server(url, OUSEL_LOG_LEVEL="error") as server:
+        environment = asyncio.run(_furnished(server, url, "live"))
+        _conforms(server, environment, "live")
+        log = server.stopped()
+
+    assert "internal error" not in log, log
+    asyncio.run(_proven(url))
+
+
+@pytest.mark.slow
+def test_the_sandbox_answers_as_documented(engines: Engines, tmp_path: Path) -> None:
+    """The endpoints that a sandbox alone has, with which the fuzzer moves time and issues money."""
+    url = engines.fresh_url("sqlite", tmp_path)
+
+    with Server(url, "--sandbox", OUSEL_LOG_LEVEL="error") as server:
+        environment = asyncio.run(_furnished(server, url, "test"))
+        _conforms(server, environment, "test", "--include-path-regex=^/sandbox/")
+        log = server.stopped()
+
+    assert "internal error" not in log, log
+    asyncio.run(_proven(url))
+
+
+def _conforms(server: Server, environment: dict[str, str], kind: str, *options: str) -> None:
+    """Make sure that a run of the fuzzer finds nothing, and that it did run."""
+    document = f"{server.base_url}/openapi.json"
+    examples = f"--max-examples={EXAMPLES[kind]}"
+    done = subprocess.run(
+        [*COMMAND, "run", document, "--checks=all", examples, "--no-color", *options],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+        check=False,
+    )
+    generated = re.search(r"(\d+) generated", done.stdout)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert generated is not None, done.stdout
+    assert int(generated[1]) >= CASES_MIN[kind]
+
+
+async def _furnished(server: Server, url: str, kind: str) -> dict[str, str]:
+    """Bring in what the fuzzer calls with: a funded partner's key, a user's token, two cursors."""
+    async with opened(url) as database:
+        _, _, key = await partner(database, "harbour", "999999999", kind)
+        await partner(database, "ada", "999999999", kind)
+        consent = await Consent.of_new_people(database, kind=kind)
+        async with server.client() as client:
+            token = await consent.token(client)
+    async with server.client(key) as client:
+        for amount in (1, 2):
+            await client.post("/transfers", json={"to": "@ada", "amount": amount})
+            await client.post("/charges", json={"amount": amount})
+        transfers = (await client.get("/transfers?limit=1")).json()
+        charges = (await client.get("/charges?limit=1")).json()
+    return {
+        "PARTNER_KEY": key,
+        "USER_TOKEN": token,
+        "TRANSFERS_CURSOR": transfers["next_cursor"],
+        "CHARGES_CURSOR": charges["next_cursor"],
+    }
+
+
+async def _proven(url: str) -> None:
+    async with opened(url) as database:
+        await proven(database)
