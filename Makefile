@@ -40,6 +40,7 @@ lock: .venv/test ## Pin the dependencies anew, with hashes
 	$(BIN)/uv pip compile $(LOCK) -o requirements/docs.txt requirements/docs.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/demo.txt requirements/demo.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/bench.txt requirements/bench.in
+	$(BIN)/npm --prefix requirements/node update --package-lock-only
 LOCK := --quiet --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11
 
 clean: ## Remove what was set up

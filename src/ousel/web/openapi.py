@@ -43,6 +43,7 @@ def openapi_document(routes: Iterable[Route], settings: Settings, version: str) 
     shown = [route for route in routes if route.in_reference]
     kinds = list(dict.fromkeys(kind for route in shown for kind in _kinds(route)))
     references, components = msgspec.json.schema_components(kinds, ref_template=_SCHEMAS)
+    components = {name: _without_null_defaults(each) for name, each in components.items()}
     schemas = dict(zip(kinds, references, strict=True))
     _require_what_is_always_sent(shown, schemas, components)
     paths: dict[str, dict[str, Any]] = {}
@@ -113,6 +114,15 @@ def _kinds(route: Route) -> list[Any]:
     return [*kinds, Problem]
 
 
+def _without_null_defaults(component: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema without defaults that are null: generators take them for values."""
+    properties = {
+        name: {key: value for key, value in field.items() if (key, value) != ("default", None)}
+        for name, field in component.get("properties", {}).items()
+    }
+    return component | {"properties": properties}
+
+
 def _require_what_is_always_sent(
     routes: Iterable[Route], schemas: dict[Any, Any], components: dict[str, Any]
 ) -> None:
@@ -170,7 +180,7 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
     if route.query is NoQuery:
         return []
     components = msgspec.json.schema_components([route.query])[1]
-    properties = components[route.query.__name__]["properties"]
+    properties = _without_null_defaults(components[route.query.__name__])["properties"]
     return [
         {"name": name, "in": "query", "required": False, "schema": _present(schema)}
         for name, schema in properties.items()
@@ -179,7 +189,6 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
 
 def _present(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a query parameter's schema without null, which a query cannot say."""
-    schema = {name: value for name, value in schema.items() if (name, value) != ("default", None)}
     choices = [each for each in schema.pop("anyOf", []) if each != {"type": "null"}]
     if "enum" in schema:
         schema["enum"] = [each for each in schema["enum"] if each is not None]
