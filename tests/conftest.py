@@ -44,9 +44,11 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 
 @pytest.fixture
-def database_url(engines: Engines, engine: Engine, tmp_path: Path) -> str:
+def database_url(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[str]:
     """The address of a fresh database with today's schema."""
-    return engines.fresh_url(engine, tmp_path)
+    url = engines.fresh_url(engine, tmp_path)
+    yield url
+    engines.give_back(url)
 
 
 @pytest.fixture

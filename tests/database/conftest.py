@@ -1,6 +1,6 @@
 """Databases of one engine alone, for what only that engine does."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,11 @@ from tests.support.proxies import PostgresProxy
 
 
 @pytest.fixture
-def postgres_url(engines: Engines, tmp_path: Path) -> str:
+def postgres_url(engines: Engines, tmp_path: Path) -> Iterator[str]:
     """A fresh PostgreSQL database."""
-    return engines.fresh_url("postgresql", tmp_path)
+    url = engines.fresh_url("postgresql", tmp_path)
+    yield url
+    engines.give_back(url)
 
 
 @pytest.fixture

@@ -112,11 +112,13 @@ async def test_rolled_back_by_the_server_is_repeated(
 async def test_a_real_deadlock_is_outlived(postgres: PostgresDatabase, postgres_url: str) -> None:
     """Two transactions that wait for each other both take place in the end."""
     attempts: list[str] = []
+    both_hold_one = asyncio.Barrier(2)
 
     async def work(transaction: Transaction, first: str, second: str) -> None:
         attempts.append(first)
         await transaction.fetch(LOCKED, name=first)
-        await asyncio.sleep(0.05)
+        if len(attempts) <= 2:
+            await both_hold_one.wait()
         await transaction.fetch(LOCKED, name=second)
         await add(transaction, f"{first} before {second}")
 

@@ -1,6 +1,7 @@
 """A commit whose answer was lost: the journal tells whether it took effect, and it moves once."""
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -174,8 +175,10 @@ async def test_without_a_doubt_nothing_is_in_doubt(desk: Desk) -> None:
 
 
 @pytest.fixture
-def postgres_url(engines: Engines, tmp_path: Path) -> str:
-    return engines.fresh_url("postgresql", tmp_path)
+def postgres_url(engines: Engines, tmp_path: Path) -> Iterator[str]:
+    url = engines.fresh_url("postgresql", tmp_path)
+    yield url
+    engines.give_back(url)
 
 
 @pytest.mark.parametrize(

