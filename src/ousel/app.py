@@ -113,9 +113,8 @@ class Ousel:
             *ConnectionPages(pages, self.database, clock).routes(),
             *SettingsPages(pages, self.database, door, clock).routes(),
         ]
-        self._serve = Application(
-            [*routes, *page_routes], gate, self._troubles, site, settings, clock
-        )
+        self.routes = [*routes, *page_routes]
+        self._serve = Application(self.routes, gate, self._troubles, site, settings, clock)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve a request, or the server's own start and stop."""
