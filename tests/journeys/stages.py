@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
-from playwright.sync_api import Browser, BrowserContext, Page, Route
+from playwright.sync_api import Browser, BrowserContext, Page, Route, expect
 from typing_extensions import override
 
 from tests.journeys.checkouts import Look, checkouts
 from tests.journeys.furnished import Furnished, furnished
 from tests.support.browsers import chromium
 from tests.support.servers import Server
+
+PATIENCE_MILLISECONDS = 20_000  # a busy machine is no defect
 
 Result = TypeVar("Result")
 
@@ -99,7 +101,7 @@ class Stage:
 
     def _context(self, **options: Any) -> BrowserContext:
         context = self.browser.new_context(base_url=self.server.origin, **options)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE_MILLISECONDS)
         context.route("https://**", _nowhere)
         return context
 
@@ -108,6 +110,7 @@ class Stage:
 def staged(folder: Path) -> Iterator[Stage]:
     """Set everything up, and take it down in the end."""
     database_url = str(folder / "ousel.db")
+    expect.set_options(timeout=PATIENCE_MILLISECONDS)
     shop = ThreadingHTTPServer(("127.0.0.1", 0), _ShopPages)
     threading.Thread(target=shop.serve_forever, daemon=True).start()
     with Server(database_url, "--sandbox") as server:

@@ -39,6 +39,11 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         """What the viewer sees."""
         return scene_of(self.charge, self.merchant, self.viewer)
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the viewer is the one who asks."""
+        return self.viewer is not None and self.viewer.id == self.merchant.id
+
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """A payment as one of its two sides can prove it."""

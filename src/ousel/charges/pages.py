@@ -163,8 +163,8 @@ class CheckoutPages:
         It goes on to the partner by itself; later, the address would only serve to lead
         strangers astray.
         """
-        paid_at, viewer = checkout.charge.paid_at, checkout.viewer
-        if checkout.scene != "paid" or paid_at is None or viewer == checkout.merchant:
+        paid_at = checkout.charge.paid_at
+        if checkout.scene != "paid" or paid_at is None or checkout.is_own:
             return False
         return self._clock() - paid_at <= SCREEN_MICROS_MAX
 
