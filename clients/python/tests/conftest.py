@@ -1,39 +1,42 @@
 """What the client's tests share: servers to call, for each module one."""
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from clients.python.tests.both import MANNERS, Manner, client_of
-from clients.python.tests.houses import House, furnished
+from clients.python.tests.houses import House, Street
 from tests.conftest import engines
 from tests.support.engines import Engine, Engines
 
 __all__ = ["engines"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def street(engines: Engines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Street]:
+    """Servers that run for as long as the tests do: tests tell themselves apart by names."""
+    with ExitStack() as stack:
+        yield Street(engines, tmp_path_factory.mktemp("street"), stack)
+
+
+@pytest.fixture
 def engine() -> Engine:
     """The default engine; a module for which it matters has both."""
     return "sqlite"
 
 
-@pytest.fixture(scope="module")
-def live(
-    engines: Engines, engine: Engine, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[House]:
+@pytest.fixture
+def live(street: Street, engine: Engine) -> House:
     """A live server, with a partner, a key and people."""
-    with furnished(engines.fresh_url(engine, tmp_path_factory.mktemp("live"))) as house:
-        yield house
+    return street.house(engine)
 
 
-@pytest.fixture(scope="module")
-def sandbox(engines: Engines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+@pytest.fixture
+def sandbox(street: Street) -> House:
     """A sandbox, with a partner, a key and people."""
-    folder = tmp_path_factory.mktemp("sandbox")
-    with furnished(engines.fresh_url("sqlite", folder), "--sandbox") as house:
-        yield house
+    return street.house("sqlite", "--sandbox")
 
 
 @pytest.fixture(params=MANNERS)

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
 
 import msgspec
 
@@ -10,6 +11,7 @@ from ousel.database.addresses import database_at
 from ousel.database.port import Database
 from ousel.partners.store import App
 from tests.support.books import partner, person
+from tests.support.engines import Engine, Engines
 from tests.support.servers import Server
 
 FUNDS = "1000000"
@@ -38,6 +40,24 @@ def furnished(database_url: str, *options: str, **environment: str) -> Iterator[
     app, key = asyncio.run(_moved_in(database_url, kind))
     with Server(database_url, *options, **environment) as server:
         yield House(server, database_url, app, key)
+
+
+class Street:
+    """Houses by engine and options, each furnished when it is first entered."""
+
+    def __init__(self, engines: Engines, folder: Path, stack: ExitStack) -> None:
+        self._engines = engines
+        self._folder = folder
+        self._stack = stack
+        self._houses: dict[tuple[str, ...], House] = {}
+
+    def house(self, engine: Engine, *options: str) -> House:
+        """Return the house with these options, whose server is running."""
+        number = (engine, *options)
+        if number not in self._houses:
+            database_url = self._engines.fresh_url(engine, self._folder)
+            self._houses[number] = self._stack.enter_context(furnished(database_url, *options))
+        return self._houses[number]
 
 
 @asynccontextmanager

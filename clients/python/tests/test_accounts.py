@@ -1,13 +1,12 @@
 """Reading accounts and balances."""
 
 from datetime import UTC
-from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from clients.python.tests.both import Manner, client_of, done
-from clients.python.tests.houses import FUNDS, House
+from clients.python.tests.houses import House
 from ousel_client import Account, AsyncClient, Balance, Client, ConnectionFailed, OwnAccount
 from ousel_client.refusals import AccountNotFound, NotFound, Unauthorized
 from tests.support.servers import free_port
@@ -24,11 +23,14 @@ async def test_me_is_the_key_owner_and_the_app(client: Any, live: House) -> None
 
 
 async def test_balance_is_exact(client: Any) -> None:
-    """The balance is a decimal."""
+    """The balance is the decimal that the last movement left."""
+    moved = await done(client.transfers.send(to="@ada", amount="0.000001"))
+
     balance = await done(client.balance())
 
     assert isinstance(balance, Balance)
-    assert (balance.available, balance.currency) == (Decimal(FUNDS), "OUSD")
+    assert (balance.available, balance.currency) == (moved.balance_after, "OUSD")
+    assert balance.updated_at == moved.created_at
 
 
 async def test_an_account_is_found_by_each_of_its_names(client: Any) -> None:

@@ -5,27 +5,37 @@ import random
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clients.python.tests.faults import FAULTS, FaultProxy
+from clients.python.tests.both import client_of
+from clients.python.tests.faults import FAULTS, Fault, FaultProxy
 from clients.python.tests.houses import PEOPLE, House
-from ousel_client import AsyncClient, RetryPolicy, Transfer, TransferIntent
+from ousel_client import (
+    AsyncClient,
+    Client,
+    ConnectionFailed,
+    RetryPolicy,
+    Transfer,
+    TransferIntent,
+)
 from tests.support.aside import Aside
 from tests.support.engines import ENGINES, Engine
 
 SEED = 20_260_131
 COUNTS: dict[Engine, int] = {"sqlite": 20_000, "postgresql": 2_000}
 WORKERS = 24
+FAILURES = tuple(fault for fault in FAULTS if fault not in {"delayed", "request doubled"})
 HURRIED = RetryPolicy(
     attempts_max=60, seconds_max=120, first_delay_seconds=0.002, delay_seconds_max=0.05
 )
 
 
-@pytest.fixture(params=ENGINES, scope="module")
+@pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Each engine in turn: both run the same tests."""
     chosen: Engine = request.param
@@ -79,6 +89,80 @@ def verified(house: House) -> str:
     return done.stdout
 
 
+async def sent_through(live: House, intent: TransferIntent, *faults: Fault) -> Transfer:
+    """Send an intent while its first attempts meet these faults."""
+    async with (
+        FaultProxy(live.server.port, seed=SEED, chance=0) as proxy,
+        client_of("awaiting", live.key, proxy.base_url) as client,
+    ):
+        proxy.planned = [*faults]
+        transfer = await client.transfers.send(intent)
+        assert proxy.planned == []
+    assert isinstance(transfer, Transfer)
+    return transfer
+
+
+async def test_each_fault_alone_and_one_after_the_other(live: House) -> None:
+    """Whatever befalls the attempts before, the last one settles it, and money moved once."""
+    wanted = []
+    for faults in [(fault,) for fault in FAULTS] + [FAILURES]:
+        key = "+".join(fault.replace(" ", "-") for fault in faults)
+        intent = TransferIntent(to="@ada", amount=Decimal("0.5"), idempotency_key=key)
+        wanted.append((key, 500_000, None))
+
+        transfer = await sent_through(live, intent, *faults)
+
+        assert (transfer.idempotency_key, transfer.amount) == (key, Decimal("0.5"))
+    assert [row for row in await moved(live) if row in wanted] == sorted(wanted)
+
+
+async def test_an_intent_that_was_written_down_survives_its_process(live: House) -> None:
+    """A process that dies not knowing whether money moved is followed by one that finds out."""
+    written = {"to": "@grace", "amount": "7.25", "note": "rent", "idempotency_key": "rent-2026-01"}
+    async with (
+        FaultProxy(live.server.port, seed=SEED, chance=0) as proxy,
+        client_of("awaiting", live.key, proxy.base_url, retry=RetryPolicy(attempts_max=1)) as dying,
+    ):
+        proxy.planned = ["answer lost"]
+        with pytest.raises(ConnectionFailed) as raised:
+            await dying.transfers.send(**written)
+    assert raised.value.in_doubt
+    assert raised.value.idempotency_key == "rent-2026-01"
+
+    async with client_of("awaiting", live.key, live.base_url) as next_process:
+        found = await next_process.transfers.find(idempotency_key="rent-2026-01")
+        again = await next_process.transfers.send(**written)
+
+    assert again == found
+    assert [row for row in await moved(live) if row[0] == "rent-2026-01"] == [
+        ("rent-2026-01", 7_250_000, "rent")
+    ]
+
+
+async def test_threads_share_a_client_through_a_failing_network(live: House) -> None:
+    """The waiting client keeps the same promise as the awaiting one."""
+    wanted = [
+        TransferIntent(to="@alan", amount=Decimal("0.01"), idempotency_key=f"thread-{number:02d}")
+        for number in range(40)
+    ]
+    async with FaultProxy(live.server.port, seed=SEED) as proxy:
+
+        def send_all() -> list[Transfer]:
+            with (
+                Client(live.key, base_url=proxy.base_url, retry=HURRIED) as client,
+                ThreadPoolExecutor(8) as threads,
+            ):
+                return list(threads.map(client.transfers.send, wanted))
+
+        sent = await asyncio.to_thread(send_all)
+
+    assert [each.idempotency_key for each in sent] == [each.idempotency_key for each in wanted]
+    assert [row[0] for row in await moved(live) if row[0].startswith("thread-")] == [
+        each.idempotency_key for each in wanted
+    ]
+    assert proxy.met.total() > 0
+
+
 @pytest.mark.slow
 async def test_each_intent_moves_once_through_a_failing_network(
     live: House, engine: Engine
@@ -97,7 +181,7 @@ async def test_each_intent_moves_once_through_a_failing_network(
     expected = [
         (intent.idempotency_key, int(intent.amount.scaleb(6)), intent.note) for intent in wanted
     ]
-    assert await moved(live) == expected
+    assert [row for row in await moved(live) if row[0].startswith("intent-")] == expected
     assert [each.idempotency_key for each in sent] == [each.idempotency_key for each in wanted]
     assert [each.amount for each in sent] == [each.amount for each in wanted]
     assert len({each.id for each in sent}) == count

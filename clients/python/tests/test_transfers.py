@@ -26,7 +26,7 @@ from tests.support.engines import ENGINES, Engine
 NOW = datetime(2100, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture(params=ENGINES, scope="module")
+@pytest.fixture(params=ENGINES)
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Each engine in turn: both run the same tests."""
     chosen: Engine = request.param

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from itertools import count
 from typing import Final
 
 from ousel_client.credentials import Secret
@@ -55,7 +54,9 @@ def answered(conduct: Conduct, request: Request, delay_seconds: float = 0.0) -> 
     """Return the answer that says yes; raise what says no, and what retrying did not cure."""
     begun = conduct.seconds()
     in_doubt = False
-    for attempt in count(1):
+    attempt = 0
+    while True:
+        attempt += 1
         outcome = yield Attempt(request, delay_seconds)
         if isinstance(outcome, Answer) and outcome.status < HTTPStatus.BAD_REQUEST:
             return outcome
@@ -76,7 +77,6 @@ def answered(conduct: Conduct, request: Request, delay_seconds: float = 0.0) -> 
             attempt + 1,
             delay_seconds,
         )
-    raise AssertionError("counting does not end")
 
 
 def _error(outcome: Outcome) -> OuselError:

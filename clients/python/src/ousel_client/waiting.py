@@ -1,7 +1,6 @@
 """Waiting for a charge: the server holds its answer where it can; else it is polled."""
 
 from dataclasses import replace
-from itertools import count
 from typing import Final
 
 from ousel_client.decoding import record_of
@@ -20,7 +19,9 @@ def waited(conduct: Conduct, request: Request, timeout_seconds: float) -> Steps[
     ends = conduct.seconds() + timeout_seconds
     pause_seconds = 0.0
     is_held = True
-    for poll in count(1):
+    poll = 0
+    while True:
+        poll += 1
         begun = conduct.seconds()
         held_seconds = min(int(max(ends - begun, 0.0)), HELD_SECONDS_MAX) if is_held else 0
         charge = yield from _seen(conduct, request, held_seconds, pause_seconds)
@@ -30,9 +31,8 @@ def waited(conduct: Conduct, request: Request, timeout_seconds: float) -> Steps[
         if charge is not None and left_seconds <= 0:
             raise WaitTimedOut(charge)
         # A server that answers at once, as one does that knows no waiting, is not asked to again.
-        is_held = charge is not None and conduct.seconds() - begun > held_seconds / 2
+        is_held = charge is not None and 0 < held_seconds < 2 * (conduct.seconds() - begun)
         pause_seconds = 0.0 if is_held else _pause_seconds(conduct, poll, left_seconds)
-    raise AssertionError("counting does not end")
 
 
 def _seen(

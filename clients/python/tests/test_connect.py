@@ -1,0 +1,220 @@
+"""Connecting people: addresses, codes, tokens, and what a token lets an app read."""
+
+import asyncio
+import hashlib
+import secrets
+from base64 import urlsafe_b64encode
+from decimal import Decimal
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+
+from clients.python.tests.both import Manner, client_of, done
+from clients.python.tests.houses import REDIRECT_URI, House, opened
+from ousel.kernel.clock import system_clock
+from ousel.ledger.rules import Account
+from ousel.oauth.connect import ConnectRequest, connect_request, grant
+from ousel_client import (
+    AsyncUserClient,
+    BadRequest,
+    Client,
+    Holder,
+    ProofKey,
+    ReturnNotTrusted,
+    UnexpectedAnswer,
+    UserClient,
+    UserToken,
+)
+from ousel_client.refusals import (
+    AccessDenied,
+    InsufficientScope,
+    InvalidClient,
+    InvalidGrant,
+    InvalidScope,
+    InvalidToken,
+)
+from tests.support.books import person
+
+BOTH = ("profile", "balance")
+
+
+async def connected(house: House, url: str) -> tuple[str, Account]:
+    """Return where a new person comes back to from a connect address, having allowed it."""
+    async with opened(house.database_url) as database:
+        user = await person(database, f"user_{secrets.token_hex(5)}", "12.5")
+        query = urlsplit(url).query.encode()
+        issuer = house.server.origin
+        request = await database.read(
+            lambda transaction: connect_request(transaction, query, issuer)
+        )
+        assert isinstance(request, ConnectRequest), request
+        code = await database.write(
+            lambda transaction: grant(transaction, request, user.id, system_clock)
+        )
+    state = parse_qs(urlsplit(url).query)["state"][0]
+    return f"{REDIRECT_URI}?{urlencode({'code': code, 'state': state, 'iss': issuer})}", user
+
+
+async def token_for(client: Any, house: House, *scope: str) -> tuple[UserToken, Account]:
+    """Return a user token for a new person, by the whole flow."""
+    url = client.connect_url(
+        client_id=house.app.id, redirect_uri=REDIRECT_URI, state="s", scope=scope
+    )
+    return_url, user = await connected(house, url)
+    code = client.code_from(return_url, state="s")
+    token = await done(
+        client.exchange_code(code, client_id=house.app.id, redirect_uri=REDIRECT_URI)
+    )
+    assert isinstance(token, UserToken)
+    return token, user
+
+
+async def test_a_person_connects_and_is_read(client: Any, live: House) -> None:
+    """From the connect address to the person's profile and balance, with a proof key."""
+    proof_key = ProofKey()
+    url = client.connect_url(
+        client_id=live.app.id,
+        redirect_uri=REDIRECT_URI,
+        state="a secret & more",
+        scope=BOTH,
+        proof_key=proof_key,
+    )
+    return_url, user = await connected(live, url)
+
+    token = await done(
+        client.exchange_code(
+            client.code_from(return_url, state="a secret & more"),
+            client_id=live.app.id,
+            redirect_uri=REDIRECT_URI,
+            code_verifier=proof_key.verifier,
+        )
+    )
+    me = await done(client.user(token.access_token).me())
+    balance = await done(client.user(token.access_token).balance())
+
+    assert (token.token_type, token.scope, token.user_id) == ("Bearer", "profile balance", user.id)
+    assert token.expires_in == 30 * 24 * 60 * 60
+    assert isinstance(me, Holder)
+    assert (me.id, me.email) == (user.id, f"{user.username}@example.com")
+    assert balance.available == Decimal("12.5")
+
+
+async def test_a_user_client_needs_a_token_alone(client: Any, live: House) -> None:
+    """Who holds no partner key reads with the token."""
+    token, user = await token_for(client, live, "profile")
+
+    def read() -> str:
+        with UserClient(token.access_token, base_url=live.base_url) as waiting:
+            return waiting.me().id
+
+    async with AsyncUserClient(token.access_token, base_url=live.base_url) as awaiting:
+        assert (await awaiting.me()).id == user.id
+        with pytest.raises(InsufficientScope) as raised:
+            await awaiting.balance()
+    assert await asyncio.to_thread(read) == user.id
+    assert raised.value.members["scope"] == "balance"
+
+
+async def test_a_revoked_token_has_ended(client: Any, live: House) -> None:
+    """After its revocation a token reads nothing; revoking it again changes nothing."""
+    token, _ = await token_for(client, live, "profile")
+
+    for _ in range(2):
+        assert await done(client.revoke(token.access_token, client_id=live.app.id)) is None
+
+    with pytest.raises(InvalidToken):
+        await done(client.user(token.access_token).me())
+
+
+async def test_a_code_is_good_once(client: Any, live: House) -> None:
+    """A second exchange is refused in OAuth's own words."""
+    url = client.connect_url(client_id=live.app.id, redirect_uri=REDIRECT_URI, state="s")
+    code = client.code_from((await connected(live, url))[0], state="s")
+    parts = {"client_id": live.app.id, "redirect_uri": REDIRECT_URI}
+    await done(client.exchange_code(code, **parts))
+
+    with pytest.raises(InvalidGrant) as raised:
+        await done(client.exchange_code(code, **parts))
+
+    assert raised.value.status == 400
+    assert raised.value.attempts == 1
+
+
+async def test_the_key_is_the_apps_secret(live: House, manner: Manner) -> None:
+    """Another key is refused as another client."""
+    async with client_of(manner, "sk_live_wrong", live.base_url) as client:
+        with pytest.raises(InvalidClient):
+            await done(
+                client.exchange_code("ac_x", client_id=live.app.id, redirect_uri=REDIRECT_URI)
+            )
+
+
+def test_a_connect_address_is_encoded() -> None:
+    """Each parameter arrives as it was meant, at the portal."""
+    with Client("sk_live_any", base_url="https://api.example/v1") as client:
+        at_host = client.connect_url(client_id="app_1", redirect_uri=REDIRECT_URI, state="s")
+    with Client(
+        "sk_live_any", base_url="https://api.example/v1", portal_url="https://pay.example"
+    ) as client:
+        url = client.connect_url(
+            client_id="app_1",
+            redirect_uri="https://shop.example/?a=b&c=d",
+            state="\u00e4 &=%",
+            scope=BOTH,
+            proof_key=ProofKey("v" * 43),
+        )
+
+    assert at_host.startswith("https://api.example/connect?")
+    parts = urlsplit(url)
+    assert f"{parts.scheme}://{parts.netloc}{parts.path}" == "https://pay.example/connect"
+    digest = hashlib.sha256(b"v" * 43).digest()
+    assert {name: value for name, (value,) in parse_qs(parts.query).items()} == {
+        "response_type": "code",
+        "client_id": "app_1",
+        "redirect_uri": "https://shop.example/?a=b&c=d",
+        "scope": "profile balance",
+        "state": "\u00e4 &=%",
+        "code_challenge": urlsafe_b64encode(digest).decode().rstrip("="),
+        "code_challenge_method": "S256",
+    }
+
+
+def test_proof_keys_differ_and_stay_hidden() -> None:
+    """A verifier is new each time, and no repr shows it."""
+    first, second = ProofKey(), ProofKey()
+
+    assert first.verifier != second.verifier
+    assert len(first.verifier) == 43
+    assert first.verifier not in repr(first)
+
+
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [
+        ({"code": "ac_1", "state": "other", "iss": "https://pay.example"}, ReturnNotTrusted),
+        ({"code": "ac_1", "iss": "https://pay.example"}, ReturnNotTrusted),
+        ({"code": "ac_1", "state": "s"}, ReturnNotTrusted),
+        ({"code": "ac_1", "state": "s", "iss": "https://evil.example"}, ReturnNotTrusted),
+        ({"error": "access_denied", "state": "s", "iss": "https://pay.example"}, AccessDenied),
+        ({"error": "invalid_scope", "state": "s", "iss": "https://pay.example"}, InvalidScope),
+        ({"error": "of_tomorrow", "state": "s", "iss": "https://pay.example"}, BadRequest),
+        ({"state": "s", "iss": "https://pay.example"}, UnexpectedAnswer),
+    ],
+)
+def test_who_comes_back_wrongly_has_no_code(query: dict[str, str], kind: type[Exception]) -> None:
+    """State and issuer are compared before anything else is believed."""
+    with (
+        Client("sk_live_any", base_url="https://pay.example/v1") as client,
+        pytest.raises(kind),
+    ):
+        client.code_from(f"{REDIRECT_URI}?{urlencode(query)}", state="s")
+
+
+def test_a_state_is_never_empty() -> None:
+    """A session without a state cannot have sent anybody."""
+    with (
+        Client("sk_live_any", base_url="https://pay.example/v1") as client,
+        pytest.raises(ReturnNotTrusted),
+    ):
+        client.code_from(f"{REDIRECT_URI}?code=ac_1&state=&iss=https://pay.example", state="")
