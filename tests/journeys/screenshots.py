@@ -9,6 +9,8 @@ from playwright.sync_api import Page
 
 from tests.journeys.checkouts import Look, checkouts
 from tests.journeys.furnished import Furnished, furnished
+from tests.journeys.states import FACTORED, MEMBERS, STRANGERS
+from tests.journeys.visits import new_page, sign_up
 from tests.support.browsers import chromium
 from tests.support.servers import Server
 
@@ -26,6 +28,7 @@ def main(wanted: list[str]) -> None:
             people = furnished(database_url)
             looks = checkouts(database_url, people)
             _visit_all(server, people, wanted)
+            _reach_all(server, wanted)
             _look_at_charges(server, people, looks, wanted)
 
 
@@ -42,6 +45,21 @@ def _visit_all(server: Server, people: Furnished, wanted: list[str]) -> None:
                 if not wanted or name in wanted:
                     _take(page, path, f"{name}-{scheme}")
             context.close()
+
+
+def _reach_all(server: Server, wanted: list[str]) -> None:
+    with chromium() as browser:
+        for states in (STRANGERS, MEMBERS, FACTORED):
+            chosen = {name: reach for name, reach in states.items() if not wanted or name in wanted}
+            page = new_page(browser, server)
+            if states is MEMBERS and chosen:
+                sign_up(page, "newcomer")
+            for name, reach in chosen.items():
+                reach(page)
+                for scheme in SCHEMES:
+                    page.emulate_media(color_scheme=scheme)
+                    _picture(page, f"{name}-{scheme}")
+            page.context.close()
 
 
 def _look_at_charges(
@@ -64,6 +82,10 @@ def _look_at_charges(
 
 def _take(page: Page, path: str, name: str) -> None:
     page.goto(path)
+    _picture(page, name)
+
+
+def _picture(page: Page, name: str) -> None:
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
         page.screenshot(path=FOLDER / f"{name}-{width}.png", full_page=True)

@@ -1,0 +1,74 @@
+"""Looking at a page: what axe says of it, how wide and heavy it is, and whom it asks."""
+
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from playwright.sync_api import Page, Request
+
+from tests.support.browsers import axe_violations
+
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+WIDTHS = (320, 360, 768, 1280)
+OVERFLOW = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
+
+
+class Seen(msgspec.Struct):
+    """What one look at a page showed."""
+
+    violations: list[str] = []
+    too_wide_at: list[int] = []
+    complaints: list[str] = []  # of the browser, in its console
+    weight_bytes: int = 0  # uncompressed
+    requests: int = 0
+    hosts: set[str] = set()
+
+
+class Watch:
+    """Keeps what a page loads and complains of, from now until it is asked."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._finished: list[Request] = []
+        self._asked: list[str] = []
+        self._complaints: list[str] = []
+        page.on("request", lambda request: self._asked.append(request.url))
+        page.on("requestfinished", self._loaded)
+        page.on("console", lambda line: self._complaints.append(line.text))
+        page.on("pageerror", lambda error: self._complaints.append(str(error)))
+
+    def _loaded(self, request: Request) -> None:
+        self._finished.append(request)
+
+    def forget(self) -> None:
+        """Begin anew, before the last step that leads to the page."""
+        self._finished.clear()
+        self._asked.clear()
+        self._complaints.clear()
+
+    def weighed(self) -> Seen:
+        """Return how the page is now, and what all that it loaded weighs."""
+        seen = self.seen()
+        seen.requests = sum(not address.startswith("data:") for address in self._asked)
+        for request in self._finished:
+            response = request.response()
+            assert response is not None
+            seen.weight_bytes += len(response.body())
+        return seen
+
+    def seen(self) -> Seen:
+        """Return how the page is now, in both schemes and at every width."""
+        self._page.wait_for_load_state("load")
+        seen = Seen(
+            complaints=list(self._complaints),
+            hosts={urlsplit(address).netloc for address in self._asked} - {""},
+        )
+        for scheme in SCHEMES:
+            self._page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            seen.violations += [f"{scheme}: {each}" for each in axe_violations(self._page)]
+        for width in WIDTHS:
+            self._page.set_viewport_size({"width": width, "height": 800})
+            if self._page.evaluate(OVERFLOW) > 0:
+                seen.too_wide_at.append(width)
+        self._page.set_viewport_size({"width": 1280, "height": 800})
+        return seen

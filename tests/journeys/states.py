@@ -1,0 +1,197 @@
+"""Every state of the portal that takes more than an address to reach, errors included."""
+
+from collections.abc import Callable
+from urllib.parse import quote
+
+from playwright.sync_api import Page, expect
+
+from tests.journeys.visits import create_app, sign_in, sign_up, turn_on_factor
+
+LONG_NAME = "W" * 80
+LONG_ADDRESS = "https://" + "w" * 60 + ".example/" + "w" * 300
+
+State = Callable[[Page], None]
+
+
+def _wrong_sign_in(page: Page) -> None:
+    sign_in(page, "ada", "wrong horse battery")
+    expect(page.get_by_role("alert")).to_be_visible()
+
+
+def _limited(page: Page) -> None:
+    for _ in range(11):
+        sign_in(page, "nobody_at_all", "wrong horse battery")
+    expect(page.get_by_role("heading", name="Too many attempts")).to_be_visible()
+
+
+def _wrong_sign_up(page: Page) -> None:
+    page.goto("/signup")
+    for label in ("Username", "Email", "Display name", "Password"):
+        page.get_by_label(label).fill("a@b" if label == "Email" else "a")
+    page.get_by_role("button", name="Create account").click()
+    expect(page.locator(".error")).to_be_visible()
+
+
+def _form_out_of_date(page: Page) -> None:
+    page.goto("/login")
+    page.context.clear_cookies()
+    page.get_by_label("Email or username").fill("ada")
+    page.get_by_label("Password").fill("whatever")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="The form is not trusted")).to_be_visible()
+
+
+def _wrong_method(page: Page) -> None:
+    page.goto("/settings/password")
+    expect(page.get_by_role("heading", name="The method is not allowed here")).to_be_visible()
+
+
+def _wrong_code(page: Page) -> None:
+    page.goto("/login/code")
+    expect(page.get_by_label("Code")).to_be_visible()
+
+
+STRANGERS: dict[str, State] = {
+    "login-wrong": _wrong_sign_in,
+    "login-limited": _limited,
+    "signup-wrong": _wrong_sign_up,
+    "form-out-of-date": _form_out_of_date,
+    "wrong-method": _wrong_method,
+    "code": _wrong_code,
+}
+
+
+def _nothing_yet(page: Page) -> None:
+    page.goto("/activity")
+    expect(page.get_by_text("Nothing has moved yet")).to_be_visible()
+
+
+def _no_apps(page: Page) -> None:
+    page.goto("/apps")
+    expect(page.get_by_text("Create your first app")).to_be_visible()
+
+
+def _nothing_fits(page: Page) -> None:
+    page.goto("/activity?kind=charge_payment")
+    expect(page.get_by_text("Nothing fits these filters.")).to_be_visible()
+
+
+def _wrong_filter(page: Page) -> None:
+    page.goto("/activity?from=yesterday")
+    expect(page.get_by_role("alert")).to_be_visible()
+
+
+def _issued_key(page: Page) -> None:
+    create_app(page, LONG_NAME)
+    page.get_by_label("Key name").fill(LONG_NAME)
+    page.get_by_role("button", name="Issue key").click()
+    expect(page.get_by_label("Your key")).to_be_visible()
+
+
+def _full_app(page: Page) -> None:
+    create_app(page, "A full app")
+    for label, value in (("Redirect URI", LONG_ADDRESS), ("Origin", "https://shop.example")):
+        page.get_by_label(label).fill(value)
+        page.get_by_role("button", name=f"Add {label[0].lower()}{label[1:]}").click()
+        expect(page.get_by_text(value, exact=True)).to_be_visible()
+    page.get_by_label("Key name").fill("first")
+    page.get_by_role("button", name="Issue key").click()
+    page.get_by_role("button", name="Rotate").click()
+    expect(page.get_by_text("ends", exact=True)).to_be_visible()
+
+
+def _wrong_origin(page: Page) -> None:
+    create_app(page, "Shop")
+    page.get_by_label("Origin").fill("http://shop.example/path")
+    page.get_by_role("button", name="Add origin").click()
+    expect(page.locator("#origin-error")).to_be_visible()
+
+
+def _app_with_keys_stays(page: Page) -> None:
+    create_app(page, "Shop")
+    page.get_by_label("Key name").fill("first")
+    page.get_by_role("button", name="Issue key").click()
+    page.get_by_role("button", name="Delete app").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+
+
+def _wrong_password(page: Page) -> None:
+    page.goto("/settings")
+    page.get_by_label("Current password").fill("wrong horse battery")
+    page.get_by_label("New password").fill("a better horse battery")
+    page.get_by_role("button", name="Change password").click()
+    expect(page.locator("#current_password-error")).to_be_visible()
+
+
+def _done(page: Page) -> None:
+    page.goto("/settings?done=password")
+    expect(page.get_by_role("status")).to_be_visible()
+
+
+def _wrong_first_code(page: Page) -> None:
+    page.goto("/settings/two-factor")
+    page.get_by_label("Code", exact=True).fill("000000")
+    page.get_by_role("button", name="Turn on").click()
+    expect(page.locator("#code-error")).to_be_visible()
+
+
+MEMBERS: dict[str, State] = {
+    "activity-nothing-yet": _nothing_yet,
+    "apps-none": _no_apps,
+    "activity-nothing-fits": _nothing_fits,
+    "activity-wrong-filter": _wrong_filter,
+    "app-issued-key": _issued_key,
+    "app-full": _full_app,
+    "app-wrong-origin": _wrong_origin,
+    "app-with-keys-stays": _app_with_keys_stays,
+    "settings-wrong-password": _wrong_password,
+    "settings-done": _done,
+    "two-factor-wrong-code": _wrong_first_code,
+}
+
+
+def _recovery_codes(page: Page) -> None:
+    sign_up(page, "hedy", **{"Display name": "W" * 100})
+    turn_on_factor(page)
+
+
+def _factor_on(page: Page) -> None:
+    page.goto("/settings/two-factor")
+    expect(page.get_by_role("button", name="Turn off")).to_be_visible()
+
+
+def _factor_in_settings(page: Page) -> None:
+    page.goto("/settings")
+    expect(page.get_by_text("recovery codes are left")).to_be_visible()
+
+
+def _wrong_code_at_sign_in(page: Page) -> None:
+    page.context.clear_cookies()
+    sign_in(page, "hedy")
+    page.get_by_label("Code").fill("000000")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("alert")).to_be_visible()
+
+
+FACTORED: dict[str, State] = {
+    "recovery-codes": _recovery_codes,
+    "two-factor-on": _factor_on,
+    "settings-two-factor": _factor_in_settings,
+    "code-wrong": _wrong_code_at_sign_in,
+}
+
+
+def reflected(hostile: str) -> list[str]:
+    """Return addresses that carry a text which their page may show."""
+    text = quote(hostile)
+    return [
+        f"/login?next=/{text}",
+        f"/signup?next=/{text}",
+        f"/activity?from={text}&kind={text}",
+        f"/settings?done={text}",
+        f"/settings/history?before={text}",
+        f"/{text}",
+        f"/apps/{text}",
+        f"/connect?client_id={text}&redirect_uri={text}",
+        f"/pay/{text}",
+    ]
