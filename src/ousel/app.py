@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from importlib.metadata import version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -45,10 +45,12 @@ from ousel.web.logs import log_to_standard_error
 from ousel.web.openapi import openapi_document
 from ousel.web.pages import Pages
 from ousel.web.reference import Reference
-from ousel.web.routes import Route
 from ousel.web.site import Site
 from ousel.web.stopping import stop_noticed
-from ousel.web.visits import PageRoute
+
+if TYPE_CHECKING:
+    from ousel.web.routes import Route
+    from ousel.web.visits import PageRoute
 
 USES_RECORDED_SECONDS: Final = 5.0
 SWEPT_SECONDS: Final = 60.0
@@ -115,7 +117,7 @@ class Ousel:
             *ConnectionPages(pages, self.database, clock).routes(),
             *SettingsPages(pages, self.database, door, clock).routes(),
         ]
-        self.routes: list[Route | PageRoute] = [*routes, *page_routes]
+        self.routes: "list[Route | PageRoute]" = [*routes, *page_routes]
         self._serve = Application(self.routes, gate, self._troubles, site, settings, clock)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
