@@ -119,6 +119,7 @@ class TransfersApi:
                     refusals.BalanceLimitReached,
                     refusals.AccountNotFound,
                     refusals.IdempotencyConflict,
+                    refusals.PostingRefused,
                     refusals.QueueFull,
                 ),
             ),

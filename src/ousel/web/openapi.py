@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ousel.kernel.errors import DatabaseUnavailable, InvalidField, Refusal
+from ousel.kernel.errors import DatabaseUnavailable, InvalidField, OutcomeUnknown, Refusal
 from ousel.kernel.settings import Settings
 from ousel.web import refusals
 from ousel.web.problems import Problem
@@ -20,6 +20,7 @@ _OF_KNOWN_CALLERS: Final = (
     refusals.OriginNotAllowed,
     refusals.RateLimited,
     refusals.UnknownParameter,
+    InvalidField,
 )
 _OF_CALLERS: Final[dict[Access, tuple[type[Refusal], ...]]] = {
     "public": (),
@@ -27,7 +28,7 @@ _OF_CALLERS: Final[dict[Access, tuple[type[Refusal], ...]]] = {
     "partner": (refusals.Unauthorized, *_OF_KNOWN_CALLERS),
     "user": (refusals.InvalidToken, refusals.InsufficientScope, *_OF_KNOWN_CALLERS),
 }
-_OF_QUERIES: Final = (InvalidField,)
+_OF_WRITES: Final = (OutcomeUnknown,)
 _OF_BODIES: Final = (
     refusals.MalformedJson,
     refusals.MissingField,
@@ -36,6 +37,29 @@ _OF_BODIES: Final = (
     refusals.BodyTooLarge,
     refusals.UnsupportedMediaType,
 )
+_HEADERS_EVERYWHERE: Final[dict[str, Any]] = {
+    "X-Request-Id": {
+        "description": "Names this answer in a question to the operator.",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^req_[0-9a-v]{26}$"},
+    },
+}
+_HEADERS_OF_STATUS: Final[dict[int, dict[str, Any]]] = {
+    401: {
+        "WWW-Authenticate": {
+            "description": "Which credential would do.",
+            "required": True,
+            "schema": {"type": "string", "pattern": "^Bearer"},
+        },
+    },
+    429: {
+        "Retry-After": {
+            "description": "Whole seconds to wait.",
+            "required": True,
+            "schema": {"type": "integer", "minimum": 1},
+        },
+    },
+}
 
 
 def openapi_document(routes: Iterable[Route], settings: Settings, version: str) -> dict[str, Any]:
@@ -96,13 +120,10 @@ def _security_schemes(routes: Iterable[Route], settings: Settings) -> dict[str, 
 
 def refusals_of(route: Route) -> list[type[Refusal]]:
     """Return every refusal that a route may answer with, by status and code."""
-    possible = {*route.refusals, *_EVERYWHERE, *_OF_CALLERS[route.access]}
-    if route.refused is not None:  # the others are told in the route's own form
-        return sorted(_EVERYWHERE, key=lambda refusal: (refusal.status, refusal.code))
-    if route.query is not NoQuery:
-        possible |= {*_OF_QUERIES}
-    if route.body is not NoBody:
-        possible |= {*_OF_BODIES}
+    possible = {*_EVERYWHERE, *(_OF_WRITES if route.method == "POST" else ())}
+    if route.refused is None:  # otherwise the rest is told in the route's own form
+        possible |= {*route.refusals, *_OF_CALLERS[route.access]}
+        possible |= {*(_OF_BODIES if route.body is not NoBody else ())}
     return sorted(possible, key=lambda refusal: (refusal.status, refusal.code))
 
 
@@ -211,12 +232,19 @@ def _responses(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
     for refusal in refusals_of(route):
         by_status.setdefault(refusal.status, []).append(refusal)
     for status, possible in by_status.items():
-        codes = ", ".join(f"`{refusal.code}`" for refusal in possible)
-        responses[str(status)] = {
-            "description": f"{possible[0].title}. Codes: {codes}.",
-            "content": {"application/problem+json": {"schema": schemas[Problem]}},
-        }
+        responses[str(status)] = _refused(status, possible, schemas)
+    for response in responses.values():
+        response["headers"] = response.get("headers", {}) | _HEADERS_EVERYWHERE
     return responses
+
+
+def _refused(status: int, possible: list[type[Refusal]], schemas: dict[Any, Any]) -> dict[str, Any]:
+    codes = ", ".join(f"`{refusal.code}`" for refusal in possible)
+    return {
+        "description": f"{possible[0].title}. Codes: {codes}.",
+        "content": {"application/problem+json": {"schema": schemas[Problem]}},
+        "headers": _HEADERS_OF_STATUS.get(status, {}),
+    }
 
 
 def _documented(answer: Documented, schemas: dict[Any, Any]) -> dict[str, Any]:

@@ -1,0 +1,61 @@
+"""Every refusal is named, explained and curable; and a client can look each one up."""
+
+import re
+
+import pytest
+
+from ousel.app import Ousel
+from ousel.kernel.errors import Refusal, every_refusal
+from ousel.kernel.settings import Settings
+from ousel.web.openapi import refusals_of
+from ousel.web.routes import Route
+
+REFUSALS = tuple(dict.fromkeys(every_refusal()))
+OUTSIDE_OPERATIONS = {"not_found", "method_not_allowed", "schema_outdated"}
+IN_OAUTHS_OWN_FORM = {
+    *("invalid_request", "invalid_client", "invalid_grant", "unsupported_grant_type"),
+    *("unsupported_response_type", "invalid_scope", "access_denied"),
+}
+ON_PAGES = {
+    *("form_not_trusted", "connect_address_wrong", "receipt_not_found", "identifier_in_use"),
+    *("too_many_attempts", "entrance_full", "wrong_password", "wrong_code"),
+    *("second_factor_needed", "app_not_found", "app_has_keys", "key_not_found"),
+}
+STATUSES = {400, 401, 403, 404, 405, 409, 413, 415, 429, 431, 500, 503}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.code)
+def test_a_refusal_has_all_that_its_answer_and_its_documentation_need(
+    refusal: type[Refusal],
+) -> None:
+    """A status, a stable code, a title without a full stop, a cause and a cure in sentences."""
+    assert refusal.status in STATUSES
+    assert re.fullmatch(r"[a-z]+(_[a-z]+)*", refusal.code)
+    assert refusal.title[0].isupper()
+    assert not refusal.title.endswith(".")
+    assert refusal.cure.endswith(".")
+    assert refusal.__doc__ is not None
+    assert "doc" not in vars(refusal)
+    assert refusal.__doc__.strip().split("\n\n")[0].endswith(".")
+
+
+def test_a_code_belongs_to_one_refusal() -> None:
+    """A program that reads the code knows what happened."""
+    codes = [refusal.code for refusal in REFUSALS]
+
+    assert len(codes) > 20
+    assert len(set(codes)) == len(codes)
+
+
+def test_every_refusal_is_met_at_an_endpoint_or_deliberately_not() -> None:
+    """A refusal that no operation documents is one of these, which partners do not meet there."""
+    ousel = Ousel(Settings(database_url="unopened.db", sandbox=True))
+    documented = {
+        refusal
+        for route in ousel.routes
+        if isinstance(route, Route) and route.in_reference
+        for refusal in refusals_of(route)
+    }
+
+    elsewhere = {refusal.code for refusal in REFUSALS if refusal not in documented}
+    assert elsewhere == OUTSIDE_OPERATIONS | IN_OAUTHS_OWN_FORM | ON_PAGES
