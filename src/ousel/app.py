@@ -117,7 +117,7 @@ class Ousel:
             *ConnectionPages(pages, self.database, clock).routes(),
             *SettingsPages(pages, self.database, door, clock).routes(),
         ]
-        self.routes: "list[Route | PageRoute]" = [*routes, *page_routes]
+        self.routes: list[Route | PageRoute] = [*routes, *page_routes]
         self._serve = Application(self.routes, gate, self._troubles, site, settings, clock)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
