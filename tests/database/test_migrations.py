@@ -147,6 +147,7 @@ async def test_migrating_twice_is_harmless(empty_url: str) -> None:
     await database.close()
 
 
+@pytest.mark.slow
 async def test_migrations_at_once_are_harmless(empty_url: str) -> None:
     """Three processes migrate one empty database: all succeed, and it is migrated once."""
     processes = [

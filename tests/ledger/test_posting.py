@@ -293,6 +293,22 @@ async def test_a_database_that_is_away_refuses_those_who_asked_then(desk: Desk) 
     assert await desk.balances() == (99, 1)
 
 
+async def test_a_caller_that_left_is_not_told_of_a_failure(desk: Desk) -> None:
+    """Gone before the database answered: the others are told, and the desk goes on."""
+    desk.staged.faults.append("away")
+    desk.staged.hold()
+    leaving = asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob")))
+    staying = asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob")))
+    await desk.staged.entered.wait()
+    leaving.cancel()
+    desk.staged.release()
+
+    with pytest.raises(DatabaseUnavailable):
+        await staying
+    await desk.desk.post(posting(desk.ada.id, "@bob"))
+    assert await desk.balances() == (99, 1)
+
+
 async def test_two_desks_on_one_database_lose_nothing(desk: Desk) -> None:
     """As two processes do: both write to the same accounts at once, and the books balance."""
     desks = [PostingDesk(desk.database, system_clock, queue_limit=1_000) for _ in range(2)]

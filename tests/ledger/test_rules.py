@@ -6,7 +6,7 @@ import json
 import msgspec
 import pytest
 
-from ousel.kernel.errors import InvalidField, Refusal
+from ousel.kernel.errors import Refusal
 from ousel.ledger.refusals import (
     AccountFrozen,
     AccountNotFound,
@@ -19,7 +19,6 @@ from ousel.ledger.rules import (
     BALANCE_MICROS_MAX,
     FIRST_HASH,
     SYSTEM_ACCOUNT_ID,
-    Claim,
     Entry,
     Moved,
     Outcome,
@@ -29,7 +28,7 @@ from ousel.ledger.rules import (
     Status,
     entry_hash,
 )
-from tests.ledger.examples import NOW, Books, account, claiming, posting, refusals, system
+from tests.ledger.examples import NOW, Books, account, posting, refusals, system
 
 
 def refusal(outcome: Outcome) -> Refusal:
@@ -294,58 +293,3 @@ def test_a_clock_that_steps_back_does_not_take_the_books_along() -> None:
     dates = [moved(outcome).debit.created_at for outcome in outcomes + later]
     assert dates == [NOW + 50, NOW + 50, NOW + 51]
     assert {each.updated_at for each in books.accounts.values()} == {NOW + 50, NOW + 51}
-
-
-def taken() -> Refusal:
-    return InvalidField("It is taken.")
-
-
-def test_a_claim_can_be_taken_once() -> None:
-    """Of several postings with one claim the first moves; the others are told its reason."""
-    books = Books(account("ada", 100), account("bob", 100), account("shop"))
-    claim = Claim("ch_1", taken)
-
-    outcomes = books.decide(
-        claiming(claim, posting("ada", "@shop", 10)),
-        claiming(claim, posting("bob", "@shop", 10)),
-        claiming(Claim("ch_2", taken), posting("bob", "@shop", 10)),
-    )
-
-    assert refusals(outcomes) == [None, InvalidField, None]
-    assert books.balances() == {"ada": 90, "bob": 90, "shop": 20}
-
-
-def test_a_claim_that_is_closed_is_refused_for_its_own_reason() -> None:
-    """What was closed before the batch is told as the closing says."""
-    books = Books(account("ada", 100), account("shop"))
-    books.closed["ch_1"] = lambda: InvalidField("It has expired.")
-
-    outcome = books.decide(claiming(Claim("ch_1", taken), posting("ada", "@shop", 10)))[0]
-
-    assert refusal(outcome).detail == "It has expired."
-    assert books.balances() == {"ada": 100, "shop": 0}
-
-
-def test_a_refused_posting_leaves_its_claim_to_others() -> None:
-    """Who cannot pay does not take the claim from one who can."""
-    books = Books(account("ada", 1), account("bob", 100), account("shop"))
-    claim = Claim("ch_1", taken)
-
-    outcomes = books.decide(
-        claiming(claim, posting("ada", "@shop", 10)), claiming(claim, posting("bob", "@shop", 10))
-    )
-
-    assert refusals(outcomes) == [InsufficientBalance, None]
-
-
-def test_a_replay_is_answered_though_its_claim_is_taken() -> None:
-    """The one who took the claim may ask again under the same key."""
-    books = Books(account("ada", 100), account("shop"))
-    claim = Claim("ch_1", taken)
-
-    first, again = books.decide(
-        claiming(claim, posting("ada", "@shop", 10, key="k")),
-        claiming(claim, posting("ada", "@shop", 10, key="k")),
-    )
-
-    assert again == Replayed(moved(first).debit)

@@ -209,8 +209,6 @@ async def _commit(transaction: Any) -> None:
 
 
 async def _roll_back(connection: "PoolConnectionProxy[Any]", transaction: Any) -> None:
-    if connection.is_closed():
-        return
     try:
         await transaction.rollback()
     except (*_DISCONNECTED, asyncpg.PostgresError):

@@ -1,0 +1,161 @@
+"""Conditions: what a posting claims is locked, taken and written in its own transaction."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from ousel.database.port import Transaction
+from ousel.database.statements import Statement, Table
+from ousel.kernel.errors import InvalidField, Refusal
+from ousel.ledger.rules import Claim, Closed, Moved, Posting
+from tests.ledger.conftest import Desk
+from tests.ledger.databases import Breakdown
+from tests.ledger.examples import claiming, posting, refusals
+from tests.support.books import proven
+from tests.support.proxies import Cut
+
+TICKETS = Table("deployment", key=("name text",), columns=("value text",))
+FOUND = Statement("tickets", "SELECT name, value FROM deployment WHERE name = ANY(:names)")
+LOCKED = Statement(
+    "tickets, locked",
+    "SELECT name, value FROM deployment WHERE name = ANY(:names) ORDER BY name FOR UPDATE",
+)
+
+
+def taken() -> Refusal:
+    return InvalidField("The ticket is taken.")
+
+
+def claims(wish: Posting) -> str:
+    assert wish.claim is not None
+    return wish.claim.name
+
+
+class Tickets:
+    """Tickets that can be had once; the table tells which transfer took each."""
+
+    def __init__(self) -> None:
+        self.tickets: dict[str, str] = {}
+        self.broken = False
+
+    async def admit(
+        self, transaction: Transaction, postings: Sequence[Posting], now: int
+    ) -> Closed:
+        assert now > 0
+        self.tickets |= {wish.transfer_id: claims(wish) for wish in postings}
+        rows = await transaction.fetch(LOCKED, names=[claims(wish) for wish in postings])
+        return {row[0]: taken for row in rows if row[1] != "free"}
+
+    async def settle(self, transaction: Transaction, moved: Sequence[Moved], now: int) -> None:
+        assert now > 0
+        if self.broken:
+            raise Breakdown
+        rows = [(self.tickets[each.debit.transfer_id], each.debit.transfer_id) for each in moved]
+        await transaction.update(TICKETS, rows)
+
+
+@pytest.fixture
+async def tickets(desk: Desk) -> Tickets:
+    """Two tickets that nobody has yet."""
+    free = [("one", "free"), ("two", "free")]
+    await desk.database.write(lambda transaction: transaction.insert(TICKETS, free))
+    return Tickets()
+
+
+async def holders(desk: Desk) -> dict[str, str]:
+    """Return who has each ticket."""
+    rows = await desk.database.read(
+        lambda transaction: transaction.fetch(FOUND, names=["one", "two"])
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def wish(desk: Desk, ticket: str, amount: int = 10, key: str | None = None) -> Posting:
+    return claiming(Claim(ticket, taken), posting(desk.ada.id, "@bob", amount, key=key))
+
+
+async def test_a_claim_is_taken_with_the_money(desk: Desk, tickets: Tickets) -> None:
+    """Of those who come together one pays and takes; whoever comes later is told."""
+    wishes = [wish(desk, "one", 1_000), wish(desk, "one"), wish(desk, "one"), wish(desk, "two")]
+
+    answers = await asyncio.gather(*(desk.desk.post(each, tickets) for each in wishes))
+    late = await desk.another().post(wish(desk, "one"), Tickets())
+
+    told = [kind and kind.code for kind in refusals([each.outcome for each in (*answers, late)])]
+    assert told == ["insufficient_balance", None, "invalid_field", None, "invalid_field"]
+    assert await holders(desk) == {"one": wishes[1].transfer_id, "two": wishes[3].transfer_id}
+    assert await desk.balances() == (80, 20)
+    assert desk.staged.writes == 2
+
+
+async def test_postings_with_and_without_a_claim_share_a_transaction(
+    desk: Desk, tickets: Tickets
+) -> None:
+    """Two kinds of condition and none at all, in one batch."""
+    others = Tickets()
+
+    answers = await asyncio.gather(
+        desk.desk.post(wish(desk, "one"), tickets),
+        desk.desk.post(posting(desk.ada.id, "@bob", 10)),
+        desk.desk.post(wish(desk, "two"), others),
+    )
+
+    assert [type(answer.outcome) for answer in answers] == [Moved] * 3
+    assert desk.staged.writes == 1
+    assert await desk.balances() == (70, 30)
+
+
+async def test_two_desks_race_for_one_claim(desk: Desk, tickets: Tickets) -> None:
+    """As two processes do: exactly one takes it."""
+    assert not tickets.tickets
+    desks = [desk.another() for _ in range(4)]
+
+    answers = await asyncio.gather(*(each.post(wish(desk, "one"), Tickets()) for each in desks))
+
+    assert sorted(type(answer.outcome).__name__ for answer in answers) == [
+        "Moved",
+        *["Refused"] * 3,
+    ]
+    assert await desk.balances() == (90, 10)
+    await proven(desk.database)
+
+
+@pytest.mark.parametrize("key", ["k", None])
+@pytest.mark.parametrize("cut", ["before the commit", "after the commit"])
+async def test_a_claim_outlives_a_lost_commit(
+    desk: Desk, tickets: Tickets, cut: Cut, key: str | None
+) -> None:
+    """Whether the commit took effect or not: paid once, taken once, and told so."""
+    desk.staged.faults.append(cut)
+    wanted = wish(desk, "one", key=key)
+
+    answer = await desk.desk.post(wanted, tickets)
+
+    assert isinstance(answer.outcome, Moved)
+    assert (await holders(desk))["one"] == wanted.transfer_id
+    assert await desk.balances() == (90, 10)
+
+
+async def test_a_condition_that_breaks_takes_the_money_back(desk: Desk, tickets: Tickets) -> None:
+    """What follows from a payment and the payment itself are written together or not at all."""
+    tickets.broken = True
+
+    broken, other = await asyncio.gather(
+        desk.desk.post(wish(desk, "one"), tickets),
+        desk.desk.post(posting(desk.ada.id, "@bob", 1)),
+        return_exceptions=True,
+    )
+
+    assert isinstance(broken, Breakdown)
+    assert not isinstance(other, BaseException)
+    assert await holders(desk) == {"one": "free", "two": "free"}
+    assert await desk.balances() == (99, 1)
+
+
+async def test_a_claim_needs_its_condition(desk: Desk, tickets: Tickets) -> None:
+    """A claim that nobody would check, or a condition without a claim, is a defect."""
+    with pytest.raises(AssertionError):
+        await desk.desk.post(wish(desk, "one"))
+    with pytest.raises(AssertionError):
+        await desk.desk.post(posting(desk.ada.id, "@bob"), tickets)

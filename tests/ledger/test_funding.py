@@ -1,0 +1,63 @@
+"""Funding: money enters from the system account alone, and is counted there."""
+
+import pytest
+
+from ousel.database.port import Database
+from ousel.kernel.clock import system_clock
+from ousel.ledger.funding import fund_account, issue
+from ousel.ledger.history import HistoryQuery, history
+from ousel.ledger.journal import set_status
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.refusals import AccountFrozen, IdempotencyConflict
+from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Moved
+from tests.support.books import balance, person, proven
+
+
+async def test_money_is_issued_from_the_system_account(database: Database) -> None:
+    """The account has it, the system account owes it, and the sum stays zero."""
+    ada = await person(database, "ada")
+
+    funded = await fund_account(database, system_clock, ada, 5_000_000, note="Opening")
+
+    assert not funded.replayed
+    assert await balance(database, ada) == 5_000_000
+    assert (await proven(database)).issued == 5_000_000
+    query = HistoryQuery(account_id=ada.id, limit=1)
+    ((entry, giver),) = await database.read(lambda each: history(each, query))
+    assert (entry.kind, entry.note, entry.transfer_id) == ("funding", "Opening", funded.transfer_id)
+    assert giver.id == SYSTEM_ACCOUNT_ID
+
+
+async def test_funding_again_under_the_same_key_issues_nothing(database: Database) -> None:
+    """The operator may repeat a command; another amount under its key is a conflict."""
+    ada = await person(database, "ada")
+    first = await fund_account(database, system_clock, ada, 5, idempotency_key="k")
+
+    again = await fund_account(database, system_clock, ada, 5, idempotency_key="k")
+    with pytest.raises(IdempotencyConflict):
+        await fund_account(database, system_clock, ada, 6, idempotency_key="k")
+
+    assert (again.transfer_id, again.replayed) == (first.transfer_id, True)
+    assert await balance(database, ada) == 5
+
+
+async def test_a_frozen_account_is_not_funded(database: Database) -> None:
+    """No money reaches it, not even the operator's."""
+    ada = await person(database, "ada")
+    await database.write(lambda transaction: set_status(transaction, ada.id, "frozen"))
+
+    with pytest.raises(AccountFrozen):
+        await fund_account(database, system_clock, ada, 5)
+
+    assert await balance(database, ada) == 0
+
+
+async def test_a_running_server_funds_through_its_own_desk(database: Database) -> None:
+    """Issued through a desk, the answer carries the movement."""
+    ada = await person(database, "ada")
+    desk = PostingDesk(database, system_clock, queue_limit=10)
+
+    posted = await issue(desk, system_clock, ada, 5)
+
+    assert isinstance(posted.outcome, Moved)
+    assert posted.outcome.credit.account_id == ada.id

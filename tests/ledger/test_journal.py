@@ -1,0 +1,122 @@
+"""The rows of the books: accounts, the identifiers that find them, and their entries."""
+
+from functools import partial
+
+import pytest
+
+from ousel.database.port import Database, IntegrityViolation, Transaction
+from ousel.database.statements import Statement
+from ousel.kernel.clock import system_clock
+from ousel.ledger import journal
+from ousel.ledger.journal import IdentifierTaken, NewAccount
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Status
+from tests.ledger.examples import posting
+from tests.support.books import person
+
+COPIED = """
+    INSERT INTO entries SELECT account_id, {sequence}, transfer_id, kind, amount, balance_after,
+        counterparty_id, note, charge_id, {key}, created_at, hash
+    FROM entries WHERE account_id = :id AND idempotency_key IS NOT NULL
+"""
+
+
+def new(name: str, *identifiers: str) -> NewAccount:
+    return NewAccount(
+        id=f"acct_{name}",
+        username=name,
+        account_number=f"OU{name}",
+        display_name=name.title(),
+        created_at=7,
+        identifiers=(f"@{name}", *identifiers),
+    )
+
+
+async def opened(database: Database, wanted: NewAccount) -> Account:
+    return await database.write(lambda transaction: journal.open_account(transaction, wanted))
+
+
+async def test_an_account_opens_with_nothing_in_it(database: Database) -> None:
+    """It has no money and no history, and each of its identifiers finds it."""
+    account = await opened(database, new("ada", "ada@example.com"))
+
+    assert (account.balance, account.sequence, account.head_hash) == (0, 0, FIRST_HASH)
+    assert (account.status, account.created_at, account.updated_at) == ("active", 7, 7)
+    found = await database.read(
+        lambda each: journal.account_ids(each, ["@ada", "ada@example.com", "@bob"])
+    )
+    assert found == {"@ada": account.id, "ada@example.com": account.id}
+    by_id = await database.read(lambda each: journal.accounts_by_id(each, [account.id, "acct_x"]))
+    assert by_id == {account.id: account}
+
+
+async def test_an_identifier_that_is_taken_opens_nothing(database: Database) -> None:
+    """The refusal names the identifier; the account and its other identifiers stay free."""
+    await opened(database, new("ada", "ada@example.com"))
+
+    with pytest.raises(IdentifierTaken) as taken:
+        await opened(database, new("bob", "bob@example.com", "ada@example.com"))
+
+    assert taken.value.identifier == "ada@example.com"
+    assert len(await database.read(lambda each: journal.accounts_after(each, "", 10))) == 2
+    await opened(database, new("bob", "bob@example.com"))
+
+
+async def test_accounts_are_paged_in_the_order_of_their_ids(database: Database) -> None:
+    """Page after page, each account once."""
+    for name in ("c", "a", "b"):
+        await opened(database, new(name))
+
+    first = await database.read(lambda each: journal.accounts_after(each, "", 2))
+    second = await database.read(lambda each: journal.accounts_after(each, first[-1].id, 9))
+
+    assert [account.id for account in first] == [SYSTEM_ACCOUNT_ID, "acct_a"]
+    assert [account.id for account in second] == ["acct_b", "acct_c"]
+
+
+async def test_a_status_is_set(database: Database) -> None:
+    """Frozen and active again; only these two are known."""
+    ada = await opened(database, new("ada"))
+
+    statuses: tuple[Status, ...] = ("frozen", "active")
+    for status in statuses:
+        await database.write(partial(journal.set_status, account_id=ada.id, status=status))
+        found = await database.read(lambda each: journal.accounts_by_id(each, [ada.id]))
+        assert found[ada.id].status == status
+
+
+async def test_entries_are_counted_by_the_accounts(database: Database) -> None:
+    """The count that a progress bar begins with."""
+    assert await database.read(journal.entries_counted) == 0
+    ada = await person(database, "ada", "1")
+    await person(database, "bob")
+    desk = PostingDesk(database, system_clock, queue_limit=10)
+    await desk.post(posting(ada.id, "@bob"))
+
+    assert await database.read(journal.entries_counted) == 4
+
+
+@pytest.mark.parametrize(
+    "tampering",
+    [
+        "UPDATE accounts SET balance = -1 WHERE id = :id",
+        "UPDATE accounts SET status = 'closed' WHERE id = :id",
+        COPIED.format(sequence="sequence + 1", key="idempotency_key"),
+        COPIED.format(sequence="sequence", key="'other'"),
+    ],
+    ids=["a balance below zero", "an unknown status", "a key twice", "a number twice"],
+)
+async def test_the_schema_itself_refuses_what_can_never_be(
+    database: Database, tampering: str
+) -> None:
+    """The last line of defence holds whatever the code above it does."""
+    ada = await person(database, "ada", "1")
+    await person(database, "bob")
+    desk = PostingDesk(database, system_clock, queue_limit=10)
+    await desk.post(posting(ada.id, "@bob", key="k"))
+
+    async def work(transaction: Transaction) -> None:
+        await transaction.execute(Statement("tamper", tampering), id=ada.id)
+
+    with pytest.raises(IntegrityViolation):
+        await database.write(work)
