@@ -1,0 +1,37 @@
+"""The measurements measure: a short run comes to its end and proves the books."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CASES = {
+    "pgbench tpcb-like 8",
+    "pgbench tpcb-like 32",
+    "ousel postgresql hot 64",
+    "ousel sqlite hot 64",
+    "reference fastapi hot 64",
+}
+
+
+@pytest.mark.slow
+def test_a_short_run_measures_what_it_is_asked_for() -> None:
+    """Each case is measured, none fails, and the books are proven in the end."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "bench", "--quick", "--only", "hot 64"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert "Books proven" in ended.stderr
+    newest = max((ROOT / ".build" / "bench").glob("results-*.json"))
+    results = msgspec.json.decode(newest.read_bytes())["results"]
+    assert {result["name"] for result in results} == CASES
+    assert all(result["rate"] > 0 for result in results)
+    assert max(result["ratio"] for result in results if "pgbench" in result["name"]) == 1
