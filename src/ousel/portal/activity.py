@@ -122,7 +122,7 @@ class ActivityPages:
         filters = {
             name: visit.query[name]
             for name in ("direction", "kind", "from", "to")
-            if visit.query.get(name) and (refusal is None or refusal.param != name)
+            if visit.query.get(name) and refusal is None
         }
         context: dict[str, Any] = {
             "own": own,

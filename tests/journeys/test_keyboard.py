@@ -1,0 +1,96 @@
+"""Without a mouse: the order of focus, the way past the menu, and a sign-in by keys alone."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.journeys.furnished import PASSWORD
+from tests.journeys.stages import Stage, staged
+from tests.journeys.visits import new_page, signed_in_page
+
+pytestmark = pytest.mark.slow
+
+FOCUSED = """() => {
+  const element = document.activeElement;
+  const name = element.labels?.[0]?.textContent ?? element.textContent;
+  return name.trim();
+}"""
+HAS_OUTLINE = """() => {
+  const style = getComputedStyle(document.activeElement);
+  return style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+}"""
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """One sandbox and one browser for all keys."""
+    with staged(tmp_path_factory.mktemp("keyboard")) as ready:
+        yield ready
+
+
+def tabbed(page: Page, times: int) -> list[str]:
+    """Press Tab so often, and return the name of what has the focus each time."""
+    names = []
+    for _ in range(times):
+        page.keyboard.press("Tab")
+        names.append(str(page.evaluate(FOCUSED)))
+        assert page.evaluate(HAS_OUTLINE), f"the focus on {names[-1]} cannot be seen"
+    return names
+
+
+def test_sign_in_by_keys_alone(stage: Stage) -> None:
+    """The focus goes from the skip link over the menu through the form, and Enter sends it."""
+    page = new_page(stage.browser, stage.server)
+    page.goto("/login")
+    assert tabbed(page, 5) == [
+        "Skip to the content",
+        "Ousel",
+        "Sign in",
+        "Sign up",
+        "Email or username",
+    ]
+    page.keyboard.type("ada")
+    assert tabbed(page, 1) == ["Password"]
+    page.keyboard.type(PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/activity")
+
+
+def test_the_skip_link_leads_past_the_menu(stage: Stage) -> None:
+    """It is the first stop, shows itself there, and the next stop is in the content."""
+    page = signed_in_page(stage.browser, stage.server, "ada")
+    link = page.get_by_role("link", name="Skip to the content")
+    expect(link).not_to_be_in_viewport()
+    assert tabbed(page, 1) == ["Skip to the content"]
+    expect(link).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    assert tabbed(page, 1) == ["Download CSV"]
+
+
+def test_everything_on_an_apps_page_can_be_reached(stage: Stage) -> None:
+    """Each link, field and button takes the focus, in the order in which they stand."""
+    page = signed_in_page(stage.browser, stage.server, "ada")
+    page.goto(f"/apps/{stage.people.app.id}")
+    selector = "main :is(a, button:not([hidden]), select, input:not([type=hidden]))"
+    count = page.locator(selector).count()
+    assert count >= 12
+    page.locator(selector).first.focus()
+    for number in range(1, count):
+        page.keyboard.press("Tab")
+        focused = page.locator(selector).nth(number).evaluate("e => e === document.activeElement")
+        assert focused, f"stop {number} is elsewhere"
+        assert page.evaluate(HAS_OUTLINE)
+
+
+def test_an_error_is_told_with_its_field(stage: Stage) -> None:
+    """The field at fault is marked as such, and what is wrong is its description."""
+    page = signed_in_page(stage.browser, stage.server, "ada")
+    page.goto("/apps/new")
+    page.get_by_label("Name").fill(" ")
+    page.keyboard.press("Enter")
+    field = page.get_by_role("textbox", name="Name")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    expect(field).to_have_accessible_description(
+        "The name must be 1 to 80 printable characters. Payers and people who connect will see it."
+    )
