@@ -144,7 +144,7 @@ def test_arguments_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
 COMMANDS = (
     *(("migrate",), ("verify",), ("account", "list"), ("account", "fund", "@ada", "5"), CREATE),
-    ("serve", "--port", str(free_port())),
+    ("serve",),
 )
 
 
