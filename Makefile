@@ -4,23 +4,26 @@ SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(name))))
 BIN := .venv/bin
 
-.PHONY: help demo test check bench screenshots docs lock clean
+.PHONY: help demo test check client-matrix bench screenshots docs lock clean
 
 help: ## Show what can be made
-	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: .venv/demo ## Set up and run Ousel on its embedded default
 	$(BIN)/ousel demo
 
 test: check ## Set up and pass all tests
-	$(BIN)/pytest -n 2 -m "slow"
+	$(BIN)/pytest -n 2 --dist loadfile -m "slow"
 
 check: .venv/bench ## The quick part: format, lint, types, floors, quick tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -n 2 -m "not slow" --cov --cov-report=term-missing:skip-covered
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow" --cov --cov-report=term-missing:skip-covered
+
+client-matrix: ## Test the client on every Python that is found here
+	@scripts/client-matrix
 
 bench: .venv/bench ## Measure, and print a table of ratios
 	$(BIN)/python -W "ignore:XDG_RUNTIME_DIR" -m bench
