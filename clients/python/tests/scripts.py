@@ -70,6 +70,23 @@ def said(status: int, body: Any = None, **headers: str) -> Answer:
     return Answer(status, named, json.dumps(body or {}).encode())
 
 
+def charge_json(**changes: Any) -> dict[str, Any]:
+    """Return a charge as the server tells it, with some members changed."""
+    return {
+        "object": "charge",
+        "id": "ch_1",
+        "status": "created",
+        "amount": 1,
+        "currency": "OUSD",
+        "checkout_url": "https://pay.example/pay/ch_1",
+        "created_at": "2026-01-31T12:00:00Z",
+        "expires_at": "2026-01-31T14:00:00Z",
+        **dict.fromkeys(("description", "reference", "success_url", "cancel_url")),
+        **dict.fromkeys(("paid_at", "canceled_at", "paid_by", "transfer_id")),
+        **changes,
+    }
+
+
 def refused(status: int, code: str, **members: Any) -> Answer:
     """Return an answer that says no."""
     return said(status, {"status": status, "code": code, "detail": "No.", **members})

@@ -6,11 +6,13 @@ import time
 from decimal import Decimal
 from typing import Any
 
+import httpx2
 import pytest
 
 from clients.python.tests.both import Manner, client_of, done, listed
 from clients.python.tests.faults import FaultProxy
 from clients.python.tests.houses import House
+from clients.python.tests.scripts import charge_json
 from ousel_client import Charge, Client, IdempotencyConflict, WaitTimedOut
 from ousel_client.refusals import (
     AccountNotFound,
@@ -68,6 +70,37 @@ async def test_a_key_creates_one_charge(tester: Any, manner: Manner) -> None:
         await done(tester.charges.create(**terms | {"amount": "4"}))
     assert raised.value.original == first
     assert raised.value.idempotency_key == f"charge-{manner}"
+
+
+def conflicting(original: dict[str, Any] | None) -> Client:
+    """Return a client of a server that answers 409 to each new charge, and has this one."""
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.method == "GET":
+            return httpx2.Response(200, json=original)
+        told = {} if original is None else {"charge_id": original["id"]}
+        return httpx2.Response(409, json={"code": "idempotency_conflict", **told})
+
+    transport = httpx2.MockTransport(answer)
+    return Client("sk_live_any", base_url="http://pay.example/v1", transport=transport)
+
+
+def test_a_conflict_with_what_was_meant_is_success() -> None:
+    """A server may answer 409 to a repetition: an original with the same terms is success."""
+    original = charge_json(amount=3.5, reference="once")
+
+    with conflicting(original) as client:
+        assert client.charges.create(amount="3.50", reference="once").id == original["id"]
+        with pytest.raises(IdempotencyConflict) as raised:
+            client.charges.create(amount="3.50", reference="twice")
+    assert isinstance(raised.value.original, Charge)
+
+
+def test_a_conflict_that_does_not_tell_the_original_is_raised() -> None:
+    """Without the original there is nothing to compare."""
+    with conflicting(None) as client, pytest.raises(IdempotencyConflict) as raised:
+        client.charges.create(amount="3.50")
+    assert raised.value.original is None
 
 
 async def test_a_refused_charge_tells_why(tester: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from clients.python.tests.both import Manner, client_of, done
 from clients.python.tests.houses import REDIRECT_URI, House, opened
-from ousel.kernel.clock import system_clock
+from ousel.kernel.clock import Clock, system_clock
 from ousel.ledger.rules import Account
 from ousel.oauth.connect import ConnectRequest, connect_request, grant
 from ousel_client import (
@@ -39,7 +39,7 @@ from tests.support.books import person
 BOTH = ("profile", "balance")
 
 
-async def connected(house: House, url: str) -> tuple[str, Account]:
+async def connected(house: House, url: str, clock: Clock = system_clock) -> tuple[str, Account]:
     """Return where a new person comes back to from a connect address, having allowed it."""
     async with opened(house.database_url) as database:
         user = await person(database, f"user_{secrets.token_hex(5)}", "12.5")
@@ -49,9 +49,7 @@ async def connected(house: House, url: str) -> tuple[str, Account]:
             lambda transaction: connect_request(transaction, query, issuer)
         )
         assert isinstance(request, ConnectRequest), request
-        code = await database.write(
-            lambda transaction: grant(transaction, request, user.id, system_clock)
-        )
+        code = await database.write(lambda transaction: grant(transaction, request, user.id, clock))
     state = parse_qs(urlsplit(url).query)["state"][0]
     return f"{REDIRECT_URI}?{urlencode({'code': code, 'state': state, 'iss': issuer})}", user
 

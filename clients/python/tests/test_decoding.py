@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clients.python.tests.scripts import charge_json
 from ousel_client.decoding import Undecodable, page_of, parsed, record_of
 from ousel_client.records import Balance, Charge, Transfer
 
@@ -42,23 +43,7 @@ def test_a_whole_number_is_an_amount_too() -> None:
 def test_what_is_new_in_the_interface_is_passed_over() -> None:
     """A member or a value that this client does not know yet does no harm."""
     assert record_of(Balance, changed(reserved=1)).account_id == "acct_1"
-    charge = {
-        "id": "ch_1",
-        "status": "refunded",
-        "amount": 1,
-        "currency": "OUSD",
-        "description": None,
-        "reference": None,
-        "success_url": None,
-        "cancel_url": None,
-        "checkout_url": "https://pay.example/pay/ch_1",
-        "created_at": "2026-01-31T12:00:00Z",
-        "expires_at": "2026-01-31T14:00:00Z",
-        "paid_at": None,
-        "canceled_at": None,
-        "paid_by": None,
-        "transfer_id": None,
-    }
+    charge = charge_json(status="refunded")
 
     status: str = record_of(Charge, json.dumps(charge).encode()).status
     assert status == "refunded"

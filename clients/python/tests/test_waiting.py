@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clients.python.tests.scripts import Script, lost, said
+from clients.python.tests.scripts import Script, charge_json, lost, said
 from ousel_client import Charge, ConnectionFailed, OuselError, ServerError, WaitTimedOut
 from ousel_client.exchange import Answer, Outcome, Request
 from ousel_client.waiting import HELD_SECONDS_MAX, waited
@@ -14,20 +14,7 @@ GET = Request(method="GET", path="/charges/ch_1")
 
 def charge(status: str = "created") -> Answer:
     """Return the answer with a charge in this status."""
-    return said(
-        200,
-        {
-            "id": "ch_1",
-            "status": status,
-            "amount": 1,
-            "currency": "OUSD",
-            "checkout_url": "https://pay.example/pay/ch_1",
-            "created_at": "2026-01-31T12:00:00Z",
-            "expires_at": "2026-01-31T14:00:00Z",
-            **dict.fromkeys(("description", "reference", "success_url", "cancel_url")),
-            **dict.fromkeys(("paid_at", "canceled_at", "paid_by", "transfer_id")),
-        },
-    )
+    return said(200, charge_json(status=status))
 
 
 def wait(script: Script, timeout_seconds: float = 60.0, **policy: Any) -> Charge:

@@ -87,6 +87,8 @@ class Operation(Generic[Parameters, Result]):
         self.__doc__ = describe.__doc__
 
     @overload
+    def __get__(self, resource: None, owner: Any) -> Callable[..., Steps[Result]]: ...
+    @overload
     def __get__(
         self, resource: Resource[SyncDriver], owner: Any
     ) -> Callable[Parameters, Result]: ...
@@ -107,6 +109,8 @@ class ListOperation(Generic[Parameters, Record]):
         self._describe = describe
         self.__doc__ = describe.__doc__
 
+    @overload
+    def __get__(self, resource: None, owner: Any) -> Callable[..., PageSteps[Record]]: ...
     @overload
     def __get__(
         self, resource: Resource[SyncDriver], owner: Any

@@ -1,0 +1,86 @@
+"""The README's code runs as it stands, from the first block to the last, in a sandbox."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from clients.python.tests.houses import REDIRECT_URI, House
+from clients.python.tests.test_connect import connected
+from ousel.kernel.clock import MICROS_PER_SECOND
+from ousel_client import RetryPolicy
+from ousel_client.clients import TIMEOUT_SECONDS
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+@pytest.fixture
+def readme(
+    sandbox: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, Any]]:
+    """A module for the README's code, which closes what that leaves open."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OUSEL_KEY", sandbox.key)
+    monkeypatch.setenv("OUSEL_BASE_URL", sandbox.base_url)
+    module: dict[str, Any] = {"__name__": "readme"}
+    yield module
+    for name in ("payouts", "client"):
+        if name in module:
+            module[name].close()
+
+
+def test_the_readme_does_what_it_says(
+    readme: dict[str, Any], sandbox: House, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every block runs: money moves, an open intent is finished, and a person connects."""
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    assert len(blocks) == 7
+    for number, block in enumerate(blocks):
+        exec(compile(block, f"README.md, block {number + 1}", "exec"), readme)
+
+    printed = capsys.readouterr().out
+    assert " 25.00 " in printed
+    assert "Ask for the name again." in printed
+    assert f"{sandbox.server.origin}/pay/" in printed
+    _an_open_intent_is_finished(readme)
+    _a_person_connects(readme, sandbox)
+
+
+def _an_open_intent_is_finished(readme: dict[str, Any]) -> None:
+    payouts = readme["payouts"]
+    ((key, transfer_id),) = payouts.execute("SELECT idempotency_key, transfer_id FROM payouts")
+    with payouts:  # as if the process had died before it wrote the outcome down
+        payouts.execute("UPDATE payouts SET transfer_id = NULL")
+
+    readme["finish_what_was_begun"]()
+
+    after = payouts.execute("SELECT idempotency_key, transfer_id FROM payouts").fetchall()
+    assert after == [(key, transfer_id)]
+
+
+def _a_person_connects(readme: dict[str, Any], sandbox: House) -> None:
+    session: dict[str, str] = {}
+    now = readme["client"].sandbox.advance_clock(0).now  # other tests may have moved it on
+    micros = int(now.timestamp() * MICROS_PER_SECOND)
+    return_url, user = asyncio.run(connected(sandbox, readme["begin"](session), lambda: micros))
+    assert readme["come_back"](session, return_url) == f"{user.display_name} has 12.50 OUSD."
+
+    readme["begin"](session)
+    denied = {"error": "access_denied", "state": session["state"], "iss": sandbox.server.origin}
+    assert (
+        readme["come_back"](session, f"{REDIRECT_URI}?{urlencode(denied)}") == "Another time, then."
+    )
+
+
+def test_the_readme_states_the_defaults() -> None:
+    """The table of settings is what the code has."""
+    policy = RetryPolicy()
+    text = README.read_text()
+
+    assert f"| {TIMEOUT_SECONDS:g} |" in text
+    for name in RetryPolicy.__slots__:
+        assert f"`{name}` {getattr(policy, name):g}" in text
