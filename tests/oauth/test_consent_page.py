@@ -1,65 +1,24 @@
-"""The consent page and /connections: what an app asks, a person decides and can take back."""
+"""The consent page: who asks for what, and what a person decides."""
 
-import secrets
-from collections.abc import AsyncIterator
-from urllib.parse import parse_qs, quote, quote_from_bytes, unquote_to_bytes, urlencode, urlsplit
+import re
+from html import unescape
+from urllib.parse import parse_qs, urlsplit
 
-import httpx2
 import pytest
 
-from ousel.database.port import Database, Transaction
-from ousel.database.statements import Statement
+from ousel.accounts.service import by_id
+from ousel.database.port import Database
+from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
 from ousel.partners.service import rename_app
 from ousel.partners.store import remove_redirect_uri
+from tests.oauth.asking import address, codes_of, decide, someone
 from tests.oauth.consents import REDIRECT_URI, Consent, bearer
-from tests.portal.forms import form_with
-from tests.portal.visitors import Portal, Visitor, opened_portal
-from tests.support.passwords import hash_quickly
-
-CODES_OF = Statement(
-    "codes of an app", "SELECT COUNT(*) FROM authorization_codes WHERE app_id = :id"
-)
+from tests.portal.visitors import Portal
 
 
-@pytest.fixture
-async def portal(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Portal]:
-    """A portal on the module's database."""
-    hash_quickly(monkeypatch)
-    async with opened_portal(database_url) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def consent(database: Database) -> Consent:
-    """An app."""
-    return await Consent.of_new_people(database)
-
-
-def address(consent: Consent, **parameters: str) -> str:
-    """Return a connect address of the app."""
-    asked = {"client_id": consent.app.id, "redirect_uri": REDIRECT_URI}
-    return "/connect?" + urlencode(asked | parameters, quote_via=quote)
-
-
-async def someone(portal: Portal) -> tuple[str, Visitor]:
-    """Return a person who has just signed up, with a name that nobody else has."""
-    username = f"user_{secrets.token_hex(5)}"
-    return username, await portal.person(username)
-
-
-async def decide(visitor: Visitor, path: str, decision: str) -> httpx2.Response:
-    """Press one of the two buttons."""
-    form = form_with((await visitor.get(path)).text, decision)
-    return await visitor.post(form.action, form.fields | {"decision": decision.lower()})
-
-
-async def codes_of(consent: Consent) -> int:
-    """Return how many codes the app was given."""
-
-    async def count(transaction: Transaction) -> int:
-        return int((await transaction.fetch(CODES_OF, id=consent.app.id))[0][0])
-
-    return await consent.database.read(count)
+def text_of(html: str) -> str:
+    """Return what a page says, in one line."""
+    return " ".join(unescape(re.sub("<[^>]*>", " ", html)).split())
 
 
 async def test_an_app_is_allowed(portal: Portal, consent: Consent) -> None:
@@ -86,32 +45,6 @@ async def test_an_app_is_allowed(portal: Portal, consent: Consent) -> None:
     assert (back["state"], back["iss"]) == (["xyz"], [portal.settings.portal_url])
     assert exchange.json()["scope"] == "profile balance"
     assert profile.json()["username"] == username
-
-
-async def test_a_connection_is_shown_and_ended(portal: Portal, consent: Consent) -> None:
-    """What is connected is listed, told when asked again, and gone at once when it is ended."""
-    _, visitor = await someone(portal)
-    api = portal.visitor().client
-    answer = await decide(visitor, address(consent), "Allow")
-    code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
-    exchange = await api.post("/v1/oauth/token", json=consent.exchange(code))
-    headers = bearer(exchange.json()["access_token"])
-
-    asked_again = await visitor.get(address(consent))
-    listed = await visitor.get("/connections")
-    ended = await visitor.press("/connections", "Disconnect")
-    after = await visitor.get(ended.headers["location"])
-    profile = await api.get("/v1/user/me", headers=headers)
-    history = await visitor.get("/settings/history")
-
-    assert "It is connected since" in asked_again.text
-    assert consent.app.name in listed.text
-    assert "Your profile: name" in listed.text
-    assert ended.headers["location"] == "/connections?done=disconnected"
-    assert "is disconnected" in after.text
-    assert consent.app.name not in after.text
-    assert profile.status_code == 401
-    assert history.text.count(consent.app.name) == 2
 
 
 async def test_a_person_may_say_no(portal: Portal, consent: Consent) -> None:
@@ -199,16 +132,57 @@ async def test_what_changed_meanwhile_counts(portal: Portal, consent: Consent) -
     assert await codes_of(consent) == 0
 
 
-async def test_the_page_may_lead_to_the_app_and_cannot_be_framed(
-    portal: Portal, consent: Consent
-) -> None:
-    """The policy lets the form end at the redirect URI's origin alone, and no site frame it."""
+async def test_the_page_cannot_be_framed(portal: Portal, consent: Consent) -> None:
+    """No site may show the page inside its own."""
     _, visitor = await someone(portal)
 
     policy = (await visitor.get(address(consent))).headers["Content-Security-Policy"]
 
     assert "frame-ancestors 'none'" in policy
-    assert policy.endswith("form-action 'self' https://shop.example")
+
+
+@pytest.mark.parametrize(
+    ("redirect_uri", "allowed"),
+    [
+        ("https://shop.example/return", "form-action 'self' https:"),
+        ("http://[::1]:8080/return", "form-action 'self' https: http:"),
+    ],
+)
+async def test_the_form_may_end_wherever_the_app_leads_on_to(
+    portal: Portal, database: Database, redirect_uri: str, allowed: str
+) -> None:
+    """The policy names schemes: without encryption only where the redirect URI is so, too."""
+    consent = await Consent.of_new_people(database, redirect_uris=[redirect_uri])
+    _, visitor = await someone(portal)
+
+    page = await visitor.get(address(consent, redirect_uri=redirect_uri))
+
+    assert page.headers["Content-Security-Policy"].endswith(f"; {allowed}")
+
+
+async def test_the_page_says_who_asks_for_what_until_when(
+    portal: Portal, database: Database
+) -> None:
+    """The app, its owner, each scope in words, the moment of the end, the exact way back."""
+    redirect_uri = "https://shop.example/return/here?lane=3&a=%3Cb%3E"
+    consent = await Consent.of_new_people(database, redirect_uris=[redirect_uri])
+    owner = await database.read(lambda transaction: by_id(transaction, consent.app.account_id))
+    username, visitor = await someone(portal)
+
+    html = (
+        await visitor.get(address(consent, redirect_uri=redirect_uri, scope="profile balance"))
+    ).text
+    words = text_of(html)
+
+    assert f"{consent.app.name} wants to read your account" in words
+    assert f"{consent.app.name}, an app by {owner.display_name} @{owner.username}" in words
+    assert f"Your account @{username}" in words
+    assert "Your profile: name, username, account number, email, and when you joined" in words
+    assert "Your balance" in words
+    assert "It cannot move money or change anything." in words
+    assert f"Goes back to {redirect_uri}" in words
+    until = timestamp(portal.clock() + 30 * 24 * 3600 * MICROS_PER_SECOND)
+    assert f'datetime="{until}"' in html
 
 
 async def test_names_are_text(portal: Portal, consent: Consent) -> None:
@@ -221,52 +195,3 @@ async def test_names_are_text(portal: Portal, consent: Consent) -> None:
 
     assert name not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"plain",
-        b'"><script>',
-        b"a\\b",
-        b"\xff\xfe",
-        b"%25+%2B",
-        b"a;b|c^d`e{f}'g",
-        "ünïcode €".encode(),
-    ],
-)
-async def test_state_survives_sign_in_and_the_form(
-    portal: Portal, consent: Consent, raw: bytes
-) -> None:
-    """However the state is spelt, its bytes come back, through sign-in and the form."""
-    username, _ = await someone(portal)
-    visitor = portal.visitor()
-    state = quote_from_bytes(raw, safe="\\+%;|^`{}'")
-
-    sent = await visitor.get(f"{address(consent)}&state={state}")
-    signed_in = await visitor.sign_in(username, page=sent.headers["location"])
-    answer = await decide(visitor, signed_in.headers["location"], "Allow")
-
-    returned = answer.headers["location"].partition("&state=")[2].partition("&")[0]
-    expected = unquote_to_bytes(state.replace("+", "%20"))
-    assert unquote_to_bytes(returned) == expected
-
-
-async def test_only_one_s_own_connection_ends(portal: Portal, consent: Consent) -> None:
-    """Disconnecting an app that is not connected is a 404, and nobody else's connection ends."""
-    first_name, first = await someone(portal)
-    _, second = await someone(portal)
-    answer = await decide(first, address(consent), "Allow")
-    code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
-    api = portal.visitor().client
-    exchange = await api.post("/v1/oauth/token", json=consent.exchange(code))
-    token = exchange.json()["access_token"]
-
-    form = await first.form("/connections", "Disconnect")
-    own_token = (await second.form("/settings", "Sign out")).fields["form_token"]
-    other = await second.post(form.action, {"form_token": own_token})
-    profile = await api.get("/v1/user/me", headers=bearer(token))
-
-    assert other.status_code == 404
-    assert profile.json()["username"] == first_name
-    assert "No app can read your account" in (await second.get("/connections")).text

@@ -10,7 +10,7 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.settings import Settings
 from ousel.ledger.rules import Account
-from ousel.oauth import service
+from ousel.oauth import rules, service
 from ousel.oauth.connect import (
     ConnectRequest,
     SentBack,
@@ -23,7 +23,7 @@ from ousel.oauth.service import Connection
 from ousel.people.audit import Trace, record
 from ousel.web.pages import Pages
 from ousel.web.routes import Answer
-from ousel.web.site import origin_of, see_other
+from ousel.web.site import see_other
 from ousel.web.visits import PageRoute, Visit
 
 SCOPES_IN_WORDS: Final = {
@@ -51,8 +51,20 @@ class ConnectPages:
     def routes(self) -> list[PageRoute]:
         """Return the page's routes. A wrong address is told before anyone has to sign in."""
         return [
-            PageRoute(method="GET", path="/connect", handle=self.ask, for_everyone=True),
-            PageRoute(method="POST", path="/connect", handle=self.decide, for_everyone=True),
+            PageRoute(
+                method="GET",
+                path="/connect",
+                handle=self.ask,
+                for_everyone=True,
+                reads_query_itself=True,
+            ),
+            PageRoute(
+                method="POST",
+                path="/connect",
+                handle=self.decide,
+                for_everyone=True,
+                reads_query_itself=True,
+            ),
         ]
 
     async def ask(self, visit: Visit) -> Answer:
@@ -75,16 +87,18 @@ class ConnectPages:
             return see_other(question.location)
         if visit.person is None:
             return _to_sign_in(visit)
+        request = question.request
         return self._pages.answer(
             "oauth/connect.html",
             visit,
-            forms_lead_to=origin_of(question.request.redirect_uri),
-            app=question.request.app,
+            forms_lead_to=_schemes_of_the_way_back(request.redirect_uri),
+            app=request.app,
             owner=question.owner,
             connection=question.connection,
-            scopes=[SCOPES_IN_WORDS[scope] for scope in question.request.scope.split(" ")],
-            connected_scopes=_in_words(question.connection),
-            goes_to=origin_of(question.request.redirect_uri),
+            scopes=request.scope.split(" "),
+            words=SCOPES_IN_WORDS,
+            until=rules.token_expiry(self._clock()),
+            redirect_uri=request.redirect_uri,
             own_address=_own_address(visit),
         )
 
@@ -125,11 +139,12 @@ def _own_address(visit: Visit) -> str:
     return f"/connect?{quote_from_bytes(_query_of(visit), safe='%&=+')}"
 
 
+def _schemes_of_the_way_back(redirect_uri: str) -> str:
+    """Return what a policy says of where the page's form may end."""
+    # A browser holds the policy against the app's own redirects as well, from where it takes the
+    # code to where it shows something: the host of the redirect URI alone would strand people.
+    return "https: http:" if redirect_uri.startswith("http:") else "https:"
+
+
 def _to_sign_in(visit: Visit) -> Answer:
     return see_other(f"/login?next={quote(_own_address(visit), safe='')}")
-
-
-def _in_words(connection: Connection | None) -> list[str]:
-    if connection is None:
-        return []
-    return [SCOPES_IN_WORDS[scope] for scope in connection.scopes]

@@ -64,7 +64,7 @@ class Pages:
         forms_lead_to: str = "",
         **context: Any,
     ) -> Answer:
-        """Return a rendered page; `forms_lead_to` is another origin that its forms may end at."""
+        """Return a rendered page; `forms_lead_to` is where else its forms may end."""
         html = self._environment.get_template(template).render(visit=visit, **context)
         policy = f"{_POLICY} {forms_lead_to}".rstrip().encode()
         return Answer(

@@ -64,7 +64,9 @@ class Site:
         visitor = known or secrets.token_urlsafe(24)
         visit = self._stranger(scope, headers, visitor, request_id)
         try:
-            visit = await self._known(visit, scope, path)
+            visit = await self._known(visit, path)
+            if not route.reads_query_itself:
+                visit = _with_query(visit, scope)
             if route.method == "POST":
                 visit = msgspec.structs.replace(visit, form=await _form(headers, receive))
                 self._check_form(visit)
@@ -88,7 +90,7 @@ class Site:
         """Return the page that tells a refusal which happened before any route was found."""
         visit = self._stranger(scope, dict(scope["headers"]), "", request_id)
         with contextlib.suppress(Refusal):  # the page can be told to a stranger as well
-            visit = await self._known(visit, scope, {})
+            visit = _with_query(await self._known(visit, {}), scope)
         return self._pages.problem(refusal, visit)
 
     def _stranger(
@@ -111,17 +113,14 @@ class Site:
             request_id=request_id,
         )
 
-    async def _known(
-        self, visit: Visit, scope: MutableMapping[str, Any], path: dict[str, str]
-    ) -> Visit:
-        """Return the visit with who makes it and what it asks for."""
+    async def _known(self, visit: Visit, path: dict[str, str]) -> Visit:
+        """Return the visit with who makes it and the parts of its path."""
         session = self.cookies.session(visit.headers)
         if session is not None:
             visit = msgspec.structs.replace(visit, person=await self._people.person(session))
         if any(NUL in value for value in path.values()):
             raise NotFound("There is nothing at this path.")
-        query = _pairs(scope["query_string"], "replace")
-        return msgspec.structs.replace(visit, path=path, query=query)
+        return msgspec.structs.replace(visit, path=path)
 
     def _refused(self, refusal: Refusal, visit: Visit) -> Answer:
         if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -213,6 +212,10 @@ def origin_of(url: str) -> str:
     """Return scheme, host and port of an address."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def _with_query(visit: Visit, scope: MutableMapping[str, Any]) -> Visit:
+    return msgspec.structs.replace(visit, query=_pairs(scope["query_string"], "replace"))
 
 
 async def _form(headers: Headers, receive: Receive) -> dict[str, str]:

@@ -38,3 +38,4 @@ class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     handle: Callable[[Visit], Awaitable[Answer]]
     for_everyone: bool = False  # else only for those who are signed in
+    reads_query_itself: bool = False  # byte for byte, from the visit's url
