@@ -1,0 +1,48 @@
+"""Redirect URIs that look much like the registered one."""
+
+REGISTERED = "https://shop.example:8443/back/here?lane=3"
+
+# Each of these once was, in some server, as good as the registered one.
+ATTACKS = [
+    "",
+    "https://shop.example:8443/back/here?lane=3/",
+    "https://shop.example:8443/back/here/?lane=3",
+    "https://shop.example:8443/back/here",
+    "https://shop.example:8443/back/here?",
+    "https://shop.example:8443/back/here?lane=3&next=https://evil.example",
+    "https://shop.example:8443/back/here?lane=4",
+    "https://shop.example:8443/back/here?LANE=3",
+    "https://shop.example:8443/back/here?lane=%33",
+    "https://shop.example:8443/back/here?lane=3#",
+    "https://shop.example:8443/back/here?lane=3#token",
+    "https://shop.example:8443/Back/here?lane=3",
+    "https://SHOP.example:8443/back/here?lane=3",
+    "HTTPS://shop.example:8443/back/here?lane=3",
+    "http://shop.example:8443/back/here?lane=3",
+    "https://shop.example/back/here?lane=3",
+    "https://shop.example:443/back/here?lane=3",
+    "https://shop.example:08443/back/here?lane=3",
+    "https://user@shop.example:8443/back/here?lane=3",
+    "https://user:secret@shop.example:8443/back/here?lane=3",
+    "https://shop.example:8443@evil.example/back/here?lane=3",
+    "https://shop.example:8443/back/here/../here?lane=3",
+    "https://shop.example:8443/back/%2e%2e/back/here?lane=3",
+    "https://shop.example:8443/back%2fhere?lane=3",
+    "https://shop.example:8443//back/here?lane=3",
+    "https://shop.example:8443/back/here/sub?lane=3",
+    "https://shop.example:8443/back/here;v=1?lane=3",
+    "https://shop.example:8443\\back\\here?lane=3",
+    "https://shop.example.:8443/back/here?lane=3",
+    "https://shop.example.evil.example:8443/back/here?lane=3",
+    "https://evil.example/https://shop.example:8443/back/here?lane=3",
+    " https://shop.example:8443/back/here?lane=3",
+    "https://shop.example:8443/back/here?lane=3 ",
+    "https://shop.example:8443/back/here?lane=3\r\nLocation: https://evil.example",
+    "https://shop.example:8443/back/here?lane=3\x00",
+    "https://shop.example:8443/back/here?lane=３",  # noqa: RUF001 - a full-width digit
+    "//shop.example:8443/back/here?lane=3",
+    "/back/here?lane=3",
+    "javascript:alert(1)",
+    "data:text/html,hello",
+    "https://shop.example:8443/back/here?lane=3" + "x" * 5_000,
+]
