@@ -42,7 +42,7 @@ def test_names_are_printed_as_they_are(operator: Operator) -> None:
         created = operator.run("account", "create", *options).rows
 
         assert created["display_name"] == name
-        assert name in operator.run("account", "list").output
+        assert operator.run("account", "show", f"@{username}").rows == created
 
 
 def test_a_password_is_read_from_standard_input(operator: Operator) -> None:

@@ -163,6 +163,27 @@ async def test_a_body_that_was_cut_off_moves_nothing(edge: Edge) -> None:
     assert await edge.balance(ada) == 0
 
 
+async def test_chunks_that_cannot_be_read_move_nothing(
+    edge: Edge, subtests: pytest.Subtests
+) -> None:
+    """What stands before the noise may be a whole JSON object: 400, at once, and nothing moves."""
+    ada = await edge.person()
+    body = f'{{"to":"@{ada.username}","amount":1}}'.encode()
+    noise = (b"zz\r\n", chunked(body)[:-5] + b"zz\r\n", b"5\r\n" + body)
+
+    async with edge.partner("10") as sender:
+        headers = [*_headers(sender), ("Transfer-Encoding", "chunked")]
+        head = request("POST", "/v1/transfers", headers)
+        for octets in noise:
+            with subtests.test(octets=octets[:10]):
+                slow = await exchange(edge.server.port, head, octets, pause_seconds=0.05)
+                quick = await exchange(edge.server.port, head + octets)
+
+                assert (slow.status_code, quick.status_code) == (400, 400)
+
+    assert await edge.balance(ada) == 0
+
+
 async def test_a_body_in_slow_pieces_is_read_to_its_end(edge: Edge) -> None:
     """A body that arrives piece by piece is the body."""
     ada = await edge.person()

@@ -334,6 +334,30 @@ async def test_noise_behind_a_request_does_not_spoil_its_answer(bench: Bench, li
     assert (await line.rest()).endswith(b"slow")
 
 
+@pytest.mark.parametrize("body", [b"zz\r\n", b"3\r\nabc\r\nzz\r\n", b"3\r\nabcd\r\n"])
+async def test_a_body_that_breaks_off_in_noise_is_refused(
+    bench: Bench, line: Line, body: bytes
+) -> None:
+    """Chunks that cannot be read are a 400; whoever waited for the rest learns that none comes."""
+    line.send(b"POST /deaf HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+    await asyncio.sleep(0.02)
+    line.send(body)
+
+    assert (await line.rest()).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await bench.application.left_alone.wait()
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for_longer_than_for_a_request(
+    bench: Bench, line: Line
+) -> None:
+    """A client that owes the rest of its request is idle, and its connection ends so."""
+    line.send(b"POST /deaf HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc")
+
+    assert await line.rest() == b""
+    assert bench.application.left_alone.is_set()
+
+
 async def test_an_offer_of_another_protocol_is_passed_over(line: Line) -> None:
     """An upgrade is never taken up; the request is answered as it is."""
     line.send(b"GET /a HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")

@@ -95,6 +95,7 @@ async def test_a_request_that_is_no_http_is_refused(edge: Edge, subtests: pytest
         b"GET /v1/me HTTP/1.1\r\nX: \x00\r\n\r\n",
         b"POST /v1/transfers HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
         b"POST /v1/transfers HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     )
     for octets in nonsense:
         with subtests.test(octets=octets):
@@ -103,3 +104,18 @@ async def test_a_request_that_is_no_http_is_refused(edge: Edge, subtests: pytest
 
     async with edge.partner() as caller:
         assert (await caller.client.get("/me")).status_code == 200
+
+
+async def test_headers_have_a_limit(edge: Edge, subtests: pytest.Subtests) -> None:
+    """Large ones are read; without an end, or larger than any client's, they are a 431."""
+    async with edge.partner() as caller:
+        key = ("Authorization", f"Bearer {caller.key}")
+        for size in (1_000, 30_000):
+            with subtests.test(size=size):
+                head = request("GET", "/v1/me", [key, ("X-Large", "x" * size)])
+                assert (await exchange(edge.server.port, head)).status_code == 200
+        endless = request("GET", "/v1/me", [key, ("X-Endless", "x" * 1_000_000)])[:-4]
+        many = request("GET", "/v1/me", [key, *((f"X-{n}", "x") for n in range(50_000))])[:-4]
+        for head in (endless, many, b"GET /" + b"x" * 1_000_000):
+            with subtests.test(head=head[:20], size=len(head)):
+                assert (await exchange(edge.server.port, head)).status_code == 431

@@ -206,6 +206,9 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, answer: bytes) -> None:
         """Answer what is no request; an answer under way comes first, and is the last."""
+        if self._answering is not None and self._answering.is_owed:
+            self._answering.abandon()  # the rest of its body will never come
+            self._answering = None
         if self._answering is None:
             self._transport.write(answer)
             self._transport.close()
@@ -226,7 +229,7 @@ class Connection(asyncio.Protocol):
     def _close_when_idle(self) -> None:
         """Look now and then, which costs less than a timer for every request."""
         now = self._loop.time()
-        if self._answering is not None:
+        if self._answering is not None and not self._answering.is_owed:
             self._active_at = now
         left_seconds = self._active_at + self._idle_seconds_max - now
         if left_seconds <= 0:

@@ -91,6 +91,11 @@ class Exchange:
                 await self.send(_FAILED)
             await self.send({"type": "http.response.body"})
 
+    @property
+    def is_owed(self) -> bool:
+        """Whether the client still owes a part of the request, and nothing is answered yet."""
+        return not (self._whole or self._started or self._over)
+
     def take(self, body: bytes) -> int:
         """Take a piece of the body; return how much waits for the application to receive it."""
         if self._over:
