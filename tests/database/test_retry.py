@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 
+import asyncpg
 import pytest
 
 from ousel.database.port import ATTEMPTS_MAX, Transaction, TransientFailure, repeated
@@ -147,6 +148,39 @@ async def test_a_lost_connection_is_repeated_on_another(postgres: PostgresDataba
     await postgres.write(work)
 
     assert attempts == 2
+    assert await found(postgres) == {"attempt 2": ""}
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        ConnectionResetError(),
+        TimeoutError(),
+        asyncpg.InterfaceError("connection is closed"),
+        asyncpg.InternalClientError("another operation is in progress"),
+        asyncpg.ConnectionDoesNotExistError("closed in the middle of operation"),
+        asyncpg.AdminShutdownError("terminating connection"),
+        asyncpg.CannotConnectNowError("the database system is starting up"),
+        asyncpg.TooManyConnectionsError("too many clients already"),
+        asyncpg.ReadOnlySQLTransactionError("it is a replica now"),
+    ],
+    ids=lambda loss: type(loss).__name__,
+)
+async def test_every_way_to_lose_the_server_is_repeated(
+    postgres: PostgresDatabase, loss: Exception
+) -> None:
+    """A server that goes away, restarts or hands over: the driver says so in many words."""
+    attempts = 0
+
+    async def work(transaction: Transaction) -> None:
+        nonlocal attempts
+        attempts += 1
+        await add(transaction, f"attempt {attempts}")
+        if attempts == 1:
+            raise loss
+
+    await postgres.write(work)
+
     assert await found(postgres) == {"attempt 2": ""}
 
 
