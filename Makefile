@@ -20,7 +20,8 @@ check: .venv/bench ## The quick part: format, lint, types, floors, quick tests
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow" --cov --cov-report=term-missing:skip-covered
+	$(BIN)/pytest -n 2 --dist loadfile -m "not slow" $(WHOLE) --cov-fail-under=100
+WHOLE := $(addprefix --cov=ousel.,kernel.money kernel.ids kernel.account_numbers ledger.rules) --cov-report=term-missing
 
 client-matrix: ## Test the client on every Python that is found here
 	@scripts/client-matrix
