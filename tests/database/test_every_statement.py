@@ -68,7 +68,7 @@ def test_sqlite_prepares_every_statement(sqlite_file: Path, statements: list[Sta
     connection = sqlite3.connect(sqlite_file)
     for statement in statements:
         text = for_sqlite(statement).text
-        nothing = [None] * len({mark for mark in range(1, 100) if f"?{mark}" in text})
+        nothing = [None] * text.count("?")
         try:
             connection.execute(f"EXPLAIN {text}", nothing)
         except sqlite3.Error as error:

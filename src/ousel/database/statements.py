@@ -89,7 +89,7 @@ def for_postgres(statement: Statement) -> Compiled:
 
 
 def for_sqlite(statement: Statement) -> Compiled:
-    """Return the statement with numbered parameters, and lists and rows as JSON."""
+    """Return the statement with a mark for each use of a parameter, and lists and rows as JSON."""
 
     def from_json(match: re.Match[str]) -> str:
         columns = ", ".join(
@@ -103,9 +103,8 @@ def for_sqlite(statement: Statement) -> Compiled:
     lists |= {match[1][1:] for match in _ANY.finditer(text)}
     text = _ROWS.sub(from_json, text)
     text = _ANY.sub(r"IN (SELECT value FROM json_each(\1))", text)
-    names = list(dict.fromkeys(_PARAMETER.findall(text)))
-    text = _PARAMETER.sub(lambda match: f"?{names.index(match[1]) + 1}", text)
-    return Compiled(text, _spread(names, lists))
+    names = _PARAMETER.findall(text)
+    return Compiled(_PARAMETER.sub("?", text), _spread(names, lists))
 
 
 def _columns(declared: str) -> list[list[str]]:
