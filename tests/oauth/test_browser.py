@@ -1,136 +1,105 @@
-"""The consent page in a real browser: by its labels, under its policy, to another origin."""
+"""The way to consent in a real browser: by its labels, under its policy, to other origins."""
 
-import asyncio
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import NamedTuple
-from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
 import pytest
-from playwright.sync_api import Page, expect
-from typing_extensions import override
+from playwright.sync_api import expect
 
-from ousel.database.addresses import database_at
-from ousel.database.port import Transaction
-from ousel.kernel.clock import system_clock
-from ousel.partners.store import add_redirect_uri
-from tests.journeys.furnished import PASSWORD, Furnished, furnished
 from tests.oauth.consents import bearer
-from tests.support.browsers import chromium
-from tests.support.servers import Server
+from tests.oauth.towns import Town, allow, arrived, brought, opened_town, sign_in
 
 pytestmark = pytest.mark.slow
 
-
-class Town(NamedTuple):
-    """A server, its people, an app's site beside it, and the connect address of that app."""
-
-    server: Server
-    people: Furnished
-    shop: str
-    address: str
-
-
-class _Shop(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<h1>Back at the shop</h1>")
-
-    @override
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+# Every ASCII character, some that are not, and what could be taken for a part of the address.
+STATE = "".join(map(chr, range(256))) + "\U0001f426 %00%2B&iss=https://evil.example&code=1#\\"
 
 
 @pytest.fixture(scope="module")
-def shop() -> Iterator[str]:
-    """An app's own site, on another origin; returns its redirect URI."""
-    site = HTTPServer(("127.0.0.1", 0), _Shop)
-    thread = threading.Thread(target=site.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{site.server_port}/back"
-    site.shutdown()
-    thread.join()
-    site.server_close()
+def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    """One town for all tests of the module."""
+    with opened_town(tmp_path_factory.mktemp("town")) as opened:
+        yield opened
 
 
-@pytest.fixture(scope="module")
-def town(shop: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    """A sandbox with people, whose app has registered the shop's redirect URI."""
-    database_url = str(tmp_path_factory.mktemp("town") / "ousel.db")
-    with Server(database_url, "--sandbox") as server:
-        people = furnished(database_url)
-        asyncio.run(_register(database_url, people, shop))
-        asked = {
-            "client_id": people.app.id,
-            "redirect_uri": shop,
-            "scope": "profile balance",
-            "state": "a b&c",
-        }
-        yield Town(server, people, shop, f"{server.origin}/connect?{urlencode(asked)}")
+@pytest.fixture(autouse=True)
+def _pages_closed(town: Town) -> Iterator[None]:
+    yield
+    town.stage.close_pages()
 
 
-@pytest.fixture
-def page(town: Town) -> Iterator[Page]:
-    """A page of a real Chromium."""
-    with chromium() as browser:
-        yield browser.new_page(base_url=town.server.origin)
-
-
-def test_a_person_connects_an_app_and_ends_it(page: Page, town: Town) -> None:
-    """Sign in, allow, come back to the app's own site, see the connection, disconnect."""
-    page.goto(town.address)
-    page.get_by_label("Email or username").fill("grace")
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("heading", name=town.people.app.name)).to_be_visible()
+def test_a_person_connects_an_app_and_ends_it(town: Town) -> None:
+    """Sign in, allow, come back with the state, see the connection, disconnect: it is dead."""
+    page = town.stage.page()
+    page.goto(town.address(scope="profile balance", state=STATE))
+    sign_in(page, "grace")
+    expect(page.get_by_role("heading", name=town.stage.people.app.name)).to_be_visible()
     expect(page.get_by_text("Your balance")).to_be_visible()
-    page.get_by_role("button", name="Allow").click()
-    expect(page.get_by_role("heading", name="Back at the shop")).to_be_visible()
-    back = parse_qs(urlsplit(page.url).query)
-    token = _exchanged(town, back["code"][0])
-    before = httpx2.get(f"{town.server.base_url}/user/me", headers=bearer(token))
+    expect(page.get_by_text(town.callback, exact=True)).to_be_visible()
+    back = brought(allow(page))
+    token = town.token(back["code"][0])
+    profile = f"{town.stage.server.base_url}/user/me"
+    before = httpx2.get(profile, headers=bearer(token))
 
-    page.goto(f"{town.server.origin}/connections")
-    expect(page.get_by_text(town.people.app.name)).to_be_visible()
-    page.get_by_role("button", name="Disconnect").click()
+    page.goto("/connections")
+    expect(page.get_by_role("heading", name=town.stage.people.app.name)).to_be_visible()
+    page.get_by_role("button", name="Disconnect", exact=True).click()
     expect(page.get_by_text("is disconnected")).to_be_visible()
-    after = httpx2.get(f"{town.server.base_url}/user/me", headers=bearer(token))
+    after = httpx2.get(profile, headers=bearer(token))
 
-    assert (back["state"], back["iss"]) == (["a b&c"], [town.server.origin])
+    assert (back["state"], back["iss"]) == ([STATE], [town.stage.server.origin])
     assert before.json()["username"] == "grace"
     assert after.status_code == 401
 
 
-def test_a_person_denies_an_app(page: Page, town: Town) -> None:
+def test_a_person_denies_an_app(town: Town) -> None:
     """Deny leads back to the app's own site with the error."""
-    town.people.sign_in(page, "grace")
-    page.goto(town.address)
+    page = town.stage.page("grace")
+    page.goto(town.address())
     page.get_by_role("button", name="Deny").click()
-    expect(page.get_by_role("heading", name="Back at the shop")).to_be_visible()
 
-    assert parse_qs(urlsplit(page.url).query)["error"] == ["access_denied"]
+    assert brought(arrived(page))["error"] == ["access_denied"]
 
 
-def _exchanged(town: Town, code: str) -> str:
-    answer = httpx2.post(
-        f"{town.server.base_url}/oauth/token",
-        data={"grant_type": "authorization_code", "code": code, "redirect_uri": town.shop},
-        auth=(town.people.app.id, town.people.key),
+def test_someone_new_signs_up_on_the_way(town: Town) -> None:
+    """From the app to sign-in, to sign-up, to the question, and back to the app."""
+    page = town.stage.page()
+    page.goto(town.address(state=STATE))
+    page.get_by_role("link", name="Create an account").click()
+    for label, value in (
+        ("Username", "hedy"),
+        ("Email", "hedy@example.com"),
+        ("Display name", "Hedy Lamarr"),
+        ("Password", "correct horse battery"),
+    ):
+        page.get_by_label(label).fill(value)
+    page.get_by_role("button", name="Create account").click()
+    expect(page.get_by_role("definition").filter(has_text="@hedy")).to_be_visible()
+
+    assert brought(allow(page))["state"] == [STATE]
+
+
+def test_the_wrong_account_is_changed_for_another(town: Town) -> None:
+    """Use another account leads through sign-in back to the same question."""
+    page = town.stage.page("ada")
+    page.goto(town.address(state="x"))
+    page.get_by_role("button", name="Use another account").click()
+    sign_in(page, "grace")
+    expect(page.get_by_role("definition").filter(has_text="@grace")).to_be_visible()
+    back = brought(allow(page))
+    me = httpx2.get(
+        f"{town.stage.server.base_url}/user/me", headers=bearer(town.token(back["code"][0]))
     )
-    assert answer.status_code == 200, answer.text
-    return str(answer.json()["access_token"])
+
+    assert back["state"] == ["x"]
+    assert me.json()["username"] == "grace"
 
 
-async def _register(database_url: str, people: Furnished, redirect_uri: str) -> None:
-    database = database_at(database_url)
-    await database.open()
+@pytest.mark.parametrize("button", ["Allow", "Deny"])
+def test_an_app_may_lead_on_to_another_origin(town: Town, button: str) -> None:
+    """A callback on one origin that ends on another does not strand the person."""
+    page = town.stage.page("grace")
+    page.goto(town.address(redirect_uri=town.onward_callback))
+    page.get_by_role("button", name=button).click()
 
-    async def work(transaction: Transaction) -> None:
-        await add_redirect_uri(transaction, people.app, redirect_uri, system_clock())
-
-    await database.write(work)
-    await database.close()
+    assert arrived(page) == f"{town.stage.shop_origin}/arrived"

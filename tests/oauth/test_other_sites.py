@@ -1,0 +1,126 @@
+"""Another site cannot show the consent page, answer it, or read it: nobody is tricked into a yes.
+
+The other site stands on another host, whose requests come without the session's cookie, and on
+another port of the same host, whose requests come with it.
+"""
+
+import json
+from collections.abc import Iterator
+from html import escape
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.oauth.towns import Site, Town, opened_town
+
+pytestmark = pytest.mark.slow
+
+FETCH = """([address, options]) => {
+  if (options.method === "POST") options.body = new URLSearchParams({decision: "allow"});
+  return fetch(address, options).then(() => "read", () => "refused");
+}"""
+from_both = pytest.mark.parametrize("same_host", [True, False], ids=["other-port", "other-host"])
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    """One town for all tests of the module."""
+    with opened_town(tmp_path_factory.mktemp("town")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(town: Town) -> Iterator[Page]:
+    """A page of someone who is signed in; in the end no code was given to anyone."""
+    codes = town.codes()
+    yield town.stage.page("grace")
+    town.stage.close_pages()
+    assert town.codes() == codes
+
+
+@pytest.fixture(scope="module")
+def trap() -> Iterator[Site]:
+    """The other site."""
+    with Site().open() as opened:
+        yield opened
+
+
+def lure(page: Page, trap: Site, html: str, *, same_host: bool) -> None:
+    """Open the other site, which shows this."""
+    trap.html = html
+    page.goto(trap.origin if same_host else trap.origin.replace("127.0.0.1", "localhost"))
+
+
+@from_both
+@pytest.mark.parametrize("element", ["iframe src", "embed src", "object data"])
+def test_it_cannot_be_framed(
+    town: Town, trap: Site, page: Page, element: str, *, same_host: bool
+) -> None:
+    """Inside another site the page stays blank, while the site's own frames show."""
+    tag, attribute = element.split(" ")
+    frames = "".join(
+        f'<{tag} name="{name}" {attribute}="{escape(address)}"></{tag}>'
+        for name, address in (("ours", town.address()), ("theirs", town.callback))
+    )
+
+    lure(page, trap, frames, same_host=same_host)
+    page.wait_for_load_state("networkidle")
+
+    shown = [frame.locator("body").inner_text() for frame in page.frames[1:]]
+    assert any("Welcome back" in text for text in shown), shown
+    assert not any("Allow" in text or "wants to read" in text for text in shown), shown
+
+
+@from_both
+@pytest.mark.parametrize("referrer", ["unsafe-url", "no-referrer"])
+def test_it_cannot_be_answered(
+    town: Town, trap: Site, page: Page, referrer: str, *, same_host: bool
+) -> None:
+    """A form of another site is refused, even one that has the page's own secret in it."""
+    page.goto(town.address())
+    token = page.locator("main input[name=form_token]").first.get_attribute("value")
+    inputs = f'<input name="decision" value="allow"><input name="form_token" value="{token}">'
+    form = (
+        f'<meta name="referrer" content="{referrer}">'
+        f'<form method="post" action="{escape(town.address())}">{inputs}</form>'
+        "<script>document.forms[0].submit()</script>"
+    )
+
+    lure(page, trap, form, same_host=same_host)
+
+    expect(page.get_by_role("heading", name="The form is not trusted")).to_be_visible()
+    assert page.url == town.address()
+
+
+@from_both
+def test_it_cannot_be_read_or_answered_by_a_script(
+    town: Town, trap: Site, page: Page, *, same_host: bool
+) -> None:
+    """A script of another site neither gets to see the page nor sends a yes that counts."""
+    lure(page, trap, "<h1>Trap</h1>", same_host=same_host)
+
+    read = page.evaluate(FETCH, [town.address(), {"credentials": "include"}])
+    with page.expect_response(lambda response: response.request.method == "POST") as answer:
+        sent = {"method": "POST", "mode": "no-cors", "credentials": "include"}
+        page.evaluate(FETCH, [town.address(), sent])
+
+    assert read == "refused"
+    assert answer.value.status == 403
+
+
+@from_both
+def test_a_window_of_it_is_out_of_reach(
+    town: Town, trap: Site, page: Page, *, same_host: bool
+) -> None:
+    """Who opened it in a window can neither see into it nor lead it elsewhere under one's hand."""
+    script = f"opened = window.open({json.dumps(town.address())})"
+    button = f'<button onclick="{escape(script)}">Open</button>'
+    lure(page, trap, button, same_host=same_host)
+
+    with page.expect_popup() as popup:
+        page.get_by_role("button", name="Open").click()
+    expect(popup.value.get_by_role("button", name="Allow")).to_be_visible()
+    reach = page.evaluate("[opened.closed, opened.length]")
+
+    assert reach == [True, 0]
+    assert popup.value.evaluate("window.opener") is None
