@@ -284,12 +284,14 @@ def test_a_replay_is_answered_even_when_frozen_or_empty() -> None:
 def test_a_clock_that_steps_back_does_not_take_the_books_along() -> None:
     """An entry is never dated before the last one of either account."""
     books = Books(
-        account("ada", 100, updated_at=NOW + 50), account("bob", updated_at=NOW), account("eve")
+        account("ada", 100, updated_at=NOW + 50),
+        account("bob", updated_at=NOW),
+        account("eve", updated_at=NOW + 70),
     )
 
     outcomes = books.decide(posting("ada", "@bob"), posting("bob", "@eve"), now=NOW - 1_000)
-    later = books.decide(posting("eve", "@ada"), now=NOW + 51)
+    later = books.decide(posting("eve", "@ada"), now=NOW + 71)
 
     dates = [moved(outcome).debit.created_at for outcome in outcomes + later]
-    assert dates == [NOW + 50, NOW + 50, NOW + 51]
-    assert {each.updated_at for each in books.accounts.values()} == {NOW + 50, NOW + 51}
+    assert dates == [NOW + 50, NOW + 70, NOW + 71]
+    assert {each.updated_at for each in books.accounts.values()} == {NOW + 70, NOW + 71}
