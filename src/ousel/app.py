@@ -28,10 +28,13 @@ from ousel.partners.troubles import TroubleLog
 from ousel.people.service import Door
 from ousel.people.sessions import Sessions
 from ousel.portal.activity import ActivityPages
+from ousel.portal.addresses import AddressPages
 from ousel.portal.apps import AppPages
 from ousel.portal.charges import ChargePages
 from ousel.portal.connections import ConnectionPages
+from ousel.portal.desk import AppDesk
 from ousel.portal.entrance import Entrance
+from ousel.portal.keys import KeyPages
 from ousel.portal.settings import SettingsPages
 from ousel.sandbox.api import SandboxApi
 from ousel.sandbox.clock import REFRESH_SECONDS, SandboxClock
@@ -103,12 +106,16 @@ class Ousel:
         routes += assets.routes()
         site = Site(Sessions(self.database, clock), pages, settings)
         door = Door(self.database, clock)
+        self._attempts = door.attempts
+        app_desk = AppDesk(pages, self.database, clock)
         page_routes = [
             *Documents(pages, reference.operations).page_routes(),
             *reference.page_routes(),
             *Entrance(pages, door, site.cookies).routes(),
             *ActivityPages(pages, self.database).routes(),
-            *AppPages(pages, self.database, settings, clock).routes(),
+            *AppPages(app_desk).routes(),
+            *KeyPages(app_desk, settings).routes(),
+            *AddressPages(app_desk).routes(),
             *ChargePages(pages, self.database, self._charge_desk).routes(),
             *CheckoutPages(
                 pages, self.database, self._charge_desk, settings.portal_url, clock
@@ -135,6 +142,7 @@ class Ousel:
         chores += [
             asyncio.create_task(self._again_and_again(USES_RECORDED_SECONDS, self._record_uses)),
             asyncio.create_task(self._again_and_again(SWEPT_SECONDS, self._user_tokens.sweep)),
+            asyncio.create_task(self._again_and_again(SWEPT_SECONDS, self._attempts.sweep)),
         ]
         try:
             yield

@@ -23,6 +23,13 @@ PLANTED = (
 )
 # A browser that lets everything through, as a program would.
 CARELESS = "onload = () => { for (const form of document.forms) form.noValidate = true; }"
+FRAME = """addresses => {
+  for (const [name, address] of Object.entries(addresses)) {
+    const frame = document.createElement("iframe");
+    frame.onload = () => { frame.dataset.loaded = "yes"; };
+    document.body.append(Object.assign(frame, { name, src: address }));
+  }
+}"""
 STATUS_LINE = "Failed to load resource: the server responded with a status of 4"
 
 
@@ -92,17 +99,11 @@ def test_nobody_is_signed_in_from_elsewhere(stage: Stage) -> None:
 def test_no_page_can_be_framed(stage: Stage, path: str) -> None:
     """A page inside another site's frame stays blank, so nobody clicks what they cannot see."""
     page = signed_in_page(stage.browser, stage.server, "ada")
-    frames = "".join(
-        f"<iframe name={name} src='{address}'></iframe>"
-        for name, address in (
-            ("ours", f"{stage.server.origin}{path}"),
-            ("theirs", f"{ELSEWHERE}/framed"),
-        )
-    )
-    serve_elsewhere(page.context, "<h1>Framed</h1>")
-    serve_elsewhere(page.context, frames, stage.shop_origin)
+    addresses = {"ours": f"{stage.server.origin}{path}", "theirs": f"{stage.shop_origin}/framed"}
     page.goto(f"{stage.shop_origin}/prize")
-    expect(page.frame_locator("[name=theirs]").get_by_role("heading")).to_have_text("Framed")
+    page.evaluate(FRAME, addresses)
+    expect(page.frame_locator("[name=theirs]").get_by_role("heading")).to_be_visible()
+    expect(page.locator("[name=ours]")).to_have_attribute("data-loaded", "yes")
     ours = page.frame("ours")
     assert ours is not None
     assert ours.url.startswith("chrome-error:")

@@ -122,3 +122,17 @@ async def test_a_failure_is_told_to_the_holder(ada: Member, clock: ManualClock) 
     event = (await ada.events())[0]
     assert (event.kind, event.detail) == ("sign_in_failed", "Wrong password")
     assert (event.address, event.device) == (OFFICE.address, "Chrome on Windows")
+
+
+async def test_failures_are_swept_once_no_limit_counts_them(
+    ada: Member, clock: ManualClock
+) -> None:
+    """What is in a window stays; an hour after it began, nothing of it is kept."""
+    await fail(ada.door, "ada", HOME, PAIR_LIMIT.failures)
+    clock.advance(seconds=ACCOUNT_LIMIT.window_seconds)
+    await fail(ada.door, "grace", OFFICE, PAIR_LIMIT.failures)
+    assert await ada.door.attempts.sweep() == 0
+    clock.advance(seconds=1)
+    assert await ada.door.attempts.sweep() == 3
+    with pytest.raises(TooManyAttempts):
+        await ada.door.sign_in("grace", PASSWORD, OFFICE)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ousel.portal import addresses, apps, desk, keys
 from tests.portal.forms import forms_of
 from tests.portal.visitors import Portal, Visitor, shown_key
 
@@ -236,3 +237,56 @@ async def test_buttons_are_found_by_their_names(partner: tuple[Visitor, str, str
     assert buttons.count("Remove") == 2
     for name in ("Issue key", "Rotate", "Revoke", "Add redirect URI", "Add origin"):
         assert buttons.count(name) == 1
+
+
+async def test_a_rotation_sent_twice_makes_one_key(
+    sandbox: Portal, partner: tuple[Visitor, str, str]
+) -> None:
+    """A page that is reloaded after Rotate does not leave a key behind that nobody knows."""
+    visitor, app, old = partner
+    form = await visitor.form(app, "Rotate")
+    new = shown_key(await visitor.post(form.action, form.fields))
+    again = await visitor.post(form.action, form.fields)
+    assert (again.status_code, "rotated or revoked already" in again.text) == (400, True)
+    assert (await status(sandbox, old), await status(sandbox, new)) == (200, 200)
+    page = (await visitor.get(app)).text
+    assert (page.count(">works<"), page.count(">ends<")) == (1, 1)
+
+
+async def test_there_is_an_end_to_everything(
+    sandbox: Portal, partner: tuple[Visitor, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One app, key or address too many is refused at its field; after a removal there is room."""
+    visitor, app, _ = partner
+    monkeypatch.setattr(apps, "APPS_MAX", 1)
+    monkeypatch.setattr(keys, "KEYS_MAX", 1)
+    monkeypatch.setattr(addresses, "ADDRESSES_MAX", 1)
+    await visitor.press(app, "Add origin", origin=ELSEWHERE)
+    await visitor.press(app, "Add redirect URI", redirect_uri=f"{ELSEWHERE}/back")
+    for path, button, field, value in (
+        ("/apps/new", "Create app", "name", "Second"),
+        (app, "Issue key", "key_name", "second"),
+        (app, "Add origin", "origin", "https://other.example"),
+        (app, "Add redirect URI", "redirect_uri", "https://other.example/"),
+    ):
+        full = await visitor.press(path, button, **{field: value})
+        assert (full.status_code, f'id="{field}-error"' in full.text) == (400, True), field
+    same = await visitor.press(app, "Add origin", origin=ELSEWHERE)
+    assert same.status_code == 303
+    await visitor.press(app, "Revoke")
+    assert await status(sandbox, await visitor.issue_key(app, "second")) == 200
+
+
+async def test_ended_keys_do_not_pile_up_on_the_page(
+    partner: tuple[Visitor, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys that work stand first, then the few that ended last."""
+    visitor, app, _ = partner
+    monkeypatch.setattr(desk, "ENDED_KEYS_SHOWN", 2)
+    for number in range(4):
+        await visitor.issue_key(app, f"key {number}")
+        await visitor.press(app, "Revoke")
+    page = (await visitor.get(app)).text
+    assert page.count(">works<") == 1
+    assert page.count(">ended<") == 2
+    assert page.index(">works<") < page.index(">ended<")

@@ -56,6 +56,14 @@ class Attempts:
         await store.uncount_failure(transaction, _limits(name, trace))
         await store.forget_failures(transaction, _pair(name, trace))
 
+    async def sweep(self) -> int:
+        """Forget what no limit counts any more; return of how many subjects."""
+        longest = max(limit.window_seconds for limit in (PAIR_LIMIT, ADDRESS_LIMIT, ACCOUNT_LIMIT))
+        before = self._clock() - longest * MICROS_PER_SECOND
+        return await self._database.write(
+            lambda transaction: store.sweep_failures(transaction, before)
+        )
+
     def _check_one(self, limit: AttemptLimit, count: int, since: int) -> None:
         left = since + limit.window_seconds * MICROS_PER_SECOND - self._clock()
         if count > limit.failures and left > 0:

@@ -62,7 +62,7 @@ class Door:
         self._database = database
         self._clock = clock
         self._passwords = Passwords()
-        self._attempts = Attempts(database, clock)
+        self.attempts = Attempts(database, clock)
 
     async def sign_up(self, holder: NewHolder, password: str, trace: Trace) -> SignedIn:
         """Open an account and sign its holder in."""
@@ -79,12 +79,12 @@ class Door:
     async def sign_in(self, identifier: str, password: str, trace: Trace) -> SignedIn:
         """Sign in with a password; with a second factor, a code is still owed."""
         name = _sign_in_name(identifier)
-        await self._attempts.check(name, trace)
+        await self.attempts.check(name, trace)
         account_id, stored = await self._stored_password(name)
         is_right = await self._passwords.match(stored, password)
 
         async def work(transaction: Transaction) -> SignedIn | None:
-            await self._attempts.take(transaction, name, trace)
+            await self.attempts.take(transaction, name, trace)
             if account_id is None:
                 return None
             # The password may have been changed while it was compared.
@@ -92,7 +92,7 @@ class Door:
             if not is_right or current != stored:
                 await self._record_failure(transaction, account_id, trace, "password")
                 return None
-            await self._attempts.give_back(transaction, name, trace)
+            await self.attempts.give_back(transaction, name, trace)
             return await self._admit(transaction, account_id, trace)
 
         signed_in = await self._database.write(work)
@@ -136,7 +136,7 @@ class Door:
     ) -> None:
         """Change the password and end all other sessions."""
         rules.checked_password(new, param="new_password")
-        await self._attempts.check(account_id, trace)
+        await self.attempts.check(account_id, trace)
         stored = await self._database.read(
             lambda transaction: holders.password_hash_of(transaction, account_id)
         )
@@ -144,11 +144,11 @@ class Door:
         hashed = await self._passwords.hashed(new) if is_right else ""
 
         async def work(transaction: Transaction) -> None:
-            await self._attempts.take(transaction, account_id, trace)
+            await self.attempts.take(transaction, account_id, trace)
             if not is_right:
                 await self._record_failure(transaction, account_id, trace, "current password")
                 return
-            await self._attempts.give_back(transaction, account_id, trace)
+            await self.attempts.give_back(transaction, account_id, trace)
             await holders.set_password_hash(transaction, account_id, hashed)
             await store.end_other_sessions(transaction, account_id, session_hash)
             await record(transaction, account_id, "password_changed", trace, self._clock)
@@ -211,12 +211,12 @@ class Door:
         """Use the code up and do what it allows; a wrong one is counted, and nothing is done."""
 
         async def work(transaction: Transaction) -> Result | None:
-            await self._attempts.take(transaction, account_id, trace)
+            await self.attempts.take(transaction, account_id, trace)
             used = await self._use_code(transaction, account_id, code)
             if used is None:
                 await self._record_failure(transaction, account_id, trace, "code")
                 return None
-            await self._attempts.give_back(transaction, account_id, trace)
+            await self.attempts.give_back(transaction, account_id, trace)
             return await then(transaction, used)
 
         return await self._database.write(work)

@@ -153,6 +153,10 @@ FAILURE_UNCOUNTED: Final = Statement(
 FAILURES_FORGOTTEN: Final = Statement(
     "forget the failures of a subject", "DELETE FROM sign_in_failures WHERE subject = :subject"
 )
+FAILURES_SWEPT: Final = Statement(
+    "forget the failures of windows that are over",
+    "DELETE FROM sign_in_failures WHERE since < :before",
+)
 EVENTS_BEFORE: Final = Statement(
     "what happened to an account, newest first",
     f"SELECT {_AUDIT_COLUMNS} FROM audit_events"
@@ -266,6 +270,11 @@ async def uncount_failure(transaction: Transaction, subjects: Collection[str]) -
 async def forget_failures(transaction: Transaction, subject: str) -> None:
     """Let a subject begin anew."""
     await transaction.execute(FAILURES_FORGOTTEN, subject=subject)
+
+
+async def sweep_failures(transaction: Transaction, before: int) -> int:
+    """Forget failures whose window began before this moment; return of how many subjects."""
+    return await transaction.execute(FAILURES_SWEPT, before=before)
 
 
 async def add_event(transaction: Transaction, event: AuditEvent) -> None:

@@ -1,0 +1,121 @@
+"""Keys of an app: issue, rotate, revoke."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from ousel.database.port import Transaction
+from ousel.kernel.errors import InvalidField, Refusal
+from ousel.kernel.settings import Settings
+from ousel.partners import service
+from ousel.partners.service import IssuedKey
+from ousel.partners.store import App, Key
+from ousel.people import store as people
+from ousel.portal.desk import OVERLAPS, AppDesk, check_room
+from ousel.web.routes import Answer
+from ousel.web.visits import PageRoute, Visit
+
+KEYS_MAX: Final = 50  # that work at the same time, of one app
+
+
+class SecondFactorNeeded(Refusal):
+    """A live key is issued or rotated only by someone who signs in with a second factor."""
+
+    status = 403
+    code = "second_factor_needed"
+    title = "Turn on two-factor sign-in first"
+    cure = "Turn it on under Settings, then issue the key."
+
+
+class KeyPages:
+    """Serves the keys of a partner's apps."""
+
+    def __init__(self, desk: AppDesk, settings: Settings) -> None:
+        """Issue keys of the kind that these settings want."""
+        self._desk = desk
+        self._settings = settings
+
+    def routes(self) -> list[PageRoute]:
+        """Return the routes of keys."""
+        base = "/apps/{client_id}/keys"
+        return [
+            PageRoute(method="POST", path=base, handle=self.issue),
+            PageRoute(method="POST", path=f"{base}/{{handle}}/rotate", handle=self.rotate),
+            PageRoute(method="POST", path=f"{base}/{{handle}}/revoke", handle=self.revoke),
+        ]
+
+    async def issue(self, visit: Visit) -> Answer:
+        """Issue a key, and show it this once."""
+
+        async def work(transaction: Transaction) -> IssuedKey:
+            app = await self._desk.own_app(transaction, visit)
+            await self._check_second_factor(transaction, visit)
+            issued = await self._new_key(transaction, app, visit.form.get("key_name", ""))
+            await self._desk.record(transaction, visit, "key_issued", _shown(issued.key))
+            return issued
+
+        return await self._issued(visit, work)
+
+    async def rotate(self, visit: Visit) -> Answer:
+        """Rotate a key, and show the new one this once."""
+        overlap = visit.form.get("overlap", "")
+
+        async def work(transaction: Transaction) -> IssuedKey:
+            app = await self._desk.own_app(transaction, visit)
+            await self._check_second_factor(transaction, visit)
+            key = await service.own_key(transaction, app, visit.path["handle"])
+            if overlap not in OVERLAPS:
+                raise InvalidField("Choose how long the old key goes on.", param="overlap")
+            if key.ends_at is not None:
+                raise InvalidField("This key is rotated or revoked already.", param="handle")
+            issued = await service.rotate_key(transaction, key, int(overlap), self._desk.clock)
+            await self._desk.record(
+                transaction, visit, "key_rotated", f"{_shown(key)} → {_shown(issued.key)}"
+            )
+            return issued
+
+        return await self._issued(visit, work)
+
+    async def revoke(self, visit: Visit) -> Answer:
+        """Revoke a key: calls with it are refused from this moment on."""
+
+        async def change(transaction: Transaction, app: App) -> None:
+            key = await service.own_key(transaction, app, visit.path["handle"])
+            if key.valid_at(self._desk.clock()):
+                await service.revoke_key(transaction, key, self._desk.clock)
+                await self._desk.record(transaction, visit, "key_revoked", _shown(key))
+
+        return await self._desk.changed(visit, change)
+
+    async def _issued(
+        self, visit: Visit, work: Callable[[Transaction], Awaitable[IssuedKey]]
+    ) -> Answer:
+        try:
+            issued = await self._desk.database.write(work)
+        except (InvalidField, SecondFactorNeeded) as refusal:
+            return await self._desk.page(visit, refusal)
+        return await self._desk.page(visit, issued=issued)
+
+    async def _new_key(self, transaction: Transaction, app: App, name: str) -> IssuedKey:
+        clock = self._desk.clock
+        keys = await service.keys_of(transaction, app)
+        working = sum(key.valid_at(clock()) for key in keys)
+        check_room(working, KEYS_MAX, "keys that work", param="key_name")
+        try:
+            return await service.issue_key(
+                transaction, app, name, self._settings.secret_kind, clock
+            )
+        except InvalidField as refusal:
+            raise InvalidField(refusal.detail, param="key_name") from refusal
+
+    async def _check_second_factor(self, transaction: Transaction, visit: Visit) -> None:
+        if self._settings.sandbox:
+            return
+        factor = await people.second_factor_of(transaction, visit.signed_in.account_id)
+        if factor is None or factor.confirmed_at is None:
+            raise SecondFactorNeeded(
+                "A live key moves real money, so it takes two-factor sign-in to issue one."
+            )
+
+
+def _shown(key: Key) -> str:
+    return f"{key.name} ({key.handle}…)"
