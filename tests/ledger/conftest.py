@@ -11,6 +11,7 @@ from ousel.ledger.history import HistoryQuery, history
 from ousel.ledger.posting import PostingDesk
 from ousel.ledger.rules import Account, Entry
 from tests.ledger.databases import StagedDatabase
+from tests.ledger.intruder import People, books_with_people
 from tests.support.aside import Aside
 from tests.support.books import balance, person
 
@@ -46,6 +47,12 @@ async def desk(database: Database) -> Desk:
     ada = await person(database, "ada", "0.0001")
     bob = await person(database, "bob")
     return Desk(PostingDesk(staged, system_clock, queue_limit=5_000), staged, database, ada, bob)
+
+
+@pytest.fixture
+async def people(database: Database) -> People:
+    """Two people in books with a little history."""
+    return await books_with_people(database)
 
 
 @pytest.fixture

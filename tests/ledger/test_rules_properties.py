@@ -1,6 +1,6 @@
 """The rules of the books, over histories that nobody thought of."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ousel.ledger.rules import (
@@ -29,6 +29,7 @@ postings = st.builds(
     st.sampled_from((None, "Tea")),
 )
 steps = st.tuples(st.lists(postings, max_size=8), st.integers(-3, 3))
+few = settings(max_examples=50)
 histories = st.lists(steps, min_size=1, max_size=8)
 
 
@@ -65,6 +66,7 @@ def entries_by_account(told: list[tuple[Posting, Outcome]]) -> dict[str, list[En
     return written
 
 
+@few
 @given(histories)
 def test_money_is_neither_made_nor_lost(history: list[tuple[list[Posting], int]]) -> None:
     """The balances add up to zero, always, and each is what its entries make."""
@@ -77,6 +79,7 @@ def test_money_is_neither_made_nor_lost(history: list[tuple[list[Posting], int]]
         assert entries[-1].balance_after == books.balances()[name]
 
 
+@few
 @given(histories)
 def test_nobody_but_the_system_owes_and_nobody_passes_the_limit(
     history: list[tuple[list[Posting], int]],
@@ -90,6 +93,7 @@ def test_nobody_but_the_system_owes_and_nobody_passes_the_limit(
             assert entry.balance_after >= 0 or name == SYSTEM_ACCOUNT_ID
 
 
+@few
 @given(histories)
 def test_histories_have_no_gaps_and_go_forward(
     history: list[tuple[list[Posting], int]],
@@ -109,6 +113,7 @@ def test_histories_have_no_gaps_and_go_forward(
         assert dates == sorted(dates)
 
 
+@few
 @given(histories)
 def test_a_key_moves_once(history: list[tuple[list[Posting], int]]) -> None:
     """Each key of each sender moved at most once, and every replay is that same entry."""
@@ -132,6 +137,7 @@ def test_a_key_moves_once(history: list[tuple[list[Posting], int]]) -> None:
             assert outcome.refusal.members == {"transfer_id": firsts[key].transfer_id}
 
 
+@few
 @given(histories)
 def test_how_postings_are_batched_changes_nothing(
     history: list[tuple[list[Posting], int]],

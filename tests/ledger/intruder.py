@@ -1,0 +1,71 @@
+"""Books to tamper with, and what an intruder with raw SQL could do to them."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from ousel.database.port import Database
+from ousel.kernel.clock import system_clock
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import FIRST_HASH, Account, Entry, entry_hash
+from ousel.ledger.verify import BooksWrong, verify
+from tests.ledger.examples import posting
+from tests.support.aside import Aside
+from tests.support.books import person
+
+ENTRY_COLUMNS = ", ".join(Entry.__struct_fields__)
+
+
+class People(msgspec.Struct, frozen=True):
+    """Two people, who sent each other ten transfers after each was funded."""
+
+    ada: Account
+    bob: Account
+
+
+async def books_with_people(database: Database) -> People:
+    """Return two people in books with 24 entries: 2 of the system, 11 of each of the two."""
+    ada, bob = await person(database, "ada", "1"), await person(database, "bob", "1")
+    desk = PostingDesk(database, system_clock, queue_limit=100)
+    for number in range(10):
+        sender, to = (ada, "@bob") if number % 2 else (bob, "@ada")
+        await desk.post(posting(sender.id, to, 10 + number, note=f"number {number}"))
+    return People(ada, bob)
+
+
+async def wrong(database: Database) -> str:
+    """Return what verification finds wrong."""
+    with pytest.raises(BooksWrong) as found:
+        await database.snapshot(verify)
+    return str(found.value)
+
+
+async def entries(aside: Aside, account_id: str) -> list[Entry]:
+    rows = await aside.run(
+        f"SELECT {ENTRY_COLUMNS} FROM entries WHERE account_id = ? ORDER BY sequence", account_id
+    )
+    return [Entry(*row) for row in rows]
+
+
+async def forge(
+    aside: Aside, account_id: str, change: Callable[[list[Entry]], list[Entry]]
+) -> None:
+    """Rewrite an account's history with every number, balance and hash made to fit."""
+    changed = change(await entries(aside, account_id))
+    await aside.run("DELETE FROM entries WHERE account_id = ?", account_id)
+    balance, head = 0, FIRST_HASH
+    for number, entry in enumerate(changed, 1):
+        balance += entry.amount
+        fitted = msgspec.structs.replace(entry, sequence=number, balance_after=balance)
+        head = entry_hash(head, fitted)
+        row = msgspec.structs.astuple(msgspec.structs.replace(fitted, hash=head))
+        marks = ", ".join("?" for _ in row)
+        await aside.run(f"INSERT INTO entries ({ENTRY_COLUMNS}) VALUES ({marks})", *row)
+    await aside.run(
+        "UPDATE accounts SET balance = ?, sequence = ?, head_hash = ? WHERE id = ?",
+        balance,
+        len(changed),
+        head,
+        account_id,
+    )
