@@ -62,6 +62,19 @@ async def test_missing_malformed_unknown_and_revoked_keys_answer_alike(
                     assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
+async def test_a_key_is_known_by_the_whole_of_it(edge: Edge) -> None:
+    """The part of a key that lists show opens nothing, whatever follows it."""
+    async with edge.partner() as caller:
+        handle = handle_of(caller.key)
+        forged = handle + new_secret("sk_live_")[len(handle) :]
+        async with edge.server.client(forged) as client:
+            answer = await client.get("/me")
+        own = await caller.client.get("/me")
+
+    assert_problem(answer, 401, "unauthorized")
+    assert own.status_code == 200
+
+
 async def test_a_key_in_two_headers_or_in_the_query_lets_nobody_in(edge: Edge) -> None:
     """A key stands in one Authorization header and nowhere else."""
     async with edge.partner() as caller:

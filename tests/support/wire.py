@@ -21,10 +21,10 @@ async def exchange(port: int, *pieces: bytes, pause_seconds: float = 0.0) -> htt
     return _parsed(octets)
 
 
-async def cut_off(port: int, octets: bytes) -> None:
-    """Send the beginning of a request, and close the connection."""
+async def cut_off(port: int, octets: bytes, after_seconds: float = 0.0) -> None:
+    """Send the beginning of a request, and close the connection after a while."""
     _, writer = await asyncio.open_connection("127.0.0.1", port)
-    await _written(writer, [octets], 0.0)
+    await _written(writer, [octets], after_seconds)
     writer.close()
     await writer.wait_closed()
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from tests.support.edge import Caller, Edge
 
+PAGES_MAX = 1_000
+
 
 async def test_an_empty_list_is_a_list(edge: Edge) -> None:
     """Without any transfer: no data, no more, no cursor."""
@@ -131,12 +133,13 @@ async def _notes(caller: Caller, query: str) -> list[str | None]:
 
 async def _walk(caller: Caller, query: str) -> AsyncIterator[dict[str, Any]]:
     page = (await caller.client.get(f"/transfers?{query}")).json()
-    while True:
+    for _ in range(PAGES_MAX):
         for record in page["data"]:
             yield record
         if not page["has_more"]:
             return
         page = (await caller.client.get(f"/transfers?{query}&cursor={page['next_cursor']}")).json()
+    raise AssertionError("the walk does not end")
 
 
 async def _write_until(stopped: asyncio.Event, sender: Caller, recipient: Caller) -> int:
