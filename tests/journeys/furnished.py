@@ -1,6 +1,7 @@
 """A portal with something on every page."""
 
 import asyncio
+from urllib.parse import urlencode
 
 import msgspec
 from playwright.sync_api import Page
@@ -63,13 +64,20 @@ class Furnished(msgspec.Struct, frozen=True):
             "app-new": "/apps/new",
             "app": f"/apps/{self.app.id}",
             "first-steps": f"/apps/{self.app.id}/first-steps",
-            "connect": f"/connect?client_id={self.app.id}&redirect_uri={REDIRECT_URI}",
+            "connect": self._connect_path(),
+            "connect-more": self._connect_path(scope="profile balance"),
+            "connect-besides": self._connect_path(scope="balance"),
+            "connect-wrong": self._connect_path(redirect_uri="https://evil.example/"),
             "connections": "/connections",
             "settings": "/settings",
             "history": "/settings/history",
             "two-factor": "/settings/two-factor",
             "not-found": "/nothing-here",
         }
+
+    def _connect_path(self, **parameters: str) -> str:
+        asked = {"client_id": self.app.id, "redirect_uri": REDIRECT_URI}
+        return f"/connect?{urlencode(asked | parameters)}"
 
 
 def furnished(database_url: str) -> Furnished:

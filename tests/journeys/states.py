@@ -1,7 +1,7 @@
 """Every state of the portal that takes more than an address to reach, errors included."""
 
 from collections.abc import Callable
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from playwright.sync_api import Page, expect
 
@@ -100,6 +100,25 @@ def _full_app(page: Page) -> None:
     expect(page.get_by_text("ends", exact=True)).to_be_visible()
 
 
+def _connect_first(page: Page) -> None:
+    app = create_app(page, LONG_NAME)
+    page.get_by_label("Redirect URI").fill(LONG_ADDRESS)
+    page.get_by_role("button", name="Add redirect URI").click()
+    asked = {"client_id": app.removeprefix("/apps/"), "redirect_uri": LONG_ADDRESS}
+    page.goto(f"/connect?{urlencode(asked | {'scope': 'profile balance'})}")
+    expect(page.get_by_role("button", name="Allow")).to_be_visible()
+
+
+def _no_connections(page: Page) -> None:
+    page.goto("/connections")
+    expect(page.get_by_text("No app can read your account.")).to_be_visible()
+
+
+def _disconnected(page: Page) -> None:
+    page.goto("/connections?done=disconnected")
+    expect(page.get_by_text("The app is disconnected")).to_be_visible()
+
+
 def _wrong_origin(page: Page) -> None:
     create_app(page, "Shop")
     page.get_by_label("Origin").fill("http://shop.example/path")
@@ -142,6 +161,9 @@ MEMBERS: dict[str, State] = {
     "activity-wrong-filter": _wrong_filter,
     "app-issued-key": _issued_key,
     "app-full": _full_app,
+    "connect-first": _connect_first,
+    "connections-none": _no_connections,
+    "connections-disconnected": _disconnected,
     "app-wrong-origin": _wrong_origin,
     "app-with-keys-stays": _app_with_keys_stays,
     "settings-wrong-password": _wrong_password,

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from ousel.database.port import Database
+from ousel.oauth.addresses import QUERY_BYTES_MAX
 from tests.oauth.asking import codes_of, new_name
 from tests.oauth.attacks import ATTACKS, REGISTERED
 from tests.oauth.consents import REDIRECT_URI, Consent, challenge_of
@@ -207,3 +208,23 @@ async def test_no_exchange_with_another_redirect_uri(database: Database, server:
         exchanged = await client.post("/oauth/token", json=right)
 
     assert exchanged.status_code == 200
+
+
+async def test_the_longest_address_that_is_taken_arrives(
+    database: Database, server: Server, visitor: Visitor
+) -> None:
+    """An address of 8 KiB, every byte of its state encoded, survives the detour to sign-in."""
+    consent = await Consent.of_new_people(database)
+    start = address(in_order(consent)[:2])
+    room = QUERY_BYTES_MAX - len(start.partition("?")[2]) - len("&state=")
+    path = f"{start}&state={'%FF' * (room // 3)}"
+
+    async with httpx2.AsyncClient(base_url=server.origin) as stranger:
+        detour = await stranger.get(path)
+        longer = await stranger.get(f"{path}%FF")
+    arrived = await visitor.get(detour.headers["location"])
+
+    assert detour.headers["location"].startswith("/login?next=")
+    assert arrived.headers["location"] == path
+    assert (await visitor.get(path)).status_code == 200
+    assert longer.status_code == 400

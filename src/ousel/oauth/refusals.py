@@ -77,3 +77,9 @@ class ConnectAddressWrong(Refusal):
     code = "connect_address_wrong"
     title = "This app sent you here with a wrong address"
     cure = "Register the exact redirect URI on the app, and send it with the app's client_id."
+
+    def __init__(self, reason: str, *, param: str | None = None) -> None:
+        """Calm the person who reads it, and say what the app's developer has to know."""
+        super().__init__(
+            f"Nothing was shared with the app. Its developer can mend it: {reason}", param=param
+        )
