@@ -17,9 +17,12 @@ Fault = Literal[
     "429 before",
     "503 before",
     "502 after",
+    "answer late",
 ]
-FAULTS: tuple[Fault, ...] = get_args(Fault)
 DELAY_SECONDS_MAX = 0.02
+LATE_SECONDS = 0.6
+# What chance chooses from; a late answer takes its time, and is planned.
+FAULTS: tuple[Fault, ...] = tuple(fault for fault in get_args(Fault) if fault != "answer late")
 
 Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -83,6 +86,8 @@ class FaultProxy:
         if fault == "request doubled":
             await _forwarded(request, upstream)
         answer = await _forwarded(request, upstream)
+        if fault == "answer late":
+            await asyncio.sleep(LATE_SECONDS)
         if fault == "answer cut":
             return answer[:-7]
         return _AFTERWARDS.get(fault, answer)

@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
@@ -13,8 +14,8 @@ from typing import Any
 import pytest
 
 from clients.python.tests.both import client_of
-from clients.python.tests.faults import FAULTS, Fault, FaultProxy
-from clients.python.tests.houses import PEOPLE, House
+from clients.python.tests.faults import FAULTS, LATE_SECONDS, Fault, FaultProxy
+from clients.python.tests.houses import PEOPLE, House, furnished
 from ousel_client import (
     AsyncClient,
     Client,
@@ -24,7 +25,7 @@ from ousel_client import (
     TransferIntent,
 )
 from tests.support.aside import Aside
-from tests.support.engines import ENGINES, Engine
+from tests.support.engines import ENGINES, Engine, Engines
 
 SEED = 20_260_131
 COUNTS: dict[Engine, int] = {"sqlite": 20_000, "postgresql": 2_000}
@@ -139,6 +140,23 @@ async def test_an_intent_that_was_written_down_survives_its_process(live: House)
     ]
 
 
+async def test_an_answer_that_comes_too_late_is_asked_for_again(live: House) -> None:
+    """Who does not wait any longer asks again with the same key, and gets the same transfer."""
+    async with (
+        FaultProxy(live.server.port, seed=SEED, chance=0) as proxy,
+        client_of("awaiting", live.key, proxy.base_url, timeout_seconds=LATE_SECONDS / 2) as client,
+    ):
+        proxy.planned = ["answer late"]
+        sent = await client.transfers.send(to="@ada", amount=1, idempotency_key="patience")
+
+    assert proxy.met["answer late"] == 1
+    assert proxy.requests > 1
+    assert [row for row in await moved(live) if row[0] == "patience"] == [
+        ("patience", 1_000_000, None)
+    ]
+    assert sent.idempotency_key == "patience"
+
+
 async def test_threads_share_a_client_through_a_failing_network(live: House) -> None:
     """The waiting client keeps the same promise as the awaiting one."""
     wanted = [
@@ -188,3 +206,51 @@ async def test_each_intent_moves_once_through_a_failing_network(
     assert set(proxy.met) == set(FAULTS), "a fault that never struck proves nothing"
     print(f"\n{count} transfers in {proxy.requests} requests, {seconds:.0f} s; {dict(proxy.met)}")
     print(verified(live))
+
+
+@pytest.fixture
+def mortal(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[House]:
+    """A house of the test's own, whose server may be killed."""
+    with furnished(engines.fresh_url(engine, tmp_path)) as house:
+        yield house
+
+
+@pytest.mark.slow
+async def test_each_intent_moves_once_though_the_server_dies(mortal: House) -> None:
+    """The server is killed in the midst of its work, time and again: the client carries on."""
+    wanted = intents(1_000)
+    patient = RetryPolicy(attempts_max=100, delay_seconds_max=1)
+    async with client_of("awaiting", mortal.key, mortal.base_url, retry=patient) as client:
+        sending = asyncio.create_task(all_sent(client, wanted))
+        for _ in range(3):
+            await asyncio.sleep(0.5)
+            mortal.server.process.kill()
+            await asyncio.to_thread(mortal.server.stopped)
+            await asyncio.to_thread(mortal.server.__enter__)
+        sent = await sending
+
+    assert [row[0] for row in await moved(mortal)] == [each.idempotency_key for each in wanted]
+    assert [each.amount for each in sent] == [each.amount for each in wanted]
+    print(verified(mortal))
+
+
+@pytest.fixture
+def limited(engines: Engines, tmp_path: Path) -> Iterator[House]:
+    """A house whose server lets a key make 50 requests a second."""
+    database_url = engines.fresh_url("sqlite", tmp_path)
+    with furnished(database_url, OUSEL_RATE_LIMIT="50/second") as house:
+        yield house
+
+
+@pytest.mark.slow
+async def test_a_client_keeps_to_the_servers_own_limit(limited: House) -> None:
+    """Under a real rate limit every transfer goes through, as fast as the limit lets them."""
+    wanted = intents(200)
+    async with client_of("awaiting", limited.key, limited.base_url, retry=RetryPolicy()) as client:
+        begun = time.monotonic()
+        sent = await all_sent(client, wanted)
+        seconds = time.monotonic() - begun
+
+    assert len({each.id for each in sent}) == len(wanted)
+    assert seconds > 2, "50 at once and 50 a second: the limit was there"
+    print(f"\n{len(wanted)} transfers under 50/second in {seconds:.1f} s")
