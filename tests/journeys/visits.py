@@ -9,7 +9,7 @@ from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
 from tests.journeys.furnished import PASSWORD
 from tests.support.servers import Server
 
-WAIT_MILLISECONDS = 15_000
+WAIT_MILLISECONDS = 30_000
 
 
 def new_page(browser: Browser, server: Server, **options: Any) -> Page:
