@@ -80,9 +80,9 @@ async def test_verification_ends_with_figures_in_constant_memory(
         nonlocal most
         most = max(most, process.memory_info().rss)
 
-    started = time.perf_counter()
-    figures = await million.snapshot(lambda transaction: verify(transaction, watch))
-    seconds = time.perf_counter() - started
+    started, started_cpu = time.perf_counter(), time.process_time()
+    figures = await million.snapshot(partial(verify, progress=watch))
+    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - started_cpu
 
     assert (figures.entries, figures.transfers) == (2 * ENTRIES_MANY, ENTRIES_MANY)
     assert (figures.accounts, figures.issued) == (PEOPLE + 2, FUNDS)
@@ -90,7 +90,8 @@ async def test_verification_ends_with_figures_in_constant_memory(
     record_property(
         "figure",
         f"{engine_of(million)}: verified {figures.entries:,} entries in {seconds:.1f} s, "
-        f"{figures.entries / seconds:,.0f} a second, {(most - before) / 2**20:.0f} MiB more",
+        f"{figures.entries / seconds:,.0f} a second, {figures.entries / cpu_seconds:,.0f} a second "
+        f"of its own processor time, {(most - before) / 2**20:.0f} MiB more",
     )
 
 
