@@ -28,7 +28,7 @@ def test_sqlite_finds_charges_by_the_right_index(
     """Without statistics SQLite must choose by the statement alone, in order and without a sort."""
     connection = sqlite3.connect(engines.fresh_url("sqlite", tmp_path))
     text = for_sqlite(statement).text
-    nothing = [None] * sum(f"?{number}" in text for number in range(1, 20))
+    nothing = [None] * text.count("?")
 
     plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", nothing)]
 
