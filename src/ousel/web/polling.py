@@ -9,12 +9,13 @@ from ousel.web.routes import Answer, Headers
 WAIT_SECONDS_MAX: Final = 60
 
 _SECONDS_DIGITS_MAX: Final = 9
-_TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_WORD: Final = rb"(?:" + _TOKEN + rb'|"(?:[^"\\]|\\.)*")'
-_PARAMETER: Final = rb"[ \t]*;[ \t]*(?:" + _TOKEN + rb"(?:[ \t]*=[ \t]*" + _WORD + rb")?)?"
+# Each repetition is possessive: a header that fits nowhere is given up at once, whatever it says.
+_TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
+_WORD: Final = rb"(?:" + _TOKEN + rb'|"(?:[^"\\]|\\.)*+")'
+_PARAMETER: Final = rb"[ \t]*+;[ \t]*+(?:" + _TOKEN + rb"(?:[ \t]*+=[ \t]*+" + _WORD + rb")?)?"
 _PREFERENCE: Final = re.compile(
-    rb"[ \t]*(?:(" + _TOKEN + rb")(?:[ \t]*=[ \t]*(" + _WORD + rb"))?"
-    rb"(?:" + _PARAMETER + rb")*)?[ \t]*(?:,|$)"
+    rb"[ \t]*+(?:(" + _TOKEN + rb")(?:[ \t]*+=[ \t]*+(" + _WORD + rb"))?"
+    rb"(?:" + _PARAMETER + rb")*+)?[ \t]*+(?:,|$)"
 )
 _ENTITY_TAG: Final = re.compile(rb'(?:W/)?("[!#-~\x80-\xff]*")')
 
