@@ -1,12 +1,18 @@
 """Backup and restore, while servers run: SQLite's own backup, or pg_dump's custom format."""
 
+import os
 import shutil
 import sqlite3
 import subprocess
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 from ousel.database.addresses import is_postgres, sqlite_path
+from ousel.database.hosts import to_primary
+
+# PostgreSQL's tools try one host after the other; without this, a dead one holds them for minutes.
+_PATIENCE: Final = {"PGCONNECT_TIMEOUT": "5"}
 
 
 class BackupFailed(Exception):
@@ -20,7 +26,9 @@ def back_up(url: str, target: Path) -> None:
     unfinished = target.with_name(f"{target.name}.unfinished")
     try:
         if is_postgres(url):
-            _run("pg_dump", "--format=custom", f"--file={unfinished}", f"--dbname={url}")
+            _run(
+                "pg_dump", "--format=custom", f"--file={unfinished}", f"--dbname={to_primary(url)}"
+            )
         else:
             _copy_sqlite(sqlite_path(url), unfinished)
         unfinished.rename(target)
@@ -40,7 +48,7 @@ def restore(url: str, source: Path) -> None:
             "--exit-on-error",
             "--single-transaction",
             "--no-owner",
-            f"--dbname={url}",
+            f"--dbname={to_primary(url)}",
             str(source),
         )
     else:
@@ -63,7 +71,12 @@ def _run(program: str, *arguments: str) -> None:
     if path is None:
         raise BackupFailed(f"{program} is not installed: it comes with PostgreSQL's client tools")
     ended = subprocess.run(  # noqa: S603 - PostgreSQL's own tool
-        [path, *arguments], stderr=subprocess.PIPE, check=False, text=True, errors="replace"
+        [path, *arguments],
+        env=_PATIENCE | os.environ,
+        stderr=subprocess.PIPE,
+        check=False,
+        text=True,
+        errors="replace",
     )
     if ended.returncode != 0:
         lines = ended.stderr.strip().splitlines() or ["it said nothing"]

@@ -6,6 +6,7 @@ back and repeats it as a whole, so that nobody else ever commits.
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
@@ -14,6 +15,7 @@ from ousel.database.statements import Statement, Table
 ATTEMPTS_MAX: Final = 5
 BACKOFF_SECONDS: Final = 0.02
 BACKOFF_SECONDS_MAX: Final = 1.0
+REPEAT_SECONDS_MAX: Final = 10.0
 
 Result = TypeVar("Result")
 Row = Sequence[Any]
@@ -79,10 +81,13 @@ class IntegrityViolation(Exception):
 
 async def repeated(attempt: Callable[[], Awaitable[Result]]) -> Result:
     """Return the attempt's result; try it again, a few times, after a transient failure."""
+    last_start = time.monotonic() + REPEAT_SECONDS_MAX
     for number in range(1, ATTEMPTS_MAX):
         try:
             return await attempt()
         except TransientFailure:
+            if time.monotonic() > last_start:
+                raise
             pause_seconds = min(BACKOFF_SECONDS * 2**number, BACKOFF_SECONDS_MAX)
             await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
     return await attempt()

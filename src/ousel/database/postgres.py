@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
+from ousel.database import primary
 from ousel.database.port import (
     IntegrityViolation,
     Result,
@@ -32,13 +33,16 @@ if TYPE_CHECKING:
 
 CONNECTIONS_MAX: Final = 10
 CONNECT_TIMEOUT_SECONDS: Final = 5.0
-STATEMENT_TIMEOUT_SECONDS: Final = 60.0
+ACQUIRE_TIMEOUT_SECONDS: Final = 10.0
+COMMIT_TIMEOUT_SECONDS: Final = 20.0
+STATEMENT_TIMEOUT_SECONDS: Final = 30.0
 STATEMENTS_CACHED: Final = 256
 
 # Every statement of Ousel finds its rows by an index. Without these, a plan made while a table
 # is still empty is a sequential scan, and stays one.
 _SERVER_SETTINGS: Final = {
     "application_name": "ousel",
+    "idle_in_transaction_session_timeout": "15s",  # a process that died holds no locks for long
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
@@ -113,6 +117,7 @@ class PostgresDatabase:
         try:
             self._pool = await asyncpg.create_pool(
                 self._url,
+                connect=primary.connect,
                 min_size=1,
                 max_size=CONNECTIONS_MAX,
                 reset=_keep_as_it_is,
@@ -148,32 +153,34 @@ class PostgresDatabase:
             raise _unavailable(failure) from failure
 
     async def _read(self, work: Work[Result]) -> Result:
-        try:
-            async with self._connections.acquire() as connection:
-                return await work(PostgresTransaction(connection))
-        except _FAILURES as error:
-            raise _translated(error) from error
+        async with self._borrowed() as connection:
+            return await work(PostgresTransaction(connection))
 
     async def _snapshot(self, work: Work[Result]) -> Result:
-        try:
-            async with (
-                self._connections.acquire() as connection,
-                connection.transaction(isolation="repeatable_read", readonly=True),
-            ):
-                return await work(PostgresTransaction(connection))
-        except _FAILURES as error:
-            raise _translated(error) from error
+        async with (
+            self._borrowed() as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            return await work(PostgresTransaction(connection))
 
     async def _transact(self, work: Work[Result]) -> Result:
-        connection = None
-        try:
-            connection = await self._connections.acquire()
+        async with self._borrowed() as connection:
             return await _in_transaction(work, connection)
+
+    @contextlib.asynccontextmanager
+    async def _borrowed(self) -> "AsyncIterator[PoolConnectionProxy[Any]]":
+        """Lend a connection; one whose server is gone, stuck or demoted is lent to nobody else."""
+        try:
+            connection = await self._connections.acquire(timeout=ACQUIRE_TIMEOUT_SECONDS)
+            try:
+                yield connection
+            except _DISCONNECTED:
+                _end(connection)
+                raise
+            finally:
+                await self._let_go(connection)
         except _FAILURES as error:
             raise _translated(error) from error
-        finally:
-            if connection is not None:
-                await self._let_go(connection)
 
     async def _let_go(self, connection: "PoolConnectionProxy[Any]") -> None:
         """Give a connection back; should it break now, what was committed stays committed."""
@@ -191,28 +198,44 @@ async def _in_transaction(work: Work[Result], connection: "PoolConnectionProxy[A
     try:
         await transaction.start()
         result = await work(PostgresTransaction(connection))
+    except _DISCONNECTED:  # nobody is there to roll back, and the connection will be ended
+        raise
     except BaseException:
         await _roll_back(connection, transaction)
         raise
-    await _commit(transaction)
+    await _commit(connection, transaction)
     return result
 
 
-async def _commit(transaction: Any) -> None:
-    """Commit; where the connection breaks meanwhile, nobody can tell whether it took effect."""
+async def _commit(connection: "PoolConnectionProxy[Any]", transaction: Any) -> None:
+    """Commit; where the connection breaks meanwhile, nobody can tell whether it took effect.
+
+    A commit that takes too long is never canceled, its connection is ended: one that waits for
+    a standby would, if canceled, stand on the primary alone and yet be reported as done.
+    """
+    overdue = asyncio.get_running_loop().call_later(COMMIT_TIMEOUT_SECONDS, _end, connection)
     try:
         await transaction.commit()
     except _DISCONNECTED as error:
+        _end(connection)
         raise OutcomeUnknown(
             "The connection to the database broke during the commit.", retry_after_seconds=1
         ) from error
+    finally:
+        overdue.cancel()
+
+
+def _end(connection: "PoolConnectionProxy[Any]") -> None:
+    """End a connection at once, unless the driver has given it up already."""
+    with contextlib.suppress(asyncpg.InterfaceError):
+        connection.terminate()
 
 
 async def _roll_back(connection: "PoolConnectionProxy[Any]", transaction: Any) -> None:
     try:
         await transaction.rollback()
     except (*_DISCONNECTED, asyncpg.PostgresError):
-        connection.terminate()
+        _end(connection)
 
 
 async def _keep_as_it_is(_: object) -> None:

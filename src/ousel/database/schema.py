@@ -64,10 +64,19 @@ async def _migrate_postgres(url: str) -> None:
     import asyncpg
     from sqlalchemy.ext.asyncio import create_async_engine
 
+    from ousel.database import primary
+
+    failures = (
+        asyncpg.PostgresError,
+        asyncpg.InterfaceError,
+        asyncpg.InternalClientError,
+        ValueError,
+    )
+
     async def connect() -> "asyncpg.Connection[Any]":
         try:
-            return await asyncpg.connect(url)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+            return await primary.connect(url)
+        except failures as error:
             raise ConnectionError(error) from error
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=connect)
