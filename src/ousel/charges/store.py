@@ -82,6 +82,12 @@ FINAL_AMONG: Final = Statement(
     "which of these charges have a final status",
     "SELECT id FROM charges WHERE id = ANY(:ids) AND status <> 'created'",
 )
+PAID_AFTER: Final = Statement(
+    "paid charges after one, in the order of accounts and ids",
+    "SELECT account_id, id, amount, paid_by, transfer_id FROM charges"
+    " WHERE (account_id, id) > (:account_id, :id) AND status = 'paid'"
+    " ORDER BY account_id, id LIMIT :limit",
+)
 PAGE: Final = Statement("a page of charges, newest first", f"{_PAGE_OF}{_NEWEST_FIRST}")
 PAGE_WITH_STATUS: Final = Statement(
     "a page of charges with a status, newest first", f"{_PAGE_OF}{_WITH_STATUS}{_NEWEST_FIRST}"
@@ -121,6 +127,16 @@ _PAGES: Final = {
     (True, False, True): APP_PAGE_WITH_REFERENCE,
     (True, True, True): APP_PAGE_WITH_BOTH,
 }
+
+
+class PaidCharge(msgspec.Struct, frozen=True, gc=False):
+    """What a charge that was paid says about its payment."""
+
+    account_id: str
+    id: str
+    amount: int
+    paid_by: str
+    transfer_id: str
 
 
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,6 +203,14 @@ async def write_cancellation(transaction: Transaction, charge: Charge, now: int)
 async def write_payments(transaction: Transaction, rows: Iterable[Sequence[object]]) -> None:
     """Write payments of locked charges: account, id, "paid", when, by whom, by which transfer."""
     await transaction.update(PAYMENTS, rows)
+
+
+async def paid_after(
+    transaction: Transaction, after: tuple[str, str], limit: int
+) -> list[PaidCharge]:
+    """Return the next paid charges in the order of accounts and ids."""
+    rows = await transaction.fetch(PAID_AFTER, account_id=after[0], id=after[1], limit=limit)
+    return [PaidCharge(*row) for row in rows]
 
 
 async def page(transaction: Transaction, query: PageQuery, now: int) -> list[Charge]:

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from ousel.cli.console import DatabaseOption, JsonOption, fail, run, settings, show
+from ousel.cli.proof import proven
 from ousel.database import backup as database_backup
 from ousel.database.addresses import database_at
 from ousel.database.schema import schema_version
-from ousel.ledger.verify import verify
 
 
 def backup(
@@ -34,7 +34,7 @@ def restore(
     url = settings(database).database_url
     asyncio.run(_check_empty(url))
     database_backup.restore(url, file)
-    figures = run(database, lambda opened: opened.snapshot(verify))
+    figures, _ = run(database, lambda opened: opened.snapshot(proven))
     show(
         {
             "result": "restored, and the books balance",

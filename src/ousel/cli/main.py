@@ -8,6 +8,7 @@ from ousel.cli.accounts import accounts
 from ousel.cli.backups import backup, restore
 from ousel.cli.console import explained
 from ousel.cli.demo import demo
+from ousel.cli.export import export
 from ousel.cli.operation import migrate, serve, verify_books
 from ousel.cli.partners import apps, keys
 
@@ -21,6 +22,7 @@ commands.command()(demo)
 commands.command()(serve)
 commands.command()(migrate)
 commands.command("verify")(verify_books)
+commands.command()(export)
 commands.command()(backup)
 commands.command()(restore)
 commands.add_typer(accounts, name="account")

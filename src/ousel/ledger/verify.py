@@ -7,7 +7,7 @@ beside servers that write, over any number of entries.
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -20,6 +20,19 @@ PAGE_ACCOUNTS: Final = 1_000
 PAIR_SUMS: Final = 1_024  # so many sums of pairs tell roughly where a side is missing
 
 Progress = Callable[[int], None]
+Witness = Callable[[Sequence[Entry]], None]
+
+
+class Books(Protocol):
+    """Accounts and entries, both in the order of account ids; each may be read anew."""
+
+    def accounts(self) -> AsyncIterator[Account]:
+        """Return the accounts, each with its balance, its last entry's number and hash."""
+        ...
+
+    def entries(self) -> AsyncIterator[list[Entry]]:
+        """Return the whole journal, page by page."""
+        ...
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,15 +48,55 @@ class BooksWrong(Exception):
     """The first thing that is wrong with the books, in one sentence."""
 
 
-async def verify(transaction: Transaction, progress: Progress = lambda _: None) -> Figures:
+class BooksInDatabase:
+    """The books as one snapshot of a database has them."""
+
+    def __init__(self, transaction: Transaction) -> None:
+        """Read them in this transaction."""
+        self._transaction = transaction
+
+    async def accounts(self) -> AsyncIterator[Account]:
+        """Return the accounts."""
+        after = ""
+        while page := await journal.accounts_after(self._transaction, after, PAGE_ACCOUNTS):
+            for account in page:
+                yield account
+            after = page[-1].id
+
+    async def entries(self) -> AsyncIterator[list[Entry]]:
+        """Return the whole journal, page by page."""
+        account_id, sequence = "", 0
+        while page := await journal.entries_after(
+            self._transaction, account_id, sequence, PAGE_ENTRIES
+        ):
+            yield page
+            account_id, sequence = page[-1].account_id, page[-1].sequence
+
+
+async def verify(
+    transaction: Transaction,
+    progress: Progress = lambda _: None,
+    witness: Witness = lambda _: None,
+) -> Figures:
     """Return the figures of the books in this snapshot, or raise the first thing wrong."""
-    replay = _Replay(_accounts(transaction))
-    async for page in _journal(transaction):
+    return await prove(BooksInDatabase(transaction), progress, witness)
+
+
+async def prove(
+    books: Books, progress: Progress = lambda _: None, witness: Witness = lambda _: None
+) -> Figures:
+    """Return the figures of these books, or raise the first thing wrong.
+
+    The witness sees every page of entries once it has been found right in itself.
+    """
+    replay = _Replay(books.accounts())
+    async for page in books.entries():
         await replay.page(page)
+        witness(page)
         progress(replay.entries)
     await replay.end()
     if any(replay.pair_sums):
-        raise BooksWrong(await _unpaired(transaction, replay.pair_sums))
+        raise BooksWrong(await _unpaired(books, replay.pair_sums))
     if replay.balances != 0:
         total = f"{replay.balances} millionths, not 0"
         raise BooksWrong(f"the balances of all accounts add up to {total}")
@@ -96,7 +149,7 @@ class _Replay:
     def _replay(self, entries: Iterable[Entry], *, belongs: bool) -> None:
         for entry in entries:
             if not belongs:
-                raise BooksWrong(f"{_name(entry)} belongs to no account")
+                raise BooksWrong(f"{entry_name(entry)} belongs to no account")
             _check(entry, self._replayed)
             mark = _pair_mark(entry)
             self.pair_sums[mark % PAIR_SUMS] += mark if entry.amount < 0 else -mark
@@ -112,16 +165,16 @@ def _check(entry: Entry, last: Account) -> None:
         missing = f"entry {last.sequence + 1} of account {entry.account_id}"
         raise BooksWrong(f"{missing} is missing: entry {entry.sequence} follows")
     if entry.hash != entry_hash(last.head_hash, entry):
-        raise BooksWrong(f"{_name(entry)} was changed or moved: its hash does not hold")
+        raise BooksWrong(f"{entry_name(entry)} was changed or moved: its hash does not hold")
     if entry.balance_after != last.balance + entry.amount:
         raise BooksWrong(
-            f"{_name(entry)} leaves {entry.balance_after}, "
+            f"{entry_name(entry)} leaves {entry.balance_after}, "
             f"but {last.balance} and {entry.amount} make {last.balance + entry.amount}"
         )
     if entry.balance_after < 0 and entry.account_id != SYSTEM_ACCOUNT_ID:
-        raise BooksWrong(f"{_name(entry)} leaves a balance below zero")
+        raise BooksWrong(f"{entry_name(entry)} leaves a balance below zero")
     if entry.created_at < last.updated_at:
-        raise BooksWrong(f"{_name(entry)} is dated before the entry that it follows")
+        raise BooksWrong(f"{entry_name(entry)} is dated before the entry that it follows")
     last.sequence = entry.sequence
     last.head_hash = entry.hash
     last.balance = entry.balance_after
@@ -163,35 +216,21 @@ def _pair_mark(entry: Entry) -> int:
     )
 
 
-async def _unpaired(transaction: Transaction, pair_sums: Sequence[int]) -> str:
+async def _unpaired(books: Books, pair_sums: Sequence[int]) -> str:
     """Name a movement of which one side is missing or differs."""
     alone: dict[tuple[int, bool], Entry] = {}
-    async for page in _journal(transaction):
+    async for page in books.entries():
         for entry in page:
             mark, debit = _pair_mark(entry), entry.amount < 0
             if pair_sums[mark % PAIR_SUMS] and alone.pop((mark, not debit), None) is None:
                 alone[mark, debit] = entry
     entry = min(alone.values(), key=lambda each: (each.created_at, each.transfer_id))
     return (
-        f"{_name(entry)}, transfer {entry.transfer_id}, has no matching entry "
+        f"{entry_name(entry)}, transfer {entry.transfer_id}, has no matching entry "
         f"in account {entry.counterparty_id}"
     )
 
 
-async def _journal(transaction: Transaction) -> AsyncIterator[list[Entry]]:
-    account_id, sequence = "", 0
-    while page := await journal.entries_after(transaction, account_id, sequence, PAGE_ENTRIES):
-        yield page
-        account_id, sequence = page[-1].account_id, page[-1].sequence
-
-
-async def _accounts(transaction: Transaction) -> AsyncIterator[Account]:
-    after = ""
-    while page := await journal.accounts_after(transaction, after, PAGE_ACCOUNTS):
-        for account in page:
-            yield account
-        after = page[-1].id
-
-
-def _name(entry: Entry) -> str:
+def entry_name(entry: Entry) -> str:
+    """Return how a sentence names an entry."""
     return f"entry {entry.sequence} of account {entry.account_id}"

@@ -1,0 +1,252 @@
+"""The journal as a file: written from one snapshot, and proven without the database.
+
+First come the accounts, each with its balance and its last entry's number and hash, then all
+entries in the order of accounts and sequences, then one line that ends the file. Both formats
+have the same fields; amounts are millionths and times microseconds, as they are hashed.
+"""
+
+import re
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Final, Literal
+
+import msgspec
+
+from ousel.ledger import verify
+from ousel.ledger.rules import Account, Entry
+from ousel.ledger.verify import Books, BooksWrong
+
+Format = Literal["jsonl", "csv"]
+Write = Callable[[bytes], object]
+
+LINE_BYTES_MAX: Final = 64 * 1024
+
+_IN_MICROS: Final = frozenset({"amount", "balance_after", "created_at"})
+
+
+def _column(field: str) -> str:
+    return f"{field}_micros" if field in _IN_MICROS else field
+
+
+class AccountLine(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    forbid_unknown_fields=True,
+    tag_field="object",
+    tag="account",
+    rename=_column,
+):
+    """An account: how many entries it has, what they leave, and the hash of the last one."""
+
+    account_id: str
+    sequence: int
+    balance_after: int
+    hash: str
+
+
+class EntryLine(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    forbid_unknown_fields=True,
+    tag_field="object",
+    tag="entry",
+    rename=_column,
+):
+    """An entry, field by field."""
+
+    account_id: str
+    sequence: int
+    transfer_id: str
+    kind: str
+    amount: int
+    balance_after: int
+    counterparty_id: str
+    note: str | None
+    charge_id: str | None
+    idempotency_key: str | None
+    created_at: int
+    hash: str
+
+
+class EndLine(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    forbid_unknown_fields=True,
+    tag_field="object",
+    tag="end",
+):
+    """The end of the file: how many entries it has in all."""
+
+    sequence: int
+
+
+Line = AccountLine | EntryLine | EndLine
+
+FIELDS: Final = msgspec.structs.fields(EntryLine)
+COLUMNS: Final = ("object", *(field.encode_name for field in FIELDS))
+
+_OPTIONAL: Final = frozenset({"note", "charge_id", "idempotency_key"})
+_HEADER: Final = ",".join(COLUMNS).encode() + b"\n"
+_NUMBER: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_CELL: Final = re.compile(r'(?:"((?:[^"]|"")*+)"|([^",\n]*+))[,\n]')
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(Line).decode
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """How much was written."""
+
+    accounts: int
+    entries: int
+
+
+async def export(books: Books, write: Write, form: Format) -> Exported:
+    """Write the books line by line, however many entries there are."""
+    encoded = _csv_line if form == "csv" else _json_line
+    if form == "csv":
+        write(_HEADER)
+    accounts = entries = 0
+    async for account in books.accounts():
+        write(encoded(_account_line(account)))
+        accounts += 1
+    async for page in books.entries():
+        write(b"".join([encoded(EntryLine(*msgspec.structs.astuple(entry))) for entry in page]))
+        entries += len(page)
+    write(encoded(EndLine(entries)))
+    return Exported(accounts, entries)
+
+
+class BooksInFile:
+    """The books as an export has them; the file is read anew, line by line, for each walk."""
+
+    def __init__(self, path: Path) -> None:
+        """Read them from this file."""
+        self._path = path
+
+    async def accounts(self) -> AsyncIterator[Account]:
+        """Return the accounts, which stand before the entries."""
+        for _, line in self._lines():
+            if not isinstance(line, AccountLine):
+                return
+            yield _account(line)
+
+    async def entries(self) -> AsyncIterator[list[Entry]]:
+        """Return the whole journal, page by page, up to the line that ends it."""
+        page: list[Entry] = []
+        number, count, told = 0, 0, None
+        for number, line in self._lines():  # noqa: B007 - the last one is told below
+            if isinstance(line, EntryLine):
+                page.append(Entry(*msgspec.structs.astuple(line)))
+                count += 1
+            elif isinstance(line, EndLine):
+                told = line.sequence
+            if len(page) == verify.PAGE_ENTRIES:
+                yield page
+                page = []
+        if page:
+            yield page
+        if told is None:
+            raise BooksWrong(f"the export breaks off after line {number}")
+        if told != count:
+            raise BooksWrong(f"the export has {count} entries, but its end counts {told}")
+
+    def _lines(self) -> Iterator[tuple[int, Line]]:
+        """Return each line with its number; they must be in order, and nothing follows the end."""
+        last = (-1, "")
+        with self._path.open("rb") as file:
+            is_csv = file.readline(LINE_BYTES_MAX) == _HEADER
+            number = 2 if is_csv else 1
+            file.seek(len(_HEADER) if is_csv else 0)
+            while octets := _record(file, number, is_csv=is_csv):
+                line = _parsed(octets, number, is_csv=is_csv)
+                place = _place(line)
+                if place < last or (place == last and not isinstance(line, EntryLine)):
+                    raise BooksWrong(f"line {number} of the export is out of order")
+                yield number, line
+                last = place
+                number += octets.count(b"\n")
+
+
+def _place(line: Line) -> tuple[int, str]:
+    if isinstance(line, EndLine):
+        return 2, ""
+    return (0 if isinstance(line, AccountLine) else 1), line.account_id
+
+
+def _record(file: BinaryIO, number: int, *, is_csv: bool) -> bytes:
+    """Return the next line; a text in CSV may hold line breaks of its own."""
+    record = piece = file.readline(LINE_BYTES_MAX)
+    while is_csv and piece and record.count(b'"') % 2 and len(record) < LINE_BYTES_MAX:
+        piece = file.readline(LINE_BYTES_MAX)
+        record += piece
+    if record and not record.endswith(b"\n"):
+        raise BooksWrong(f"line {number} of the export is too long, or breaks off")
+    return record
+
+
+def _parsed(octets: bytes, number: int, *, is_csv: bool) -> Line:
+    try:
+        line: Line = msgspec.convert(_cells(octets.decode()), Line) if is_csv else _decode(octets)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BooksWrong(f"line {number} of the export cannot be read: {error}") from error
+    return line
+
+
+def _cells(text: str) -> dict[str, str | int | None]:
+    """Return the cells of a line of CSV by column; an empty one without quotes holds nothing."""
+    cells: dict[str, str | int | None] = {}
+    position = 0
+    for column in COLUMNS:
+        cell = _CELL.match(text, position)
+        if cell is None:
+            break
+        position = cell.end()
+        if cell[1] is not None:
+            cells[column] = cell[1].replace('""', '"')
+        elif cell[2]:
+            cells[column] = int(cell[2]) if _NUMBER.fullmatch(cell[2]) else cell[2]
+    if position != len(text):
+        raise msgspec.ValidationError(f"there are other cells than {len(COLUMNS)}")
+    if cells.get("object") == "entry":
+        return dict.fromkeys(_OPTIONAL) | cells
+    return cells
+
+
+def _json_line(line: Line) -> bytes:
+    return _encode(line) + b"\n"
+
+
+def _csv_line(line: Line) -> bytes:
+    values: dict[str, str | int | None] = msgspec.to_builtins(line)
+    return ",".join([_cell(values.get(column)) for column in COLUMNS]).encode() + b"\n"
+
+
+def _cell(value: str | int | None) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, int):
+        return str(value)
+    return '"' + value.replace('"', '""') + '"'
+
+
+def _account_line(account: Account) -> AccountLine:
+    return AccountLine(account.id, account.sequence, account.balance, account.head_hash)
+
+
+def _account(line: AccountLine) -> Account:
+    return Account(
+        id=line.account_id,
+        username="",
+        account_number="",
+        display_name="",
+        status="active",
+        balance=line.balance_after,
+        sequence=line.sequence,
+        head_hash=line.hash,
+        created_at=0,
+        updated_at=0,
+    )
