@@ -17,7 +17,7 @@ from typer._click.exceptions import NoArgsIsHelpError, UsageError
 from ousel.database.addresses import database_at
 from ousel.database.backup import BackupFailed
 from ousel.database.port import Database
-from ousel.database.schema import SCHEMA_VERSION, schema_version
+from ousel.database.schema import SCHEMA_VERSION, is_served, schema_version
 from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import SettingError, Settings, settings_from
 from ousel.ledger.verify import BooksWrong
@@ -63,9 +63,9 @@ def run(database: str | None, task: Callable[[Database], Awaitable[Result]]) -> 
 
 
 async def check_schema(database: Database, url: str) -> None:
-    """End the command where the schema is not today's, and name the cure."""
+    """End the command where the schema is too old, and name the cure."""
     version = await schema_version(database, url)
-    if version != SCHEMA_VERSION:
+    if not is_served(version):
         fail(
             f"the schema is at {version or 'nothing yet'}, "
             f"{SCHEMA_VERSION} is needed: run 'ousel migrate'"

@@ -31,7 +31,7 @@ async def prepare(settings: Settings, workers: int) -> None:
     await database.open()
     try:
         version = await schema.schema_version(database, settings.database_url)
-        if embedded and version != schema.SCHEMA_VERSION:
+        if embedded and not schema.is_served(version):
             await schema.migrate(settings.database_url)
         await check_schema(database, settings.database_url)
         await _claim_mode(database, settings)
@@ -73,6 +73,7 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
     )
     if several:
         os.environ["OUSEL_DATABASE_URL"] = settings.database_url
+        os.environ.pop("OUSEL_DATABASE_URL_FILE", None)
         os.environ["OUSEL_SANDBOX"] = "true" if settings.sandbox else "false"
         Multiprocess(config, sockets=[listener]).run()
     else:

@@ -42,6 +42,11 @@ async def schema_version(database: Database, url: str) -> str | None:
     return await database.read(version)
 
 
+def is_served(version: str | None) -> bool:
+    """Say whether this Ousel serves a schema: its own, or a newer one, which only adds to it."""
+    return version is not None and version >= SCHEMA_VERSION
+
+
 async def migrate(url: str) -> None:
     """Bring the database at this address to today's schema, from empty or from any older one.
 

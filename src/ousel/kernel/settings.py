@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -10,6 +11,7 @@ import msgspec
 
 DATABASE_DEFAULT: Final = "sqlite:///ousel.db"
 COUNT_MAX: Final = 1_000_000
+FILE_SUFFIX: Final = "_FILE"  # a secret's variable with this names a file that holds it
 
 _RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour)", re.ASCII)
 _PERIOD_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
@@ -54,12 +56,32 @@ def settings_from(environment: Mapping[str, str] = os.environ) -> Settings:
     return Settings(
         base_url=_url(environment, "OUSEL_BASE_URL", default.base_url),
         portal_url=_url(environment, "OUSEL_PORTAL_URL", default.portal_url),
-        database_url=environment.get("OUSEL_DATABASE_URL") or default.database_url,
+        database_url=_secret(environment, "OUSEL_DATABASE_URL") or default.database_url,
         rate_limit=_rate_limit(environment.get("OUSEL_RATE_LIMIT") or "100/second"),
         queue_limit=_count(environment, "OUSEL_QUEUE_LIMIT", default.queue_limit),
         log_level=_log_level(environment.get("OUSEL_LOG_LEVEL") or default.log_level),
         sandbox=_switch(environment, "OUSEL_SANDBOX"),
     )
+
+
+def _secret(environment: Mapping[str, str], name: str) -> str | None:
+    """Return a setting that may hold a secret: given as it is, or in a file that a name points to.
+
+    A file is seen by those who may read it, an environment by whoever looks at the process.
+    """
+    file = environment.get(f"{name}{FILE_SUFFIX}")
+    if not file:
+        return environment.get(name)
+    if environment.get(name):
+        raise SettingError(f"{name} and {name}{FILE_SUFFIX} are both set: set one of them.")
+    try:
+        text = Path(file).read_text("utf-8").strip()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise SettingError(f"{name}{FILE_SUFFIX} cannot be read: {reason}.") from None
+    if not text:
+        raise SettingError(f"{name}{FILE_SUFFIX} names a file with nothing in it.")
+    return text
 
 
 def _url(environment: Mapping[str, str], name: str, default: str) -> str:

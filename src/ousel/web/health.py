@@ -1,13 +1,13 @@
 """Health: whether the process answers, and whether it can do its work."""
 
 from ousel.database.port import Database
-from ousel.database.schema import SCHEMA_VERSION, schema_version
+from ousel.database.schema import SCHEMA_VERSION, is_served, schema_version
 from ousel.kernel.errors import Refusal
 from ousel.web.routes import Answer, Call, NoBody, NoQuery, Route, json_answer
 
 
 class SchemaOutdated(Refusal):
-    """The database's schema is not the one that this version of Ousel needs."""
+    """The database's schema is older than the one that this version of Ousel needs."""
 
     status = 503
     code = "schema_outdated"
@@ -48,6 +48,6 @@ class Health:
     async def ready(self, _: Call[NoBody, NoQuery]) -> Answer:
         """Answer that requests can be served, or refuse and say why not."""
         version = await schema_version(self._database, self._database_url)
-        if version != SCHEMA_VERSION:
+        if not is_served(version):
             raise SchemaOutdated(f"The schema is at {version}, {SCHEMA_VERSION} is needed.")
         return json_answer({"status": "ok", "schema": version})
