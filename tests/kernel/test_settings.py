@@ -11,6 +11,10 @@ VARIABLES = (
     "OUSEL_RATE_LIMIT",
     "OUSEL_QUEUE_LIMIT",
     "OUSEL_LOG_LEVEL",
+    "OUSEL_REQUEST_LOG",
+    "OUSEL_ADMIN_HOST",
+    "OUSEL_ADMIN_PORT",
+    "OUSEL_TRACING",
     "OUSEL_SANDBOX",
 )
 
@@ -26,6 +30,10 @@ def test_an_empty_environment_gives_the_defaults() -> None:
     assert defaults.rate_limit == RateLimit(100, 1)
     assert defaults.queue_limit == 10_000
     assert defaults.log_level == "info"
+    assert not defaults.request_log
+    assert defaults.admin_host == "127.0.0.1"
+    assert defaults.admin_port is None
+    assert not defaults.tracing
     assert not defaults.sandbox
     assert settings_from(dict.fromkeys(VARIABLES, "")) == defaults
 
@@ -53,6 +61,12 @@ def test_the_environment_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch)
         ("OUSEL_QUEUE_LIMIT", "1000000", "queue_limit", 1_000_000),
         ("OUSEL_LOG_LEVEL", "debug", "log_level", "debug"),
         ("OUSEL_LOG_LEVEL", "error", "log_level", "error"),
+        ("OUSEL_REQUEST_LOG", "true", "request_log", True),
+        ("OUSEL_ADMIN_HOST", "::1", "admin_host", "::1"),
+        ("OUSEL_ADMIN_PORT", "off", "admin_port", None),
+        ("OUSEL_ADMIN_PORT", "9464", "admin_port", 9464),
+        ("OUSEL_ADMIN_PORT", "65535", "admin_port", 65_535),
+        ("OUSEL_TRACING", "true", "tracing", True),
         ("OUSEL_SANDBOX", "true", "sandbox", True),
         ("OUSEL_SANDBOX", "false", "sandbox", False),
     ],
@@ -97,6 +111,13 @@ def test_a_good_value_is_used(variable: str, text: str, field: str, value: objec
         ("OUSEL_QUEUE_LIMIT", "\u0663"),
         ("OUSEL_LOG_LEVEL", "INFO"),
         ("OUSEL_LOG_LEVEL", "verbose"),
+        ("OUSEL_REQUEST_LOG", "on"),
+        ("OUSEL_ADMIN_PORT", "0"),
+        ("OUSEL_ADMIN_PORT", "65536"),
+        ("OUSEL_ADMIN_PORT", "-1"),
+        ("OUSEL_ADMIN_PORT", "OFF"),
+        ("OUSEL_ADMIN_PORT", "\u0663"),
+        ("OUSEL_TRACING", "otlp"),
         ("OUSEL_SANDBOX", "yes"),
         ("OUSEL_SANDBOX", "1"),
     ],

@@ -11,6 +11,7 @@ import msgspec
 
 DATABASE_DEFAULT: Final = "sqlite:///ousel.db"
 COUNT_MAX: Final = 1_000_000
+PORT_MAX: Final = 65_535
 FILE_SUFFIX: Final = "_FILE"  # a secret's variable with this names a file that holds it
 
 _RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour)", re.ASCII)
@@ -37,6 +38,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     rate_limit: RateLimit | None = RateLimit(100, 1)
     queue_limit: int = 10_000
     log_level: str = "info"
+    request_log: bool = False
+    admin_host: str = "127.0.0.1"
+    admin_port: int | None = None
+    tracing: bool = False
     sandbox: bool = False
 
     @property
@@ -60,6 +65,10 @@ def settings_from(environment: Mapping[str, str] = os.environ) -> Settings:
         rate_limit=_rate_limit(environment.get("OUSEL_RATE_LIMIT") or "100/second"),
         queue_limit=_count(environment, "OUSEL_QUEUE_LIMIT", default.queue_limit),
         log_level=_log_level(environment.get("OUSEL_LOG_LEVEL") or default.log_level),
+        request_log=_switch(environment, "OUSEL_REQUEST_LOG"),
+        admin_host=environment.get("OUSEL_ADMIN_HOST") or default.admin_host,
+        admin_port=_port(environment.get("OUSEL_ADMIN_PORT") or "off"),
+        tracing=_switch(environment, "OUSEL_TRACING"),
         sandbox=_switch(environment, "OUSEL_SANDBOX"),
     )
 
@@ -113,6 +122,14 @@ def _count(environment: Mapping[str, str], name: str, default: int) -> int:
     text = environment.get(name) or str(default)
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= COUNT_MAX:
         raise SettingError(f"{name} must be a whole number from 1 to {COUNT_MAX}.")
+    return int(text)
+
+
+def _port(text: str) -> int | None:
+    if text == "off":
+        return None
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= PORT_MAX:
+        raise SettingError(f"OUSEL_ADMIN_PORT must be off, or a port from 1 to {PORT_MAX}.")
     return int(text)
 
 
