@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(name))))
 BIN := .venv/bin
 
-.PHONY: help demo test check client-matrix bench screenshots docs lock clean
+.PHONY: help demo test check client-matrix cluster bench screenshots docs lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -12,7 +12,7 @@ help: ## Show what can be made
 demo: .venv/demo ## Set up and run Ousel on its embedded default
 	$(BIN)/ousel demo
 
-test: check ## Set up and pass all tests
+test: check .venv/cluster ## Set up and pass all tests
 	$(BIN)/pytest -n 2 --dist loadfile -m "slow"
 
 check: .venv/bench ## The quick part: format, lint, types, floors, quick tests
@@ -25,6 +25,9 @@ WHOLE := $(addprefix --cov=ousel.,kernel.money kernel.ids kernel.account_numbers
 
 client-matrix: ## Test the client on every Python that is found here
 	@scripts/client-matrix
+
+cluster: .venv/cluster ## Kill and hand over the leaders of a PostgreSQL cluster, ten times each
+	OUSEL_CLUSTER=full $(BIN)/pytest tests/cluster
 
 bench: .venv/bench ## Measure, and print a table of ratios
 	$(BIN)/python -W "ignore:XDG_RUNTIME_DIR" -m bench
@@ -41,6 +44,7 @@ lock: .venv/test ## Pin the dependencies anew, with hashes
 	$(BIN)/uv pip compile $(LOCK) -o requirements/build.txt requirements/build.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/runtime.txt pyproject.toml
 	$(BIN)/uv pip compile $(LOCK) -o requirements/test.txt requirements/test.in pyproject.toml
+	$(BIN)/uv pip compile $(LOCK) -o requirements/cluster.txt requirements/cluster.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/docs.txt requirements/docs.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/demo.txt requirements/demo.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/bench.txt requirements/bench.in
@@ -70,4 +74,8 @@ clean: ## Remove what was set up
 
 .venv/bench: .venv/test requirements/bench.txt
 	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.txt
+	@touch $@
+
+.venv/cluster: .venv/test requirements/cluster.txt
+	$(BIN)/pip install --quiet --require-hashes -r requirements/cluster.txt
 	@touch $@

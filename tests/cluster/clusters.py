@@ -1,0 +1,152 @@
+"""A cluster of three nodes: who leads it, and when it is whole."""
+
+import asyncio
+import shutil
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import asyncpg
+import httpx2
+
+from tests.cluster.nodes import HOST, Node, three_nodes
+
+SETTLE_SECONDS_MAX = 90.0
+LOOK_SECONDS = 0.1
+
+# Those who stream, are asked for their word at each commit, and have all that was written.
+CANDIDATES = """
+    SELECT application_name FROM pg_stat_replication
+    WHERE state = 'streaming' AND sync_state = 'quorum'
+"""
+
+
+class Cluster:
+    """Three nodes, each with etcd, Patroni and PostgreSQL."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="ousel-cluster-"))
+        self.nodes, self._shared = three_nodes(self._folder)
+
+    async def __aenter__(self) -> Self:
+        for node in self.nodes:
+            node.start_etcd()
+        for node in self.nodes:
+            node.start()
+        try:
+            await self.whole()
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        for node in self.nodes:
+            node.end()
+        shutil.rmtree(self._folder)
+
+    def url(self, user: str, password: str, database: str) -> str:
+        """Return the address of a database: all hosts, in whatever order."""
+        hosts = ",".join(f"{HOST}:{node.ports.postgres}" for node in self.nodes)
+        return f"postgresql://{user}:{password}@{hosts}/{database}"
+
+    async def create_database(self, name: str, password: str) -> str:
+        """Create a database and its owner of the same name, and return its address."""
+        await self._on_leader(f"CREATE ROLE {name} LOGIN PASSWORD '{password}'")
+        await self._on_leader(f"CREATE DATABASE {name} OWNER {name}")
+        return self.url(name, password, name)
+
+    async def leader(self) -> Node:
+        """Return the node that leads, once there is one."""
+        return await self._awaited("a leader", self._leader)
+
+    async def whole(self) -> Node:
+        """Return the leader, once both other nodes are its streaming candidates."""
+        return await self._awaited("a whole cluster", self._whole_leader)
+
+    async def switch_over(self) -> tuple[str, str]:
+        """Hand the lead over to another node; return the names of the old and the new leader."""
+        old = await self.leader()
+        async with _caller() as caller:
+            answer = await caller.post(
+                f"{old.api_url}/switchover",
+                json={"leader": old.name},
+                auth=("patroni", self._shared.patroni_password),
+            )
+        assert answer.status_code == httpx2.codes.OK, answer.text
+        new = await self._awaited("a new leader", lambda: self._leader(besides=old))
+        return old.name, new.name
+
+    async def kill_leader(self) -> tuple[Node, str]:
+        """Kill the leading node; return it, and the name of the next leader once there is one."""
+        old = await self.leader()
+        old.kill()
+        new = await self._awaited("a new leader", lambda: self._leader(besides=old))
+        return old, new.name
+
+    async def _leader(self, besides: Node | None = None) -> Node | None:
+        async with _caller() as caller:
+            for node in self.nodes:
+                if node is not besides and await _leads(caller, node):
+                    return node
+        return None
+
+    async def _whole_leader(self) -> Node | None:
+        leader = await self._leader()
+        if leader is None:
+            return None
+        try:
+            rows = await self._fetch(leader, CANDIDATES)
+        except (OSError, asyncpg.PostgresError):
+            return None
+        others = {node.name for node in self.nodes} - {leader.name}
+        return leader if {name for (name,) in rows} == others else None
+
+    async def _on_leader(self, sql: str) -> None:
+        await self._fetch(await self.leader(), sql)
+
+    async def _fetch(self, node: Node, sql: str) -> list[asyncpg.Record]:
+        connection = await asyncpg.connect(
+            host=HOST,
+            port=node.ports.postgres,
+            user="postgres",
+            password=self._shared.superuser_password,
+            database="postgres",
+        )
+        try:
+            return await connection.fetch(sql)
+        finally:
+            await connection.close()
+
+    async def _awaited(self, what: str, look: Callable[[], Awaitable[Node | None]]) -> Node:
+        deadline = time.monotonic() + SETTLE_SECONDS_MAX
+        while time.monotonic() < deadline:
+            found = await look()
+            if found is not None:
+                return found
+            await asyncio.sleep(LOOK_SECONDS)
+        logs = "\n".join(f"{node.name}: {node.log('patroni')}" for node in self.nodes)
+        raise AssertionError(f"no sign of {what}:\n{logs}")
+
+
+def _caller() -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(timeout=30, verify=False)
+
+
+async def _leads(caller: httpx2.AsyncClient, node: Node) -> bool:
+    try:
+        answer = await caller.get(f"{node.api_url}/primary")
+    except httpx2.TransportError:
+        return False
+    return answer.status_code == httpx2.codes.OK

