@@ -79,6 +79,19 @@ async def test_the_fifth_failure_is_the_last(pauses: list[float]) -> None:
     assert len(pauses) == 4
 
 
+async def test_what_has_taken_long_is_not_repeated(
+    pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failure that comes after ten seconds is the last: somebody waits for an answer."""
+    monkeypatch.setattr("ousel.database.port.REPEAT_SECONDS_MAX", -1.0)
+    attempts: list[int] = []
+
+    with pytest.raises(TransientFailure):
+        await repeated(failing(99, attempts))
+
+    assert (len(attempts), pauses) == (1, [])
+
+
 async def test_success_is_not_repeated(pauses: list[float]) -> None:
     """What worked is done once, without a pause."""
     attempts: list[int] = []

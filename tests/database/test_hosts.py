@@ -1,0 +1,147 @@
+"""An address may name several hosts: the one that takes writes is found, whatever others do."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ousel.database.hosts import one_host_each, to_primary
+from ousel.database.postgres import PostgresDatabase
+from ousel.database.schema import migrate
+from ousel.kernel.errors import DatabaseUnavailable
+from tests.database.notes import add, found
+from tests.support.aside import Aside
+from tests.support.proxies import PostgresProxy
+
+NOBODY = "127.0.0.1:1"
+CLOCK_TICKS_PER_SECOND = 100  # as the kernel counts for the eyes of programs
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A host that takes connections and never says a word, as a machine does that is stuck."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def among(url: str, *others: str) -> str:
+    """Return the address with other hosts before its own."""
+    return url.replace("@", f"@{','.join(others)},", 1)
+
+
+def timers_of_connections_to(port: int) -> list[list[str]]:
+    """Return which timer runs in the kernel, and when it is due, by its own table."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return [row[5].split(":") for row in rows if row[2].endswith(f":{port:04X}") and row[3] == "01"]
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts"),
+    [
+        ("postgresql://db/ousel", ["postgresql://db/ousel"]),
+        ("postgresql:///ousel?host=/run", ["postgresql:///ousel?host=/run"]),
+        (
+            "postgres://u:p@a:1,b:2,c/ousel?x=y",
+            [f"postgres://u:p@{host}/ousel?x=y" for host in ("a:1", "b:2", "c")],
+        ),
+        (
+            "postgresql://u:p,q@[::1]:1,[::2]:2",
+            ["postgresql://u:p,q@[::1]:1", "postgresql://u:p,q@[::2]:2"],
+        ),
+    ],
+)
+def test_an_address_is_taken_apart_by_hosts(url: str, hosts: list[str]) -> None:
+    """Each host gets the address for itself; a comma elsewhere divides nothing."""
+    assert one_host_each(url) == hosts
+
+
+@pytest.mark.parametrize(
+    ("url", "primary"),
+    [
+        ("postgresql://a/ousel", "postgresql://a/ousel"),
+        ("postgresql://a,b/ousel", "postgresql://a,b/ousel?target_session_attrs=read-write"),
+        (
+            "postgresql://a,b/ousel?sslmode=require",
+            "postgresql://a,b/ousel?sslmode=require&target_session_attrs=read-write",
+        ),
+        (
+            "postgresql://a,b/ousel?target_session_attrs=primary",
+            "postgresql://a,b/ousel?target_session_attrs=primary",
+        ),
+    ],
+)
+def test_several_hosts_mean_the_one_that_takes_writes(url: str, primary: str) -> None:
+    """Unless the address says itself which host it wants, or names one alone."""
+    assert to_primary(url) == primary
+
+
+async def test_a_host_that_is_dead_or_stuck_delays_nobody(
+    proxy: PostgresProxy, silent: str
+) -> None:
+    """The primary is found at once, whoever is named before it; migrations find it too."""
+    url = among(proxy.url, silent, NOBODY)
+    started = time.monotonic()
+    database = PostgresDatabase(url)
+    await database.open()
+    try:
+        await database.write(lambda transaction: add(transaction, "a"))
+        assert await found(database) == {"a": ""}
+    finally:
+        await database.close()
+    await migrate(url)
+    assert time.monotonic() - started < 4.0
+
+
+async def test_hosts_that_take_no_writes_are_passed_over(
+    proxy: PostgresProxy, postgres_url: str
+) -> None:
+    """With standbys alone there is no database, until one of them takes writes."""
+    name = postgres_url.partition("/ousel_")[2].partition("?")[0]
+    database = PostgresDatabase(among(proxy.url, NOBODY))
+    async with Aside(postgres_url) as aside:
+        await aside.run(f"ALTER DATABASE ousel_{name} SET default_transaction_read_only = on")
+        try:
+            with pytest.raises(DatabaseUnavailable):
+                await database.open()
+        finally:
+            await aside.run(f"ALTER DATABASE ousel_{name} RESET default_transaction_read_only")
+    await database.open()
+    assert await found(database) == {}
+    await database.close()
+
+
+async def test_a_connection_notices_that_its_host_has_vanished(
+    distant: PostgresDatabase, proxy: PostgresProxy
+) -> None:
+    """The kernel asks for signs of life after five idle seconds, not after two hours."""
+    await found(distant)
+    port = int(proxy.url.rpartition(":")[2].partition("/")[0])
+    timers = timers_of_connections_to(port)
+    assert timers
+    for timer, due in timers:
+        assert timer == "02"
+        assert 0 < int(due, 16) <= 5 * CLOCK_TICKS_PER_SECOND
+
+
+async def test_searches_leave_no_connection_behind(proxy: PostgresProxy, postgres_url: str) -> None:
+    """Where two hosts would do, one connection is kept and the other ended."""
+    twice = proxy.url.replace("@", f"@{proxy.url.partition('@')[2].partition('/')[0]},", 1)
+    database = PostgresDatabase(twice)
+    await database.open()
+    try:
+        async with Aside(postgres_url) as aside:
+            await asyncio.sleep(0.3)  # a server takes a moment to notice
+            assert await _others(aside) == 1
+    finally:
+        await database.close()
+
+
+async def _others(aside: Aside) -> int:
+    rows = await aside.run(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    return int(rows[0][0])

@@ -1,0 +1,112 @@
+"""A server that is stuck or was demoted: its connections are ended, and nobody hangs on it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from ousel.database import postgres as engine
+from ousel.database.port import Transaction
+from ousel.database.postgres import PostgresDatabase
+from ousel.database.statements import Statement
+from ousel.kernel.errors import OutcomeUnknown
+from tests.database.notes import add, found
+from tests.support.aside import Aside
+
+BACKEND = Statement("which process serves the connection", "SELECT pg_backend_pid()")
+SLEPT = Statement("say nothing for long", "SELECT 1 FROM pg_sleep(20)")
+
+# A commit that takes a second.
+SLOW_COMMIT = (
+    """
+    CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN PERFORM pg_sleep(1); RETURN NULL; END $$
+    """,
+    """
+    CREATE CONSTRAINT TRIGGER dawdling AFTER INSERT ON deployment
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION dawdle()
+    """,
+)
+
+
+@pytest.fixture
+async def impatient(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[PostgresDatabase]:
+    """A fresh database whose statements, commits and pauses may take a fifth of a second."""
+    monkeypatch.setattr(engine, "STATEMENT_TIMEOUT_SECONDS", 0.4)
+    monkeypatch.setattr(engine, "COMMIT_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setitem(engine._SERVER_SETTINGS, "idle_in_transaction_session_timeout", "200ms")  # noqa: SLF001
+    database = PostgresDatabase(postgres_url)
+    await database.open()
+    yield database
+    await database.close()
+
+
+@pytest.mark.parametrize("how", ["read", "snapshot", "write"])
+async def test_a_demoted_primary_is_left(postgres: PostgresDatabase, how: str) -> None:
+    """Where a server says that it takes no writes, the next attempt is on another connection."""
+    backends: list[int] = []
+
+    async def work(transaction: Transaction) -> None:
+        backends.append((await transaction.fetch(BACKEND))[0][0])
+        if len(backends) == 1:
+            raise asyncpg.ReadOnlySQLTransactionError("it is a standby now")
+
+    run = {"read": postgres.read, "snapshot": postgres.snapshot, "write": postgres.write}[how]
+    await run(work)
+
+    assert len(set(backends)) == 2
+
+
+@pytest.mark.parametrize("how", ["read", "snapshot", "write"])
+async def test_a_stuck_statement_is_given_up(impatient: PostgresDatabase, how: str) -> None:
+    """The work is repeated on another connection, and nobody waits for the first."""
+    backends: list[int] = []
+    started = time.monotonic()
+
+    async def work(transaction: Transaction) -> None:
+        backends.append((await transaction.fetch(BACKEND))[0][0])
+        if len(backends) == 1:
+            await transaction.fetch(SLEPT)
+
+    run = {"read": impatient.read, "snapshot": impatient.snapshot, "write": impatient.write}[how]
+    await run(work)
+
+    assert len(set(backends)) == 2
+    assert time.monotonic() - started < 5.0
+
+
+async def test_an_overdue_commit_is_not_canceled(
+    impatient: PostgresDatabase, postgres_url: str
+) -> None:
+    """Its outcome is unknown to the caller; the server goes on, and here it comes through."""
+    async with Aside(postgres_url) as aside:
+        for statement in SLOW_COMMIT:
+            await aside.run(statement)
+
+    with pytest.raises(OutcomeUnknown):
+        await impatient.write(lambda transaction: add(transaction, "a"))
+
+    assert await found(impatient) == {}
+    await asyncio.sleep(1.2)
+    assert await found(impatient) == {"a": ""}
+
+
+async def test_a_process_that_falls_silent_loses_its_locks(impatient: PostgresDatabase) -> None:
+    """A transaction that stops half-way is ended by the server, and repeated if its owner lives."""
+    attempts = 0
+
+    async def work(transaction: Transaction) -> None:
+        nonlocal attempts
+        attempts += 1
+        await add(transaction, f"attempt {attempts}")
+        if attempts == 1:
+            await asyncio.sleep(0.6)
+
+    await impatient.write(work)
+
+    assert attempts == 2
+    assert await found(impatient) == {"attempt 2": ""}
