@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import asyncpg
 
@@ -31,6 +31,8 @@ from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
 
+    from ousel.database.primary import WatchfulConnection
+
 CONNECTIONS_MAX: Final = 10
 CONNECT_TIMEOUT_SECONDS: Final = 5.0
 ACQUIRE_TIMEOUT_SECONDS: Final = 10.0
@@ -47,6 +49,7 @@ _SERVER_SETTINGS: Final = {
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",
+    "standard_conforming_strings": "on",  # as _quoted needs it
 }
 
 _ROLLED_BACK: Final = (
@@ -75,33 +78,57 @@ _FAILURES: Final = (
 
 
 class PostgresTransaction:
-    """Statements on one connection."""
+    """Statements on one connection.
 
-    def __init__(self, connection: "PoolConnectionProxy[Any]") -> None:
-        """Run statements on this connection, in the transaction that is open there."""
+    What returns nothing need not wait for an answer: the transaction's beginning and its bulk
+    writes travel with whatever is sent next, in the end with the commit. A posting's batch so
+    takes three round trips: begin, look, write and commit.
+    """
+
+    def __init__(self, connection: "PoolConnectionProxy[Any]", *unsent: str) -> None:
+        """Run statements on this connection, after those that are still to be sent."""
         self._connection = connection
+        self._unsent = list(unsent)
+
+    async def send(self, *statements: str) -> None:
+        """Send what is unsent, and these statements after it."""
+        texts, self._unsent = [*self._unsent, *statements], []
+        await self._connection.execute("; ".join(texts))
 
     async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
         """Run the statement and return all its rows."""
+        if self._unsent:
+            await self.send()
         compiled = _compiled(statement)
         rows = await self._connection.fetch(compiled.text, *compiled.arguments(parameters))
         return list(rows)
 
     async def execute(self, statement: Statement, **parameters: object) -> int:
         """Run the statement and return how many rows it touched."""
+        if self._unsent:
+            await self.send()
         compiled = _compiled(statement)
         tag = await self._connection.execute(compiled.text, *compiled.arguments(parameters))
         return int(tag.rpartition(" ")[2])
 
     async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
         """Insert the rows, all in one go."""
-        compiled = _compiled_bulk(bulk_insert, table)
-        await self._connection.execute(compiled.text, *compiled.arguments({"rows": rows}))
+        await self._write(bulk_insert, table, rows)
 
     async def update(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
         """Write the columns after the key of the rows that exist, all in one go."""
-        compiled = _compiled_bulk(bulk_update, table)
-        await self._connection.execute(compiled.text, *compiled.arguments({"rows": rows}))
+        await self._write(bulk_update, table, rows)
+
+    async def _write(
+        self,
+        make: Callable[[Table], Statement],
+        table: Table,
+        rows: Iterable[Sequence[object]],
+    ) -> None:
+        compiled = _compiled_bulk(make, table)
+        [values] = compiled.arguments({"rows": rows})
+        name = await cast("WatchfulConnection", self._connection).prepared(compiled.text)
+        self._unsent.append(f"EXECUTE {name}({_quoted(values)})")
 
 
 class PostgresDatabase:
@@ -194,28 +221,29 @@ class PostgresDatabase:
 
 
 async def _in_transaction(work: Work[Result], connection: "PoolConnectionProxy[Any]") -> Result:
-    transaction = connection.transaction()
+    transaction = PostgresTransaction(connection, "BEGIN")
     try:
-        await transaction.start()
-        result = await work(PostgresTransaction(connection))
-    except _DISCONNECTED:  # nobody is there to roll back, and the connection will be ended
+        result = await work(transaction)
+        await _commit(connection, transaction)
+    except (*_DISCONNECTED, OutcomeUnknown):  # nobody is there to roll back
         raise
     except BaseException:
-        await _roll_back(connection, transaction)
+        await _roll_back(connection)
         raise
-    await _commit(connection, transaction)
     return result
 
 
-async def _commit(connection: "PoolConnectionProxy[Any]", transaction: Any) -> None:
+async def _commit(connection: "PoolConnectionProxy[Any]", transaction: PostgresTransaction) -> None:
     """Commit; where the connection breaks meanwhile, nobody can tell whether it took effect.
 
     A commit that takes too long is never canceled, its connection is ended: one that waits for
     a standby would, if canceled, stand on the primary alone and yet be reported as done.
     """
+    if connection.is_closed():
+        raise ConnectionResetError("The server ended the transaction before its commit was sent.")
     overdue = asyncio.get_running_loop().call_later(COMMIT_TIMEOUT_SECONDS, _end, connection)
     try:
-        await transaction.commit()
+        await transaction.send("COMMIT")
     except _DISCONNECTED as error:
         _end(connection)
         raise OutcomeUnknown(
@@ -231,9 +259,10 @@ def _end(connection: "PoolConnectionProxy[Any]") -> None:
         connection.terminate()
 
 
-async def _roll_back(connection: "PoolConnectionProxy[Any]", transaction: Any) -> None:
+async def _roll_back(connection: "PoolConnectionProxy[Any]") -> None:
     try:
-        await transaction.rollback()
+        if connection.is_in_transaction():
+            await connection.execute("ROLLBACK")
     except (*_DISCONNECTED, asyncpg.PostgresError):
         _end(connection)
 
@@ -256,6 +285,12 @@ def _unavailable(error: BaseException) -> DatabaseUnavailable:
         f"PostgreSQL cannot be reached or refuses the connection ({reason}).",
         retry_after_seconds=1,
     )
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"
 
 
 @lru_cache(maxsize=STATEMENTS_CACHED)

@@ -32,6 +32,7 @@ class WatchfulConnection(DriverConnection):
     def __init__(self, protocol: Any, transport: Any, *rest: Any) -> None:
         """Take the driver's new connection, and watch over its socket."""
         super().__init__(protocol, transport, *rest)
+        self._prepared: dict[str, str] = {}
         wire: socket.socket = transport.get_extra_info("socket")
         if wire.family == socket.AF_UNIX:
             return
@@ -39,6 +40,15 @@ class WatchfulConnection(DriverConnection):
         for name, value in _LIVENESS.items():
             if hasattr(socket, name):
                 wire.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+    async def prepared(self, text: str) -> str:
+        """Return the name by which EXECUTE knows the statement on this connection."""
+        name = self._prepared.get(text)
+        if name is None:
+            name = f"ousel_{len(self._prepared)}"
+            await self.execute(f"PREPARE {name} AS {text}")
+            self._prepared[text] = name
+        return name
 
 
 async def connect(dsn: str | None = None, **options: Any) -> DriverConnection:

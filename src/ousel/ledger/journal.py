@@ -61,10 +61,6 @@ ACCOUNTS_BY_ID: Final = Statement(
     "accounts by id",
     f"SELECT {_ACCOUNT_COLUMNS} FROM accounts WHERE id = ANY(:ids)",
 )
-ACCOUNTS_LOCKED: Final = Statement(
-    "accounts locked in the order of their ids",
-    f"SELECT {_ACCOUNT_COLUMNS} FROM accounts WHERE id = ANY(:ids) ORDER BY id FOR UPDATE",
-)
 ACCOUNTS_AFTER: Final = Statement(
     "accounts after an id, in order",
     f"SELECT {_ACCOUNT_COLUMNS} FROM accounts WHERE id > :after ORDER BY id LIMIT :limit",
@@ -81,11 +77,20 @@ IDENTIFIER_CLAIMED: Final = Statement(
 STATUS_SET: Final = Statement(
     "freeze or unfreeze an account", "UPDATE accounts SET status = :status WHERE id = :id"
 )
-ENTRIES_OF_KEYS: Final = Statement(
-    "entries that used these idempotency keys",
-    f"SELECT {_ENTRY_COLUMNS} FROM ROWS(:keys, account_id text, idempotency_key text)"
+_KEYS_USED: Final = (
+    "ROWS(:keys, account_id text, idempotency_key text)"
     " JOIN entries ON entries.account_id = keys.account_id"
-    " AND entries.idempotency_key = keys.idempotency_key",
+    " AND entries.idempotency_key = keys.idempotency_key"
+)
+ACCOUNTS_LOCKED: Final = Statement(
+    "accounts locked in the order of their ids, and what was true before that",
+    f"SELECT {_ACCOUNT_COLUMNS},"
+    " (SELECT CAST(SUM(sequence) AS BIGINT) FROM accounts WHERE id = ANY(:debited)),"
+    f" (SELECT COUNT(*) FROM {_KEYS_USED})"
+    " FROM accounts WHERE id = ANY(:ids) ORDER BY id FOR UPDATE",
+)
+ENTRIES_OF_KEYS: Final = Statement(
+    "entries that used these idempotency keys", f"SELECT {_ENTRY_COLUMNS} FROM {_KEYS_USED}"
 )
 ENTRIES_SINCE: Final = Statement(
     "entries of accounts since a sequence number",
@@ -164,12 +169,6 @@ async def accounts_by_id(transaction: Transaction, ids: Collection[str]) -> dict
     return {row[0]: Account(*row) for row in rows}
 
 
-async def accounts_locked(transaction: Transaction, ids: Collection[str]) -> dict[str, Account]:
-    """Return the accounts with these ids, locked until the transaction ends."""
-    rows = await transaction.fetch(ACCOUNTS_LOCKED, ids=list(ids))
-    return {row[0]: Account(*row) for row in rows}
-
-
 async def accounts_after(transaction: Transaction, after: str, limit: int) -> list[Account]:
     """Return the next accounts in the order of their ids."""
     rows = await transaction.fetch(ACCOUNTS_AFTER, after=after, limit=limit)
@@ -181,17 +180,28 @@ async def set_status(transaction: Transaction, account_id: str, status: Status) 
     await transaction.execute(STATUS_SET, id=account_id, status=status)
 
 
-async def known_keys(transaction: Transaction, postings: Iterable[Posting]) -> KnownKeys:
-    """Return the entry that each idempotency key of these postings was first used for."""
-    keys = {
+async def locked(
+    transaction: Transaction, ids: Collection[str], postings: Sequence[Posting]
+) -> tuple[dict[str, Account], KnownKeys]:
+    """Return the accounts, locked until the transaction ends, and the entries of known keys.
+
+    The statement that locks also counts the known keys, but as of its start. They are read, once
+    the locks are held, where there are any, or where another process wrote to an account that
+    shall be debited while this one waited for its lock: its sequence has grown then.
+    """
+    debited = {posting.debit_account_id for posting in postings}
+    keys = [
         (posting.debit_account_id, posting.idempotency_key)
         for posting in postings
         if posting.idempotency_key is not None
-    }
-    if not keys:
-        return {}
-    entries = _entries(await transaction.fetch(ENTRIES_OF_KEYS, keys=list(keys)))
-    return {(entry.account_id, entry.idempotency_key or ""): entry for entry in entries}
+    ]
+    rows = await transaction.fetch(ACCOUNTS_LOCKED, ids=list(ids), debited=list(debited), keys=keys)
+    accounts = {row[0]: Account(*row[:-2]) for row in rows}
+    sequences_before, keys_used = rows[0][-2:]
+    if not keys_used and sequences_before == sum(accounts[id_].sequence for id_ in debited):
+        return accounts, {}
+    entries = _entries(await transaction.fetch(ENTRIES_OF_KEYS, keys=keys))
+    return accounts, {(entry.account_id, entry.idempotency_key or ""): entry for entry in entries}
 
 
 async def entries_since(transaction: Transaction, sequences: dict[str, int]) -> list[Entry]:

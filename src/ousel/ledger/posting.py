@@ -172,8 +172,9 @@ class _Batch:
         closed: Closed = {}
         for condition, postings in self._conditions.items():
             closed |= await condition.admit(transaction, postings, now)
-        accounts = await journal.accounts_locked(transaction, self._account_ids())
-        known_keys = await journal.known_keys(transaction, self._postings)
+        accounts, known_keys = await journal.locked(
+            transaction, self._account_ids(), self._postings
+        )
         settled = await self._settled_before(transaction)
         self._sequences = {each.id: each.sequence for each in accounts.values()} | self._sequences
         fresh = [posting for posting in self._postings if posting.transfer_id not in settled]

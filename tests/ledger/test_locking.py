@@ -1,0 +1,82 @@
+"""Two processes on PostgreSQL want the same account: the second sees what the first wrote."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from ousel.database.port import Database, Transaction
+from ousel.database.postgres import PostgresDatabase
+from ousel.kernel.clock import system_clock
+from ousel.ledger import journal
+from ousel.ledger.posting import Posted, PostingDesk
+from ousel.ledger.rules import Account, Moved, Posting, Replayed, decide
+from tests.ledger.examples import posting
+from tests.support.books import balance, person, proven
+from tests.support.engines import Engines
+
+
+@pytest.fixture
+def database_url(engines: Engines, tmp_path: Path) -> Iterator[str]:
+    """A fresh PostgreSQL database: SQLite has one writer at a time."""
+    url = engines.fresh_url("postgresql", tmp_path)
+    yield url
+    engines.give_back(url)
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """That database, open."""
+    opened = PostgresDatabase(database_url)
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+async def posted_while_locked(
+    database: Database, first: Posting, second: Posting, bob: Account
+) -> Posted:
+    """Write the first posting; post the second meanwhile, so that it waits for the lock."""
+    desk = PostingDesk(database, system_clock, queue_limit=1)
+    waiting: list[asyncio.Task[Posted]] = []
+
+    async def write(transaction: Transaction) -> None:
+        ids = {first.debit_account_id, bob.id}
+        accounts, known = await journal.locked(transaction, ids, [first])
+        waiting.append(asyncio.create_task(desk.post(second)))
+        await asyncio.sleep(0.3)
+        assert not waiting[0].done()
+        outcomes = decide([first], accounts, {"@bob": bob.id}, known, system_clock())
+        moved = [outcome for outcome in outcomes if isinstance(outcome, Moved)]
+        await journal.write(transaction, moved, accounts)
+
+    await database.write(write)
+    return await waiting[0]
+
+
+async def test_a_key_that_was_used_while_a_batch_waited_is_known(database: Database) -> None:
+    """The second of two equal postings replays the first, though it was asked before it ended."""
+    ada, bob = await person(database, "ada", "1"), await person(database, "bob")
+    first = posting(ada.id, "@bob", 30, key="once")
+    second = posting(ada.id, "@bob", 30, key="once")
+
+    answer = await posted_while_locked(database, first, second, bob)
+
+    assert isinstance(answer.outcome, Replayed)
+    assert answer.outcome.debit.transfer_id == first.transfer_id
+    assert await balance(database, bob) == 30
+    await proven(database)
+
+
+async def test_a_balance_that_fell_while_a_batch_waited_is_seen(database: Database) -> None:
+    """The second posting is decided on what the first has left."""
+    ada, bob = await person(database, "ada", "1"), await person(database, "bob")
+    first = posting(ada.id, "@bob", 30, key="one")
+    second = posting(ada.id, "@bob", 40, key="two")
+
+    answer = await posted_while_locked(database, first, second, bob)
+
+    assert isinstance(answer.outcome, Moved)
+    assert answer.outcome.debit.balance_after == 1_000_000 - 70
+    await proven(database)
