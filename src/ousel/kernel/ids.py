@@ -1,9 +1,9 @@
 """Identifiers and secrets: prefixed, time-ordered where they name, random where they open."""
 
 import hashlib
+import os
 import re
 from functools import lru_cache
-from os import urandom
 from typing import Final
 
 from ousel.kernel.clock import Clock
@@ -17,11 +17,18 @@ _TIME_DIGITS: Final = 10
 _RANDOM_DIGITS: Final = 16
 _SECRET_TAIL: Final = re.compile(r"[0-9a-v]{40}")
 _MICROS_PER_MILLISECOND: Final = 1_000
+_TAILS_DRAWN_AT_ONCE: Final = 256
+
+_tails: list[str] = []  # of ids to come: the kernel is asked for many at once
+os.register_at_fork(after_in_child=_tails.clear)
 
 
 def new_id(prefix: str, clock: Clock) -> str:
     """Return a fresh id: its tail sorts by time, and 80 of its bits cannot be guessed."""
-    return prefix + _time(clock() // _MICROS_PER_MILLISECOND) + _random(_RANDOM_DIGITS)
+    while not _tails:
+        drawn = _random(_TAILS_DRAWN_AT_ONCE * _RANDOM_DIGITS)
+        _tails.extend(map("".join, zip(*[iter(drawn)] * _RANDOM_DIGITS, strict=True)))
+    return prefix + _time(clock() // _MICROS_PER_MILLISECOND) + _tails.pop()
 
 
 def new_secret(prefix: str) -> str:
@@ -51,4 +58,4 @@ def _time(milliseconds: int) -> str:
 
 
 def _random(digits: int) -> str:
-    return urandom(digits).translate(_DIGIT_OF_BYTE).decode()
+    return os.urandom(digits).translate(_DIGIT_OF_BYTE).decode()
