@@ -7,6 +7,7 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote
 
 from ousel.database.addresses import is_postgres, sqlite_path
 from ousel.database.hosts import to_primary
@@ -26,9 +27,7 @@ def back_up(url: str, target: Path) -> None:
     unfinished = target.with_name(f"{target.name}.unfinished")
     try:
         if is_postgres(url):
-            _run(
-                "pg_dump", "--format=custom", f"--file={unfinished}", f"--dbname={to_primary(url)}"
-            )
+            _run("pg_dump", url, "--format=custom", f"--file={unfinished}")
         else:
             _copy_sqlite(sqlite_path(url), unfinished)
         unfinished.rename(target)
@@ -43,14 +42,8 @@ def restore(url: str, source: Path) -> None:
     if not source.is_file():
         raise BackupFailed(f"there is no backup at {source}")
     if is_postgres(url):
-        _run(
-            "pg_restore",
-            "--exit-on-error",
-            "--single-transaction",
-            "--no-owner",
-            f"--dbname={to_primary(url)}",
-            str(source),
-        )
+        options = ("--exit-on-error", "--single-transaction", "--no-owner")
+        _run("pg_restore", url, *options, str(source))
     else:
         _copy_sqlite(source, sqlite_path(url))
 
@@ -66,13 +59,15 @@ def _copy_sqlite(source: Path, target: Path) -> None:
         raise BackupFailed(f"SQLite could not copy the database: {error}") from error
 
 
-def _run(program: str, *arguments: str) -> None:
+def _run(program: str, url: str, *arguments: str) -> None:
+    """Run a tool on a database; the password is in no list of processes that others can see."""
+    public_url, password = _parted(to_primary(url))
     path = shutil.which(program)
     if path is None:
         raise BackupFailed(f"{program} is not installed: it comes with PostgreSQL's client tools")
     ended = subprocess.run(  # noqa: S603 - PostgreSQL's own tool
-        [path, *arguments],
-        env=_PATIENCE | os.environ,
+        [path, f"--dbname={public_url}", *arguments],
+        env=_PATIENCE | os.environ | password,
         stderr=subprocess.PIPE,
         check=False,
         text=True,
@@ -81,3 +76,13 @@ def _run(program: str, *arguments: str) -> None:
     if ended.returncode != 0:
         lines = ended.stderr.strip().splitlines() or ["it said nothing"]
         raise BackupFailed(f"{program} failed: {lines[0]}")
+
+
+def _parted(url: str) -> tuple[str, dict[str, str]]:
+    """Return the address without its password, and the environment that hands it over."""
+    scheme, _, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    credentials, at, hosts = authority.rpartition("@")
+    user, _, password = credentials.partition(":")
+    public = f"{scheme}://{user}{at}{hosts}{slash}{path}"
+    return public, {"PGPASSWORD": unquote(password)} if password else {}

@@ -199,7 +199,7 @@ def _parsed(octets: bytes, number: int, *, is_csv: bool) -> Line:
 def _cells(text: str) -> dict[str, str | int | None]:
     """Return the cells of a line of CSV by column; an empty one without quotes holds nothing."""
     cells: dict[str, str | int | None] = {}
-    position = 0
+    cell, position = None, 0
     for column in COLUMNS:
         cell = _CELL.match(text, position)
         if cell is None:
@@ -209,7 +209,7 @@ def _cells(text: str) -> dict[str, str | int | None]:
             cells[column] = cell[1].replace('""', '"')
         elif cell[2]:
             cells[column] = int(cell[2]) if _NUMBER.fullmatch(cell[2]) else cell[2]
-    if position != len(text):
+    if cell is None or position != len(text):
         raise msgspec.ValidationError(f"there are other cells than {len(COLUMNS)}")
     if cells.get("object") == "entry":
         return dict.fromkeys(_OPTIONAL) | cells

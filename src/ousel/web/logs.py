@@ -1,6 +1,7 @@
 """Logs: one JSON object a line on standard error, ours and the libraries' alike."""
 
 import logging
+import re
 import sys
 from typing import Final
 
@@ -12,11 +13,24 @@ _SHARED: Final[list[structlog.typing.Processor]] = [
     structlog.processors.format_exc_info,
 ]
 
+_render: Final = structlog.processors.JSONRenderer()
+# A key, token, code or session, wherever it may have strayed to: its public beginning is kept.
+_SECRET: Final = re.compile(r"((?:[a-z]{2}_(?:live|test)|ac|os)_[0-9a-v]{8})[0-9a-v]{32}")
+
+
+def without_secrets(text: str) -> str:
+    """Return a line of the log with every secret in it cut down to the part that names it."""
+    return _SECRET.sub(r"\1...", text)
+
+
+def _rendered(logger: object, name: str, event: structlog.typing.EventDict) -> str:
+    return without_secrets(str(_render(logger, name, event)))
+
 
 def log_to_standard_error(level: str) -> None:
     """Set logging up for this process."""
     structlog.configure(
-        processors=[*_SHARED, structlog.processors.JSONRenderer()],
+        processors=[*_SHARED, _rendered],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
@@ -25,7 +39,7 @@ def log_to_standard_error(level: str) -> None:
         foreign_pre_chain=_SHARED,
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.JSONRenderer(),
+            _rendered,
         ],
     )
     handler = logging.StreamHandler(sys.stderr)
