@@ -274,7 +274,7 @@ async def test_the_page_of_an_app_that_is_gone_bears_its_owners_name(till: Till)
     owner = await till.person(name="owner", display_name="Still Here Ltd")
     app = await owner.app("Gone")
     charge = await owner.charge(app)
-    await owner.visitor.press(f"/apps/{app.id}", "Delete app")
+    await owner.visitor.press_and_confirm(f"/apps/{app.id}", "Delete app")
 
     assert "<h1>Still Here Ltd</h1>" in await page_of(till.portal.visitor(), charge)
 

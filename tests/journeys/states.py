@@ -134,6 +134,20 @@ def _app_with_keys_stays(page: Page) -> None:
     expect(page.get_by_role("alert")).to_be_visible()
 
 
+def _key_to_revoke(page: Page) -> None:
+    create_app(page, LONG_NAME)
+    page.get_by_label("Key name").fill(LONG_NAME)
+    page.get_by_role("button", name="Issue key").click()
+    page.get_by_role("button", name="Revoke").click()
+    expect(page.get_by_role("heading", name="Revoke this key?")).to_be_visible()
+
+
+def _app_to_delete(page: Page) -> None:
+    create_app(page, LONG_NAME)
+    page.get_by_role("button", name="Delete app").click()
+    expect(page.get_by_role("heading", name="Delete this app?")).to_be_visible()
+
+
 def _wrong_password(page: Page) -> None:
     page.goto("/settings")
     page.get_by_label("Current password").fill("wrong horse battery")
@@ -166,6 +180,8 @@ MEMBERS: dict[str, State] = {
     "connections-disconnected": _disconnected,
     "app-wrong-origin": _wrong_origin,
     "app-with-keys-stays": _app_with_keys_stays,
+    "key-to-revoke": _key_to_revoke,
+    "app-to-delete": _app_to_delete,
     "settings-wrong-password": _wrong_password,
     "settings-done": _done,
     "two-factor-wrong-code": _wrong_first_code,

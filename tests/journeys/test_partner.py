@@ -141,9 +141,18 @@ def rotate_twice(page: Page, house: House, key: str) -> str:
 
 
 def revoke(page: Page, house: House, key: str) -> None:
-    """Revoke the newest key: one press, and it is refused."""
+    """Revoke the newest key: asked once more, first keep it, then let it go: it is refused."""
     row = page.get_by_role("listitem").filter(has_text=f"{key[:16]}…")
+    question = page.get_by_role("heading", name="Revoke this key?")
     row.get_by_role("button", name="Revoke", exact=True).click()
+    expect(question).to_be_visible()
+    expect(page.get_by_text(f"{key[:16]}…")).to_be_visible()
+    page.get_by_role("link", name="Keep the key").click()
+    expect(row).to_contain_text("works")
+    assert house.status(key) == 200
+    row.get_by_role("button", name="Revoke", exact=True).click()
+    expect(question).to_be_visible()
+    page.get_by_role("button", name="Revoke", exact=True).click()
     expect(row).to_contain_text("ended")
     assert house.status(key) == 401
 

@@ -2,9 +2,10 @@
 
 import pytest
 
+from ousel.kernel.clock import timestamp
 from ousel.portal import addresses, apps, desk, keys
-from tests.portal.forms import forms_of
-from tests.portal.visitors import Portal, Visitor, shown_key
+from tests.portal.forms import form_with, forms_of
+from tests.portal.visitors import Portal, Visitor, opened_portal, shown_key
 
 ELSEWHERE = "https://shop.example"
 
@@ -85,16 +86,61 @@ async def test_an_overlap_that_is_not_offered_is_refused(partner: tuple[Visitor,
 async def test_a_revoked_key_is_refused_at_once(
     sandbox: Portal, partner: tuple[Visitor, str, str]
 ) -> None:
-    """One press ends the key, also one that is in its overlap; the page says ended."""
+    """Once confirmed the key ends, also one that is in its overlap; the page says ended."""
     visitor, app, old = partner
     new = await rotate(visitor, app, "604800")
-    assert (await visitor.press(app, "Revoke")).status_code == 303
+    assert (await visitor.press_and_confirm(app, "Revoke")).headers["location"] == app
     assert (await status(sandbox, old), await status(sandbox, new)) == (401, 200)
-    assert (await visitor.press(app, "Revoke")).status_code == 303
+    assert (await visitor.press_and_confirm(app, "Revoke")).headers["location"] == app
     assert await status(sandbox, new) == 401
     page = (await visitor.get(app)).text
     assert page.count('<span class="tag">ended</span>') == 2
     assert "Rotate" not in page
+
+
+async def test_revoking_is_asked_once_more(
+    sandbox: Portal, partner: tuple[Visitor, str, str]
+) -> None:
+    """The first press ends nothing: a page names the key, says what follows, and leads back."""
+    visitor, app, key = partner
+    asked = await visitor.press(app, "Revoke")
+    assert asked.status_code == 200
+    for words in ("server", f"{key[:16]}…", "Analytical Engines", "never", "401</code> at once"):
+        assert words in asked.text
+    assert key not in asked.text
+    assert f'href="{app}">Keep the key</a>' in asked.text
+    assert await status(sandbox, key) == 200
+    assert "Key revoked" not in (await visitor.get("/settings/history")).text
+    await visitor.press_and_confirm(app, "Revoke")
+    assert await status(sandbox, key) == 401
+    assert (await visitor.get("/settings/history")).text.count("Key revoked") == 1
+
+
+async def test_the_question_tells_when_the_key_was_last_used(
+    database_url: str, partner: tuple[Visitor, str, str]
+) -> None:
+    """A key that a server still calls with is not mistaken for one that nobody misses."""
+    visitor, app, key = partner
+    async with opened_portal(database_url, sandbox=True) as elsewhere:
+        elsewhere.clock.advance(seconds=90)
+        await elsewhere.call("/me", key)
+        used = timestamp(elsewhere.clock())
+    asked = (await visitor.press(app, "Revoke")).text
+    assert f'datetime="{used}"' in asked
+    assert "never" not in asked
+
+
+async def test_a_key_that_ended_meanwhile_is_not_asked_about(
+    partner: tuple[Visitor, str, str],
+) -> None:
+    """An old page's button, or a question that is answered twice, leads back to the app."""
+    visitor, app, _ = partner
+    on_the_list = await visitor.form(app, "Revoke")
+    on_the_question = form_with((await visitor.send(on_the_list, {})).text, "Revoke")
+    await visitor.send(on_the_question, on_the_question.fields)
+    for form in (on_the_list, on_the_question):
+        assert (await visitor.send(form, form.fields)).headers["location"] == app
+    assert (await visitor.get("/settings/history")).text.count("Key revoked") == 1
 
 
 async def test_an_origin_is_allowed_once_it_is_added(
@@ -155,9 +201,11 @@ async def test_anothers_app_is_as_if_it_were_not_there(
     eve = await sandbox.person("eve")
     own = await eve.create_app("Eve's")
     token = (await eve.form(own, "Rename")).fields["form_token"]
-    for path in (app, f"{app}/first-steps", f"{app}/errors"):
-        assert (await eve.get(path)).status_code == 404
     handle = key[:16]
+    pages = ("", "/first-steps", "/errors", "/delete", f"/keys/{handle}/revoke")
+    for page in pages:
+        assert (await eve.get(f"{app}{page}")).status_code == 404
+    assert (await eve.get(f"{own}/keys/{handle}/revoke")).status_code == 404
     fields = {
         "form_token": token,
         "name": "Mine",
@@ -185,12 +233,16 @@ async def test_anothers_app_is_as_if_it_were_not_there(
 async def test_an_app_is_deleted_when_no_key_works(
     sandbox: Portal, partner: tuple[Visitor, str, str]
 ) -> None:
-    """While a key works the page says so; afterwards the app is gone, and its key stays out."""
+    """While a key works the page says so; once confirmed the app is gone, and its key stays out."""
     visitor, app, key = partner
     kept = await visitor.press(app, "Delete app")
     assert (kept.status_code, "Revoke the app" in kept.text) == (409, True)
-    await visitor.press(app, "Revoke")
-    gone = await visitor.press(app, "Delete app")
+    await visitor.press_and_confirm(app, "Revoke")
+    asked = await visitor.press(app, "Delete app")
+    for words in ("Analytical Engines", app.removeprefix("/apps/"), "0 people", "Keep the app"):
+        assert words in asked.text
+    assert (await visitor.get(app)).status_code == 200
+    gone = await visitor.press_and_confirm(app, "Delete app")
     assert (gone.status_code, gone.headers["location"]) == (303, "/apps")
     assert (await visitor.get(app)).status_code == 404
     assert await status(sandbox, key) == 401
@@ -273,7 +325,7 @@ async def test_there_is_an_end_to_everything(
         assert (full.status_code, f'id="{field}-error"' in full.text) == (400, True), field
     same = await visitor.press(app, "Add origin", origin=ELSEWHERE)
     assert same.status_code == 303
-    await visitor.press(app, "Revoke")
+    await visitor.press_and_confirm(app, "Revoke")
     assert await status(sandbox, await visitor.issue_key(app, "second")) == 200
 
 
@@ -285,7 +337,7 @@ async def test_ended_keys_do_not_pile_up_on_the_page(
     monkeypatch.setattr(desk, "ENDED_KEYS_SHOWN", 2)
     for number in range(4):
         await visitor.issue_key(app, f"key {number}")
-        await visitor.press(app, "Revoke")
+        await visitor.press_and_confirm(app, "Revoke")
     page = (await visitor.get(app)).text
     assert page.count(">works<") == 1
     assert page.count(">ended<") == 2

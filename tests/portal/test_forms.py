@@ -33,10 +33,7 @@ async def furnished_paths(person: Visitor) -> list[str]:
 
 async def send(person: Visitor, form: Form, field: str, value: str) -> httpx2.Response:
     """Send a form with this value in this field."""
-    fields = form.fields | {field: value}
-    if form.method == "post":
-        return await person.post(form.action, fields)
-    return await person.client.get(form.action, params=fields)
+    return await person.send(form, form.fields | {field: value})
 
 
 async def test_no_text_in_any_field_breaks_a_page(sandbox: Portal) -> None:

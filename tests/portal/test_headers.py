@@ -117,7 +117,7 @@ async def test_open_pages_come_under_the_policy(portal: Portal) -> None:
 async def test_own_pages_come_under_the_policy(ada: Visitor) -> None:
     """The same holds for pages of those who are signed in, error states included."""
     app = await ada.create_app()
-    for path in (*OWN_PATHS, app, f"{app}/first-steps", f"{app}/errors"):
+    for path in (*OWN_PATHS, app, f"{app}/first-steps", f"{app}/errors", f"{app}/delete"):
         check_page(await ada.get(path))
     check_page(await ada.press(app, "Issue key", key_name="live"))
     check_page(await ada.press(app, "Add origin", origin="nonsense"))

@@ -38,8 +38,8 @@ async def use_apps(ada: Visitor) -> None:
     await ada.press(app, "Remove")
     await ada.press(app, "Remove")
     await ada.press(app, "Rotate", overlap="0")
-    await ada.press(app, "Revoke")
-    assert (await ada.press(app, "Delete app")).status_code == 303
+    await ada.press_and_confirm(app, "Revoke")
+    assert (await ada.press_and_confirm(app, "Delete app")).status_code == 303
 
 
 async def connect(ada: Visitor, client_id: str, key: str) -> None:

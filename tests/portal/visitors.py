@@ -47,7 +47,20 @@ class Visitor:
     async def press(self, path: str, button: str, **fields: str) -> httpx2.Response:
         """Open a page, fill in the form with this button, and press it."""
         form = await self.form(path, button)
-        return await self.post(form.action, form.pressed(button, fields))
+        return await self.send(form, form.pressed(button, fields))
+
+    async def press_and_confirm(self, path: str, button: str) -> httpx2.Response:
+        """Press a button, and on the page that it leads to the button of the same name."""
+        asked = await self.press(path, button)
+        assert asked.status_code == 200, asked.text
+        form = form_with(asked.text, button)
+        return await self.send(form, form.pressed(button, {}))
+
+    async def send(self, form: Form, fields: dict[str, str]) -> httpx2.Response:
+        """Send a form as a browser does, in its own way."""
+        if form.method == "post":
+            return await self.post(form.action, fields)
+        return await self.client.get(form.action, params=fields)
 
     async def sign_up(self, username: str, /, **fields: str) -> httpx2.Response:
         """Create an account."""

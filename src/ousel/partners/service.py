@@ -95,10 +95,15 @@ async def rename_app(transaction: Transaction, app: App, name: str) -> None:
 
 async def delete_app(transaction: Transaction, app: App, clock: Clock) -> None:
     """Delete an app none of whose keys works any more."""
+    await check_deletable(transaction, app, clock)
+    await store.remove_app(transaction, app)
+
+
+async def check_deletable(transaction: Transaction, app: App, clock: Clock) -> None:
+    """Refuse an app that has a key which works."""
     now = clock()
     if any(key.valid_at(now) for key in await store.keys_of(transaction, app)):
         raise AppHasKeys("Revoke the app's keys before you delete it.")
-    await store.remove_app(transaction, app)
 
 
 async def issue_key(

@@ -4,6 +4,7 @@ from typing import Final
 
 from ousel.database.port import Transaction
 from ousel.kernel.errors import InvalidField
+from ousel.oauth.service import users_connected
 from ousel.partners import service, store
 from ousel.partners.service import AppHasKeys, NewApp
 from ousel.partners.store import App, Trouble
@@ -33,6 +34,7 @@ class AppPages:
             PageRoute(method="POST", path="/apps/new", handle=self.create),
             PageRoute(method="GET", path="/apps/{client_id}", handle=self.show),
             PageRoute(method="POST", path="/apps/{client_id}/rename", handle=self.rename),
+            PageRoute(method="GET", path="/apps/{client_id}/delete", handle=self.ask_to_delete),
             PageRoute(method="POST", path="/apps/{client_id}/delete", handle=self.delete),
             PageRoute(method="GET", path="/apps/{client_id}/first-steps", handle=self.first_steps),
             PageRoute(method="GET", path="/apps/{client_id}/errors", handle=self.errors),
@@ -81,6 +83,22 @@ class AppPages:
             await self._desk.record(transaction, visit, "app_renamed", detail)
 
         return await self._desk.changed(visit, change)
+
+    async def ask_to_delete(self, visit: Visit) -> Answer:
+        """Show which app would go and what follows, once it can be deleted."""
+
+        async def read(transaction: Transaction) -> tuple[App, int]:
+            app = await self._desk.own_app(transaction, visit)
+            await service.check_deletable(transaction, app, self._desk.clock)
+            return app, await users_connected(transaction, app.id, self._desk.clock())
+
+        try:
+            app, people_connected = await self._database.read(read)
+        except AppHasKeys as refusal:
+            return await self._desk.page(visit, refusal)
+        return self._pages.answer(
+            "portal/app_delete.html", visit, app=app, people_connected=people_connected
+        )
 
     async def delete(self, visit: Visit) -> Answer:
         """Delete the app."""

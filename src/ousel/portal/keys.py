@@ -12,6 +12,7 @@ from ousel.partners.store import App, Key
 from ousel.people import store as people
 from ousel.portal.desk import OVERLAPS, AppDesk, check_room
 from ousel.web.routes import Answer
+from ousel.web.site import see_other
 from ousel.web.visits import PageRoute, Visit
 
 KEYS_MAX: Final = 50  # that work at the same time, of one app
@@ -40,6 +41,7 @@ class KeyPages:
         return [
             PageRoute(method="POST", path=base, handle=self.issue),
             PageRoute(method="POST", path=f"{base}/{{handle}}/rotate", handle=self.rotate),
+            PageRoute(method="GET", path=f"{base}/{{handle}}/revoke", handle=self.ask_to_revoke),
             PageRoute(method="POST", path=f"{base}/{{handle}}/revoke", handle=self.revoke),
         ]
 
@@ -74,6 +76,18 @@ class KeyPages:
             return issued
 
         return await self._issued(visit, work)
+
+    async def ask_to_revoke(self, visit: Visit) -> Answer:
+        """Show which key would end and what follows; a key that has ended is not asked about."""
+
+        async def read(transaction: Transaction) -> tuple[App, Key]:
+            app = await self._desk.own_app(transaction, visit)
+            return app, await service.own_key(transaction, app, visit.path["handle"])
+
+        app, key = await self._desk.database.read(read)
+        if not key.valid_at(self._desk.clock()):
+            return see_other(f"/apps/{app.id}")
+        return self._desk.pages.answer("portal/key_revoke.html", visit, app=app, key=key)
 
     async def revoke(self, visit: Visit) -> Answer:
         """Revoke a key: calls with it are refused from this moment on."""
