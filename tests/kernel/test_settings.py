@@ -1,5 +1,7 @@
 """Settings: each read from its variable, with a default and a rule that an error names."""
 
+from pathlib import Path
+
 import pytest
 
 from ousel.kernel.settings import RateLimit, SettingError, Settings, settings_from
@@ -145,3 +147,51 @@ def test_a_sandbox_has_secrets_of_its_own_kind() -> None:
     """A live server's secrets say live, a sandbox's say test."""
     assert Settings().secret_kind == "live"
     assert Settings(sandbox=True).secret_kind == "test"
+
+
+def test_a_secret_is_read_from_a_file(tmp_path: Path) -> None:
+    """With _FILE after its name, a variable names a file; space around the secret is left out."""
+    file = tmp_path / "database_url"
+    file.write_text("postgresql://ousel:geheim@db/ousel\n")
+
+    found = settings_from({"OUSEL_DATABASE_URL_FILE": str(file)})
+
+    assert found.database_url == "postgresql://ousel:geheim@db/ousel"
+    assert settings_from({"OUSEL_DATABASE_URL_FILE": ""}) == Settings()
+
+
+def test_a_secret_given_in_both_ways_is_refused(tmp_path: Path) -> None:
+    """Which of the two is meant is not guessed; neither is told."""
+    file = tmp_path / "database_url"
+    file.write_text("postgresql://ousel:geheim@db/ousel")
+    both = {"OUSEL_DATABASE_URL": "other-geheim.db", "OUSEL_DATABASE_URL_FILE": str(file)}
+
+    with pytest.raises(SettingError) as refused:
+        settings_from(both)
+
+    assert str(refused.value) == (
+        "OUSEL_DATABASE_URL and OUSEL_DATABASE_URL_FILE are both set: set one of them."
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "cannot be read: No such file or directory."),
+        (b"", "names a file with nothing in it."),
+        (b" \n", "names a file with nothing in it."),
+        (b"\xff\xfe", "cannot be read: it is not text in UTF-8."),
+    ],
+)
+def test_a_secrets_file_that_cannot_be_used_is_named(
+    tmp_path: Path, content: bytes | None, says: str
+) -> None:
+    """The error names the variable and the reason, never what stands in the file."""
+    file = tmp_path / "database_url"
+    if content is not None:
+        file.write_bytes(content)
+
+    with pytest.raises(SettingError) as refused:
+        settings_from({"OUSEL_DATABASE_URL_FILE": str(file)})
+
+    assert str(refused.value) == f"OUSEL_DATABASE_URL_FILE {says}"

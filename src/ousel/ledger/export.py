@@ -180,10 +180,12 @@ def _place(line: Line) -> tuple[int, str]:
 def _record(file: BinaryIO, number: int, *, is_csv: bool) -> bytes:
     """Return the next line; a text in CSV may hold line breaks of its own."""
     record = piece = file.readline(LINE_BYTES_MAX)
-    while is_csv and piece and record.count(b'"') % 2 and len(record) < LINE_BYTES_MAX:
+    is_open = is_csv and piece.count(b'"') % 2 == 1
+    while is_open and piece and len(record) < LINE_BYTES_MAX:
         piece = file.readline(LINE_BYTES_MAX)
         record += piece
-    if record and not record.endswith(b"\n"):
+        is_open = piece.count(b'"') % 2 == 0
+    if record and (is_open or not record.endswith(b"\n")):
         raise BooksWrong(f"line {number} of the export is too long, or breaks off")
     return record
 

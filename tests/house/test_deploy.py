@@ -1,0 +1,150 @@
+"""What is shipped for deployment fits this Ousel: settings, commands, files, hardening."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.main import get_command
+
+from ousel.cli.main import commands
+from ousel.kernel.settings import FILE_SUFFIX, Settings
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+CONTAINERFILE = DEPLOY / "Containerfile"
+COMPOSE = DEPLOY / "compose.yml"
+UNIT = DEPLOY / "systemd" / "ousel.service"
+
+SETTINGS = {f"OUSEL_{name.upper()}" for name in Settings.__struct_fields__}
+SECRETS = {"OUSEL_DATABASE_URL"}
+HARDENED = {
+    *("DynamicUser=yes", "NoNewPrivileges=yes", "PrivateDevices=yes", "PrivateTmp=yes"),
+    *("ProtectHome=yes", "ProtectSystem=strict", "CapabilityBoundingSet=", "UMask=0077"),
+    *("ProtectKernelModules=yes", "ProtectKernelTunables=yes", "ProtectControlGroups=yes"),
+    *("RestrictNamespaces=yes", "RestrictSUIDSGID=yes", "MemoryDenyWriteExecute=yes"),
+    *("RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX", "SystemCallFilter=@system-service"),
+}
+EXPOSURE_MAX = 20  # of 100: what systemd-analyze calls OK
+
+
+def checked_command(arguments: list[str]) -> None:
+    """Make sure that Ousel's command line takes these arguments."""
+    command: Any = get_command(commands).commands[arguments[0]]  # type: ignore[attr-defined]
+    context = command.make_context(arguments[0], list(arguments[1:]))
+    context.close()
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Return the instructions of the Containerfile, each with what it is given."""
+    text = re.sub(r"\\\n\s*", " ", CONTAINERFILE.read_text())
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [(line.partition(" ")[0], line.partition(" ")[2]) for line in lines]
+
+
+def of(name: str) -> list[str]:
+    """Return what each instruction of this name is given."""
+    return [given for each, given in instructions() if each == name]
+
+
+@pytest.mark.parametrize("file", [CONTAINERFILE, COMPOSE, UNIT], ids=lambda file: file.name)
+def test_every_setting_that_is_named_exists(file: Path) -> None:
+    """A variable is one of the settings, or names the file of one that is a secret."""
+    named = set(re.findall(r"\bOUSEL_[A-Z_]+", file.read_text()))
+
+    assert named <= SETTINGS | {name + FILE_SUFFIX for name in SECRETS}
+
+
+def test_the_image_is_built_from_files_that_exist() -> None:
+    """Each COPY from the clone finds its source, and what the wheel is made of is among them."""
+    copied = {
+        source
+        for given in of("COPY")
+        if not given.startswith("--from")
+        for source in given.split()[:-1]
+    }
+
+    assert {source for source in copied if not (ROOT / source).exists()} == set()
+    included = re.findall(
+        r'^"([^"]+)" = "ousel/', (ROOT / "pyproject.toml").read_text(), re.MULTILINE
+    )
+    for needed in ("src", "pyproject.toml", "README.md", *included):
+        assert Path(needed).parts[0] in copied, needed
+
+
+def test_the_image_is_pinned_and_its_server_is_nobody_in_particular() -> None:
+    """What is installed has hashes; the process is not root, and runs a command that exists."""
+    installs = [part for given in of("RUN") for part in given.split("&&") if "pip install" in part]
+
+    assert installs
+    assert all("--require-hashes" in part or "--no-deps" in part for part in installs)
+    assert of("USER") == ["10001"]
+    assert of("ENTRYPOINT") == ['["ousel"]']
+    checked_command(re.findall(r'"([^"]+)"', of("CMD")[0]))
+    assert all(re.fullmatch(r"python:3\.\d+-slim( AS build)?", given) for given in of("FROM"))
+
+
+def test_compose_runs_commands_that_exist_with_secrets_from_files() -> None:
+    """Each service of ours runs a command of Ousel; no secret stands in the file itself."""
+    composed = yaml.safe_load(COMPOSE.read_text())
+    services = composed["services"]
+    ours = {name: each for name, each in services.items() if each["image"] == "ousel"}
+
+    assert set(ours) == {"migrate", "ousel"}
+    for service in ours.values():
+        checked_command(service["command"])
+        secret = service["environment"]["OUSEL_DATABASE_URL_FILE"]
+        assert secret.removeprefix("/run/secrets/") in service["secrets"]
+    for service in services.values():
+        assert set(service["secrets"]) <= set(composed["secrets"])
+        assert set(service.get("depends_on", {})) <= set(services)
+        assert not any("PASSWORD" in name for name in service["environment"] if "FILE" not in name)
+    build = ours["migrate"]["build"]
+    assert (COMPOSE.parent / build["context"] / build["dockerfile"]).samefile(CONTAINERFILE)
+    assert ours["ousel"]["read_only"]
+    assert ours["ousel"]["cap_drop"] == ["ALL"]
+    assert all(port.startswith("127.0.0.1:") for port in ours["ousel"]["ports"])
+
+
+def test_the_unit_is_hardened_and_runs_a_command_that_exists() -> None:
+    """The service may do little more than serve."""
+    lines = UNIT.read_text().splitlines()
+    start = next(line for line in lines if line.startswith("ExecStart="))
+
+    assert set(lines) >= HARDENED
+    checked_command(shlex.split(start.partition("=")[2])[1:])
+    assert f"Environment=OUSEL_DATABASE_URL{FILE_SUFFIX}=%d/database_url" in lines
+    assert not any(re.match(r"Environment=OUSEL_DATABASE_URL=", line) for line in lines)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_itself_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+    """Every key is known to systemd, and it rates the exposure as OK."""
+    unit = tmp_path / "ousel.service"
+    program = Path(sys.executable).parent / "ousel"
+    unit.write_text(UNIT.read_text().replace("/opt/ousel/bin/ousel", str(program)))
+    for check in (
+        ("verify", "--man=no"),
+        ("security", "--offline=yes", f"--threshold={EXPOSURE_MAX}"),
+    ):
+        done = subprocess.run(
+            ["systemd-analyze", "--no-pager", *check, str(unit)],
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stdout[-500:] + done.stderr
+        assert "Unknown" not in done.stderr, done.stderr
+
+
+def test_the_lint_of_commands_would_find_a_wrong_one() -> None:
+    """A command or an option that does not exist does not pass."""
+    for wrong in (["sevre"], ["serve", "--wokers", "2"], ["serve", "--port", "http"]):
+        with pytest.raises(Exception, match=r".+"):
+            checked_command(wrong)

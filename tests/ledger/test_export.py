@@ -1,0 +1,300 @@
+"""The journal as a file: whole, in constant memory, and proven without the database."""
+
+import csv
+import io
+import json
+import random
+import tracemalloc
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import system_clock
+from ousel.ledger.export import COLUMNS, BooksInFile, Exported, Format, export
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Entry, entry_hash
+from ousel.ledger.verify import BooksInDatabase, BooksWrong, prove
+from tests.ledger.examples import posting
+from tests.ledger.intruder import People, entries, forge, wrong
+from tests.support.aside import Aside
+from tests.support.books import proven
+
+FORMATS: tuple[Format, ...] = ("jsonl", "csv")
+ODD_NOTES = ("", '"', ",", '","', "two\nlines\n", "\ttab", "null", "0012", "=1+1", "déjà\u2028vu")
+
+Damage = Callable[[Aside, People], Any]
+
+
+@pytest.fixture(params=FORMATS)
+def form(request: pytest.FixtureRequest) -> Format:
+    """Each format in turn."""
+    chosen: Format = request.param
+    return chosen
+
+
+async def exported(database: Database, path: Path, form: Format) -> Exported:
+    """Export a database to a file."""
+
+    async def work(transaction: Transaction) -> Exported:
+        with path.open("wb") as file:
+            return await export(BooksInDatabase(transaction), file.write, form)
+
+    return await database.snapshot(work)
+
+
+async def wrong_in(path: Path) -> str:
+    """Return what the proof of a file finds wrong."""
+    with pytest.raises(BooksWrong) as found:
+        await prove(BooksInFile(path))
+    return str(found.value)
+
+
+async def test_an_export_is_proven_with_the_figures_of_the_database(
+    database: Database, people: People, tmp_path: Path, form: Format
+) -> None:
+    """Whatever a note holds, the file has the same books as the database."""
+    desk = PostingDesk(database, system_clock, queue_limit=100)
+    for number, note in enumerate(ODD_NOTES):
+        wish = posting(people.ada.id, "@bob", 1, note=note, key=f"k,{number}")
+        await desk.post(wish)
+
+    written = await exported(database, tmp_path / "journal", form)
+
+    figures = await prove(BooksInFile(tmp_path / "journal"))
+    assert figures == await proven(database)
+    assert (written.entries, written.accounts) == (figures.entries, figures.accounts)
+    assert figures.entries == 24 + 2 * len(ODD_NOTES)
+
+
+async def test_empty_books_are_exported_too(
+    database: Database, tmp_path: Path, form: Format
+) -> None:
+    """Nothing has happened: the file has the system account and its end."""
+    await exported(database, tmp_path / "journal", form)
+
+    assert (await prove(BooksInFile(tmp_path / "journal"))).accounts == 1
+
+
+async def test_json_lines_have_every_field_of_every_entry(
+    database: Database, people: People, aside: Aside, tmp_path: Path
+) -> None:
+    """A program of any language reads one object a line, with units in the names of fields."""
+    await exported(database, tmp_path / "journal", "jsonl")
+
+    lines = [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
+    of_bob = [line for line in lines if line.get("account_id") == people.bob.id]
+
+    assert [line["object"] for line in lines] == ["account"] * 3 + ["entry"] * 24 + ["end"]
+    assert tuple(of_bob[1]) == COLUMNS
+    assert [tuple(line.values())[1:] for line in of_bob[1:]] == [
+        msgspec.structs.astuple(entry) for entry in await entries(aside, people.bob.id)
+    ]
+
+
+async def test_csv_is_one_table_that_any_reader_reads(
+    database: Database, people: People, aside: Aside, tmp_path: Path
+) -> None:
+    """A header, then the same number of cells in each row: texts in quotes, numbers without."""
+    await exported(database, tmp_path / "journal", "csv")
+
+    text = (tmp_path / "journal").read_text()
+    rows = list(csv.reader(io.StringIO(text)))
+    of_bob = [row for row in rows if row[:2] == ["entry", people.bob.id]]
+
+    assert tuple(rows[0]) == COLUMNS
+    assert {len(row) for row in rows} == {len(COLUMNS)}
+    assert [row[1:] for row in of_bob] == [
+        ["" if value is None else str(value) for value in msgspec.structs.astuple(entry)]
+        for entry in await entries(aside, people.bob.id)
+    ]
+
+
+async def _changed(column: str, value: object, aside: Aside, people: People) -> None:
+    await aside.run(
+        f"UPDATE entries SET {column} = ? WHERE account_id = ? AND sequence = 6",
+        value,
+        people.bob.id,
+    )
+
+
+async def _deleted(sequence: int, aside: Aside, people: People) -> None:
+    await aside.run(
+        "DELETE FROM entries WHERE account_id = ? AND sequence = ?", people.ada.id, sequence
+    )
+
+
+async def _account_changed(column: str, value: object, aside: Aside, people: People) -> None:
+    await aside.run(f"UPDATE accounts SET {column} = ? WHERE id = ?", value, people.bob.id)
+
+
+async def _moved_to_nobody(aside: Aside, people: People) -> None:
+    await aside.run("UPDATE entries SET account_id = 'acct_zz' WHERE account_id = ?", people.bob.id)
+    await aside.run("DELETE FROM accounts WHERE id = ?", people.bob.id)
+
+
+async def _forged(change: Callable[[list[Entry]], list[Entry]], aside: Aside, p: People) -> None:
+    await forge(aside, p.bob.id, change)
+
+
+def _one_more(before: list[Entry]) -> list[Entry]:
+    return [*before, msgspec.structs.replace(before[0], transfer_id="tr_extra", created_at=2**60)]
+
+
+async def _sum_wrong(aside: Aside, people: People) -> None:
+    last = (await entries(aside, people.bob.id))[-2:]
+    changed = msgspec.structs.replace(last[1], balance_after=last[1].balance_after + 1)
+    await aside.run(
+        "UPDATE entries SET balance_after = ?, hash = ? WHERE account_id = ? AND sequence = 11",
+        changed.balance_after,
+        entry_hash(last[0].hash, changed),
+        people.bob.id,
+    )
+
+
+DAMAGES: dict[str, Damage] = {
+    "an amount": partial(_changed, "amount", 5),
+    "a kind": partial(_changed, "kind", "charge_payment"),
+    "a note": partial(_changed, "note", 'changed, "quoted"'),
+    "a hash": partial(_changed, "hash", "0" * 64),
+    "a time": partial(_changed, "created_at", 5),
+    "an entry gone": partial(_deleted, 4),
+    "the last entry gone": partial(_deleted, 11),
+    "a balance": partial(_account_changed, "balance", 7),
+    "a count": partial(_account_changed, "sequence", 9),
+    "a head": partial(_account_changed, "head_hash", FIRST_HASH),
+    "no account": _moved_to_nobody,
+    "a side gone": partial(_forged, lambda before: [*before[:5], *before[6:]]),
+    "a side more": partial(_forged, _one_more),
+    "overdrawn": partial(_forged, lambda before: [*before[1:], before[0]]),
+    "back in time": partial(_forged, lambda before: [*before[:5], before[6], before[5]]),
+    "a sum": _sum_wrong,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+async def test_what_is_wrong_is_named_as_it_is_in_the_database(
+    database: Database, people: People, aside: Aside, tmp_path: Path, damage: Damage
+) -> None:
+    """An export of damaged books names the very entry and account that the database does."""
+    await damage(aside, people)
+    told = await wrong(database)
+
+    for form in FORMATS:
+        await exported(database, tmp_path / form, form)
+        assert await wrong_in(tmp_path / form) == told
+
+
+def _lines(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines(keepends=True)
+
+
+async def test_a_file_that_was_cut_off_is_told(
+    database: Database, people: People, tmp_path: Path, form: Format
+) -> None:
+    """At the end of a line or within one: the proof says after which line, or in which."""
+    assert people.ada.id != people.bob.id
+    path = tmp_path / "journal"
+    await exported(database, path, form)
+    whole = _lines(path)
+
+    path.write_bytes(b"".join(whole[:-1]))
+    assert await wrong_in(path) == f"the export breaks off after line {len(whole) - 1}"
+    path.write_bytes(b"".join(whole)[:-1])
+    assert "too long, or breaks off" in await wrong_in(path)
+    path.write_bytes(b"")
+    assert await wrong_in(path) == "the export breaks off after line 0"
+
+
+async def test_lines_taken_out_doubled_or_moved_are_told(
+    database: Database, people: People, tmp_path: Path, form: Format
+) -> None:
+    """Any one line of the file missing, twice there, or elsewhere: nothing of it passes."""
+    assert people.ada.id != people.bob.id
+    path = tmp_path / "journal"
+    await exported(database, path, form)
+    whole = _lines(path)
+    for number in range(form == "csv", len(whole)):
+        rest = whole[:number] + whole[number + 1 :]
+        path.write_bytes(b"".join(rest))
+        await wrong_in(path)
+        path.write_bytes(b"".join([*rest[:number], whole[number], *whole[number:]]))
+        await wrong_in(path)
+        place = (number + 5) % len(rest)
+        path.write_bytes(b"".join([*rest[:place], whole[number], *rest[place:]]))
+        await wrong_in(path)
+
+
+async def test_any_changed_byte_is_told(
+    database: Database, people: People, tmp_path: Path, form: Format
+) -> None:
+    """Wherever a single character of the file is another one, the proof fails."""
+    assert people.ada.id != people.bob.id
+    path = tmp_path / "journal"
+    await exported(database, path, form)
+    whole = path.read_bytes()
+    chance = random.Random(7)
+    for _ in range(100):
+        place = chance.randrange(len(whole))
+        other = chance.choice(b'0123456789abcdefghijklmnopqrstuvwxyz",{}\n')
+        if whole[place] == other:
+            continue
+        path.write_bytes(whole[:place] + bytes([other]) + whole[place + 1 :])
+        await wrong_in(path)
+
+
+async def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
+    """A file that is one endless line is given up after 64 KiB."""
+    path = tmp_path / "journal"
+    path.write_bytes(b'{"object":"' + b"x" * 200_000 + b'"}\n')
+    assert "too long" in await wrong_in(path)
+    header = ",".join(COLUMNS).encode()
+    path.write_bytes(header + b'\n"' + b"\n" * 200_000 + b'"\n')
+    assert "too long" in await wrong_in(path)
+
+
+@pytest.mark.parametrize("octets", [b"PK\x03\x04 a spreadsheet\n", b"{}\n", b"[]\n", b"\xff\n"])
+async def test_a_file_that_is_no_export_is_told(tmp_path: Path, octets: bytes) -> None:
+    """The proof names the line that it cannot read."""
+    (tmp_path / "journal").write_bytes(octets)
+    assert (await wrong_in(tmp_path / "journal")).startswith("line 1 of the export cannot be read")
+
+
+class _LongBooks:
+    """Books of any length that nobody holds in memory."""
+
+    def __init__(self, pages: int) -> None:
+        self._pages = pages
+
+    async def accounts(self) -> AsyncIterator[Account]:
+        yield Account(SYSTEM_ACCOUNT_ID, "", "", "", "active", 0, 0, FIRST_HASH, 0, 0)
+
+    async def entries(self) -> AsyncIterator[list[Entry]]:
+        for number in range(self._pages):
+            yield [
+                Entry("acct_1", number, "tr_1", "transfer", 1, 1, "acct_2", "n", None, None, 1, "h")
+            ] * 200
+
+
+async def test_memory_does_not_grow_with_the_journal(form: Format) -> None:
+    """Ten times the entries are written in the same memory."""
+    peaks = []
+    for pages in (3, 30):
+        written = 0
+
+        def write(octets: bytes) -> None:
+            nonlocal written
+            written += len(octets)
+
+        tracemalloc.start()
+        done = await export(_LongBooks(pages), write, form)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert done.entries == pages * 200
+        assert written > done.entries * 50
+
+    assert peaks[1] < peaks[0] * 1.5
