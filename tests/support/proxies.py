@@ -21,6 +21,7 @@ class PostgresProxy:
         self._socket = f"{parse_qs(parts.query)['host'][0]}/.s.PGSQL.5432"
         self._database = parts.path
         self.cuts: deque[Cut] = deque()  # what happens to the next commits
+        self.delay_seconds = 0.0  # how long all that goes to the server takes
         self._server: asyncio.Server | None = None
         self._wires: set[asyncio.StreamWriter] = set()
         self._forwarding: set[asyncio.Task[None]] = set()
@@ -62,6 +63,7 @@ class PostgresProxy:
                         back_writer.write(data)
                         await back_reader.read(CHUNK_BYTES)
                     break
+                await asyncio.sleep(self.delay_seconds)
                 back_writer.write(data)
                 await back_writer.drain()
         except OSError:

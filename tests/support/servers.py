@@ -5,7 +5,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -38,11 +41,12 @@ class Server:
             **environment,
         }
         self.process: subprocess.Popen[bytes]
+        self._written = ""
 
     def __enter__(self) -> Self:
-        self.process = subprocess.Popen(
-            self._command, env=self._environment, stderr=subprocess.PIPE
-        )
+        # A pipe that nobody reads would stop a server that has much to say.
+        self._log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(self._command, env=self._environment, stderr=self._log)
         deadline = time.monotonic() + START_SECONDS_MAX
         while not self._answers():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -62,8 +66,12 @@ class Server:
         """Stop the server, and return what it wrote to its log."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        _, log = self.process.communicate(timeout=60)
-        return log.decode() if log else ""
+        self.process.wait(timeout=60)
+        if not self._log.closed:
+            self._log.seek(0)
+            self._written = self._log.read().decode()
+            self._log.close()
+        return self._written
 
     def client(self, key: str | None = None) -> httpx2.AsyncClient:
         """Return a client that calls with this key."""
@@ -78,10 +86,14 @@ class Server:
         )
 
     def _answers(self) -> bool:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=START_SECONDS_MAX)
         try:
-            return httpx2.get(f"{self.origin}/readyz").status_code == httpx2.codes.OK
-        except httpx2.TransportError:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == HTTPStatus.OK
+        except (OSError, HTTPException):
             return False
+        finally:
+            connection.close()
 
 
 def free_port() -> int:

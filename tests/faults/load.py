@@ -1,0 +1,189 @@
+"""A load of transfers that remembers every key and every answer, and asks until it is told."""
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from tests.faults.town import Town
+
+WORKERS = 16
+ANSWER_SECONDS_MAX = 30.0
+PAUSE_SECONDS = 0.03
+LOOK_SECONDS = 0.005
+SETTLE_SECONDS_MAX = 60.0
+
+Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait until this holds."""
+    for _ in range(int(SETTLE_SECONDS_MAX / LOOK_SECONDS)):
+        if holds():
+            return
+        await asyncio.sleep(LOOK_SECONDS)
+    raise AssertionError(f"waited {SETTLE_SECONDS_MAX} s in vain")
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An answer as far as the load looks at it."""
+
+    status: int
+    head: bytes
+    body: dict[str, Any]
+
+
+class Load:
+    """Workers that each send one transfer after the other, under keys of their own."""
+
+    def __init__(self, town: Town, port: int, *, patient: bool = True) -> None:
+        """Send to this port; without patience a worker leaves at the first answer that is lost."""
+        self.town = town
+        self.port = port
+        self.patient = patient
+        self.acknowledged: dict[int, str] = {}  # transfer ids by number
+        self.unanswered: list[int] = []
+        self.lost = 0  # attempts without an answer
+        self.replayed = 0  # transfers that had moved, although their answer was lost
+        self.anew = 0  # transfers that had not moved, and whose answer was lost
+        self.refused: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self.longest_seconds = 0.0
+        self._numbers = itertools.count(1)
+        self._stopping = False
+
+    @asynccontextmanager
+    async def running(
+        self, count: int | None = None, workers: int = WORKERS
+    ) -> AsyncIterator[None]:
+        """Send for the length of a block, or so many; in the end everything begun is settled."""
+        self._stopping = False
+        numbers = itertools.islice(self._numbers, count)
+        tasks = [asyncio.create_task(self._work(numbers)) for _ in range(workers)]
+        try:
+            yield
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            raise
+        self._stopping = count is None
+        async with asyncio.timeout(SETTLE_SECONDS_MAX if count is None else None):
+            await asyncio.gather(*tasks)
+
+    async def settle(self) -> None:
+        """Ask again for everything that was left without an answer."""
+        left, self.unanswered, self.patient = self.unanswered, [], True
+        numbers = iter(left)
+        await asyncio.gather(*(self._work(numbers, in_doubt=True) for _ in range(WORKERS)))
+
+    async def progress(self) -> None:
+        """Wait for the next acknowledgement of a transfer."""
+        before = len(self.acknowledged)
+        await until(lambda: len(self.acknowledged) > before or self.wrong)
+
+    def key(self, number: int) -> str:
+        """Return a transfer's idempotency key."""
+        return f"load-{number:06d}"
+
+    def amount(self, number: int) -> int:
+        """Return a transfer's amount in millionths."""
+        return 1 + number * 7_919 % 1_000_000
+
+    async def _work(self, numbers: Iterator[int], *, in_doubt: bool = False) -> None:
+        connection = _Connection(self)
+        try:
+            while not self._stopping and (number := next(numbers, None)) is not None:
+                if not await self._settled(connection, number, in_doubt=in_doubt):
+                    self.unanswered.append(number)
+                    return
+        finally:
+            connection.close()
+
+    async def _settled(self, connection: "_Connection", number: int, *, in_doubt: bool) -> bool:
+        begun = asyncio.get_running_loop().time()
+        while not self.wrong:
+            answer = await connection.exchanged(self._request(number))
+            if answer is None:
+                self.lost += 1
+                in_doubt = True
+                if not self.patient:
+                    return False
+            elif answer.status in {200, 201}:
+                self._acknowledge(number, answer, in_doubt=in_doubt)
+                seconds = asyncio.get_running_loop().time() - begun
+                self.longest_seconds = max(self.longest_seconds, seconds)
+                return True
+            else:
+                self._note(number, answer)
+                in_doubt = in_doubt or answer.body["code"] == "outcome_unknown"
+            await asyncio.sleep(PAUSE_SECONDS)
+        return False
+
+    def _acknowledge(self, number: int, answer: Answer, *, in_doubt: bool) -> None:
+        transfer = answer.body
+        sent = (self.key(number), Decimal(self.amount(number)).scaleb(-6))
+        told = (transfer["idempotency_key"], Decimal(str(transfer["amount"])))
+        if sent != told:
+            self.wrong.append(f"{sent} was sent, {told} came back")
+        replayed = answer.status == 200
+        if replayed and not in_doubt:
+            self.wrong.append(f"{sent} moved before, although its sender was told otherwise")
+        self.replayed += replayed
+        self.anew += in_doubt and not replayed
+        self.acknowledged[number] = transfer["id"]
+
+    def _note(self, number: int, answer: Answer) -> None:
+        self.refused[answer.body["code"]] += 1
+        if answer.status != 503 or b"\r\nretry-after: " not in answer.head.lower():
+            self.wrong.append(f"{self.key(number)}: {answer.head!r} {answer.body}")
+
+    def _request(self, number: int) -> bytes:
+        to = self.town.people[number % len(self.town.people)]
+        whole, fraction = divmod(self.amount(number), 1_000_000)
+        body = f'{{"to":"@{to}","amount":{whole}.{fraction:06d}}}'
+        head = (
+            "POST /v1/transfers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            f"Authorization: Bearer {self.town.key}\r\nIdempotency-Key: {self.key(number)}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        return f"{head}{body}".encode()
+
+
+class _Connection:
+    """A connection that is made anew when it is needed."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._wire: Wire | None = None
+
+    async def exchanged(self, request: bytes) -> Answer | None:
+        """Return the answer, or nothing where none came."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                if self._wire is None:
+                    self._wire = await asyncio.open_connection("127.0.0.1", self._load.port)
+                return await _exchanged(request, *self._wire)
+        except (OSError, EOFError):
+            self.close()
+            return None
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._wire is not None:
+            self._wire[1].transport.abort()
+            self._wire = None
+
+
+async def _exchanged(
+    request: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> Answer:
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+    body = await reader.readexactly(int(length))
+    return Answer(int(head.split(b" ", 2)[1]), head, msgspec.json.decode(body))

@@ -1,0 +1,169 @@
+"""A load at a fixed rate, whatever the server does: requests are due by the clock.
+
+It runs as a process of its own (`python -m tests.faults.paced`), takes a plan on standard input
+and prints a tally. A request that finds every connection busy waits, and its latency counts from
+the moment when it was due.
+"""
+
+import asyncio
+import gc
+import sys
+import time
+from collections import Counter, deque
+from typing import cast
+
+import msgspec
+import uvloop
+from typing_extensions import override
+
+TICK_SECONDS = 0.001
+DRAIN_SECONDS_MAX = 30.0
+BUCKETS_PER_SECOND = 10_000  # of the latencies' histogram
+
+
+class PacedPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What to send how often: a head, a number, and one of many tails."""
+
+    port: int
+    connections: int
+    rate: float
+    seconds: float
+    head: bytes
+    tails: list[bytes]
+
+
+class PacedTally(msgspec.Struct, frozen=True, kw_only=True):
+    """What came back; latencies are counted from when a request was due."""
+
+    acknowledged: int
+    failed: int
+    rate: float
+    p50_seconds: float
+    p99_seconds: float
+    longest_seconds: float
+
+
+class _Pace:
+    """What is due, the connections that rest, and what came back."""
+
+    def __init__(self, plan: PacedPlan) -> None:
+        self.plan = plan
+        self.resting: deque[_Connection] = deque()
+        self.due: deque[float] = deque()
+        self.total = int(plan.rate * plan.seconds)
+        self.planned = 0
+        self.sent = 0
+        self.acknowledged = 0
+        self.failed = 0
+        self.buckets: Counter[int] = Counter()
+        self.done = asyncio.Event()
+
+    def plan_until(self, begun: float, now: float) -> None:
+        due = min(self.total, int((now - begun) * self.plan.rate))
+        self.due.extend(begun + number / self.plan.rate for number in range(self.planned, due))
+        self.planned = due
+        self.send()
+
+    def rest(self, connection: "_Connection") -> None:
+        self.resting.append(connection)
+        self.send()
+
+    def send(self) -> None:
+        while self.due and self.resting:
+            self.sent += 1
+            tail = self.plan.tails[self.sent % len(self.plan.tails)]
+            request = b"%b%012d%b" % (self.plan.head, self.sent, tail)
+            self.resting.popleft().send(request, self.due.popleft())
+
+    def answered(self, data: bytes, due_at: float) -> None:
+        if data.startswith(b"HTTP/1.1 201 "):
+            self.acknowledged += 1
+        else:
+            self.failed += 1
+        self.buckets[int((time.perf_counter() - due_at) * BUCKETS_PER_SECOND)] += 1
+        if self.acknowledged + self.failed == self.total:
+            self.done.set()
+
+    def quantile(self, share: float) -> float:
+        left = sum(self.buckets.values()) * share
+        for bucket in sorted(self.buckets):
+            left -= self.buckets[bucket]
+            if left <= 0:
+                return bucket / BUCKETS_PER_SECOND
+        raise AssertionError("nothing was answered")
+
+
+class _Connection(asyncio.Protocol):
+    """One connection with at most one request in flight."""
+
+    def __init__(self, pace: _Pace) -> None:
+        self._pace = pace
+        self._received = b""
+        self._due_at = 0.0
+        self._transport: asyncio.WriteTransport
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.WriteTransport", transport)
+        self._pace.rest(self)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        if self._received.endswith(b"}"):  # every answer is one JSON object
+            self._pace.answered(self._received, self._due_at)
+            self._received = b""
+            self._pace.rest(self)
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._pace.failed += 1
+
+    def send(self, request: bytes, due_at: float) -> None:
+        """Send a request that was due at this moment."""
+        self._due_at = due_at
+        self._transport.write(request)
+
+    def close(self) -> None:
+        """Let go of the connection, which is no failure now."""
+        self._pace.failed -= 1
+        self._transport.abort()
+
+
+async def put_on(plan: PacedPlan) -> PacedTally:
+    """Send at the plan's rate for its time, and wait for the last answers."""
+    loop = asyncio.get_running_loop()
+    pace = _Pace(plan)
+    connections = [
+        (await loop.create_connection(lambda: _Connection(pace), "127.0.0.1", plan.port))[1]
+        for _ in range(plan.connections)
+    ]
+    begun = time.perf_counter()
+    while pace.planned < pace.total:
+        await asyncio.sleep(TICK_SECONDS)
+        pace.plan_until(begun, time.perf_counter())
+    seconds = time.perf_counter() - begun
+    async with asyncio.timeout(DRAIN_SECONDS_MAX):
+        await pace.done.wait()
+    for connection in connections:
+        connection.close()
+    await asyncio.sleep(0)
+    return PacedTally(
+        acknowledged=pace.acknowledged,
+        failed=pace.failed,
+        rate=pace.total / seconds,
+        p50_seconds=pace.quantile(0.5),
+        p99_seconds=pace.quantile(0.99),
+        longest_seconds=max(pace.buckets) / BUCKETS_PER_SECOND,
+    )
+
+
+def main() -> None:
+    """Read a plan, put the load on, print the tally."""
+    plan = msgspec.json.decode(sys.stdin.buffer.read(), type=PacedPlan)
+    gc.disable()
+    sys.stdout.buffer.write(msgspec.json.encode(uvloop.run(put_on(plan))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""How much of everything: a little among all tests, much with `make faults`."""
+
+import os
+from typing import TypeVar
+
+Size = TypeVar("Size", int, float)
+
+FULL = os.environ.get("OUSEL_FAULTS") == "full"
+SEED = int(os.environ.get("OUSEL_FAULTS_SEED", "20261115"))
+
+
+def sized(short: Size, full: Size) -> Size:
+    """Return the size that is asked for."""
+    return full if FULL else short
+
+
+KILLS = sized(3, 200)  # of the server, on each engine
+STOPS = sized(2, 50)  # of PostgreSQL
+COMMITS_CUT = sized(10, 200)
+TRANSFERS_THROUGH_A_PROXY = sized(1_000, 50_000)
+TERMINATIONS = sized(2, 20)
+TEST_SECONDS_MAX = sized(120, 3_600)
+
+SOAK_SECONDS = sized(4.0, 60 * float(os.environ.get("OUSEL_FAULTS_SOAK_MINUTES", "20")))
+TOP_SPEED_SECONDS = sized(1.0, 20.0)

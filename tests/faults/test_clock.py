@@ -1,0 +1,62 @@
+"""The clock of the machine steps back: the books go on in their order."""
+
+import random
+from functools import partial
+from typing import Any
+
+import pytest
+
+from tests.faults.town import Town, verified
+from tests.support.aside import Aside
+from tests.support.clocks import ManualClock
+from tests.support.inside import inside
+
+pytestmark = pytest.mark.slow
+
+STEPS = 60
+
+
+async def listed(client: Any, key: str) -> list[dict[str, Any]]:
+    """Return all transfers of the partner, as its pages show them."""
+    transfers: list[dict[str, Any]] = []
+    cursor: dict[str, str] = {}
+    while True:
+        answer = await client.get(
+            "/transfers", params={"limit": 25, **cursor}, headers={"Authorization": key}
+        )
+        page = answer.json()
+        transfers += page["data"]
+        if not page["has_more"]:
+            return transfers
+        cursor = {"cursor": page["next_cursor"]}
+
+
+async def test_a_clock_that_steps_back_does_not_bring_the_books_out_of_order(
+    town: Town, chance: random.Random
+) -> None:
+    """Steps of up to a day, back and forth: each transfer is there once, and dated in order."""
+    clock = ManualClock()
+    authorization = f"Bearer {town.key}"
+    sent: list[str] = []
+    async with inside(town.url, clock) as client:
+        for number in range(STEPS):
+            clock.advance(seconds=chance.randint(-86_400, 60_000), micros=chance.randint(0, 999))
+            wish = partial(
+                client.post,
+                "/transfers",
+                json={"to": "@ada", "amount": 1},
+                headers={"Authorization": authorization, "Idempotency-Key": f"step-{number}"},
+            )
+            first, again = await wish(), await wish()
+            assert (first.status_code, again.status_code) == (201, 200)
+            assert again.json() == first.json()
+            sent.append(first.json()["id"])
+        transfers = await listed(client, authorization)
+
+    assert [each["id"] for each in transfers if each["kind"] == "transfer"] == sent[::-1]
+    dates = [each["created_at"] for each in transfers]
+    assert dates == sorted(dates, reverse=True)
+    async with Aside(town.url) as aside:
+        rows = await aside.run("SELECT count(*) FROM entries WHERE kind = 'transfer'")
+    assert rows == [(2 * STEPS,)]
+    verified(town.url)

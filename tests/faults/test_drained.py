@@ -1,0 +1,43 @@
+"""The server is asked to stop in the midst of its work: what it took on, it answers."""
+
+import asyncio
+import random
+import signal
+
+import pytest
+
+from tests.faults.conftest import Figure
+from tests.faults.load import Load
+from tests.faults.sizes import TERMINATIONS
+from tests.faults.town import Town, moved, settled_exactly_once
+from tests.support.engines import Engine
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.slow
+
+
+async def test_a_server_that_is_asked_to_stop_answers_what_it_took_on(
+    town: Town, engine: Engine, chance: random.Random, figure: Figure
+) -> None:
+    """After SIGTERM every movement was acknowledged: no request is carried out unanswered."""
+    server = Server(town.url, OUSEL_LOG_LEVEL="error")
+    load = Load(town, server.port, patient=False)
+    refused_at_the_door = 0
+    for _ in range(TERMINATIONS):
+        with server:
+            async with load.running():
+                await load.progress()
+                await asyncio.sleep(chance.uniform(0, 0.2))
+                log = await asyncio.to_thread(server.stopped)
+        assert server.process.returncode == -signal.SIGTERM
+        assert log == ""
+        acknowledged = {load.key(number) for number in load.acknowledged}
+        assert set(await moved(town)) == acknowledged
+        refused_at_the_door += len(load.unanswered)
+        load.unanswered.clear()
+
+    await settled_exactly_once(load)
+    figure(
+        f"{engine}: {TERMINATIONS} times SIGTERM under load, {len(load.acknowledged)} transfers, "
+        f"all answered; {refused_at_the_door} requests found the door closed and moved nothing"
+    )

@@ -1,0 +1,43 @@
+"""The server is killed in the midst of its work and started again, as a supervisor would."""
+
+import asyncio
+import random
+import time
+
+import pytest
+
+from tests.faults.conftest import Figure
+from tests.faults.load import Load
+from tests.faults.sizes import KILLS
+from tests.faults.town import Town, settled_exactly_once
+from tests.support.engines import Engine
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.slow
+
+
+async def test_a_server_that_is_killed_loses_and_doubles_nothing(
+    town: Town, engine: Engine, chance: random.Random, figure: Figure
+) -> None:
+    """After every SIGKILL the books hold each acknowledged transfer once, and retries settle."""
+    restarts: list[float] = []
+    with Server(town.url, OUSEL_LOG_LEVEL="error") as server:
+        load = Load(town, server.port)
+        async with load.running():
+            for _ in range(KILLS):
+                await load.progress()
+                await asyncio.sleep(chance.uniform(0, 0.2))
+                server.process.kill()
+                begun = time.monotonic()
+                await asyncio.to_thread(server.stopped)
+                await asyncio.to_thread(server.__enter__)
+                restarts.append(time.monotonic() - begun)
+            await load.progress()
+
+    await settled_exactly_once(load)
+    assert load.lost >= KILLS, "a kill that cuts off nobody proves nothing"
+    figure(
+        f"{engine}: {KILLS} kills under load, {len(load.acknowledged)} transfers, each once; "
+        f"{load.replayed} had moved though their answer was lost; "
+        f"serving again after {max(restarts):.2f} s at most"
+    )

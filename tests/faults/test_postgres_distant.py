@@ -1,0 +1,94 @@
+"""The connection to PostgreSQL is cut in the midst of commits, or slow."""
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.conftest import Figure
+from tests.faults.load import WORKERS, Load, until
+from tests.faults.sizes import COMMITS_CUT
+from tests.faults.town import Town, settled_exactly_once
+from tests.support.engines import Engines
+from tests.support.proxies import Cut, PostgresProxy
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.slow
+
+CUTS: tuple[Cut, ...] = ("before the commit", "after the commit")
+SLOW_SECONDS = 0.1
+SLOW_TRANSFERS = 300
+
+
+@pytest.fixture
+def database_url(engines: Engines, tmp_path: Path) -> Iterator[str]:
+    """The address of a fresh database on PostgreSQL."""
+    url = engines.fresh_url("postgresql", tmp_path)
+    yield url
+    engines.give_back(url)
+
+
+async def started(url: str) -> Server:
+    """Start a server while this process passes its bytes on."""
+    return await asyncio.to_thread(Server(url, OUSEL_LOG_LEVEL="error").__enter__)
+
+
+async def test_cuts_in_the_midst_of_commits_move_nothing_twice(
+    town: Town, chance: random.Random, figure: Figure
+) -> None:
+    """Cut before or after a commit reached the server, alone or in a row: all are told, once."""
+    async with PostgresProxy(town.url) as wire:
+        server = await started(wire.url)
+        try:
+            load = Load(town, server.port)
+            left = COMMITS_CUT
+            async with load.running():
+                while left:
+                    await load.progress()
+                    in_a_row = chance.randint(1, min(3, left))
+                    wire.cuts.extend(chance.choices(CUTS, k=in_a_row))
+                    left -= in_a_row
+                    await until(lambda: not wire.cuts)
+        finally:
+            log = await asyncio.to_thread(server.stopped)
+
+    await settled_exactly_once(load)
+    assert load.lost == 0
+    assert load.refused.total() == 0, "the journal settles it: no caller hears of it"
+    assert "Traceback" not in log, log
+    figure(
+        f"postgresql: {COMMITS_CUT} connections cut at their commit under load, "
+        f"{len(load.acknowledged)} transfers, each once, none refused; the longest took "
+        f"{load.longest_seconds:.2f} s"
+    )
+
+
+async def test_a_slow_database_slows_and_breaks_nothing(town: Town, figure: Figure) -> None:
+    """Each word to the database takes 100 ms: what waits is written together, none is refused."""
+    async with PostgresProxy(town.url) as wire:
+        server = await started(wire.url)
+        try:
+            load = Load(town, server.port)
+            async with load.running(WORKERS):  # what is prepared once is prepared
+                pass
+            wire.delay_seconds = SLOW_SECONDS
+            begun = time.monotonic()
+            async with load.running(SLOW_TRANSFERS, workers=100):
+                pass
+            seconds = time.monotonic() - begun
+        finally:
+            wire.delay_seconds = 0.0
+            log = await asyncio.to_thread(server.stopped)
+
+    await settled_exactly_once(load)
+    assert load.lost + load.refused.total() == 0
+    assert log == ""
+    assert seconds < SLOW_TRANSFERS * SLOW_SECONDS, "one after the other would take longer"
+    figure(
+        f"postgresql: {SLOW_TRANSFERS} transfers of 100 clients over a connection slowed by "
+        f"{SLOW_SECONDS * 1000:.0f} ms a message in {seconds:.1f} s, none refused; the longest "
+        f"took {load.longest_seconds:.2f} s"
+    )

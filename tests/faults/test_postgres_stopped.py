@@ -1,0 +1,72 @@
+"""PostgreSQL dies under the server and comes back: so does the service, by itself."""
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.clusters import OwnPostgres
+from tests.faults.conftest import Figure
+from tests.faults.load import Load
+from tests.faults.sizes import STOPS
+from tests.faults.town import Town, settled_exactly_once
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def postgres(tmp_path: Path) -> Iterator[OwnPostgres]:
+    """A PostgreSQL server for this test alone."""
+    with OwnPostgres(tmp_path / "postgresql") as own:
+        yield own
+
+
+@pytest.fixture
+def database_url(postgres: OwnPostgres) -> str:
+    """A fresh database on it."""
+    return postgres.fresh_url()
+
+
+async def health(server: Server) -> tuple[int, int]:
+    """Return whether the server is ready, and whether it is alive, by the status of its answers."""
+    async with server.client() as client:
+        ready = await client.get(f"{server.origin}/readyz")
+        alive = await client.get(f"{server.origin}/healthz")
+    return ready.status_code, alive.status_code
+
+
+async def test_postgres_stops_immediately_and_comes_back(
+    postgres: OwnPostgres, town: Town, chance: random.Random, figure: Figure
+) -> None:
+    """No acknowledged transfer is lost, retries settle the others, nobody restarts Ousel."""
+    recoveries: list[float] = []
+    with Server(town.url, OUSEL_LOG_LEVEL="error") as server:
+        load = Load(town, server.port)
+        async with load.running():
+            for _ in range(STOPS):
+                await load.progress()
+                await asyncio.sleep(chance.uniform(0, 0.3))
+                await asyncio.to_thread(postgres.stop_immediately)
+                assert await health(server) == (503, 200)
+                await asyncio.sleep(chance.uniform(0, 0.5))
+                await asyncio.to_thread(postgres.start)
+                begun = time.monotonic()
+                await load.progress()
+                recoveries.append(time.monotonic() - begun)
+        assert server.process.poll() is None
+        log = server.stopped()
+
+    await settled_exactly_once(load)
+    assert load.lost == 0, "every request was answered"
+    assert set(load.refused) <= {"database_unavailable", "outcome_unknown"}
+    assert load.refused["database_unavailable"] > 0
+    assert "Traceback" not in log, log
+    figure(
+        f"postgresql: {STOPS} immediate stops under load, {len(load.acknowledged)} transfers, "
+        f"each once; {load.refused['outcome_unknown']} answers were outcome_unknown, of which "
+        f"{load.replayed} had moved; writing again {max(recoveries):.2f} s after PostgreSQL"
+    )

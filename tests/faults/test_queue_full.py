@@ -1,0 +1,53 @@
+"""More transfers arrive than can be written: the queue does not grow, and says so."""
+
+import asyncio
+import time
+
+import pytest
+
+from tests.faults.conftest import Figure
+from tests.faults.load import Load, until
+from tests.faults.town import Town, settled_exactly_once
+from tests.support.aside import Aside
+from tests.support.engines import Engine
+from tests.support.problems import assert_problem
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.slow
+
+QUEUE_LIMIT = 4
+HELD_SECONDS = 0.5
+HOLD: dict[Engine, list[str]] = {
+    "sqlite": ["BEGIN IMMEDIATE"],
+    "postgresql": ["BEGIN", "LOCK TABLE accounts IN EXCLUSIVE MODE"],
+}
+
+
+async def test_a_full_queue_refuses_at_once_and_empties(
+    town: Town, engine: Engine, figure: Figure
+) -> None:
+    """While nothing can be written, what does not fit gets 503 and Retry-After within a moment."""
+    with Server(town.url, OUSEL_LOG_LEVEL="error", OUSEL_QUEUE_LIMIT=str(QUEUE_LIMIT)) as server:
+        load = Load(town, server.port)
+        async with Aside(town.url) as holding, server.client(town.key) as client, load.running():
+            await load.progress()
+            for statement in HOLD[engine]:
+                await holding.run(statement)
+            await until(lambda: load.refused)
+            begun = time.monotonic()
+            answer = await client.post("/transfers", json={"to": "@ada", "amount": 1})
+            seconds = time.monotonic() - begun
+            balance = await client.get("/balance")
+            await asyncio.sleep(HELD_SECONDS)
+            await holding.run("COMMIT")
+            await load.progress()
+
+    await settled_exactly_once(load)
+    assert_problem(answer, 503, "queue_full")
+    assert answer.headers["Retry-After"] == "1"
+    assert balance.status_code == 200
+    assert set(load.refused) == {"queue_full"}
+    figure(
+        f"{engine}: writes held for {HELD_SECONDS} s, {load.refused.total()} refused, one in "
+        f"{seconds * 1000:.0f} ms; {len(load.acknowledged)} transfers, each once"
+    )

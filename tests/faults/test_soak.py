@@ -1,0 +1,120 @@
+"""The service for a long time at 70 % of its top speed: no error, and no memory that grows."""
+
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from bench import books
+from bench.load import Plan
+from bench.processes import load
+from tests.faults.conftest import Figure
+from tests.faults.paced import PacedPlan, PacedTally
+from tests.faults.sizes import SOAK_SECONDS, TOP_SPEED_SECONDS
+from tests.support.engines import Engine, Engines
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.slow
+
+CONNECTIONS = 64
+SHARE = 0.7
+WARM_SECONDS = 60.0  # until caches have their size
+COMPARED_SECONDS = 30.0
+MEMORY_GROWTH_MAX = 0.05
+MEBIBYTE = 1 << 20
+
+
+@pytest.fixture
+def database_url(engines: Engines, engine: Engine, tmp_path: Path) -> str:
+    """The address of an empty database."""
+    return engines.empty_url(engine, tmp_path)
+
+
+def request_parts(filled: books.Books, run: str) -> tuple[bytes, list[bytes]]:
+    """Return the head of a transfer up to a number in its key, and its tails to many people."""
+    head = (
+        "POST /v1/transfers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {filled.keys[0]}\r\nIdempotency-Key: {run}-"
+    )
+    bodies = [f'{{"to":"{recipient}","amount":0.01}}' for recipient in filled.recipients]
+    tails = [f"\r\nContent-Length: {len(body)}\r\n\r\n{body}" for body in bodies]
+    return head.encode(), [tail.encode() for tail in tails]
+
+
+def top_speed(server: Server, filled: books.Books) -> tuple[float, int]:
+    """Return how many transfers a second the server does at its best, and how many it did now."""
+    head, tails = request_parts(filled, "top")
+    plan = Plan(
+        port=server.port,
+        connections=CONNECTIONS,
+        warm_seconds=TOP_SPEED_SECONDS / 4,
+        seconds=TOP_SPEED_SECONDS,
+        status=201,
+        heads=[head],
+        tails=tails,
+    )
+    tally = load(plan)
+    assert tally.failed == 0
+    return tally.rate, tally.acknowledged
+
+
+def soaked(server: Server, plan: PacedPlan) -> tuple[PacedTally, list[int]]:
+    """Put the load on, and return with it how many bytes of memory the server had each second."""
+    process = psutil.Process(server.process.pid)
+    memory: list[int] = []
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.faults.paced"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as paced:
+        assert paced.stdin is not None
+        assert paced.stdout is not None
+        paced.stdin.write(msgspec.json.encode(plan))
+        paced.stdin.close()
+        while paced.poll() is None:
+            memory.append(process.memory_info().rss)
+            time.sleep(1)
+        tally = msgspec.json.decode(paced.stdout.read(), type=PacedTally)
+    return tally, memory
+
+
+def growth(memory: list[int]) -> float:
+    """Return by which share the memory grew from the first minute's end to the last seconds."""
+    seconds = int(COMPARED_SECONDS)
+    warm = memory[int(WARM_SECONDS) :]
+    return statistics.median(warm[-seconds:]) / statistics.median(warm[:seconds]) - 1
+
+
+def test_a_long_time_at_70_percent(database_url: str, engine: Engine, figure: Figure) -> None:
+    """Every paced request is acknowledged and in the books; memory is flat once warm."""
+    filled = books.opened(database_url)
+    before = books.proven(database_url).transfers
+    with Server(database_url, OUSEL_LOG_LEVEL="error") as server:
+        rate, done = top_speed(server, filled)
+        head, tails = request_parts(filled, "soak")
+        plan = PacedPlan(
+            port=server.port,
+            connections=CONNECTIONS,
+            rate=SHARE * rate,
+            seconds=SOAK_SECONDS,
+            head=head,
+            tails=tails,
+        )
+        tally, memory = soaked(server, plan)
+        log = server.stopped()
+
+    assert tally.failed == 0
+    assert log == ""
+    assert books.proven(database_url).transfers == before + done + tally.acknowledged
+    line = (
+        f"{engine}: {SOAK_SECONDS:.0f} s at {plan.rate:.0f}/s, 70 % of {rate:.0f}/s: "
+        f"{tally.acknowledged} transfers, no error, p50 {tally.p50_seconds * 1000:.1f} ms, "
+        f"p99 {tally.p99_seconds * 1000:.1f} ms, memory {memory[-1] / MEBIBYTE:.0f} MiB"
+    )
+    if SOAK_SECONDS > WARM_SECONDS + 2 * COMPARED_SECONDS:
+        assert growth(memory) < MEMORY_GROWTH_MAX, line
+        line += f", grown by {growth(memory):.1%} after the first minute"
+    figure(line)
