@@ -39,42 +39,47 @@ class Documents:
     """Serves the documentation."""
 
     def __init__(self, pages: Pages, operations: list[Operation]) -> None:
-        """Render every document that the table of contents names; the first lists operations."""
+        """Serve what the table of contents names; the first document lists operations."""
         self._pages = pages
         self._operations = operations
-        docs, contents = _source()
+        self._docs, contents = _source()
         self.chapters: list[Chapter] = []
-        self._documents: dict[str, Document] = {}
+        self._sources: dict[str, tuple[str, str]] = {}  # title and path by address
+        self._rendered: dict[str, Document] = {}
         for item in tomllib.loads(contents.read_text())["project"]["nav"]:
             for title, target in item.items():
                 named = [(title, target)] if isinstance(target, str) else _pairs(target)
                 self.chapters.append(
                     Chapter(title, [(_address(path), name) for name, path in named])
                 )
-                for name, path in named:
-                    html = _rendered((docs / path).read_text(), PurePosixPath(path).parent)
-                    self._documents[_address(path)] = Document(name, html)
+                self._sources |= {_address(path): (name, path) for name, path in named}
 
     def page_routes(self) -> list[PageRoute]:
         """Return the route of each document."""
         return [
             PageRoute(method="GET", path=address, handle=self.show, for_everyone=True)
-            for address in self._documents
+            for address in self._sources
         ]
 
     async def show(self, visit: Visit) -> Answer:
         """Show a document."""
         address = visit.url.partition("?")[0]
-        document = self._documents.get(address)
-        if document is None:
-            raise NotFound("There is no such page.")
+        if address not in self._rendered:
+            self._rendered[address] = self._document(address)
         return self._pages.answer(
             "web/document.html",
             visit,
-            document=document,
+            document=self._rendered[address],
             chapters=self.chapters,
             operations=self._operations if address == FIRST_DOCUMENT else [],
         )
+
+    def _document(self, address: str) -> Document:
+        """Render a document, when it is asked for first: that takes longer than to start."""
+        if address not in self._sources:
+            raise NotFound("There is no such page.")
+        title, path = self._sources[address]
+        return Document(title, _html((self._docs / path).read_text(), PurePosixPath(path).parent))
 
 
 def _source() -> tuple[Traversable | Path, Traversable | Path]:
@@ -95,7 +100,7 @@ def _address(path: str) -> str:
     return f"/docs/{plain}".rstrip("/")
 
 
-def _rendered(text: str, folder: PurePosixPath) -> str:
+def _html(text: str, folder: PurePosixPath) -> str:
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     markdown.add_render_rule("fence", _code_block)
     tokens = markdown.parse(text)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -36,23 +37,13 @@ class Pages:
 
     def __init__(self, settings: Settings, assets: Assets, rooms: Iterable[str]) -> None:
         """Find the template `room/name.html` in that room's own folder of templates."""
-        loaders = {room: PackageLoader(f"ousel.{room}") for room in ("web", *rooms)}
-        self._environment = Environment(
-            loader=PrefixLoader(loaders),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.filters["money"] = money_text
-        self._environment.filters["moment"] = moment
-        self._environment.filters["prose"] = prose
-        self._environment.globals.update(
-            asset=assets.address,
-            sandbox=settings.sandbox,
-            portal_url=settings.portal_url,
-            base_url=settings.base_url,
-        )
+        self._environment = _environment(("web", *rooms))
+        self._everywhere: dict[str, Any] = {
+            "asset": assets.address,
+            "sandbox": settings.sandbox,
+            "portal_url": settings.portal_url,
+            "base_url": settings.base_url,
+        }
 
     def answer(
         self,
@@ -65,7 +56,8 @@ class Pages:
         **context: Any,
     ) -> Answer:
         """Return a rendered page; `forms_lead_to` is where else its forms may end."""
-        html = self._environment.get_template(template).render(visit=visit, **context)
+        known = self._everywhere | context
+        html = self._environment.get_template(template).render(visit=visit, **known)
         policy = f"{_POLICY} {forms_lead_to}".rstrip().encode()
         return Answer(
             status,
@@ -86,6 +78,20 @@ class Pages:
             headers=headers,
             refusal=refusal,
         )
+
+
+@cache
+def _environment(rooms: tuple[str, ...]) -> Environment:
+    """Return the templates of these rooms, each compiled once however many services there are."""
+    environment = Environment(
+        loader=PrefixLoader({room: PackageLoader(f"ousel.{room}") for room in rooms}),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"money": money_text, "moment": moment, "prose": prose}
+    return environment
 
 
 def money_text(micros: int) -> str:
