@@ -11,6 +11,7 @@ from ousel.database.port import Database
 from tests.support.edge import Edge
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.servers import Server
+from tests.support.shared import SharedServers
 
 settings.register_profile("ousel", deadline=None)  # a busy machine is no defect
 settings.load_profile("ousel")
@@ -67,18 +68,20 @@ def server(database_url: str) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture(scope="session", params=ENGINES)
-def shared_server(
-    request: pytest.FixtureRequest, engines: Engines, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Server, str, Engine]]:
-    """A server for all tests that keep to accounts of their own; none may make it fail inside."""
-    engine: Engine = request.param
-    url = engines.fresh_url(engine, tmp_path_factory.mktemp("shared"))
-    with Server(url, OUSEL_LOG_LEVEL="error") as running:
-        yield running, url, engine
-        log = running.stopped()
-    assert "internal error" not in log, log
-    assert "Traceback" not in log, log
+@pytest.fixture(scope="session")
+def shared_servers(
+    engines: Engines, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SharedServers]:
+    """Servers that run for as long as the tests do."""
+    servers = SharedServers(engines, tmp_path_factory.mktemp("shared"))
+    yield servers
+    servers.close()
+
+
+@pytest.fixture
+def shared_server(shared_servers: SharedServers, engine: Engine) -> tuple[Server, str, Engine]:
+    """The server for all tests that keep to accounts of their own."""
+    return *shared_servers.on(engine), engine
 
 
 @pytest.fixture

@@ -21,10 +21,10 @@ from tests.support.servers import Server
 VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def client(server: Server) -> Iterator[httpx2.Client]:
     """One connection for the many requests of a test."""
-    with httpx2.Client(base_url=server.base_url) as opened:
+    with httpx2.Client(base_url=server.base_url, verify=False) as opened:
         yield opened
 
 

@@ -15,17 +15,23 @@ from tests.support.books import proven
 from tests.support.edge import Edge
 from tests.support.engines import Engine
 from tests.support.servers import Server
+from tests.support.shared import SharedServers
 
 
 @pytest.fixture(scope="module")
-def servers(shared_server: tuple[Server, str, Engine]) -> Iterator[list[Server]]:
+def second(shared_servers: SharedServers) -> Iterator[Server]:
+    """A second process on the PostgreSQL database."""
+    with Server(shared_servers.on("postgresql")[1]) as running:
+        yield running
+
+
+@pytest.fixture
+def servers(
+    shared_server: tuple[Server, str, Engine], request: pytest.FixtureRequest
+) -> list[Server]:
     """All processes that serve the database: one on SQLite, two on PostgreSQL."""
-    running, url, engine = shared_server
-    if engine == "sqlite":
-        yield [running]
-        return
-    with Server(url) as second:
-        yield [running, second]
+    running, _, engine = shared_server
+    return [running] if engine == "sqlite" else [running, request.getfixturevalue("second")]
 
 
 async def test_one_key_many_times_at_once_moves_once(edge: Edge, servers: list[Server]) -> None:
