@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 CONNECTIONS_MAX: Final = 10
 CONNECT_TIMEOUT_SECONDS: Final = 5.0
 ACQUIRE_TIMEOUT_SECONDS: Final = 10.0
-COMMIT_TIMEOUT_SECONDS: Final = 20.0
+COMMIT_TIMEOUT_SECONDS: Final = 10.0
 STATEMENT_TIMEOUT_SECONDS: Final = 30.0
 STATEMENTS_CACHED: Final = 256
 
@@ -44,6 +44,7 @@ STATEMENTS_CACHED: Final = 256
 # is still empty is a sequential scan, and stays one.
 _SERVER_SETTINGS: Final = {
     "application_name": "ousel",
+    "lock_timeout": "5s",
     "idle_in_transaction_session_timeout": "15s",  # a process that died holds no locks for long
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
@@ -55,6 +56,7 @@ _SERVER_SETTINGS: Final = {
 _ROLLED_BACK: Final = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
+    asyncpg.LockNotAvailableError,
 )
 _DISCONNECTED: Final = (
     OSError,
@@ -63,6 +65,7 @@ _DISCONNECTED: Final = (
     asyncpg.InternalClientError,  # the server said goodbye while the connection was idle
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.CannotConnectNowError,
     asyncpg.TooManyConnectionsError,
     asyncpg.ReadOnlySQLTransactionError,
