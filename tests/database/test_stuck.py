@@ -16,6 +16,7 @@ from tests.database.notes import add, found
 from tests.support.aside import Aside
 
 BACKEND = Statement("which process serves the connection", "SELECT pg_backend_pid()")
+LOCKED = Statement("lock a note", "SELECT name FROM deployment WHERE name = 'a' FOR UPDATE")
 SLEPT = Statement("say nothing for long", "SELECT 1 FROM pg_sleep(20)")
 
 # A commit that takes a second.
@@ -35,10 +36,12 @@ SLOW_COMMIT = (
 async def impatient(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[PostgresDatabase]:
-    """A fresh database whose statements, commits and pauses may take a fifth of a second."""
+    """A fresh database whose statements, commits, locks and pauses may take little time."""
     monkeypatch.setattr(engine, "STATEMENT_TIMEOUT_SECONDS", 0.4)
     monkeypatch.setattr(engine, "COMMIT_TIMEOUT_SECONDS", 0.2)
-    monkeypatch.setitem(engine._SERVER_SETTINGS, "idle_in_transaction_session_timeout", "200ms")  # noqa: SLF001
+    short = {"idle_in_transaction_session_timeout": "200ms", "lock_timeout": "100ms"}
+    settings = engine._SERVER_SETTINGS | short  # noqa: SLF001
+    monkeypatch.setattr(engine, "_SERVER_SETTINGS", settings)
     database = PostgresDatabase(postgres_url)
     await database.open()
     yield database
@@ -77,6 +80,28 @@ async def test_a_stuck_statement_is_given_up(impatient: PostgresDatabase, how: s
 
     assert len(set(backends)) == 2
     assert time.monotonic() - started < 5.0
+
+
+async def test_a_lock_is_not_waited_for_without_end(
+    impatient: PostgresDatabase, postgres_url: str
+) -> None:
+    """Where another transaction holds a row for long, the work is repeated from its beginning."""
+    attempts = 0
+
+    async def work(transaction: Transaction) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 2:
+            await aside.run("COMMIT")
+        await transaction.fetch(LOCKED)
+
+    async with Aside(postgres_url) as aside:
+        await aside.run("INSERT INTO deployment VALUES ('a', '')")
+        await aside.run("BEGIN")
+        await aside.run(LOCKED.text)
+        await impatient.write(work)
+
+    assert attempts == 2
 
 
 async def test_an_overdue_commit_is_not_canceled(
