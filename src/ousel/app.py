@@ -16,13 +16,14 @@ from ousel.database.addresses import database_at
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.memory import collect_rarely
-from ousel.kernel.settings import Settings, settings_from
+from ousel.kernel.settings import Settings
 from ousel.ledger.posting import PostingDesk
 from ousel.oauth.api import OauthApi
 from ousel.oauth.clients import Clients
 from ousel.oauth.pages import ConnectPages
 from ousel.oauth.tokens import UserTokens
 from ousel.oauth.users import UsersApi
+from ousel.observation.lookout import Lookout
 from ousel.partners.keyring import Keyring
 from ousel.partners.troubles import TroubleLog
 from ousel.people.service import Door
@@ -48,7 +49,7 @@ from ousel.web.logs import log_to_standard_error
 from ousel.web.openapi import openapi_document
 from ousel.web.pages import Pages
 from ousel.web.reference import Reference
-from ousel.web.site import Site
+from ousel.web.site import Cookies, Site
 from ousel.web.stopping import stop_noticed
 
 if TYPE_CHECKING:
@@ -68,16 +69,24 @@ _log = structlog.get_logger()
 class Ousel:
     """The whole service as one ASGI application, with what it opens and closes."""
 
-    def __init__(self, settings: Settings, clock: Clock = system_clock) -> None:
-        """Wire the service up; nothing is opened yet."""
+    def __init__(
+        self, settings: Settings, clock: Clock = system_clock, *, processes: int = 1
+    ) -> None:
+        """Wire the service up, as one of so many processes; nothing is opened yet."""
         self.settings = settings
         self.database = database_at(settings.database_url)
         self._sandbox_clock = SandboxClock(self.database, clock) if settings.sandbox else None
         clock = self._sandbox_clock or clock
-        self._desk = PostingDesk(self.database, clock, queue_limit=settings.queue_limit)
+        self._lookout = Lookout(settings, clock, processes)
+        self._desk = PostingDesk(
+            self.database,
+            clock,
+            queue_limit=settings.queue_limit,
+            observer=self._lookout.postings,
+        )
         self._keyring = Keyring(self.database, clock, kind=settings.secret_kind)
         self._user_tokens = UserTokens(self.database, clock, kind=settings.secret_kind)
-        self._charge_desk = ChargeDesk(self.database, self._desk, clock)
+        self._charge_desk = ChargeDesk(self.database, self._desk, clock, self._lookout.metrics)
         self._troubles = TroubleLog(self.database, clock)
         gate = Gate(self._keyring, self._user_tokens, settings)
         clients = Clients(self._keyring, gate, self._troubles)
@@ -102,30 +111,15 @@ class Ousel:
         pages = Pages(settings, assets, rooms=("charges", "oauth", "portal"))
         reference = Reference(self.openapi, routes, pages)
         routes += reference.routes(base)
-        routes += Health(self.database, settings.database_url).routes()
+        self._health = Health(self.database, settings.database_url)
+        routes += self._health.routes()
         routes += assets.routes()
         site = Site(Sessions(self.database, clock), pages, settings)
-        door = Door(self.database, clock)
-        self._attempts = door.attempts
-        app_desk = AppDesk(pages, self.database, clock)
-        page_routes = [
-            *Documents(pages, reference.operations).page_routes(),
-            *reference.page_routes(),
-            *Entrance(pages, door, site.cookies).routes(),
-            *ActivityPages(pages, self.database).routes(),
-            *AppPages(app_desk).routes(),
-            *KeyPages(app_desk, settings).routes(),
-            *AddressPages(app_desk).routes(),
-            *ChargePages(pages, self.database, self._charge_desk).routes(),
-            *CheckoutPages(
-                pages, self.database, self._charge_desk, settings.portal_url, clock
-            ).routes(),
-            *ConnectPages(pages, self.database, settings, clock).routes(),
-            *ConnectionPages(pages, self.database, clock).routes(),
-            *SettingsPages(pages, self.database, door, clock).routes(),
-        ]
+        page_routes = self._page_routes(pages, reference, site.cookies, clock)
         self.routes: list[Route | PageRoute] = [*routes, *page_routes]
-        self._serve = Application(self.routes, gate, self._troubles, site, settings, clock)
+        self._serve = Application(
+            self.routes, gate, self._troubles, site, settings, self._lookout.watch
+        )
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve a request, or the server's own start and stop."""
@@ -145,14 +139,40 @@ class Ousel:
             asyncio.create_task(self._again_and_again(SWEPT_SECONDS, self._attempts.sweep)),
         ]
         try:
-            yield
+            async with self._lookout.open(self.database, self._desk, self._health):
+                try:
+                    yield
+                finally:
+                    await self._desk.close()
         finally:
             for chore in chores:
                 chore.cancel()
-            await self._desk.close()
             with contextlib.suppress(Refusal):
                 await self._record_uses()
             await self.database.close()
+
+    def _page_routes(
+        self, pages: Pages, reference: Reference, cookies: Cookies, clock: Clock
+    ) -> "list[PageRoute]":
+        door = Door(self.database, clock)
+        self._attempts = door.attempts
+        app_desk = AppDesk(pages, self.database, clock)
+        return [
+            *Documents(pages, reference.operations).page_routes(),
+            *reference.page_routes(),
+            *Entrance(pages, door, cookies).routes(),
+            *ActivityPages(pages, self.database).routes(),
+            *AppPages(app_desk).routes(),
+            *KeyPages(app_desk, self.settings).routes(),
+            *AddressPages(app_desk).routes(),
+            *ChargePages(pages, self.database, self._charge_desk).routes(),
+            *CheckoutPages(
+                pages, self.database, self._charge_desk, self.settings.portal_url, clock
+            ).routes(),
+            *ConnectPages(pages, self.database, self.settings, clock).routes(),
+            *ConnectionPages(pages, self.database, clock).routes(),
+            *SettingsPages(pages, self.database, door, clock).routes(),
+        ]
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -188,8 +208,7 @@ class Ousel:
                 _log.warning("a chore waits for its next turn", code=refusal.code)
 
 
-def from_environment() -> Ousel:
-    """Return the service that the environment describes, for a server's worker process."""
-    settings = settings_from()
+def in_worker(settings: Settings, processes: int) -> Ousel:
+    """Return the service for one of a server's worker processes, of which there are so many."""
     log_to_standard_error(settings.log_level)
-    return Ousel(settings)
+    return Ousel(settings, processes=processes)

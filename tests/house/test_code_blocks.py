@@ -23,7 +23,12 @@ ROOT = Path(__file__).parents[2]
 LEFT_OPEN = "…"  # a block with this in it has a blank for the reader to fill in
 DEMO_ORIGIN = "http://127.0.0.1:8000"
 # These concern the whole machine: other tests do the same in folders of their own.
-OPERATING = {"docs/operating/install.md", "docs/operating/back-up.md"}
+OPERATING = {
+    "docs/operating/install.md",
+    "docs/operating/back-up.md",
+    "docs/operating/prove.md",
+    "docs/operating/watch.md",
+}
 
 
 def _blocks() -> Iterator[Any]:

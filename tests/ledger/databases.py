@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from ousel.database.port import Database, Result, Transaction, Work
+from ousel.database.port import Connections, Database, Result, Transaction, Work
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from tests.support.proxies import Cut
 
@@ -47,6 +47,10 @@ class StagedDatabase:
 
     async def close(self) -> None:
         """The real one is closed by whoever opened it."""
+
+    def connections(self) -> Connections:
+        """Those of the real one."""
+        return self._database.connections()
 
     async def read(self, work: Work[Result]) -> Result:
         return await self._database.read(work)

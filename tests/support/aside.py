@@ -25,7 +25,9 @@ class Aside:
         if is_postgres(self._url):
             self._postgres = await asyncpg.connect(self._url)
         else:
-            self._sqlite = sqlite3.connect(sqlite_path(self._url), isolation_level=None)
+            self._sqlite = sqlite3.connect(
+                sqlite_path(self._url), isolation_level=None, check_same_thread=False
+            )
         return self
 
     async def __aexit__(

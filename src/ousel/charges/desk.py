@@ -13,8 +13,9 @@ from ousel.charges.store import PageQuery
 from ousel.charges.watch import ChargeWatch
 from ousel.database.port import Database, Result, Transaction, Work
 from ousel.database.sharing import SharedReads
-from ousel.kernel.clock import Clock
+from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import OutcomeUnknown
+from ousel.kernel.observation import UNOBSERVED, ChargeObserver
 from ousel.ledger.posting import PostingDesk
 from ousel.ledger.rules import Refused
 
@@ -26,11 +27,18 @@ Key = tuple[str, str]
 class ChargeDesk:
     """Opens the transactions in which charges live; what it returns is true, and final stays."""
 
-    def __init__(self, database: Database, posting_desk: PostingDesk, clock: Clock) -> None:
+    def __init__(
+        self,
+        database: Database,
+        posting_desk: PostingDesk,
+        clock: Clock,
+        observer: ChargeObserver = UNOBSERVED,
+    ) -> None:
         """Keep charges in this database, and post payments at this desk."""
         self._database = database
         self._posting_desk = posting_desk
         self._clock = clock
+        self._observer = observer
         self._payable = ChargesPayable()
         self._reads: SharedReads[Key, Charge | None] = SharedReads(database, _charges_by_key)
         self.watch = ChargeWatch(database, clock)
@@ -42,6 +50,7 @@ class ChargeDesk:
         charge = service.new_charge(account_id, app_id, terms, idempotency_key, self._clock)
         created = await self._written(lambda transaction: service.create(transaction, charge))
         if not created.replayed:
+            self._observer.charge_created()
             return created
         return Created(await self._settled(created.charge), replayed=True)
 
@@ -92,17 +101,20 @@ class ChargeDesk:
         now = self._clock()
         tried = False
 
-        async def cancel(transaction: Transaction) -> Status:
+        async def cancel(transaction: Transaction) -> tuple[Status, int]:
             nonlocal tried
-            before = await service.cancel(transaction, account_id, charge_id, now)
+            locked = await service.cancel(transaction, account_id, charge_id, now)
+            before = locked.charges[charge_id]
             own_doing = tried and before.canceled_at == now  # by a commit whose answer was lost
             tried = True
-            return "created" if own_doing else before.status
+            return "created" if own_doing else before.status, locked.expired
 
-        status = await self._written(cancel)
+        status, expired = await self._written(cancel)
+        self._observer.charges_expired(expired)
         self.watch.wake(charge_id)
         if status != "created":
             raise ChargeNotCancelable(charge_id, status)
+        self._observer.charge_canceled()
         return await self.own(account_id, charge_id)
 
     async def pay(self, charge: Charge, payer_id: str) -> Charge:
@@ -116,7 +128,11 @@ class ChargeDesk:
         posted = await self._posting_desk.post(posting, self._payable)
         self.watch.wake(charge.id)
         if isinstance(posted.outcome, Refused):
+            if expiry_unwritten(charge, self._clock()):  # it expired on the way
+                self._observer.charges_expired(1)
             raise posted.outcome.refusal
+        paid_at = posted.outcome.debit.created_at
+        self._observer.charge_paid((paid_at - charge.created_at) / MICROS_PER_SECOND)
         return await self.own(charge.account_id, charge.id)
 
     async def _settled(self, charge: Charge) -> Charge:
@@ -130,7 +146,8 @@ class ChargeDesk:
         return written
 
     async def _write_expiries(self, ids: list[str], now: int) -> None:
-        await self._written(lambda transaction: service.locked(transaction, ids, now))
+        locked = await self._written(lambda transaction: service.locked(transaction, ids, now))
+        self._observer.charges_expired(locked.expired)
 
     async def _written(self, work: Work[Result]) -> Result:
         """Commit work that may be repeated: where the outcome is unknown, that settles it."""

@@ -20,7 +20,7 @@ class ChargesPayable:
     ) -> Closed:
         """Lock the charges; those that are final can be paid no more."""
         ids = {posting.charge_id for posting in postings if posting.charge_id is not None}
-        charges = await service.locked(transaction, ids, now)
+        charges = (await service.locked(transaction, ids, now)).charges
         closed: Closed = {
             charge.id: partial(ChargeNotPayable, charge.id, charge.status)
             for charge in charges.values()

@@ -27,6 +27,13 @@ class Created(msgspec.Struct, frozen=True):
     replayed: bool
 
 
+class Locked(msgspec.Struct, frozen=True):
+    """Charges that are locked until the transaction ends, as they are now."""
+
+    charges: dict[str, Charge]
+    expired: int  # how many of them nobody had found expired before
+
+
 def new_charge(
     account_id: str, app_id: str, terms: Terms, idempotency_key: str | None, clock: Clock
 ) -> Charge:
@@ -78,7 +85,7 @@ async def find(transaction: Transaction, charge_id: str) -> Charge:
     return charge
 
 
-async def locked(transaction: Transaction, ids: Collection[str], now: int) -> dict[str, Charge]:
+async def locked(transaction: Transaction, ids: Collection[str], now: int) -> Locked:
     """Lock the charges, write down which have expired, and return them as they are now.
 
     A payment or cancellation that is just being written is waited for, and comes first.
@@ -87,17 +94,19 @@ async def locked(transaction: Transaction, ids: Collection[str], now: int) -> di
     expired = [charge for charge in charges if expiry_unwritten(charge, now)]
     if expired:
         await store.write_expiries(transaction, expired)
-    return {
+    by_id = {
         charge.id: msgspec.structs.replace(charge, status=status_at(charge, now))
         for charge in charges
     }
+    return Locked(by_id, len(expired))
 
 
-async def cancel(transaction: Transaction, account_id: str, charge_id: str, now: int) -> Charge:
-    """Cancel the charge if it is in created; return what it was before."""
-    charge = (await locked(transaction, [charge_id], now)).get(charge_id)
+async def cancel(transaction: Transaction, account_id: str, charge_id: str, now: int) -> Locked:
+    """Cancel the charge if it is in created; return it as it was before."""
+    before = await locked(transaction, [charge_id], now)
+    charge = before.charges.get(charge_id)
     if charge is None or charge.account_id != account_id:
         raise ChargeNotFound
     if charge.status == "created":
         await store.write_cancellation(transaction, charge, now)
-    return charge
+    return before

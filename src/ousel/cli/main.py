@@ -11,6 +11,7 @@ from ousel.cli.demo import demo
 from ousel.cli.export import export
 from ousel.cli.operation import migrate, serve, verify_books
 from ousel.cli.partners import apps, keys
+from ousel.cli.top import top
 
 commands = typer.Typer(
     no_args_is_help=True,
@@ -20,6 +21,7 @@ commands = typer.Typer(
 )
 commands.command()(demo)
 commands.command()(serve)
+commands.command()(top)
 commands.command()(migrate)
 commands.command("verify")(verify_books)
 commands.command()(export)

@@ -16,6 +16,7 @@ from ousel.cli.server import bound_socket, prepare, serve_until_stopped
 from ousel.database import schema
 from ousel.database.addresses import database_at
 from ousel.database.port import Database
+from ousel.kernel.settings import PORT_MAX
 from ousel.ledger import journal
 from ousel.ledger.verify import Figures
 
@@ -35,10 +36,19 @@ def serve(
     sandbox: Annotated[
         bool, typer.Option("--sandbox", help="Serve test keys and the sandbox's endpoints.")
     ] = False,
+    admin_port: Annotated[
+        int | None,
+        typer.Option(
+            help="The port of metrics and probes; default: OUSEL_ADMIN_PORT.", min=1, max=PORT_MAX
+        ),
+    ] = None,
     database: DatabaseOption = None,
 ) -> None:
     """Run the service."""
-    wanted = settings(database, **({"sandbox": True} if sandbox else {}))
+    changes: dict[str, Any] = {"sandbox": True} if sandbox else {}
+    if admin_port is not None:
+        changes["admin_port"] = admin_port
+    wanted = settings(database, **changes)
     asyncio.run(prepare(wanted, workers))
     serve_until_stopped(wanted, bound_socket(host, port), workers)
 

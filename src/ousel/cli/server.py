@@ -1,19 +1,20 @@
 """Running the server: what must hold before it starts, and the processes it runs in."""
 
-import os
 import socket
+from functools import partial
 from typing import Final
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from ousel.app import Ousel
+from ousel.app import Ousel, in_worker
 from ousel.cli.console import check_schema, fail
 from ousel.database import schema
 from ousel.database.addresses import database_at, is_postgres
 from ousel.database.deployment import Mode, claim_mode
 from ousel.database.port import Database
-from ousel.kernel.settings import Settings
+from ousel.kernel.settings import PORT_MAX, Settings
+from ousel.observation.lookout import check_tracing
 from ousel.web.connection import Connection
 from ousel.web.logs import log_to_standard_error
 
@@ -28,6 +29,7 @@ async def prepare(settings: Settings, workers: int) -> None:
     if embedded and workers > 1:
         fail("an SQLite database is served by one process: use PostgreSQL for more workers")
     database = database_at(settings.database_url)
+    _check_what_watches(settings, workers)
     await database.open()
     try:
         version = await schema.schema_version(database, settings.database_url)
@@ -57,7 +59,7 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
     log_to_standard_error(settings.log_level)
     several = workers > 1
     config = uvicorn.Config(
-        "ousel.app:from_environment" if several else Ousel(settings),
+        partial(in_worker, settings, workers) if several else Ousel(settings),
         factory=several,
         workers=workers,
         loop="uvloop",
@@ -72,12 +74,20 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
         timeout_graceful_shutdown=DRAIN_SECONDS_MAX,
     )
     if several:
-        os.environ["OUSEL_DATABASE_URL"] = settings.database_url
-        os.environ.pop("OUSEL_DATABASE_URL_FILE", None)
-        os.environ["OUSEL_SANDBOX"] = "true" if settings.sandbox else "false"
         Multiprocess(config, sockets=[listener]).run()
     else:
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def _check_what_watches(settings: Settings, workers: int) -> None:
+    """See that each process can have its admin port, and that traces can be sent."""
+    check_tracing(settings)
+    if settings.admin_port is None:
+        return
+    if settings.admin_port + workers - 1 > PORT_MAX:
+        fail(f"{workers} processes need ports up to {PORT_MAX}: choose a lower admin port")
+    for port in range(settings.admin_port, settings.admin_port + workers):
+        bound_socket(settings.admin_host, port).close()
 
 
 async def _claim_mode(database: Database, settings: Settings) -> None:

@@ -10,6 +10,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
+import msgspec
+
 from ousel.database.statements import Statement, Table
 
 ATTEMPTS_MAX: Final = 5
@@ -19,6 +21,13 @@ REPEAT_SECONDS_MAX: Final = 10.0
 
 Result = TypeVar("Result")
 Row = Sequence[Any]
+
+
+class Connections(msgspec.Struct, frozen=True):
+    """How many connections to the database are open, by what they do."""
+
+    in_use: int
+    idle: int
 
 
 class Transaction(Protocol):
@@ -68,6 +77,10 @@ class Database(Protocol):
 
         Raises OutcomeUnknown where the connection broke during the commit itself.
         """
+        ...
+
+    def connections(self) -> Connections:
+        """Return how many connections are open at this moment."""
         ...
 
 

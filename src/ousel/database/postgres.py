@@ -10,6 +10,7 @@ import asyncpg
 
 from ousel.database import primary
 from ousel.database.port import (
+    Connections,
     IntegrityViolation,
     Result,
     Row,
@@ -175,6 +176,11 @@ class PostgresDatabase:
     async def write(self, work: Work[Result]) -> Result:
         """Run the work in a transaction and commit it; repeat it whole where that is safe."""
         return await self._repeated(partial(self._transact, work))
+
+    def connections(self) -> Connections:
+        """Return how many connections the pool has open at this moment."""
+        idle = self._connections.get_idle_size()
+        return Connections(in_use=self._connections.get_size() - idle, idle=idle)
 
     async def _repeated(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         try:

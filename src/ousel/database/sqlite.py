@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from ousel.database.port import (
+    Connections,
     IntegrityViolation,
     Result,
     Row,
@@ -102,12 +103,21 @@ class SqliteDatabase:
         return await self._repeated(partial(self._read, work))
 
     async def snapshot(self, work: Work[Result]) -> Result:
-        """Run reads that all see the one state of the database at their start."""
-        return await self._repeated(partial(self._snapshot, work))
+        """Run reads that all see the one state of the database at their start, however long.
+
+        They have a thread and a connection of their own, and hold nobody up.
+        """
+        return await self._repeated(partial(asyncio.to_thread, self._snapshot, work))
 
     async def write(self, work: Work[Result]) -> Result:
         """Run the work in a transaction on the writer's thread, and commit it."""
         return await self._repeated(partial(self._on_writer_thread, partial(self._transact, work)))
+
+    def connections(self) -> Connections:
+        """Return how many connections are open: one for reads, one that writes or waits to."""
+        assert self._writer is not None, "the database is not open"
+        in_use = int(self._writer.in_transaction)
+        return Connections(in_use=in_use, idle=2 - in_use)
 
     async def _repeated(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         try:
@@ -130,7 +140,7 @@ class SqliteDatabase:
         except _FAILURES as error:
             raise _translated(error) from error
 
-    async def _snapshot(self, work: Work[Result]) -> Result:
+    def _snapshot(self, work: Work[Result]) -> Result:
         connection = _connect(self._path)
         try:
             connection.execute("BEGIN")

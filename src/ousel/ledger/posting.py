@@ -7,6 +7,7 @@ flush to disk. There is no delay; a batch is what arrived while the last one was
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Final, Protocol
 
 import msgspec
@@ -15,6 +16,7 @@ from ousel.database.port import Database, Transaction
 from ousel.database.statements import UnfitValue
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
+from ousel.kernel.observation import UNOBSERVED, PostingObserver
 from ousel.ledger import journal
 from ousel.ledger.refusals import PostingRefused, QueueFull
 from ousel.ledger.rules import (
@@ -65,11 +67,19 @@ class _Waiting(msgspec.Struct, frozen=True):
 class PostingDesk:
     """Takes postings from any number of callers and writes them batch by batch."""
 
-    def __init__(self, database: Database, clock: Clock, *, queue_limit: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        *,
+        queue_limit: int,
+        observer: PostingObserver = UNOBSERVED,
+    ) -> None:
         """Write to this database; refuse what would make more than `queue_limit` wait."""
         self._database = database
         self._clock = clock
-        self._queue_limit = queue_limit
+        self.queue_limit = queue_limit
+        self._observer = observer
         self._queue: deque[_Waiting] = deque()
         self._writing: asyncio.Task[None] | None = None
         self._recipients: dict[str, str] = {}
@@ -77,7 +87,7 @@ class PostingDesk:
     async def post(self, posting: Posting, condition: Condition | None = None) -> Posted:
         """Return how the posting came out, once that is on disk; a claim needs its condition."""
         assert (posting.claim is None) == (condition is None)
-        if len(self._queue) >= self._queue_limit:
+        if len(self._queue) >= self.queue_limit:
             raise QueueFull("Too many transfers are waiting to be written.", retry_after_seconds=1)
         loop = asyncio.get_running_loop()
         waiting = _Waiting(posting, condition, loop.create_future())
@@ -85,6 +95,11 @@ class PostingDesk:
         if self._writing is None:
             self._writing = loop.create_task(self._write_until_empty())
         return await waiting.answer
+
+    @property
+    def queue_length(self) -> int:
+        """How many postings wait for the next batch."""
+        return len(self._queue)
 
     async def close(self) -> None:
         """Write what still waits."""
@@ -109,6 +124,7 @@ class PostingDesk:
 
     async def _answer(self, batch: Sequence[_Waiting]) -> None:
         """Write the batch and answer each caller; one bad posting fails alone."""
+        started = perf_counter()
         try:
             results = await self._settled(batch)
         except (DatabaseUnavailable, OutcomeUnknown) as error:
@@ -116,6 +132,7 @@ class PostingDesk:
         except Exception as error:  # noqa: BLE001 - the caller at fault gets it
             await self._answer_apart(batch, error)
         else:
+            self._observer.batch_written(len(batch), perf_counter() - started)
             for waiting, result in zip(batch, results, strict=True):
                 if not waiting.answer.done():
                     waiting.answer.set_result(result)

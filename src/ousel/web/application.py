@@ -6,14 +6,13 @@ into a problem answer on the way out.
 
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from http import HTTPStatus
+from time import perf_counter
 from typing import Any, Final
 
 import msgspec
 import structlog
 
-from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
-from ousel.kernel.ids import new_id
 from ousel.kernel.settings import Settings
 from ousel.web.bodies import decode_body, decode_form, decode_query, is_form, read_body
 from ousel.web.gate import Gate
@@ -28,6 +27,7 @@ from ousel.web.site import Site
 from ousel.web.table import RouteTable
 from ousel.web.troubles import Troubles
 from ousel.web.visits import PageRoute
+from ousel.web.watch import Watch
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -58,14 +58,14 @@ class Application:
         troubles: Troubles,
         site: Site,
         settings: Settings,
-        clock: Clock,
+        watch: Watch,
     ) -> None:
         """Serve these routes: the interface to those whom the gate admits, pages to visitors."""
         self._table = RouteTable(routes)
         self._site = site
         self._gate = gate
         self._troubles = troubles
-        self._clock = clock
+        self._watch = watch
         self._docs_url = f"{settings.portal_url}/docs"
         self._headers = _SECURITY_HEADERS
         if settings.portal_url.startswith("https:"):
@@ -74,15 +74,15 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""
         assert scope["type"] == "http"
-        request_id = new_id("req_", self._clock)
+        started = perf_counter()
+        request_id = self._watch.new_request_id()
         answer = await self._answer(scope, receive, request_id)
-        await send(
-            {
-                "type": "http.response.start",
-                "status": answer.status,
-                "headers": self._with_common_headers(answer, request_id),
-            }
-        )
+        headers = self._with_common_headers(answer, request_id)
+        seconds = perf_counter() - started
+        trace = self._watch.answered(scope, answer.status, answer.code, request_id, seconds)
+        if trace is not None:
+            headers.append((b"traceresponse", trace.response))
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         if answer.stream is not None:
             async for piece in answer.stream:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -118,12 +118,14 @@ class Application:
     ) -> Answer:
         """Take the request through its steps; `extra` gathers headers that every outcome has."""
         headers = _by_name(scope["headers"])
+        scope["traceparent"] = headers.get(b"traceparent")
         if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
             return await self._gate.preflight(headers)
         route, path = self._table.find(scope["method"], scope["raw_path"].decode("latin-1"))
+        scope["route"] = route
         if isinstance(route, PageRoute):
             return await self._site.answer(route, path, scope, receive, request_id)
-        caller = await self._gate.known_caller(route, headers)
+        caller = scope["caller"] = await self._gate.known_caller(route, headers)
         try:
             if caller is not None:
                 await self._gate.admit(caller, route, headers, extra)
@@ -141,7 +143,7 @@ class Application:
                 self._troubles.note(caller, route, refusal, request_id)
             if route.refused is None or refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
-            return route.refused(refusal)
+            return msgspec.structs.replace(route.refused(refusal), code=refusal.code)
         if not extra:
             return answer
         return Answer(answer.status, answer.body, answer.content_type, (*answer.headers, *extra))

@@ -41,11 +41,11 @@ class Health:
             )
         ]
 
-    async def alive(self, _: Call[NoBody, NoQuery]) -> Answer:
+    async def alive(self, _: Call[NoBody, NoQuery] | None = None) -> Answer:
         """Answer that the process runs."""
         return json_answer({"status": "ok"})
 
-    async def ready(self, _: Call[NoBody, NoQuery]) -> Answer:
+    async def ready(self, _: Call[NoBody, NoQuery] | None = None) -> Answer:
         """Answer that requests can be served, or refuse and say why not."""
         version = await schema_version(self._database, self._database_url)
         if not is_served(version):

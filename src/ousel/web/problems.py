@@ -40,4 +40,4 @@ def problem_answer(
     if isinstance(refusal, Challenged):
         headers += ((b"www-authenticate", refusal.challenge),)
     body = msgspec.json.encode(members)
-    return Answer(refusal.status, body, b"application/problem+json", headers)
+    return Answer(refusal.status, body, b"application/problem+json", headers, code=refusal.code)

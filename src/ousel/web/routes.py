@@ -56,6 +56,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     content_type: bytes = b"application/json"
     headers: tuple[RawHeader, ...] = ()
     stream: AsyncIterator[bytes] | None = None  # goes out after the body, piece by piece
+    code: str | None = None  # of the refusal that it tells, for those who watch
 
 
 class Documented(msgspec.Struct, frozen=True):

@@ -78,7 +78,7 @@ class Site:
             answer = self._refused(refusal, visit)
         except Exception:  # noqa: BLE001 - the last stop: whatever it is, the visitor is answered
             _log.exception("internal error", request_id=request_id, path=scope["path"])
-            answer = self._pages.problem(InternalError("Something failed on our side."), visit)
+            answer = self._told(InternalError("Something failed on our side."), visit)
         if known is None:
             remembered = self.cookies.remember_visitor(visitor)
             answer = msgspec.structs.replace(answer, headers=(*answer.headers, remembered))
@@ -91,7 +91,7 @@ class Site:
         visit = self._stranger(scope, dict(scope["headers"]), "", request_id)
         with contextlib.suppress(Refusal):  # the page can be told to a stranger as well
             visit = _with_query(await self._known(visit, {}), scope)
-        return self._pages.problem(refusal, visit)
+        return self._told(refusal, visit)
 
     def _stranger(
         self, scope: MutableMapping[str, Any], headers: Headers, visitor: str, request_id: str
@@ -125,7 +125,10 @@ class Site:
     def _refused(self, refusal: Refusal, visit: Visit) -> Answer:
         if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             _log.error("unavailable", request_id=visit.request_id, code=refusal.code)
-        return self._pages.problem(refusal, visit)
+        return self._told(refusal, visit)
+
+    def _told(self, refusal: Refusal, visit: Visit) -> Answer:
+        return msgspec.structs.replace(self._pages.problem(refusal, visit), code=refusal.code)
 
     def _check_form(self, visit: Visit) -> None:
         origin = visit.headers.get(b"origin")

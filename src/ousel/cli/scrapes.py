@@ -1,0 +1,114 @@
+"""Scrapes: what running servers say of themselves at their admin ports."""
+
+import http.client
+import time
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+
+from ousel.cli.console import fail
+
+SCRAPE_SECONDS_MAX: Final = 5.0
+
+Labels = frozenset[tuple[str, str]]
+
+
+class Scrape(msgspec.Struct, frozen=True):
+    """The samples of all processes together, at one moment."""
+
+    seconds: float
+    samples: Mapping[str, Mapping[Labels, float]]
+
+    def total(self, name: str, **labels: str) -> float:
+        """Return the sum of a metric over all its labels, or over those that have these."""
+        wanted = set(labels.items())
+        return sum(value for held, value in self.samples.get(name, {}).items() if wanted <= held)
+
+    def by(self, name: str, label: str) -> dict[str, float]:
+        """Return a metric's sum for each value of one label."""
+        sums: dict[str, float] = {}
+        for held, value in self.samples.get(name, {}).items():
+            key = dict(held)[label]
+            sums[key] = sums.get(key, 0.0) + value
+        return sums
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """What happened between two scrapes."""
+
+    before: Scrape
+    after: Scrape
+
+    def rate(self, name: str, **labels: str) -> float:
+        """Return how much a counter grew in a second."""
+        grown = self.after.total(name, **labels) - self.before.total(name, **labels)
+        return max(grown, 0.0) / self._seconds  # a process that started anew counts from zero
+
+    def rates(self, name: str, label: str) -> dict[str, float]:
+        """Return the rate for each value of one label that grew, the largest first."""
+        before = self.before.by(name, label)
+        grown = {
+            key: (value - before.get(key, 0.0)) / self._seconds
+            for key, value in self.after.by(name, label).items()
+            if value > before.get(key, 0.0)
+        }
+        return dict(sorted(grown.items(), key=lambda each: -each[1]))
+
+    def mean(self, name: str) -> float | None:
+        """Return the mean of what a histogram observed."""
+        count = self.rate(f"{name}_count")
+        return self.rate(f"{name}_sum") / count if count else None
+
+    def quantile(self, name: str, quantile: float) -> float | None:
+        """Return a quantile of what a histogram observed, as near as its buckets tell."""
+        before = self.before.by(f"{name}_bucket", "le")
+        after = self.after.by(f"{name}_bucket", "le")
+        grown = {float(bound): count - before.get(bound, 0.0) for bound, count in after.items()}
+        return quantile_of(sorted(grown.items()), quantile)
+
+    @property
+    def _seconds(self) -> float:
+        return self.after.seconds - self.before.seconds
+
+
+def quantile_of(buckets: Sequence[tuple[float, float]], quantile: float) -> float | None:
+    """Return the value below which this share lies, taking each bucket as evenly filled.
+
+    The buckets are upper bounds with how many values do not exceed them, and the last bound is
+    infinite; what lies above the last finite one is told as that.
+    """
+    if not buckets or buckets[-1][1] <= 0:
+        return None
+    rank = quantile * buckets[-1][1]
+    for (low, below), (high, up_to) in pairwise([(0.0, 0.0), *buckets]):
+        if up_to >= rank:
+            if high == float("inf"):
+                return low
+            return low + (high - low) * (rank - below) / (up_to - below)
+    return None
+
+
+def scraped(addresses: Iterable[str]) -> Scrape:
+    """Return what the servers at these addresses say, or end the command where one is silent."""
+    samples: dict[str, dict[Labels, float]] = {}
+    for address in addresses:
+        for family in text_string_to_metric_families(_text(address)):
+            for sample in family.samples:
+                held = samples.setdefault(sample.name, {})
+                labels = frozenset(sample.labels.items())
+                held[labels] = held.get(labels, 0.0) + sample.value
+    return Scrape(time.monotonic(), samples)
+
+
+def _text(address: str) -> str:
+    url = f"{address}/metrics"
+    try:
+        with urllib.request.urlopen(url, timeout=SCRAPE_SECONDS_MAX) as answer:  # noqa: S310 - http
+            text: str = answer.read().decode()
+    except (OSError, http.client.HTTPException, ValueError):
+        fail(f"no metrics at {url}: is the server running with an admin port?")
+    return text

@@ -1,0 +1,194 @@
+"""`ousel top`: a server at work, live in the terminal."""
+
+import contextlib
+import time
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from ousel.cli.console import JsonOption, print_json, settings
+from ousel.cli.scrapes import Interval, Scrape, scraped
+
+ADMIN_PORT_USUAL: Final = 9464
+INTERVAL_SECONDS: Final = 2.0
+ROWS_MAX: Final = 8
+_MILLISECONDS: Final = 1_000
+_REQUESTS: Final = "ousel_http_requests_total"
+_DURATIONS: Final = "ousel_http_request_duration_seconds"
+_BATCHES: Final = "ousel_posting_batch_postings"
+_TRANSACTIONS: Final = "ousel_posting_transaction_seconds"
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
+    """What one look shows; figures of time are null where nothing happened."""
+
+    processes: int
+    requests_per_second: float
+    request_ms_p50: float | None
+    request_ms_p99: float | None
+    routes_per_second: dict[str, float]
+    refusals_per_second: dict[str, float]
+    postings_per_second: float
+    batches_per_second: float
+    batch_postings_mean: float | None
+    transaction_ms_p99: float | None
+    queue_length: int
+    connections_in_use: int
+    charges: dict[str, int]
+    ledger: dict[str, float] | None
+
+
+def top(
+    *,
+    url: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The admin port of a process, such as http://127.0.0.1:9464; may be repeated."
+        ),
+    ] = None,
+    interval: Annotated[
+        float, typer.Option(help="Seconds between two looks.", min=0.1, max=3600)
+    ] = INTERVAL_SECONDS,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a running server's rates, times, batches and books, live."""
+    addresses = [each.rstrip("/") for each in url] if url else [_own_address()]
+    before = scraped(addresses)
+    if once or as_json:
+        time.sleep(interval)
+        frame = frame_of(Interval(before, scraped(addresses)), len(addresses))
+        if as_json:
+            print_json(frame)
+        else:
+            Console().print(_drawn(frame))
+        return
+    with contextlib.suppress(KeyboardInterrupt), Live(auto_refresh=False, screen=True) as live:
+        while True:
+            time.sleep(interval)
+            after = scraped(addresses)
+            frame = frame_of(Interval(before, after), len(addresses))
+            live.update(_drawn(frame), refresh=True)
+            before = after
+
+
+def frame_of(interval: Interval, processes: int) -> Frame:
+    """Return what happened between two scrapes of so many processes."""
+    now = interval.after
+    postings = interval.rate(f"{_BATCHES}_sum")
+    return Frame(
+        processes=processes,
+        requests_per_second=interval.rate(_REQUESTS),
+        request_ms_p50=_ms(interval.quantile(_DURATIONS, 0.5)),
+        request_ms_p99=_ms(interval.quantile(_DURATIONS, 0.99)),
+        routes_per_second=interval.rates(_REQUESTS, "route"),
+        refusals_per_second=interval.rates("ousel_refusals_total", "code"),
+        postings_per_second=postings,
+        batches_per_second=interval.rate(f"{_BATCHES}_count"),
+        batch_postings_mean=interval.mean(_BATCHES),
+        transaction_ms_p99=_ms(interval.quantile(_TRANSACTIONS, 0.99)),
+        queue_length=int(now.total("ousel_posting_queue_length")),
+        connections_in_use=int(now.total("ousel_database_connections", state="in_use")),
+        charges={
+            outcome: int(count)
+            for outcome, count in now.by("ousel_charges_total", "outcome").items()
+        },
+        ledger=_ledger(now, processes),
+    )
+
+
+def _ledger(now: Scrape, processes: int) -> dict[str, float] | None:
+    """Return the figures of the books, which every process tells alike."""
+    if "ousel_ledger_entries" not in now.samples:
+        return None
+    return {
+        name: now.total(f"ousel_ledger_{name}") / processes
+        for name in ("entries", "accounts", "issued_ousd", "balances_sum_millionths")
+    }
+
+
+def _own_address() -> str:
+    known = settings(None)
+    host = f"[{known.admin_host}]" if ":" in known.admin_host else known.admin_host
+    return f"http://{host}:{known.admin_port or ADMIN_PORT_USUAL}"
+
+
+def _ms(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds * _MILLISECONDS
+
+
+def _drawn(frame: Frame) -> RenderableType:
+    work = _pairs(
+        {
+            "requests/s": _figure(frame.requests_per_second),
+            "p50, p99": f"{_figure(frame.request_ms_p50)}, {_figure(frame.request_ms_p99)} ms",
+            "postings/s": _figure(frame.postings_per_second),
+            "batches/s": _figure(frame.batches_per_second),
+            "postings a batch": _figure(frame.batch_postings_mean),
+            "transaction p99": f"{_figure(frame.transaction_ms_p99)} ms",
+            "queue": str(frame.queue_length),
+            "connections in use": str(frame.connections_in_use),
+        }
+    )
+    charges = _pairs({outcome: f"{count:,}" for outcome, count in frame.charges.items()})
+    top_row = Table.grid(padding=(0, 1), expand=True)
+    for _ in range(3):
+        top_row.add_column(ratio=1)
+    top_row.add_row(
+        Panel(work, title=f"{frame.processes} process" + ("es" if frame.processes > 1 else "")),
+        Panel(charges, title="charges since start"),
+        Panel(_books(frame), title="books"),
+    )
+    rates = Table.grid(padding=(0, 1), expand=True)
+    rates.add_column(ratio=2)
+    rates.add_column(ratio=1)
+    rates.add_row(
+        Panel(_rates(frame.routes_per_second), title="requests/s by route"),
+        Panel(_rates(frame.refusals_per_second), title="refusals/s"),
+    )
+    return Group(top_row, rates)
+
+
+def _books(frame: Frame) -> RenderableType:
+    if frame.ledger is None:
+        return Text("the database is away", style="bold red")
+    balance = frame.ledger["balances_sum_millionths"]
+    return Group(
+        _pairs(
+            {
+                "accounts": f"{frame.ledger['accounts']:,.0f}",
+                "entries": f"{frame.ledger['entries']:,.0f}",
+                "issued": f"{frame.ledger['issued_ousd']:,.2f} OUSD",
+            }
+        ),
+        Text("the books balance", style="green")
+        if balance == 0
+        else Text(f"THE BOOKS ARE OFF BY {balance:,.0f} MILLIONTHS", style="bold red"),
+    )
+
+
+def _rates(rates: dict[str, float]) -> RenderableType:
+    if not rates:
+        return Text("none", style="dim")
+    return _pairs({name: _figure(rate) for name, rate in list(rates.items())[:ROWS_MAX]})
+
+
+def _pairs(values: dict[str, Any]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(justify="right")
+    for name, value in values.items():
+        table.add_row(Text(name), Text(value))
+    return table
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"  # noqa: PLR2004 - by eye

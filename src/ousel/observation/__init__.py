@@ -1,0 +1,1 @@
+"""Watching one process at work: its metrics, its request log, its traces, its admin port."""

@@ -1,0 +1,113 @@
+"""The admin port: metrics and probes for the operator, apart from what partners reach."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from http import HTTPStatus
+from typing import Any, Final
+
+import structlog
+import uvicorn
+from uvicorn.server import ServerState
+
+from ousel.kernel.errors import Refusal
+from ousel.observation.exposition import CONTENT_TYPE, Exposition
+from ousel.observation.gauges import Instruments
+from ousel.web.connection import Connection
+from ousel.web.health import Health
+from ousel.web.routes import Answer, json_answer
+
+IDLE_SECONDS_MAX: Final = 75
+CONNECTIONS_WAITING_MAX: Final = 16
+
+Message = dict[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Handler = Callable[[], Awaitable[Answer]]
+
+_NOT_FOUND: Final = Answer(404, b"There are /metrics, /healthz and /readyz here.\n", b"text/plain")
+_NOT_ALLOWED: Final = Answer(405, b"", b"text/plain", ((b"allow", b"GET, HEAD"),))
+
+_log = structlog.get_logger()
+
+
+class AdminPort:
+    """Answers the operator's machines."""
+
+    def __init__(self, exposition: Exposition, instruments: Instruments, health: Health) -> None:
+        """Answer from these."""
+        self._exposition = exposition
+        self._instruments = instruments
+        self._handlers: dict[str, Handler] = {
+            "/metrics": self._metrics,
+            "/healthz": health.alive,
+            "/readyz": health.ready,
+        }
+
+    async def __call__(self, scope: Message, _: Receive, send: Send) -> None:
+        """Serve one request."""
+        answer = await self._answer(scope["method"], scope["path"])
+        length = (b"content-length", b"%d" % len(answer.body))
+        headers = [(b"content-type", answer.content_type), length, *answer.headers]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})
+
+    @contextlib.asynccontextmanager
+    async def listening(self, host: str, ports: Iterable[int]) -> AsyncIterator[None]:
+        """Listen on the first of these ports that is free, for as long as the block runs.
+
+        Where none is, the service goes on without: a process that nobody watches still serves.
+        """
+        listener = first_free(host, ports)
+        if listener is None:
+            _log.error("the admin port is not to be had", host=host, ports=list(ports))
+            yield
+            return
+        config = uvicorn.Config(
+            self, lifespan="off", log_config=None, timeout_keep_alive=IDLE_SECONDS_MAX
+        )
+        config.load()
+        state = ServerState()
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: Connection(config, state, {}), sock=listener)
+        _log.info("admin port open", host=host, port=listener.getsockname()[1])
+        try:
+            yield
+        finally:
+            server.close()
+            for connection in list(state.connections):
+                connection.shutdown()
+
+    async def _answer(self, method: str, path: str) -> Answer:
+        handler = self._handlers.get(path)
+        if handler is None:
+            return _NOT_FOUND
+        if method not in {"GET", "HEAD"}:
+            return _NOT_ALLOWED
+        try:
+            return await handler()
+        except Refusal as refusal:
+            reason = {"status": "unavailable", "code": refusal.code, "detail": refusal.detail}
+            return json_answer(reason, status=refusal.status)
+
+    async def _metrics(self) -> Answer:
+        gauges = await self._instruments.read()
+        text = await asyncio.to_thread(self._exposition.text, gauges)
+        return Answer(HTTPStatus.OK, text, CONTENT_TYPE)
+
+
+def first_free(host: str, ports: Iterable[int]) -> socket.socket | None:
+    """Return a socket that listens on the first of these ports that can be had."""
+    for port in ports:
+        listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+            listener.listen(CONNECTIONS_WAITING_MAX)  # only now is it nobody else's
+        except OSError:
+            listener.close()
+            continue
+        listener.settimeout(0)
+        return listener
+    return None

@@ -1,0 +1,103 @@
+"""The lookout: all that watches one process, put together as the settings ask."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from ousel.database.addresses import is_postgres
+from ousel.database.port import Database
+from ousel.database.schema import SCHEMA_VERSION
+from ousel.kernel.clock import Clock
+from ousel.kernel.observation import PostingObserver
+from ousel.kernel.settings import SettingError, Settings
+from ousel.ledger.posting import PostingDesk
+from ousel.observation.admin import AdminPort
+from ousel.observation.exposition import Exposition
+from ousel.observation.gauges import Instruments
+from ousel.observation.metrics import Metrics
+from ousel.observation.request_log import RequestLog
+from ousel.web.health import Health
+from ousel.web.watch import RequestObserver, Watch
+
+if TYPE_CHECKING:
+    from ousel.observation.spans import Spans
+
+
+class Lookout:
+    """Watches requests, postings and charges; the admin port shows what it has seen."""
+
+    def __init__(self, settings: Settings, clock: Clock, processes: int) -> None:
+        """Watch as the settings ask, in one of so many processes."""
+        self._settings = settings
+        self._processes = processes
+        self._spans = _spans() if settings.tracing else None
+        self.metrics = Metrics()
+        self.watch = self._watch(clock)
+        self.postings = Postings([self.metrics] + ([self._spans] if self._spans else []))
+
+    @contextlib.asynccontextmanager
+    async def open(
+        self, database: Database, desk: PostingDesk, health: Health
+    ) -> AsyncIterator[None]:
+        """Show what is seen at the admin port, where there is to be one."""
+        settings = self._settings
+        try:
+            if settings.admin_port is None:
+                yield
+                return
+            exposition = Exposition(self.metrics, _about(settings))
+            admin = AdminPort(exposition, Instruments(database, desk), health)
+            ports = range(settings.admin_port, settings.admin_port + self._processes)
+            async with admin.listening(settings.admin_host, ports):
+                yield
+        finally:
+            if self._spans is not None:
+                await asyncio.to_thread(self._spans.close)
+
+    def _watch(self, clock: Clock) -> Watch:
+        observers: list[RequestObserver] = [self.metrics]
+        if self._settings.request_log and self._settings.log_level in {"debug", "info"}:
+            observers.append(RequestLog())
+        tracer = None if self._spans is None else self._spans.trace_of
+        return Watch(clock, observers, tracer)
+
+
+class Postings:
+    """Tells several observers of batches."""
+
+    def __init__(self, observers: Sequence[PostingObserver]) -> None:
+        """Tell these."""
+        self._observers = observers
+
+    def batch_written(self, postings: int, seconds: float) -> None:
+        """Tell of a batch."""
+        for observer in self._observers:
+            observer.batch_written(postings, seconds)
+
+
+def check_tracing(settings: Settings) -> None:
+    """Raise SettingError where traces are asked for and what sends them is not installed."""
+    if settings.tracing:
+        try:
+            import_module("ousel.observation.spans")
+        except ModuleNotFoundError as missing:
+            reason = "OUSEL_TRACING needs the extra: pip install 'ousel[otel]'."
+            raise SettingError(reason) from missing
+
+
+def _spans() -> "Spans":
+    from ousel.observation.spans import Spans
+
+    return Spans()
+
+
+def _about(settings: Settings) -> dict[str, str]:
+    return {
+        "version": version("ousel"),
+        "schema": SCHEMA_VERSION,
+        "engine": "postgresql" if is_postgres(settings.database_url) else "sqlite",
+        "mode": settings.secret_kind,
+    }

@@ -1,0 +1,157 @@
+"""`ousel top`: a server's work, seen from the terminal."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from ousel.cli.scrapes import Interval, Labels, Scrape, quantile_of
+from ousel.cli.top import frame_of
+from tests.cli.commands import assert_fails, ousel
+from tests.cli.conftest import Operator
+from tests.support.engines import Engines
+from tests.support.servers import Server, free_port
+
+INFINITE = float("inf")
+
+
+@pytest.fixture(scope="module")
+def watched(
+    engines: Engines, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Operator, str]]:
+    """An operator with a server that has an admin port."""
+    url, port = engines.fresh_url("sqlite", tmp_path_factory.mktemp("top")), free_port()
+    with Server(url, OUSEL_ADMIN_PORT=str(port)) as running:
+        yield Operator(running, url), f"http://127.0.0.1:{port}"
+
+
+def test_a_frame_tells_what_happens(watched: tuple[Operator, str]) -> None:
+    """Rates and times are those of the interval; the books are those of this moment."""
+    operator, admin = watched
+    ada, grace = operator.opened("1000"), operator.opened()
+    key = operator.run("app", "create", f"--owner=@{ada}", "--name=S", "--json").json["key"]
+
+    with _busy(operator, key, f"@{grace}"):
+        frame = operator.run("top", "--json", "--interval=0.5", f"--url={admin}/").json
+
+    assert frame["processes"] == 1
+    assert frame["requests_per_second"] > 0
+    assert frame["routes_per_second"].keys() == {"/v1/transfers"}
+    assert frame["refusals_per_second"].keys() == {"account_not_found"}
+    assert 0 < frame["postings_per_second"] <= frame["requests_per_second"]
+    assert 0 < frame["batches_per_second"] <= frame["postings_per_second"]
+    assert frame["batch_postings_mean"] >= 1
+    assert 0 < frame["request_ms_p50"] <= frame["request_ms_p99"]
+    assert frame["transaction_ms_p99"] > 0
+    assert frame["queue_length"] == 0
+    assert frame["charges"] == {"created": 0, "paid": 0, "canceled": 0, "expired": 0}
+    assert frame["ledger"]["balances_sum_millionths"] == 0
+
+
+def test_once_prints_a_frame_for_people(watched: tuple[Operator, str]) -> None:
+    """Where nothing happens, that is what it shows; and that the books balance."""
+    operator, admin = watched
+
+    shown = operator.run("top", "--once", "--interval=0.1", f"--url={admin}")
+
+    assert shown.exit_code == 0, shown.errors
+    assert "the books balance" in shown.output
+    assert "requests/s" in shown.output
+    assert "none" in shown.output
+
+
+def test_several_processes_are_seen_as_one(watched: tuple[Operator, str]) -> None:
+    """Their counters add up, and the books that they share are told once."""
+    operator, admin = watched
+
+    one = operator.run("top", "--json", "--interval=0.1", f"--url={admin}").json
+    two = operator.run("top", "--json", "--interval=0.1", f"--url={admin}", f"--url={admin}").json
+
+    assert two["processes"] == 2
+    assert two["ledger"] == one["ledger"]
+
+
+def test_a_server_that_is_silent_is_told(tmp_path: Path) -> None:
+    """By default it looks at port 9464, or where the setting says; one line names the address."""
+    port = free_port()
+
+    outcome = ousel(
+        "top", "--once", database=str(tmp_path), environment={"OUSEL_ADMIN_PORT": str(port)}
+    )
+
+    assert_fails(outcome, f"no metrics at http://127.0.0.1:{port}/metrics")
+
+
+def test_what_answers_but_has_no_metrics_is_told(watched: tuple[Operator, str]) -> None:
+    """The public port, say."""
+    operator, _ = watched
+
+    outcome = operator.run("top", "--once", f"--url={operator.server.origin}")
+
+    assert_fails(outcome, "is the server running with an admin port?")
+
+
+@pytest.mark.parametrize(
+    ("buckets", "quantile", "expected"),
+    [
+        ([(1.0, 10.0), (2.0, 20.0), (INFINITE, 20.0)], 0.5, 1.0),
+        ([(1.0, 10.0), (2.0, 20.0), (INFINITE, 20.0)], 0.75, 1.5),
+        ([(1.0, 0.0), (2.0, 4.0), (INFINITE, 4.0)], 0.25, 1.25),
+        ([(1.0, 1.0), (INFINITE, 100.0)], 0.99, 1.0),
+        ([(1.0, 0.0), (INFINITE, 0.0)], 0.5, None),
+        ([], 0.5, None),
+    ],
+)
+def test_a_quantile_is_read_from_buckets(
+    buckets: list[tuple[float, float]], quantile: float, expected: float | None
+) -> None:
+    """Between two bounds by proportion; above the last one as that; of nothing, none."""
+    assert quantile_of(buckets, quantile) == expected
+
+
+def test_books_that_are_off_and_books_that_are_away_differ() -> None:
+    """A sum that is not 0 is in the frame; without figures there are no books in it."""
+    off: dict[str, dict[Labels, float]] = {
+        "ousel_ledger_entries": {frozenset(): 4.0},
+        "ousel_ledger_balances_sum_millionths": {frozenset(): -5.0},
+    }
+
+    seen = frame_of(Interval(Scrape(0, {}), Scrape(1, off)), processes=1)
+    away = frame_of(Interval(Scrape(0, {}), Scrape(1, {})), processes=1)
+
+    assert seen.ledger is not None
+    assert seen.ledger["balances_sum_millionths"] == -5
+    assert away.ledger is None
+
+
+def test_a_server_that_started_anew_is_not_told_as_work_undone() -> None:
+    """Its counters begin at zero again: the rate is none, never below."""
+    nothing: Labels = frozenset()
+    before = Scrape(0, {"ousel_http_requests_total": {nothing: 90.0}})
+    after = Scrape(1, {"ousel_http_requests_total": {nothing: 3.0}})
+
+    assert Interval(before, after).rate("ousel_http_requests_total") == 0
+
+
+@contextmanager
+def _busy(operator: Operator, key: str, to: str) -> Iterator[None]:
+    """Send transfers, some of them to nobody, while the block runs."""
+    stop = threading.Event()
+
+    def send() -> None:
+        url, headers = f"{operator.server.base_url}/transfers", {"Authorization": f"Bearer {key}"}
+        with httpx2.Client(headers=headers, verify=False) as client:
+            while not stop.is_set():
+                for recipient in (to, to, "@nobody_at_all"):
+                    client.post(url, json={"to": recipient, "amount": 0.01})
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

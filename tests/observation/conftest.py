@@ -1,0 +1,31 @@
+"""What the tests of observation share: a watched server on each engine."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.observation.posts import Post
+from tests.support.books import opened, person
+from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.servers import Server, free_port
+
+
+@pytest.fixture(scope="package", params=ENGINES)
+def post(
+    request: pytest.FixtureRequest, engines: Engines, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Post]:
+    """A sandbox with an admin port and a request log, for all tests of this folder."""
+    engine: Engine = request.param
+    url = engines.fresh_url(engine, tmp_path_factory.mktemp("post"))
+    asyncio.run(_furnished(url))
+    port = free_port()
+    options = ("--sandbox", "--admin-port", str(port))
+    with Server(url, *options, OUSEL_RATE_LIMIT="40/hour") as running:
+        yield Post(running, url, f"http://127.0.0.1:{port}")
+
+
+async def _furnished(url: str) -> None:
+    """Put some money into the books, so that the first scrape finds it there."""
+    async with opened(url) as database:
+        await person(database, "furnished", "12.5")

@@ -1,0 +1,68 @@
+"""The request log: one line a request, with what an operator needs and nobody's secrets."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.support.books import opened, partner
+from tests.support.engines import Engines
+from tests.support.servers import Server
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+FIELDS = {
+    *("event", "level", "timestamp", "request_id", "method", "route", "status", "code", "ms"),
+    *("app_id", "trace_id"),
+}
+
+
+async def test_each_request_is_one_line(engines: Engines, tmp_path: Path) -> None:
+    """With its id, route, status, time, app and trace; and with no address, query, body or key."""
+    url = engines.fresh_url("sqlite", tmp_path)
+    async with opened(url) as database:
+        _, app, key = await partner(database, "ada", "5")
+    with Server(url, OUSEL_REQUEST_LOG="true") as running:
+        async with running.client(key) as client:
+            secrets = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01", "Cookie": "cookie=c00kie"}
+            sent = [
+                await client.get("/accounts/ada@example.com", headers=secrets),
+                await client.get("/transfers?limit=1&cursor=qu3ry"),
+                await client.post("/transfers", json={"to": "@b0dy", "amount": 1, "note": "n0te"}),
+            ]
+        httpx2.get(f"{running.origin}/l0st", verify=False)
+        log = running.stopped()
+
+    lines = _requests(log)
+    assert [set(line) for line in lines] == [FIELDS] * len(lines)
+    by_id = {line["request_id"]: line for line in lines}
+    looked_up, listed, refused = (by_id[each.headers["X-Request-Id"]] for each in sent)
+    assert looked_up["route"] == "/v1/accounts/{identifier}"
+    assert (looked_up["method"], looked_up["status"], looked_up["code"]) == ("GET", 200, None)
+    assert looked_up["trace_id"] == TRACE
+    assert listed["trace_id"] is None
+    assert (refused["status"], refused["code"]) == (404, "account_not_found")
+    assert {each["app_id"] for each in (looked_up, listed, refused)} == {app.id}
+    assert all(0 < line["ms"] < 30_000 and line["level"] == "info" for line in lines)
+    lost = [line for line in lines if line["route"] == "unmatched"]
+    assert [(line["status"], line["code"], line["app_id"]) for line in lost] == [
+        (404, "not_found", None)
+    ]
+    for secret in (key, "ada@", "ada%40", "qu3ry", "c00kie", "b0dy", "n0te", "l0st"):
+        assert secret not in log
+
+
+@pytest.mark.parametrize("setting", [{}, {"OUSEL_REQUEST_LOG": "true", "OUSEL_LOG_LEVEL": "error"}])
+def test_it_is_off_unless_it_is_asked_for(
+    engines: Engines, tmp_path: Path, setting: dict[str, str]
+) -> None:
+    """By default, and where the log is to tell no more than errors."""
+    with Server(engines.fresh_url("sqlite", tmp_path), **setting) as running:
+        httpx2.get(f"{running.base_url}/me", verify=False)
+        assert _requests(running.stopped()) == []
+
+
+def _requests(log: str) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = [json.loads(line) for line in log.splitlines()]
+    return [line for line in lines if line["event"] == "request"]

@@ -1,0 +1,128 @@
+"""Spans: sent to a real collector where that is asked for, and unknown to everyone else."""
+
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from typing_extensions import override
+
+from tests.cli.commands import assert_fails, ousel
+from tests.support.books import opened, partner, person
+from tests.support.engines import Engines
+from tests.support.servers import Server
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+PARENT = "00f067aa0ba902b7"
+
+
+@pytest.mark.slow
+async def test_a_collector_receives_the_spans(engines: Engines, tmp_path: Path) -> None:
+    """Of a request, as a part of its caller's trace, and of the batch; nothing is secret."""
+    url = engines.fresh_url("sqlite", tmp_path)
+    async with opened(url) as database:
+        _, app, key = await partner(database, "ada", "5")
+        await person(database, "grace")
+    with _collector() as (address, received):
+        with Server(
+            url,
+            OUSEL_TRACING="true",
+            OTEL_EXPORTER_OTLP_ENDPOINT=address,
+            OTEL_BSP_SCHEDULE_DELAY="100",
+        ) as running:
+            async with running.client(key) as client:
+                sent = await client.post(
+                    "/transfers",
+                    json={"to": "@grace", "amount": 1, "note": "n0te"},
+                    headers={"traceparent": f"00-{TRACE}-{PARENT}-01"},
+                )
+            assert sent.status_code == 201
+        spans, names = _spans(received)
+
+    (request,) = (span for span in spans if span.name == "POST /v1/transfers")
+    assert request.trace_id.hex() == TRACE
+    assert request.parent_span_id.hex() == PARENT
+    assert sent.headers["traceresponse"] == f"00-{TRACE}-{request.span_id.hex()}-01"
+    assert 0 < request.end_time_unix_nano - request.start_time_unix_nano < 30 * 10**9
+    attributes = {each.key: each.value for each in request.attributes}
+    assert attributes["http.route"].string_value == "/v1/transfers"
+    assert attributes["http.response.status_code"].int_value == 201
+    assert attributes["ousel.app_id"].string_value == app.id
+    assert attributes["ousel.request_id"].string_value == sent.headers["X-Request-Id"]
+    (batch,) = (span for span in spans if span.name == "posting batch")
+    assert {each.key: each.value.int_value for each in batch.attributes} == {"ousel.postings": 1}
+    assert batch.trace_id.hex() != TRACE
+    assert names == {"ousel"}
+    assert all(secret not in str(spans) for secret in (key, "n0te", "grace"))
+
+
+def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:
+    """The whole service and its command line know nothing of OpenTelemetry."""
+    program = (
+        "import sys, ousel.cli.main; from ousel.app import Ousel;"
+        "from ousel.kernel.settings import Settings; Ousel(Settings());"
+        "print(sum(name.startswith('opentelemetry') for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout == b"0\n"
+
+
+def test_without_the_extra_the_start_says_how_to_get_it(tmp_path: Path) -> None:
+    """One line that names the setting and the package."""
+    with mock.patch.dict(sys.modules, {"ousel.observation.spans": None}):
+        outcome = ousel(
+            "serve", database=str(tmp_path / "ousel.db"), environment={"OUSEL_TRACING": "true"}
+        )
+
+    assert_fails(outcome, "OUSEL_TRACING needs the extra: pip install 'ousel[otel]'")
+
+
+@contextmanager
+def _collector() -> Iterator[tuple[str, "queue.Queue[bytes]"]]:
+    """Run a collector: a server that takes whatever is posted to it."""
+    received: queue.Queue[bytes] = queue.Queue()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            assert self.path == "/v1/traces"
+            received.put(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        @override
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", received
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _spans(received: "queue.Queue[bytes]") -> tuple[list[Any], set[str]]:
+    """Return all spans, and the names of the services that they are of."""
+    spans: list[Any] = []
+    names: set[str] = set()
+    while not received.empty():
+        request = ExportTraceServiceRequest.FromString(received.get())
+        for resource in request.resource_spans:
+            names |= {
+                each.value.string_value
+                for each in resource.resource.attributes
+                if each.key == "service.name"
+            }
+            spans += [span for scope in resource.scope_spans for span in scope.spans]
+    return spans, names
