@@ -1,6 +1,7 @@
 """An address may name several hosts: the one that takes writes is found, whatever others do."""
 
 import asyncio
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ousel.database.backup import BackupFailed, back_up
 from ousel.database.hosts import one_host_each, to_primary
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.schema import migrate
@@ -93,6 +95,23 @@ async def test_a_host_that_is_dead_or_stuck_delays_nobody(
         await database.close()
     await migrate(url)
     assert time.monotonic() - started < 4.0
+
+
+def test_the_tools_of_postgresql_are_told_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A backup looks for the host that takes writes, and no longer than 5 seconds at each."""
+    tool = tmp_path / "pg_dump"
+    tool.write_text('#!/bin/sh\necho "$PGCONNECT_TIMEOUT $*" >&2\nexit 1\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.delenv("PGCONNECT_TIMEOUT", raising=False)
+
+    with pytest.raises(BackupFailed) as failed:
+        back_up("postgresql://a,b/ousel", tmp_path / "backup")
+
+    assert "pg_dump failed: 5 " in str(failed.value)
+    assert " --dbname=postgresql://a,b/ousel?target_session_attrs=read-write" in str(failed.value)
 
 
 async def test_hosts_that_take_no_writes_are_passed_over(
