@@ -3,7 +3,9 @@
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -61,39 +63,53 @@ def proven_file(path: Path) -> Figures:
         fail(f"{path} cannot be read: {error.strerror}")
 
 
+class _NotWritten(Exception):
+    """The export cannot be written: an error of the file, not of the database's connection."""
+
+
+def _checked(write: Callable[[bytes], object], octets: bytes) -> None:
+    try:
+        write(octets)
+    except OSError as error:
+        raise _NotWritten(error.strerror) from error
+
+
 async def _written(database: Database, path: Path, form: Form) -> Exported:
     unfinished = path.with_name(f"{path.name}.unfinished")
-
-    async def work(transaction: Transaction) -> Exported:
-        with unfinished.open("wb") as file:  # anew, should the snapshot be taken again
-            return await write_books(BooksInDatabase(transaction), file.write, form.value)
-
     try:
-        exported = await database.snapshot(work)
+        with unfinished.open("wb") as file:
+
+            async def work(transaction: Transaction) -> Exported:
+                file.seek(0)  # anew, should the snapshot be taken again
+                file.truncate()
+                books = BooksInDatabase(transaction)
+                return await write_books(books, partial(_checked, file.write), form.value)
+
+            exported = await database.snapshot(work)
         unfinished.rename(path)
-    except OSError as error:
-        fail(f"the export cannot be written: {error.strerror}")
+    except (OSError, _NotWritten) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        fail(f"the export cannot be written: {reason}")
     finally:
         unfinished.unlink(missing_ok=True)
     return exported
 
 
 async def _printed(database: Database, form: Form) -> Exported:
-    written = 0
-
-    def write(octets: bytes) -> None:
-        nonlocal written
-        written += sys.stdout.buffer.write(octets)
+    begun = False
 
     async def work(transaction: Transaction) -> Exported:
-        if written:
+        nonlocal begun
+        if begun:
             fail("the connection to the database broke: what was printed is not whole")
+        begun = True
+        write = partial(_checked, sys.stdout.buffer.write)
         return await write_books(BooksInDatabase(transaction), write, form.value)
 
     try:
         exported = await database.snapshot(work)
         sys.stdout.buffer.flush()
-    except BrokenPipeError:
+    except (OSError, _NotWritten):
         # Whoever read it has had enough: what is still to be flushed goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         fail("the export was not read to its end")

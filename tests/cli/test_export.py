@@ -1,0 +1,106 @@
+"""`ousel export` and `ousel verify --journal`, as an operator runs them."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import OUSEL, assert_fails, ousel
+from tests.cli.conftest import Operator
+from tests.support.engines import ENGINES, Engine, Engines
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_an_export_is_proven_without_the_database(
+    operator: Operator, tmp_path: Path, form: str
+) -> None:
+    """Written beside a running server; the proof has the figures that the export told."""
+    operator.opened("10")
+    file = tmp_path / "journal"
+
+    written = operator.run("export", str(file), f"--format={form}", "--json").json
+    proof = ousel("verify", f"--journal={file}", "--json", database="nowhere://").json
+
+    assert written["file"] == str(file)
+    assert written["bytes"] == file.stat().st_size
+    assert (proof["entries"], proof["accounts"]) == (written["entries"], written["accounts"])
+    assert proof["result"] == "the books balance"
+    assert list(proof) == ["result", "entries", "accounts", "transfers", "issued", "seconds"]
+
+
+def test_an_export_is_printed_where_no_file_is_wanted(operator: Operator, tmp_path: Path) -> None:
+    """With - standard output has the journal and nothing else."""
+    operator.opened("1")
+    printed = operator.run("export", "-")
+    assert (printed.exit_code, printed.errors) == (0, "")
+    file = tmp_path / "journal"
+    file.write_text(printed.output)
+
+    assert ousel("verify", f"--journal={file}", database="nowhere://").exit_code == 0
+
+
+def test_an_export_overwrites_nothing(operator: Operator, tmp_path: Path) -> None:
+    """A file that exists is refused and stays as it is."""
+    file = tmp_path / "precious"
+    file.write_text("precious")
+
+    assert_fails(operator.run("export", str(file)), "overwrites nothing")
+    assert file.read_text() == "precious"
+
+
+def test_a_place_that_cannot_be_written_is_one_line(operator: Operator, tmp_path: Path) -> None:
+    """And nothing unfinished is left behind."""
+    target = tmp_path / "missing" / "journal"
+
+    assert_fails(operator.run("export", str(target)), "cannot be written: No such file")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_has_had_enough_is_one_line(operator: Operator) -> None:
+    """`ousel export - | head` ends without a traceback."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [OUSEL, "export", "-", "--database", operator.url],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        check=False,
+        text=True,
+        timeout=60,
+    )
+    os.close(writer)
+
+    assert done.returncode == 1
+    assert done.stderr == "ousel: the export was not read to its end\n"
+
+
+def test_a_file_that_is_missing_or_wrong_is_one_line(tmp_path: Path) -> None:
+    """No traceback, whatever is given as an export."""
+    other = tmp_path / "other"
+    other.write_bytes(b"\x00\x01")
+    database = "nowhere://"
+
+    missing = ousel("verify", f"--journal={tmp_path / 'none'}", database=database)
+    assert_fails(missing, "cannot be read: No such file")
+    folder = ousel("verify", f"--journal={tmp_path}", database=database)
+    assert_fails(folder, "cannot be read: Is a directory")
+    assert_fails(ousel("verify", f"--journal={other}", database=database), "line 1 of the export")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_damaged_export_is_named_by_line_or_entry(
+    engines: Engines, engine: Engine, tmp_path: Path
+) -> None:
+    """Exit 1, and one line that names the entry."""
+    url = engines.fresh_url(engine, tmp_path)
+    ousel("account", "create", "--username=ada", "--email=a@b.example", "--name=A", database=url)
+    ousel("account", "fund", "@ada", "5", "--note=first", database=url)
+    file = tmp_path / "journal"
+    assert ousel("export", str(file), database=url).exit_code == 0
+    file.write_text(file.read_text().replace('"note":"first"', '"note":"forged"'))
+
+    damaged = ousel("verify", f"--journal={file}", database="nowhere://")
+
+    assert_fails(damaged, "entry 1 of account acct_00000000000000000000000000 was changed")
+    engines.give_back(url)
