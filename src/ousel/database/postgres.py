@@ -38,7 +38,7 @@ CONNECTIONS_MAX: Final = 10
 CONNECT_TIMEOUT_SECONDS: Final = 5.0
 ACQUIRE_TIMEOUT_SECONDS: Final = 10.0
 COMMIT_TIMEOUT_SECONDS: Final = 10.0
-STATEMENT_TIMEOUT_SECONDS: Final = 30.0
+STATEMENT_TIMEOUT_SECONDS: Final = 15.0
 STATEMENTS_CACHED: Final = 256
 
 # Every statement of Ousel finds its rows by an index. Without these, a plan made while a table
