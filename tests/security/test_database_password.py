@@ -1,0 +1,113 @@
+"""The database's password is told to nobody: not to other users of the machine, nor in errors."""
+
+import os
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from ousel.database.backup import back_up, restore
+from tests.cli.commands import assert_fails, ousel, ousel_process
+from tests.support.engines import Engines
+from tests.support.servers import Server, free_port
+
+PASSWORD = "planted%2Fdatabase%40password"
+PLAIN = "planted/database@password"
+TOOL = """#!/bin/sh
+printf '%s\\n' "$@" > {folder}/arguments
+printf '%s' "$PGPASSWORD" > {folder}/password
+for argument in "$@"; do
+    case "$argument" in --file=*) : > "${{argument#--file=}}" ;; esac
+done
+"""
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder where PostgreSQL's tools write down how they were called."""
+    for name in ("pg_dump", "pg_restore"):
+        (tmp_path / name).write_text(TOOL.format(folder=tmp_path))
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "hosts", ["db.internal", "db.internal:6543", "one.internal:5432,two.internal:5432"]
+)
+def test_tools_are_handed_the_password_where_no_list_of_processes_shows_it(
+    tools: Path, hosts: str
+) -> None:
+    """pg_dump and pg_restore find it in their environment; the address has all the rest."""
+    url = f"postgresql://ousel:{PASSWORD}@{hosts}/books?sslmode=require"
+
+    back_up(url, tools / "backup")
+    for deed in (lambda: None, lambda: restore(url, tools / "backup")):
+        deed()
+        arguments = (tools / "arguments").read_text()
+        assert (tools / "password").read_text() == PLAIN
+        assert "planted" not in arguments
+        assert f"postgresql://ousel@{hosts}/books?sslmode=require" in arguments
+
+
+def test_an_address_without_a_password_is_passed_on_as_it_is(tools: Path) -> None:
+    """Where there is none, none is made up."""
+    for url in ("postgresql://ousel@db/books", "postgresql:///books?host=/run/postgresql"):
+        (tools / "backup").unlink(missing_ok=True)
+        back_up(url, tools / "backup")
+        assert (tools / "password").read_text() == ""
+        assert f"--dbname={url}" in (tools / "arguments").read_text()
+
+
+@pytest.mark.parametrize(
+    "credentials", [PASSWORD, "planted/slash", "planted:colon", "planted@at", "planted]bracket"]
+)
+@pytest.mark.parametrize("command", ["migrate", "verify", "serve", "account list"])
+def test_a_database_out_of_reach_does_not_tell_its_password(credentials: str, command: str) -> None:
+    """Not even a part of it, where the address cannot be read because of it."""
+    url = f"postgresql://ousel:{credentials}@127.0.0.1:{free_port()}/books"
+
+    outcome = ousel(*command.split(), database=url)
+
+    assert outcome.exit_code == 1
+    assert outcome.errors.startswith("ousel: ")
+    assert "planted" not in outcome.errors + outcome.output
+
+
+def test_a_command_takes_its_database_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the variable besides it, the command refuses to guess."""
+    file = tmp_path / "database_url"
+    file.write_text(f"sqlite:///{tmp_path / 'ousel.db'}\n")
+    monkeypatch.setenv("OUSEL_DATABASE_URL_FILE", str(file))
+
+    both = ousel_process("migrate", database="other.db")
+    one = ousel_process("migrate", database="")
+
+    assert_fails(both, "OUSEL_DATABASE_URL and OUSEL_DATABASE_URL_FILE are both set")
+    assert one.exit_code == 0, one.errors
+    assert (tmp_path / "ousel.db").exists()
+
+
+class ServerFromFile(Server):
+    """A server that is told its database by the environment alone."""
+
+    def __init__(self, file: Path, *options: str) -> None:
+        super().__init__("", *options, OUSEL_DATABASE_URL_FILE=str(file))
+        place = self._command.index("--database")
+        del self._command[place : place + 2]
+
+
+@pytest.mark.slow
+def test_several_processes_take_their_database_from_a_file(
+    engines: Engines, tmp_path: Path
+) -> None:
+    """The server and its workers find it there."""
+    url = engines.fresh_url("postgresql", tmp_path)
+    file = tmp_path / "database_url"
+    file.write_text(url)
+
+    with ServerFromFile(file, "--workers=2") as server:
+        assert httpx2.get(f"{server.origin}/readyz", verify=False).status_code == 200
+    engines.give_back(url)
