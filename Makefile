@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(name))))
 BIN := .venv/bin
 
-.PHONY: help demo test check client-matrix cluster bench screenshots docs lock clean
+.PHONY: help demo test check client-matrix cluster faults fuzz audit bench screenshots docs lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,6 +29,15 @@ client-matrix: ## Test the client on every Python that is found here
 cluster: .venv/cluster ## Kill and hand over the leaders of a PostgreSQL cluster, ten times each
 	OUSEL_CLUSTER=full $(BIN)/pytest tests/cluster
 
+faults: .venv/bench ## Faults in full size: hundreds of kills and stops, lost answers, a long soak
+	OUSEL_FAULTS=full $(BIN)/pytest -m slow tests/faults
+
+fuzz: .venv/test ## Try more than a million cases on every parser
+	OUSEL_FUZZ=full $(BIN)/pytest -n 2 --dist load tests/security/test_fuzz_parsers.py tests/security/test_fuzz_requests.py
+
+audit: ## Ask the advisory service about everything that is pinned
+	@$(PYTHON) scripts/audit
+
 bench: .venv/bench ## Measure, and print a table of ratios
 	$(BIN)/python -W "ignore:XDG_RUNTIME_DIR" -m bench
 
@@ -48,6 +57,7 @@ lock: .venv/test ## Pin the dependencies anew, with hashes
 	$(BIN)/uv pip compile $(LOCK) -o requirements/docs.txt requirements/docs.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/demo.txt requirements/demo.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/bench.txt requirements/bench.in
+	$(BIN)/uv pip compile $(LOCK) -o requirements/audit.txt requirements/audit.in
 	$(BIN)/npm --prefix requirements/node update --package-lock-only
 LOCK := --quiet --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11
 
