@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,12 @@ def post(
     options = ("--sandbox", "--admin-port", str(port))
     with Server(url, *options, OUSEL_RATE_LIMIT="40/hour") as running:
         yield Post(running, url, f"http://127.0.0.1:{port}")
+
+
+@pytest.fixture
+def file_url(engines: Engines, tmp_path: Path) -> str:
+    """The address of a fresh SQLite database."""
+    return engines.fresh_url("sqlite", tmp_path)
 
 
 async def _furnished(url: str) -> None:

@@ -1,6 +1,9 @@
 """The admin port: for operators alone, one for each process, and never in the service's way."""
 
+import contextlib
+import secrets
 import socket
+import time
 from pathlib import Path
 
 import httpx2
@@ -11,10 +14,13 @@ import structlog
 from ousel.app import Ousel
 from ousel.kernel.settings import Settings
 from tests.cli.commands import assert_fails, ousel
-from tests.observation.posts import Post
+from tests.observation.posts import Post, Scraped
 from tests.support.aside import Aside
 from tests.support.engines import Engines
-from tests.support.servers import Server, free_port
+from tests.support.servers import START_SECONDS_MAX, Server, free_port
+
+REFUSED = "ousel_refusals_total"
+STARTED = "process_start_time_seconds"
 
 
 def test_probes_and_metrics_are_all_there_is(post: Post) -> None:
@@ -36,17 +42,17 @@ def test_the_public_port_tells_no_metrics(post: Post) -> None:
     assert httpx2.get(f"{post.server.origin}/readyz", verify=False).status_code == 200
 
 
-def test_there_is_none_unless_it_is_asked_for(tmp_path: Path, engines: Engines) -> None:
+def test_there_is_none_unless_it_is_asked_for(file_url: str) -> None:
     """By default a server listens on its one public port and no other."""
-    with Server(engines.fresh_url("sqlite", tmp_path)) as running:
-        assert _ports(running) == {running.port}
+    with Server(file_url) as running:
+        assert _listening(psutil.Process(running.process.pid)) == {running.port}
 
 
-async def test_readiness_says_why_not(engines: Engines, tmp_path: Path) -> None:
+async def test_readiness_says_why_not(file_url: str) -> None:
     """A schema that is too old: 503 with code and reason, while the process lives."""
-    url, port = engines.fresh_url("sqlite", tmp_path), free_port()
-    with Server(url, OUSEL_ADMIN_PORT=str(port)):
-        async with Aside(url) as aside:
+    port = free_port()
+    with Server(file_url, OUSEL_ADMIN_PORT=str(port)):
+        async with Aside(file_url) as aside:
             await aside.run("UPDATE alembic_version SET version_num = '0001'")
         ready = httpx2.get(f"http://127.0.0.1:{port}/readyz", verify=False)
         alive = httpx2.get(f"http://127.0.0.1:{port}/healthz", verify=False)
@@ -74,15 +80,14 @@ def test_every_process_needs_a_port(engines: Engines, tmp_path: Path) -> None:
     assert_fails(outcome, "choose a lower admin port")
 
 
-async def test_the_service_goes_on_without_its_admin_port(engines: Engines, tmp_path: Path) -> None:
+async def test_the_service_goes_on_without_its_admin_port(file_url: str) -> None:
     """A port that somebody took since is no reason to stop serving; the log says so."""
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
         structlog.testing.capture_logs() as log,
     ):
         port = taken.getsockname()[1]
-        url = engines.fresh_url("sqlite", tmp_path)
-        service = Ousel(Settings(database_url=url, admin_port=port))
+        service = Ousel(Settings(database_url=file_url, admin_port=port))
         async with (
             service.running(),
             httpx2.AsyncClient(
@@ -99,42 +104,50 @@ def test_each_worker_has_a_port_of_its_own(engines: Engines, tmp_path: Path) -> 
     """Two processes answer on two ports, each for itself; one that is started anew is back."""
     url, port = engines.fresh_url("postgresql", tmp_path), _two_free_ports()
     with Server(url, "--workers=2", OUSEL_ADMIN_PORT=str(port)) as running:
-        addresses = [f"http://127.0.0.1:{port + number}" for number in range(2)]
-        counted = _counted(addresses)
+        before = [_when_it_answers(port), _when_it_answers(port + 1)]
         for _ in range(20):
             httpx2.get(f"{running.base_url}/nothing", verify=False)
-        grown = [after - before for before, after in zip(counted, _counted(addresses), strict=True)]
-        assert sum(grown) == 20
-
-
-def _counted(addresses: list[str]) -> list[float]:
-    texts = [_waited_for(f"{address}/metrics") for address in addresses]
-    prefix = 'ousel_refusals_total{code="not_found"} '
-    return [
-        sum(
-            float(line.removeprefix(prefix))
-            for line in text.splitlines()
-            if line.startswith(prefix)
+        after = [_when_it_answers(port), _when_it_answers(port + 1)]
+        grown = sum(each.value(REFUSED) for each in after) - sum(
+            each.value(REFUSED) for each in before
         )
-        for text in texts
-    ]
+        assert grown == 20
+
+        _worker_on(port + 1, running).kill()
+        anew = _when_it_answers(port + 1)
+        assert anew.value(STARTED) > after[1].value(STARTED)
+        assert _when_it_answers(port).value(STARTED) == after[0].value(STARTED)
 
 
-def _waited_for(url: str) -> str:
-    transport = httpx2.HTTPTransport(retries=5)  # the second worker may still be starting
-    with httpx2.Client(transport=transport) as client:
-        return client.get(url).text
+def _when_it_answers(port: int) -> Scraped:
+    """Return the metrics at this port, as soon as a worker has it."""
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while True:
+        try:
+            return Scraped(httpx2.get(f"http://127.0.0.1:{port}/metrics", verify=False).text)
+        except httpx2.TransportError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def _worker_on(port: int, running: Server) -> psutil.Process:
+    """Return the process that listens on this port."""
+    workers = psutil.Process(running.process.pid).children()
+    (found,) = (worker for worker in workers if port in _listening(worker))
+    return found
 
 
 def _two_free_ports() -> int:
-    """Return a free port whose next is free as well."""
+    """Return a free port whose next is free as well, where no client's own port comes to lie."""
     while True:
-        port = free_port()
-        with socket.socket() as next_one:
-            if next_one.connect_ex(("127.0.0.1", port + 1)) != 0:
-                return port
+        port = 20_000 + secrets.randbelow(10_000)
+        with socket.socket() as one, socket.socket() as next_one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            next_one.bind(("127.0.0.1", port + 1))
+            return port
 
 
-def _ports(running: Server) -> set[int]:
-    listening = psutil.Process(running.process.pid).net_connections("tcp")
-    return {each.laddr.port for each in listening if each.status == psutil.CONN_LISTEN}
+def _listening(process: psutil.Process) -> set[int]:
+    """Return the ports that a process listens on."""
+    connections = process.net_connections("tcp")
+    return {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}

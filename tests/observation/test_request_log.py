@@ -1,14 +1,12 @@
 """The request log: one line a request, with what an operator needs and nobody's secrets."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
 from tests.support.books import opened, partner
-from tests.support.engines import Engines
 from tests.support.servers import Server
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -18,12 +16,11 @@ FIELDS = {
 }
 
 
-async def test_each_request_is_one_line(engines: Engines, tmp_path: Path) -> None:
+async def test_each_request_is_one_line(file_url: str) -> None:
     """With its id, route, status, time, app and trace; and with no address, query, body or key."""
-    url = engines.fresh_url("sqlite", tmp_path)
-    async with opened(url) as database:
+    async with opened(file_url) as database:
         _, app, key = await partner(database, "ada", "5")
-    with Server(url, OUSEL_REQUEST_LOG="true") as running:
+    with Server(file_url, OUSEL_REQUEST_LOG="true") as running:
         async with running.client(key) as client:
             secrets = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01", "Cookie": "cookie=c00kie"}
             sent = [
@@ -54,11 +51,9 @@ async def test_each_request_is_one_line(engines: Engines, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("setting", [{}, {"OUSEL_REQUEST_LOG": "true", "OUSEL_LOG_LEVEL": "error"}])
-def test_it_is_off_unless_it_is_asked_for(
-    engines: Engines, tmp_path: Path, setting: dict[str, str]
-) -> None:
+def test_it_is_off_unless_it_is_asked_for(file_url: str, setting: dict[str, str]) -> None:
     """By default, and where the log is to tell no more than errors."""
-    with Server(engines.fresh_url("sqlite", tmp_path), **setting) as running:
+    with Server(file_url, **setting) as running:
         httpx2.get(f"{running.base_url}/me", verify=False)
         assert _requests(running.stopped()) == []
 

@@ -17,7 +17,6 @@ from typing_extensions import override
 
 from tests.cli.commands import assert_fails, ousel
 from tests.support.books import opened, partner, person
-from tests.support.engines import Engines
 from tests.support.servers import Server
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -25,15 +24,14 @@ PARENT = "00f067aa0ba902b7"
 
 
 @pytest.mark.slow
-async def test_a_collector_receives_the_spans(engines: Engines, tmp_path: Path) -> None:
+async def test_a_collector_receives_the_spans(file_url: str) -> None:
     """Of a request, as a part of its caller's trace, and of the batch; nothing is secret."""
-    url = engines.fresh_url("sqlite", tmp_path)
-    async with opened(url) as database:
+    async with opened(file_url) as database:
         _, app, key = await partner(database, "ada", "5")
         await person(database, "grace")
     with _collector() as (address, received):
         with Server(
-            url,
+            file_url,
             OUSEL_TRACING="true",
             OTEL_EXPORTER_OTLP_ENDPOINT=address,
             OTEL_BSP_SCHEDULE_DELAY="100",

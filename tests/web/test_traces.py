@@ -14,6 +14,12 @@ ORIGIN = "http://127.0.0.1:8000"
 SPAN = "00f067aa0ba902b7"
 
 
+@pytest.fixture
+def file_url(engines: Engines, tmp_path: Path) -> str:
+    """The address of a fresh SQLite database."""
+    return engines.fresh_url("sqlite", tmp_path)
+
+
 @pytest.mark.parametrize(
     ("header", "sampled"),
     [
@@ -56,12 +62,10 @@ def test_an_invalid_header_counts_as_none(header: str) -> None:
     assert trace_parent(header.encode()) is None
 
 
-async def test_the_answer_names_the_trace_and_our_part_in_it(
-    engines: Engines, tmp_path: Path
-) -> None:
+async def test_the_answer_names_the_trace_and_our_part_in_it(file_url: str) -> None:
     """On an answer of any kind; each request is another part."""
     headers = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
-    async with inside(engines.fresh_url("sqlite", tmp_path)) as client:
+    async with inside(file_url) as client:
         answers = [
             await client.get(f"{ORIGIN}{path}", headers=headers)
             for path in ("/healthz", "/v1/me", "/v1/nothing", "/login")
@@ -74,11 +78,9 @@ async def test_the_answer_names_the_trace_and_our_part_in_it(
 
 
 @pytest.mark.parametrize("header", [None, "nonsense", f"ff-{TRACE}-{SPAN}-01"])
-async def test_without_a_trace_there_is_nothing_to_name(
-    engines: Engines, tmp_path: Path, header: str | None
-) -> None:
+async def test_without_a_trace_there_is_nothing_to_name(file_url: str, header: str | None) -> None:
     """No header, or one that is not valid: the answer is as ever."""
-    async with inside(engines.fresh_url("sqlite", tmp_path)) as client:
+    async with inside(file_url) as client:
         answer = await client.get(
             f"{ORIGIN}/healthz", headers={"traceparent": header} if header else {}
         )
