@@ -1,7 +1,7 @@
 """A PostgreSQL server of the tests' own, which may be stopped without a goodbye."""
 
 import asyncio
-from pathlib import Path
+import tempfile
 from types import TracebackType
 from typing import Self
 
@@ -15,7 +15,8 @@ from ousel.database.schema import migrate
 class OwnPostgres:
     """A server with its data in a folder of its own; both are gone in the end."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
+        folder = tempfile.mkdtemp(prefix="ousel-faults-")  # where the server's own user may go
         self._server = get_server(folder, cleanup_mode="delete")
         self.system_user = self._server.system_user
 

@@ -1,7 +1,8 @@
 """A small disk that can be filled up and emptied."""
 
-import os
+import contextlib
 import subprocess
+import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,16 +15,15 @@ MEBIBYTES = 64
 class SmallDisk:
     """A file system of its own at a folder, for whoever may mount one."""
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir()
-        folder.chmod(0o755)
-        self.folder = folder
-        self._filler = folder / "filler"
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="ousel-faults-"))
+        self._filler = self.folder / "filler"
 
     def __enter__(self) -> Self:
         options = f"size={MEBIBYTES}m,mode=0777"
         command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(self.folder)]
         if subprocess.run(command, check=False, capture_output=True).returncode != 0:
+            self.folder.rmdir()
             pytest.skip("this user may not mount a small disk")
         return self
 
@@ -34,12 +34,15 @@ class SmallDisk:
         traceback: TracebackType | None,
     ) -> None:
         subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
+        self.folder.rmdir()
 
     def fill(self) -> None:
-        """Leave no room at all."""
-        room = os.statvfs(self.folder)
-        with self._filler.open("wb") as filler:
-            os.posix_fallocate(filler.fileno(), 0, room.f_bavail * room.f_frsize)
+        """Leave no room at all, while others write too."""
+        with self._filler.open("wb", buffering=0) as filler:
+            for size in (1 << 20, 1 << 12):
+                with contextlib.suppress(OSError):
+                    while filler.write(bytes(size)):
+                        pass
 
     def make_room(self) -> None:
         """Leave room again."""

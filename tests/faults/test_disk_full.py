@@ -22,21 +22,19 @@ REFUSALS = 10
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+def disk() -> Iterator[SmallDisk]:
     """A small disk for one test."""
-    with SmallDisk(tmp_path / "disk") as small:
+    with SmallDisk() as small:
         yield small
 
 
 @pytest.fixture
-def database_url(
-    engine: Engine, engines: Engines, disk: SmallDisk, tmp_path: Path
-) -> Iterator[str]:
+def database_url(engine: Engine, engines: Engines, disk: SmallDisk) -> Iterator[str]:
     """The address of a fresh database whose tables are on that disk."""
     if engine == "sqlite":
         yield engines.fresh_url("sqlite", disk.folder)
         return
-    with OwnPostgres(tmp_path / "postgresql") as postgres:
+    with OwnPostgres() as postgres:
         space = disk.folder / "tables"
         space.mkdir(mode=0o700)
         if postgres.system_user is not None:

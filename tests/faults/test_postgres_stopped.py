@@ -4,7 +4,6 @@ import asyncio
 import random
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,9 +18,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def postgres(tmp_path: Path) -> Iterator[OwnPostgres]:
+def postgres() -> Iterator[OwnPostgres]:
     """A PostgreSQL server for this test alone."""
-    with OwnPostgres(tmp_path / "postgresql") as own:
+    with OwnPostgres() as own:
         yield own
 
 

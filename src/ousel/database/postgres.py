@@ -75,6 +75,8 @@ _DISCONNECTED: Final = (
 _FAILURES: Final = (
     *_DISCONNECTED,
     *_ROLLED_BACK,
+    asyncpg.InsufficientResourcesError,  # a full disk, above all
+    asyncpg.PostgresSystemError,
     asyncpg.IntegrityConstraintViolationError,
     asyncpg.DataError,
     UnicodeEncodeError,
