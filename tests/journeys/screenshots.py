@@ -88,7 +88,8 @@ def _take(page: Page, path: str, name: str) -> None:
 def _picture(page: Page, name: str) -> None:
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
-        page.screenshot(path=FOLDER / f"{name}-{width}.png", full_page=True)
+        path = FOLDER / f"{name}-{width}.png"
+        page.screenshot(path=path, full_page=True, animations="disabled")
     print(name)
 
 
