@@ -1,11 +1,14 @@
 """Logs: one JSON object a line on standard error, ours and the libraries' alike."""
 
+import contextlib
+import io
 import logging
 import re
 import sys
-from typing import Final
+from typing import Final, TextIO, cast
 
 import structlog
+from typing_extensions import override
 
 _SHARED: Final[list[structlog.typing.Processor]] = [
     structlog.stdlib.add_log_level,
@@ -23,16 +26,32 @@ def without_secrets(text: str) -> str:
     return _SECRET.sub(r"\1...", text)
 
 
+class _StandardError(io.TextIOBase):
+    """Standard error; what it cannot take, as on a full disk, is dropped: nothing fails by it."""
+
+    @override
+    def write(self, text: str, /) -> int:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(text)
+        return len(text)
+
+    @override
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
+
+
 def _rendered(logger: object, name: str, event: structlog.typing.EventDict) -> str:
     return without_secrets(str(_render(logger, name, event)))
 
 
 def log_to_standard_error(level: str) -> None:
     """Set logging up for this process."""
+    standard_error = cast("TextIO", _StandardError())
     structlog.configure(
         processors=[*_SHARED, _rendered],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=standard_error),
         cache_logger_on_first_use=True,
     )
     formatter = structlog.stdlib.ProcessorFormatter(
@@ -42,6 +61,6 @@ def log_to_standard_error(level: str) -> None:
             _rendered,
         ],
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(standard_error)
     handler.setFormatter(formatter)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
