@@ -1,9 +1,11 @@
 """The service for a long time at 70 % of its top speed: no error, and no memory that grows."""
 
+import shutil
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -13,6 +15,7 @@ import pytest
 from bench import books
 from bench.load import Plan
 from bench.processes import load
+from tests.faults.clusters import OwnPostgres
 from tests.faults.conftest import Figure
 from tests.faults.paced import PacedPlan, PacedTally
 from tests.faults.sizes import SOAK_SECONDS, TOP_SPEED_SECONDS
@@ -30,9 +33,14 @@ MEBIBYTE = 1 << 20
 
 
 @pytest.fixture
-def database_url(engines: Engines, engine: Engine, tmp_path: Path) -> str:
-    """The address of an empty database."""
-    return engines.empty_url(engine, tmp_path)
+def database_url(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[str]:
+    """The address of a fresh database, which grows large and is gone in the end."""
+    if engine == "sqlite":
+        yield engines.fresh_url(engine, tmp_path)
+        shutil.rmtree(tmp_path)
+        return
+    with OwnPostgres() as postgres:
+        yield postgres.fresh_url()
 
 
 def request_parts(filled: books.Books, run: str) -> tuple[bytes, list[bytes]]:
