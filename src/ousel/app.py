@@ -67,7 +67,7 @@ _log = structlog.get_logger()
 
 
 class Ousel:
-    """The whole service as one ASGI application, with what it opens and closes."""
+    """The whole service: it responds to requests, and opens and closes what it needs."""
 
     def __init__(
         self, settings: Settings, clock: Clock = system_clock, *, processes: int = 1
@@ -117,16 +117,24 @@ class Ousel:
         site = Site(Sessions(self.database, clock), pages, settings)
         page_routes = self._page_routes(pages, reference, site.cookies, clock)
         self.routes: list[Route | PageRoute] = [*routes, *page_routes]
-        self._serve = Application(
+        self.respond = Application(
             self.routes, gate, self._troubles, site, settings, self._lookout.watch
-        )
+        ).respond
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Serve a request, or the server's own start and stop."""
-        if scope["type"] == "http":
-            await self._serve(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await self._live(receive, send)
+        """Start with the server and stop with it; connections ask for responses themselves."""
+        assert scope["type"] == "lifespan"
+        await receive()
+        try:
+            async with self.running():
+                collect_rarely()
+                await send({"type": "lifespan.startup.complete"})
+                with stop_noticed(self._charge_desk.watch.stop):
+                    await receive()
+        except Refusal as refusal:
+            await send({"type": "lifespan.startup.failed", "message": refusal.detail})
+            return
+        await send({"type": "lifespan.shutdown.complete"})
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -173,19 +181,6 @@ class Ousel:
             *ConnectionPages(pages, self.database, clock).routes(),
             *SettingsPages(pages, self.database, door, clock).routes(),
         ]
-
-    async def _live(self, receive: Receive, send: Send) -> None:
-        await receive()
-        try:
-            async with self.running():
-                collect_rarely()
-                await send({"type": "lifespan.startup.complete"})
-                with stop_noticed(self._charge_desk.watch.stop):
-                    await receive()
-        except Refusal as refusal:
-            await send({"type": "lifespan.startup.failed", "message": refusal.detail})
-            return
-        await send({"type": "lifespan.shutdown.complete"})
 
     async def _record_uses(self) -> None:
         await self._keyring.record_uses()

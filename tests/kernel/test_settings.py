@@ -1,5 +1,6 @@
 """Settings: each read from its variable, with a default and a rule that an error names."""
 
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ VARIABLES = (
     "OUSEL_DATABASE_URL",
     "OUSEL_RATE_LIMIT",
     "OUSEL_QUEUE_LIMIT",
+    "OUSEL_TRUSTED_PROXIES",
     "OUSEL_LOG_LEVEL",
     "OUSEL_REQUEST_LOG",
     "OUSEL_ADMIN_HOST",
@@ -31,6 +33,7 @@ def test_an_empty_environment_gives_the_defaults() -> None:
     assert defaults.database_url == "sqlite:///ousel.db"
     assert defaults.rate_limit == RateLimit(100, 1)
     assert defaults.queue_limit == 10_000
+    assert [str(proxy) for proxy in defaults.trusted_proxies] == ["127.0.0.1/32", "::1/128"]
     assert defaults.log_level == "info"
     assert not defaults.request_log
     assert defaults.admin_host == "127.0.0.1"
@@ -61,6 +64,7 @@ def test_the_environment_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch)
         ("OUSEL_RATE_LIMIT", "250/second", "rate_limit", RateLimit(250, 1)),
         ("OUSEL_QUEUE_LIMIT", "1", "queue_limit", 1),
         ("OUSEL_QUEUE_LIMIT", "1000000", "queue_limit", 1_000_000),
+        ("OUSEL_TRUSTED_PROXIES", "10.0.0.0/8", "trusted_proxies", (ip_network("10.0.0.0/8"),)),
         ("OUSEL_LOG_LEVEL", "debug", "log_level", "debug"),
         ("OUSEL_LOG_LEVEL", "error", "log_level", "error"),
         ("OUSEL_REQUEST_LOG", "true", "request_log", True),
@@ -111,6 +115,9 @@ def test_a_good_value_is_used(variable: str, text: str, field: str, value: objec
         ("OUSEL_QUEUE_LIMIT", "1e3"),
         ("OUSEL_QUEUE_LIMIT", "many"),
         ("OUSEL_QUEUE_LIMIT", "\u0663"),
+        ("OUSEL_TRUSTED_PROXIES", "proxy.example.com"),
+        ("OUSEL_TRUSTED_PROXIES", "10.0.0.1/8"),
+        ("OUSEL_TRUSTED_PROXIES", "127.0.0.1,"),
         ("OUSEL_LOG_LEVEL", "INFO"),
         ("OUSEL_LOG_LEVEL", "verbose"),
         ("OUSEL_REQUEST_LOG", "on"),

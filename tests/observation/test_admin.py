@@ -18,6 +18,7 @@ from tests.observation.posts import Post, Scraped
 from tests.support.aside import Aside
 from tests.support.engines import Engines
 from tests.support.servers import START_SECONDS_MAX, Server, free_port
+from tests.support.transports import InsideTransport
 
 REFUSED = "ousel_refusals_total"
 STARTED = "process_start_time_seconds"
@@ -90,9 +91,7 @@ async def test_the_service_goes_on_without_its_admin_port(file_url: str) -> None
         service = Ousel(Settings(database_url=file_url, admin_port=port))
         async with (
             service.running(),
-            httpx2.AsyncClient(
-                transport=httpx2.ASGITransport(service), base_url="http://x"
-            ) as client,
+            httpx2.AsyncClient(transport=InsideTransport(service), base_url="http://x") as client,
         ):
             assert (await client.get("/readyz")).status_code == 200
 

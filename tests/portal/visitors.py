@@ -13,6 +13,7 @@ from ousel.kernel.settings import Settings
 from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
 from tests.portal.forms import Form, form_with
 from tests.support.clocks import ManualClock
+from tests.support.transports import InsideTransport
 
 PASSWORD = "correct horse battery"
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -135,7 +136,7 @@ class Portal:
         return secret, codes
 
     def _client(self, address: str, headers: dict[str, str]) -> httpx2.AsyncClient:
-        transport = httpx2.ASGITransport(app=self._ousel, client=(address, 1))
+        transport = InsideTransport(self._ousel, address)
         client = httpx2.AsyncClient(
             transport=transport, base_url=self.settings.portal_url, headers=headers
         )

@@ -17,6 +17,7 @@ from tests.charges.shops import Shop, open_shop
 from tests.support.books import balance, proven
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.servers import Server
+from tests.support.transports import InsideTransport
 
 PATHS = ("/sandbox/clock", "/sandbox/charges/{id}/pay", "/sandbox/fund")
 
@@ -198,7 +199,7 @@ async def test_a_live_server_has_none_of_it() -> None:
     live = Ousel(Settings(database_url="never-opened.db"))
     headers = {"Authorization": "Bearer sk_test_key"}
     async with httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(live), base_url="http://live/v1", headers=headers
+        transport=InsideTransport(live), base_url="http://live/v1", headers=headers
     ) as client:
         answers = [
             await client.post(path.replace("{id}", f"ch_{'0' * 26}"), json={"advance": 1})

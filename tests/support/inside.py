@@ -9,6 +9,7 @@ import httpx2
 from ousel.app import Ousel
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.settings import Settings
+from tests.support.transports import InsideTransport
 
 
 @asynccontextmanager
@@ -20,8 +21,6 @@ async def inside(
     ousel = Ousel(wanted, clock)
     async with (
         ousel.running(),
-        httpx2.AsyncClient(
-            transport=httpx2.ASGITransport(ousel), base_url=wanted.base_url
-        ) as client,
+        httpx2.AsyncClient(transport=InsideTransport(ousel), base_url=wanted.base_url) as client,
     ):
         yield client

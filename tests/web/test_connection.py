@@ -1,82 +1,64 @@
 """A connection: requests are answered in their order, however their bytes arrive."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
-from uvicorn import Config
 from uvicorn.server import ServerState
 
-from ousel.web.connection import HEAD_BYTES_MAX, REQUESTS_WAITING_MAX, UNREAD_BYTES_MAX, Connection
-from ousel.web.exchange import Message
+from ousel.web.connection import HEAD_BYTES_MAX, REQUESTS_WAITING_MAX, Connection
+from ousel.web.requests import BODY_BYTES_MAX, Request, Response, lines
 
 PATIENCE_SECONDS = 5.0
 IDLE_SECONDS = 1
 BIG_BYTES = 2 * 1024 * 1024
-STREAM_BYTES = 16 * 1024 * 1024
-
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+PIECE_BYTES = 64 * 1024
+STREAM_PIECES = 256
 
 
 class Echo:
     """Answers with the request's path and body; some paths behave in another way."""
 
     def __init__(self) -> None:
-        self.scopes: list[Message] = []
+        self.requests: list[Request] = []
         self.let_go = asyncio.Event()
         self.pieces_sent = 0
-        self.left_alone = asyncio.Event()
+        self.ended = asyncio.Event()
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        self.scopes.append(scope)
-        match scope["path"]:
+    async def respond(self, request: Request) -> Response:
+        self.requests.append(request)
+        match request.path:
             case "/broken":
                 raise RuntimeError("as told")
             case "/split":
-                await answer(send, b"x", [(b"x-note", b"a\r\nx-other: b")])
+                return Response(200, lines((b"x-note", b"a\r\nx-other: b")), b"")
             case "/slow":
                 await self.let_go.wait()
-                await answer(send, b"slow")
-            case "/early":
-                await answer(send, b"early")
+                self.ended.set()
+                return answer(b"slow")
             case "/nothing":
-                await send({"type": "http.response.start", "status": 204, "headers": []})
-                await send({"type": "http.response.body"})
+                return Response(204, b"", b"")
             case "/stream":
-                await self._stream(send)
-            case "/deaf":
-                await receive()
-                await receive()
-                self.left_alone.set()
-            case _:
-                await answer(send, scope["raw_path"] + b" " + await whole_body(receive))
+                return Response(200, b"", b"", self._stream())
+            case "/torn":
+                return Response(200, b"", b"", self._torn())
+            case path:
+                body = b"too large" if request.body is None else request.body
+                return answer(path.encode() + b" " + body)
 
-    async def _stream(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        for _ in range(STREAM_BYTES // UNREAD_BYTES_MAX):
-            piece = b"s" * UNREAD_BYTES_MAX
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    async def _stream(self) -> AsyncIterator[bytes]:
+        for _ in range(STREAM_PIECES):
+            yield b"s" * PIECE_BYTES
             self.pieces_sent += 1
-        await send({"type": "http.response.body"})
+
+    async def _torn(self) -> AsyncIterator[bytes]:
+        yield b"half"
+        raise RuntimeError("as told")
 
 
-async def answer(send: Send, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
-    length = (b"content-length", b"%d" % len(body))
-    head = {"type": "http.response.start", "status": 200, "headers": [length, *(headers or [])]}
-    await send(head)
-    await send({"type": "http.response.body", "body": body})
-
-
-async def whole_body(receive: Receive) -> bytes:
-    message = await receive()
-    body: bytes = message["body"]
-    while message["more_body"]:
-        message = await receive()
-        body += message["body"]
-    return body
+def answer(body: bytes) -> Response:
+    return Response(200, b"content-length: %d\r\n" % len(body), body)
 
 
 class Line:
@@ -119,11 +101,8 @@ class Bench:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        application: Any = self.application
-        config = Config(application, timeout_keep_alive=IDLE_SECONDS, log_config=None)
-        config.load()
         server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(config, self.state, {}), "127.0.0.1", 0
+            lambda: Connection(self.application, self.state, IDLE_SECONDS), "127.0.0.1", 0
         )
         self.port = server.sockets[0].getsockname()[1]
         yield
@@ -172,24 +151,35 @@ async def test_a_request_may_arrive_byte_by_byte(line: Line) -> None:
 
 
 async def test_the_application_sees_the_request_as_it_was_sent(bench: Bench, line: Line) -> None:
-    """Names of headers in lower case, the path decoded and raw, the query apart."""
+    """Names of headers in lower case, one that comes twice as a list; the query apart."""
     line.send(b"GET /a%20b?c=%20d HTTP/1.1\r\nHOST: x\r\nX-Two: 1\r\nX-Two: 2\r\n\r\n")
     await line.answer()
 
-    scope = bench.application.scopes[0]
-    assert scope["path"] == "/a b"
-    assert scope["raw_path"] == b"/a%20b"
-    assert scope["query_string"] == b"c=%20d"
-    assert scope["headers"] == [(b"host", b"x"), (b"x-two", b"1"), (b"x-two", b"2")]
-    assert scope["client"][0] == "127.0.0.1"
-    assert (scope["method"], scope["scheme"], scope["http_version"]) == ("GET", "http", "1.1")
+    [request] = bench.application.requests
+    assert request == Request(
+        method="GET",
+        path="/a%20b",
+        query=b"c=%20d",
+        headers={b"host": b"x", b"x-two": b"1, 2"},
+        body=b"",
+        address="127.0.0.1",
+    )
+
+
+@pytest.mark.parametrize("address", [b"http://elsewhere/a?b#c", b"/a?b"])
+async def test_an_address_may_be_whole(bench: Bench, line: Line, address: bytes) -> None:
+    """As a proxy is sent it: what counts is the path and the query."""
+    line.send(b"GET %b HTTP/1.1\r\n\r\n" % address)
+    await line.answer()
+
+    assert (bench.application.requests[0].path, bench.application.requests[0].query) == ("/a", b"b")
 
 
 async def test_requests_sent_ahead_are_answered_in_their_order(bench: Bench, line: Line) -> None:
     """The second waits until the first is answered, even if it would be quicker."""
     line.send(b"GET /slow HTTP/1.1\r\n\r\n" + post("/b", b"1") + post("/c", b"2"))
     await asyncio.sleep(0.05)
-    assert len(bench.application.scopes) == 1
+    assert len(bench.application.requests) == 1
     bench.application.let_go.set()
 
     assert [(await line.answer())[1] for _ in range(3)] == [b"slow", b"/b 1", b"/c 2"]
@@ -223,12 +213,12 @@ async def test_a_connection_closes_when_the_client_says_so(line: Line, head: byt
 
 async def test_a_head_request_gets_the_head_alone(line: Line) -> None:
     """The length is told, the body is not sent, and the connection goes on."""
-    line.send(b"HEAD /early HTTP/1.1\r\n\r\n")
+    line.send(b"HEAD /four HTTP/1.1\r\n\r\n")
     async with asyncio.timeout(PATIENCE_SECONDS):
         head = await line.reader.readuntil(b"\r\n\r\n")
     line.send(post("/next", b""))
 
-    assert b"content-length: 5\r\n" in head
+    assert b"content-length: 6\r\n" in head
     assert (await line.answer())[1] == b"/next "
 
 
@@ -253,7 +243,7 @@ async def test_a_body_may_come_in_chunks(line: Line) -> None:
 
 
 async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(line: Line) -> None:
-    """`Expect: 100-continue` is answered when the application wants the body."""
+    """`Expect: 100-continue` is answered at once."""
     line.send(b"POST /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
     async with asyncio.timeout(PATIENCE_SECONDS):
         assert await line.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -262,20 +252,37 @@ async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(line: Line) -
     assert (await line.answer())[1] == b"/a ok"
 
 
-async def test_a_body_that_nobody_reads_is_passed_over(line: Line) -> None:
-    """An answer may come before the body is in; the next request is found all the same."""
-    body = b"x" * BIG_BYTES
-    line.send(post("/early", body) + post("/next", b"1"))
+async def test_a_client_that_asks_to_send_too_much_is_told_at_once(line: Line) -> None:
+    """The body is not asked for, and not waited for."""
+    length = BODY_BYTES_MAX + 1
+    line.send(b"POST /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % length)
 
-    assert [(await line.answer())[1] for _ in range(2)] == [b"early", b"/next 1"]
+    assert (await line.answer())[1] == b"/a too large"
 
 
-async def test_a_large_body_arrives_whole(line: Line) -> None:
-    """Reading pauses where the application is slower than the network, and goes on."""
-    body = b"y" * BIG_BYTES
+async def test_a_body_of_the_largest_size_arrives_whole(line: Line) -> None:
+    """To the last byte that is allowed."""
+    body = b"y" * BODY_BYTES_MAX
     line.send(post("/a", body))
 
     assert (await line.answer())[1] == b"/a " + body
+
+
+async def test_a_body_that_is_too_large_is_passed_over(line: Line) -> None:
+    """It is answered before it is in; the next request is found all the same."""
+    line.send(post("/a", b"x" * BIG_BYTES) + post("/next", b"1"))
+
+    assert [(await line.answer())[1] for _ in range(2)] == [b"/a too large", b"/next 1"]
+
+
+async def test_chunks_that_add_up_to_too_much_are_passed_over(line: Line) -> None:
+    """A body without a length is kept no further than one with."""
+    chunk = b"8000\r\n%b\r\n" % (b"x" * 0x8000)
+    line.send(b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk * 9)
+    first = await line.answer()
+    line.send(b"0\r\n\r\n" + post("/next", b"1"))
+
+    assert [first[1], (await line.answer())[1]] == [b"/a too large", b"/next 1"]
 
 
 async def test_a_stream_waits_for_a_slow_reader(bench: Bench, line: Line) -> None:
@@ -288,10 +295,19 @@ async def test_a_stream_waits_for_a_slow_reader(bench: Bench, line: Line) -> Non
 
     answered = await line.rest()
 
-    assert produced < STREAM_BYTES // UNREAD_BYTES_MAX
+    assert produced < STREAM_PIECES
     assert b"transfer-encoding: chunked\r\n" in answered
-    assert answered.count(b"s") >= STREAM_BYTES
+    assert answered.count(b"s") >= STREAM_PIECES * PIECE_BYTES
     assert answered.endswith(b"\r\n0\r\n\r\n")
+
+
+async def test_a_stream_that_breaks_off_does_not_look_whole(line: Line) -> None:
+    """The connection ends without the last chunk, by which a client knows."""
+    line.send(b"GET /torn HTTP/1.1\r\n\r\n")
+
+    answered = await line.rest()
+
+    assert answered.endswith(b"4\r\nhalf\r\n")
 
 
 @pytest.mark.parametrize(
@@ -338,24 +354,23 @@ async def test_noise_behind_a_request_does_not_spoil_its_answer(bench: Bench, li
 async def test_a_body_that_breaks_off_in_noise_is_refused(
     bench: Bench, line: Line, body: bytes
 ) -> None:
-    """Chunks that cannot be read are a 400; whoever waited for the rest learns that none comes."""
-    line.send(b"POST /deaf HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+    """Chunks that cannot be read are a 400, and the application never hears of them."""
+    line.send(b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
     await asyncio.sleep(0.02)
     line.send(body)
 
     assert (await line.rest()).startswith(b"HTTP/1.1 400 Bad Request\r\n")
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        await bench.application.left_alone.wait()
+    assert not bench.application.requests
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for_longer_than_for_a_request(
     bench: Bench, line: Line
 ) -> None:
     """A client that owes the rest of its request is idle, and its connection ends so."""
-    line.send(b"POST /deaf HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc")
+    line.send(b"POST /a HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc")
 
     assert await line.rest() == b""
-    assert bench.application.left_alone.is_set()
+    assert not bench.application.requests
 
 
 async def test_an_offer_of_another_protocol_is_passed_over(line: Line) -> None:
@@ -378,17 +393,21 @@ async def test_an_application_that_fails_is_a_500(line: Line, path: str) -> None
     assert b"x-other" not in answered
 
 
-async def test_a_client_that_leaves_is_known_to_have_left(bench: Bench) -> None:
-    """The application that waits for more learns that nobody is there."""
+async def test_what_a_client_began_is_ended_though_it_has_left(bench: Bench) -> None:
+    """The server knows of the work until it is done, so that it does not stop before."""
     async with bench.line() as line:
-        line.send(b"POST /deaf HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc")
+        line.send(b"GET /slow HTTP/1.1\r\n\r\n" + post("/never", b""))
         await asyncio.sleep(0.02)
-
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        await bench.application.left_alone.wait()
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
     assert not bench.state.connections
+    assert len(bench.state.tasks) == 1
+
+    bench.application.let_go.set()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await bench.application.ended.wait()
+    await asyncio.sleep(0.01)
     assert not bench.state.tasks
+    assert [request.path for request in bench.application.requests] == ["/slow"]
 
 
 async def test_an_idle_connection_is_closed(line: Line) -> None:

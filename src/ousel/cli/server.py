@@ -2,9 +2,10 @@
 
 import socket
 from functools import partial
-from typing import Final
+from typing import Any, Final, cast
 
 import uvicorn
+from uvicorn.server import ServerState
 from uvicorn.supervisors import Multiprocess
 
 from ousel.app import Ousel, in_worker
@@ -21,6 +22,13 @@ from ousel.web.logs import log_to_standard_error
 DRAIN_SECONDS_MAX: Final = 30
 KEEP_ALIVE_SECONDS: Final = 75  # longer than clients keep a connection, so that theirs ends first
 CONNECTIONS_WAITING_MAX: Final = 2_048
+
+
+class _ServedConnection(Connection):
+    """A connection as uvicorn's server makes one, whose application is the service itself."""
+
+    def __init__(self, config: uvicorn.Config, server_state: ServerState, **_: Any) -> None:
+        super().__init__(cast("Ousel", config.loaded_app), server_state, config.timeout_keep_alive)
 
 
 async def prepare(settings: Settings, workers: int) -> None:
@@ -63,7 +71,9 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
         factory=several,
         workers=workers,
         loop="uvloop",
-        http=Connection,
+        http=_ServedConnection,
+        interface="asgi3",
+        proxy_headers=False,
         ws="none",
         lifespan="on",
         access_log=False,

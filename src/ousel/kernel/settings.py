@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -10,12 +11,16 @@ from urllib.parse import urlsplit
 import msgspec
 
 DATABASE_DEFAULT: Final = "sqlite:///ousel.db"
+PROXIES_DEFAULT: Final = "127.0.0.1, ::1"
 COUNT_MAX: Final = 1_000_000
 PORT_MAX: Final = 65_535
 FILE_SUFFIX: Final = "_FILE"  # a secret's variable with this names a file that holds it
 
 _RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour)", re.ASCII)
 _PERIOD_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
+
+
+Network = IPv4Network | IPv6Network
 
 
 class SettingError(ValueError):
@@ -37,6 +42,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     database_url: str = DATABASE_DEFAULT
     rate_limit: RateLimit | None = RateLimit(100, 1)
     queue_limit: int = 10_000
+    trusted_proxies: tuple[Network, ...] = tuple(map(ip_network, PROXIES_DEFAULT.split(", ")))
     log_level: str = "info"
     request_log: bool = False
     admin_host: str = "127.0.0.1"
@@ -64,6 +70,7 @@ def settings_from(environment: Mapping[str, str] = os.environ) -> Settings:
         database_url=_secret(environment, "OUSEL_DATABASE_URL") or default.database_url,
         rate_limit=_rate_limit(environment.get("OUSEL_RATE_LIMIT") or "100/second"),
         queue_limit=_count(environment, "OUSEL_QUEUE_LIMIT", default.queue_limit),
+        trusted_proxies=_networks(environment.get("OUSEL_TRUSTED_PROXIES") or PROXIES_DEFAULT),
         log_level=_log_level(environment.get("OUSEL_LOG_LEVEL") or default.log_level),
         request_log=_switch(environment, "OUSEL_REQUEST_LOG"),
         admin_host=environment.get("OUSEL_ADMIN_HOST") or default.admin_host,
@@ -123,6 +130,15 @@ def _count(environment: Mapping[str, str], name: str, default: int) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= COUNT_MAX:
         raise SettingError(f"{name} must be a whole number from 1 to {COUNT_MAX}.")
     return int(text)
+
+
+def _networks(text: str) -> tuple[Network, ...]:
+    try:
+        return tuple(ip_network(part.strip()) for part in text.split(","))
+    except ValueError:
+        raise SettingError(
+            "OUSEL_TRUSTED_PROXIES must be addresses or networks, like 127.0.0.1, 10.0.0.0/8."
+        ) from None
 
 
 def _port(text: str) -> int | None:

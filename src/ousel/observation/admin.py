@@ -5,10 +5,9 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import structlog
-import uvicorn
 from uvicorn.server import ServerState
 
 from ousel.kernel.errors import Refusal
@@ -16,14 +15,12 @@ from ousel.observation.exposition import CONTENT_TYPE, Exposition
 from ousel.observation.gauges import Instruments
 from ousel.web.connection import Connection
 from ousel.web.health import Health
+from ousel.web.requests import Request, Response, head_of
 from ousel.web.routes import Answer, json_answer
 
 IDLE_SECONDS_MAX: Final = 75
 CONNECTIONS_WAITING_MAX: Final = 16
 
-Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 Handler = Callable[[], Awaitable[Answer]]
 
 _NOT_FOUND: Final = Answer(404, b"There are /metrics, /healthz and /readyz here.\n", b"text/plain")
@@ -45,13 +42,10 @@ class AdminPort:
             "/readyz": health.ready,
         }
 
-    async def __call__(self, scope: Message, _: Receive, send: Send) -> None:
+    async def respond(self, request: Request) -> Response:
         """Serve one request."""
-        answer = await self._answer(scope["method"], scope["path"])
-        length = (b"content-length", b"%d" % len(answer.body))
-        headers = [(b"content-type", answer.content_type), length, *answer.headers]
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await send({"type": "http.response.body", "body": answer.body})
+        answer = await self._answer(request.method, request.path)
+        return Response(answer.status, head_of(answer), answer.body)
 
     @contextlib.asynccontextmanager
     async def listening(self, host: str, ports: Iterable[int]) -> AsyncIterator[None]:
@@ -64,13 +58,10 @@ class AdminPort:
             _log.error("the admin port is not to be had", host=host, ports=list(ports))
             yield
             return
-        config = uvicorn.Config(
-            self, lifespan="off", log_config=None, timeout_keep_alive=IDLE_SECONDS_MAX
-        )
-        config.load()
         state = ServerState()
-        loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: Connection(config, state, {}), sock=listener)
+        server = await asyncio.get_running_loop().create_server(
+            lambda: Connection(self, state, IDLE_SECONDS_MAX), sock=listener
+        )
         _log.info("admin port open", host=host, port=listener.getsockname()[1])
         try:
             yield

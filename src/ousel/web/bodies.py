@@ -1,9 +1,9 @@
-"""Bodies and queries: read within limits, decoded into typed requests, explained when wrong."""
+"""Bodies and queries: within limits, decoded into typed requests, explained when wrong."""
 
 import json
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
@@ -21,34 +21,23 @@ from ousel.web.refusals import (
     UnknownParameter,
     UnsupportedMediaType,
 )
+from ousel.web.requests import BODY_BYTES_MAX, Request
 from ousel.web.routes import Headers
 
-BODY_BYTES_MAX: Final = 64 * 1024
 QUERY_PARAMETERS_MAX: Final = 50
 NAME_CHARACTERS_SHOWN: Final = 100
 
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
 _LITERALS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Typed = TypeVar("Typed", bound=msgspec.Struct)
 
 
-async def read_body(headers: Headers, receive: Receive) -> bytes:
-    """Return the whole body, or refuse one that is too large or was cut off."""
-    announced = headers.get(b"content-length", b"0")
-    if announced.isdigit() and int(announced) > BODY_BYTES_MAX:
-        raise _too_large()
-    body = b""
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise MalformedJson("The connection closed before the body's end.")
-        body += bytes(message.get("body", b""))
-        if len(body) > BODY_BYTES_MAX:
-            raise _too_large()
-        if not message.get("more_body", False):
-            return body
+def whole_body(request: Request) -> bytes:
+    """Return the body, or refuse one that is too large."""
+    if request.body is None:
+        raise BodyTooLarge(f"The body must be at most {BODY_BYTES_MAX} bytes.")
+    return request.body
 
 
 def decode_body(body: bytes, headers: Headers, kind: type[Typed]) -> Typed:
@@ -114,10 +103,6 @@ def _check_content_type(content_type: bytes) -> None:
     charset = parameters.strip().replace(b'"', b"").replace(b" ", b"")
     if media_type.strip() != b"application/json" or charset not in {b"", b"charset=utf-8"}:
         raise UnsupportedMediaType("The body must be sent as Content-Type: application/json.")
-
-
-def _too_large() -> BodyTooLarge:
-    return BodyTooLarge(f"The body must be at most {BODY_BYTES_MAX} bytes.")
 
 
 @lru_cache(maxsize=64)

@@ -1,62 +1,61 @@
 """A client's connection: requests are parsed from it and answered in their order.
 
-Uvicorn runs the server and hands each of its connections to one of these.
+A request is answered once it is whole, so that a slow sender costs nothing but its connection.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import unquote
 
 import httptools
+import structlog
 from typing_extensions import override
 
-from ousel.web.exchange import Application, Exchange, RawHeader
+from ousel.web.requests import BODY_BYTES_MAX, Request, Responder, Response
 
 if TYPE_CHECKING:
-    from uvicorn import Config
     from uvicorn.server import ServerState
 
-UNREAD_BYTES_MAX: Final = 64 * 1024
 HEAD_BYTES_MAX: Final = 64 * 1024  # of an address with its headers, as long as they arrive
 REQUESTS_WAITING_MAX: Final = 16
 
-_ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 _NOT_HTTP: Final = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
     b"content-length: 29\r\nconnection: close\r\n\r\nThis is not an HTTP request.\n"
 )
-
 _HEAD_TOO_LARGE: Final = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
     b"content-length: 33\r\nconnection: close\r\n\r\nThe request's head is too large.\n"
 )
+_FAILED: Final = Response(HTTPStatus.INTERNAL_SERVER_ERROR, b"content-length: 0\r\n", b"")
+
+_STATUS_LINES: Final[dict[int, bytes]] = {
+    status: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus
+}
+
+_log = structlog.get_logger()
 
 
 class Connection(asyncio.Protocol):
     """One connection; requests that a client sends ahead wait for their turn."""
 
     def __init__(
-        self,
-        config: "Config",
-        server_state: "ServerState",
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
+        self, responder: Responder, server_state: "ServerState", idle_seconds_max: float
     ) -> None:
-        """Let the configuration's application answer; the state is uvicorn's own."""
-        self._application = cast("Application", config.loaded_app)
-        self._idle_seconds_max = config.timeout_keep_alive
+        """Let the responder answer; the state is that of uvicorn's server."""
+        self._responder = responder
         self._server = server_state
-        self._state = app_state
-        self._loop = _loop or asyncio.get_running_loop()
+        self._idle_seconds_max = idle_seconds_max
+        self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
-        self._url = b""
-        self._headers: list[RawHeader] = []
         self._head_arrives = True
         self._head_bytes = 0
-        self._arriving: Exchange | None = None
-        self._answering: Exchange | None = None
-        self._waiting: deque[Exchange] = deque()
+        self._arriving: Request | None = None
+        self._waiting: deque[Request] = deque()
+        self._answering: asyncio.Task[None] | None = None
+        self._is_last = False  # the answer under way, or the next one
         self._reading_paused = False
         self._drain: asyncio.Future[None] | None = None
         self._active_at = self._loop.time()
@@ -65,14 +64,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._server.connections.add(cast("Any", self))
-        self._about_client = {
-            "type": "http",
-            "asgi": _ASGI,
-            "server": _address(transport, "sockname"),
-            "client": _address(transport, "peername"),
-            "scheme": "https" if transport.get_extra_info("sslcontext") else "http",
-            "root_path": "",
-        }
+        peer = transport.get_extra_info("peername")
+        self._address = str(peer[0]) if isinstance(peer, (list, tuple)) else ""
         self._close_when_idle()
 
     @override
@@ -80,8 +73,10 @@ class Connection(asyncio.Protocol):
         self._server.connections.discard(cast("Any", self))
         self._idle_timer.cancel()
         self.resume_writing()
-        if self._answering is not None:
-            self._answering.abandon()
+        self._waiting.clear()
+        if self._answering is not None:  # what was begun is ended, though nobody hears of it
+            self._server.tasks.add(self._answering)
+            self._answering.add_done_callback(self._server.tasks.discard)
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -109,15 +104,14 @@ class Connection(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """Close the connection, after the answer under way where there is one."""
+        self._is_last = True
         if self._answering is None:
             self._transport.close()
-        else:
-            self._answering.keep_alive = False
 
     def on_message_begin(self) -> None:
         """Expect a request."""
         self._url = b""
-        self._headers = []
+        self._headers: dict[bytes, bytes] = {}
         self._head_arrives = True
         self._head_bytes = 0
 
@@ -126,110 +120,133 @@ class Connection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header."""
-        self._headers.append((name.lower(), value))
+        """Take a header; one that is sent twice is one list (RFC 9110, section 5.3)."""
+        name = name.lower()
+        headers = self._headers
+        headers[name] = headers[name] + b", " + value if name in headers else value
 
     def on_headers_complete(self) -> None:
-        """Begin to answer, or let the request wait for those before it."""
+        """Know what is asked for; a body that is announced too large is not waited for."""
         self._head_arrives = False
-        url = httptools.parse_url(self._url)
-        version = self._parser.get_http_version()
-        scope = self._about_client | {
-            "http_version": version,
-            "method": self._parser.get_method().decode("ascii"),
-            "path": unquote(url.path.decode("ascii")),
-            "raw_path": url.path,
-            "query_string": url.query or b"",
-            "headers": self._headers,
-            "state": self._state,
-        }
-        exchange = self._arriving = Exchange(
-            self,
-            scope,
-            keep_alive=version != "1.0" and self._parser.should_keep_alive(),
-            continue_expected=(b"expect", b"100-continue") in self._headers,
+        path, query = _path_and_query(self._url)
+        headers = self._headers
+        request = self._arriving = Request(
+            method=self._parser.get_method().decode("ascii"),
+            path=path.decode("ascii"),
+            query=query,
+            headers=headers,
+            body=b"",
+            address=self._address,
         )
-        if self._answering is None:
-            self._answer(exchange)
-        else:
-            self._waiting.append(exchange)
-            if len(self._waiting) >= REQUESTS_WAITING_MAX:
-                self._pause_reading()
+        if b"content-length" in headers and int(headers[b"content-length"]) > BODY_BYTES_MAX:
+            request.body = None
+            self._take(request)
+        elif b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of the body."""
-        assert self._arriving is not None
-        if self._arriving.take(body) > UNREAD_BYTES_MAX:
-            self._pause_reading()
+        """Take a piece of the body; of one that is too large nothing more is kept."""
+        request = self._arriving
+        assert request is not None
+        if request.body is None:
+            return
+        if len(request.body) + len(body) > BODY_BYTES_MAX:
+            request.body = None
+            self._take(request)
+        else:
+            request.body += body
 
     def on_message_complete(self) -> None:
-        """Know that the request is whole."""
-        assert self._arriving is not None
-        self._arriving.complete()
+        """Take the request, which is whole, unless it was taken before its end."""
+        request = self._arriving
+        assert request is not None
+        if request.body is not None:
+            self._take(request)
 
-    @property
-    def common_headers(self) -> list[RawHeader]:
-        """The headers that the server itself gives every answer."""
-        return self._server.default_headers
+    def _take(self, request: Request) -> None:
+        """Answer the request, or let it wait for those before it."""
+        parser = self._parser
+        request.is_last = not parser.should_keep_alive() or parser.get_http_version() == "1.0"
+        if self._answering is None:
+            self._answer(request)
+            return
+        self._waiting.append(request)
+        if len(self._waiting) >= REQUESTS_WAITING_MAX and not self._reading_paused:
+            self._reading_paused = True
+            self._transport.pause_reading()
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the client is slow to take what was sent."""
-        return self._drain is not None
+    def _answer(self, request: Request) -> None:
+        self._answering = self._loop.create_task(self._respond(request))
 
-    def write(self, data: bytes) -> None:
-        """Send to the client."""
-        self._transport.write(data)
+    async def _respond(self, request: Request) -> None:
+        """Write the response; should the application fail, say so and close the connection."""
+        try:
+            response = await self._responder.respond(request)
+        except Exception:  # noqa: BLE001 - whatever it is, the client is told
+            _log.exception("the application failed", path=request.path)
+            request.is_last = True
+            response = _FAILED
+        self._is_last |= request.is_last
+        try:
+            await self._send(request, response)
+        except Exception:  # noqa: BLE001 - half an answer must not look like a whole one
+            _log.exception("an answer broke off", path=request.path)
+            self._transport.abort()
+        self._go_on()
 
-    async def drained(self) -> None:
-        """Wait until the client has taken enough of what was sent."""
+    async def _send(self, request: Request, response: Response) -> None:
         if self._drain is not None:
-            await asyncio.shield(self._drain)
+            await self._drain
+        if self._transport.is_closing():
+            return
+        parts = [_STATUS_LINES[response.status]]
+        parts += [b"%b: %b\r\n" % header for header in self._server.default_headers]
+        parts.append(response.head)
+        if self._is_last:
+            parts.append(b"connection: close\r\n")
+        if response.stream is not None:
+            parts.append(b"transfer-encoding: chunked\r\n")
+        parts.append(b"\r\n")
+        if request.method != "HEAD":
+            parts.append(response.body)
+        self._transport.write(b"".join(parts))
+        if response.stream is not None and request.method != "HEAD":
+            await self._send_chunks(response.stream)
 
-    def read_on(self) -> None:
-        """Go on reading, in case that has been paused."""
-        if self._reading_paused:
-            self._reading_paused = False
-            self._transport.resume_reading()
+    async def _send_chunks(self, stream: AsyncIterator[bytes]) -> None:
+        async for piece in stream:
+            if self._drain is not None:
+                await self._drain
+            if self._transport.is_closing():
+                return
+            if piece:
+                self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+        self._transport.write(b"0\r\n\r\n")
 
-    def end(self, exchange: Exchange) -> None:
+    def _go_on(self) -> None:
         """Go on to the next request, or close the connection."""
         self._server.total_requests += 1
         self._active_at = self._loop.time()
         self._answering = None
-        if not exchange.keep_alive:
+        if self._is_last:
             self._transport.close()
             return
         if self._waiting:
             self._answer(self._waiting.popleft())
-        self.read_on()
+        if self._reading_paused:
+            self._reading_paused = False
+            self._transport.resume_reading()
 
     def _refuse(self, answer: bytes) -> None:
         """Answer what is no request; an answer under way comes first, and is the last."""
-        if self._answering is not None and self._answering.is_owed:
-            self._answering.abandon()  # the rest of its body will never come
-            self._answering = None
         if self._answering is None:
             self._transport.write(answer)
-            self._transport.close()
-        else:
-            self.shutdown()
-
-    def _answer(self, exchange: Exchange) -> None:
-        self._answering = exchange
-        task = self._loop.create_task(exchange.run(self._application))
-        self._server.tasks.add(task)
-        task.add_done_callback(self._server.tasks.discard)
-
-    def _pause_reading(self) -> None:
-        if not self._reading_paused:
-            self._reading_paused = True
-            self._transport.pause_reading()
+        self.shutdown()
 
     def _close_when_idle(self) -> None:
         """Look now and then, which costs less than a timer for every request."""
         now = self._loop.time()
-        if self._answering is not None and not self._answering.is_owed:
+        if self._answering is not None:
             self._active_at = now
         left_seconds = self._active_at + self._idle_seconds_max - now
         if left_seconds <= 0:
@@ -238,6 +255,10 @@ class Connection(asyncio.Protocol):
             self._idle_timer = self._loop.call_later(left_seconds, self._close_when_idle)
 
 
-def _address(transport: asyncio.BaseTransport, name: str) -> tuple[str, int] | None:
-    address = transport.get_extra_info(name)
-    return (str(address[0]), int(address[1])) if isinstance(address, (list, tuple)) else None
+def _path_and_query(url: bytes) -> tuple[bytes, bytes]:
+    """Return both parts of an address, which is a path alone but when it is meant for a proxy."""
+    if url.startswith(b"/") and b"#" not in url:
+        path, _, query = url.partition(b"?")
+        return path, query
+    parsed = httptools.parse_url(url)
+    return parsed.path, parsed.query or b""

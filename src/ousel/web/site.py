@@ -8,9 +8,9 @@ import contextlib
 import hashlib
 import hmac
 import secrets
-from collections.abc import MutableMapping
 from http import HTTPStatus
-from typing import Any, Final, Literal
+from ipaddress import ip_address
+from typing import Final, Literal
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import msgspec
@@ -18,10 +18,11 @@ import structlog
 
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.kernel.settings import Settings
-from ousel.web.bodies import Receive, read_body
+from ousel.web.bodies import whole_body
 from ousel.web.callers import People
 from ousel.web.pages import Pages
 from ousel.web.refusals import FormNotTrusted, InternalError, NotFound, UnsupportedMediaType
+from ousel.web.requests import Request
 from ousel.web.routes import Answer, Headers, RawHeader
 from ousel.web.visits import PageRoute, Visit
 
@@ -43,32 +44,27 @@ class Site:
         self._pages = pages
         self._origin = origin_of(settings.portal_url)
         self._base_path = settings.base_path
+        self._proxies = settings.trusted_proxies
         self.cookies = Cookies(secure=settings.portal_url.startswith("https:"))
 
-    def is_visited_by(self, scope: MutableMapping[str, Any]) -> bool:
+    def is_visited_by(self, request: Request) -> bool:
         """Say whether a request that finds nothing comes from a person who reads pages."""
-        accept = dict(scope["headers"]).get(b"accept", b"")
-        return b"text/html" in accept and not scope["path"].startswith(f"{self._base_path}/")
+        accept = request.headers.get(b"accept", b"")
+        return b"text/html" in accept and not request.path.startswith(f"{self._base_path}/")
 
     async def answer(
-        self,
-        route: PageRoute,
-        path: dict[str, str],
-        scope: MutableMapping[str, Any],
-        receive: Receive,
-        request_id: str,
+        self, route: PageRoute, path: dict[str, str], request: Request, request_id: str
     ) -> Answer:
         """Serve one page."""
-        headers: Headers = dict(scope["headers"])
-        known = self.cookies.visitor(headers)
+        known = self.cookies.visitor(request.headers)
         visitor = known or secrets.token_urlsafe(24)
-        visit = self._stranger(scope, headers, visitor, request_id)
+        visit = self._stranger(request, visitor, request_id)
         try:
             visit = await self._known(visit, path)
             if not route.reads_query_itself:
-                visit = _with_query(visit, scope)
+                visit = _with_query(visit, request)
             if route.method == "POST":
-                visit = msgspec.structs.replace(visit, form=await _form(headers, receive))
+                visit = msgspec.structs.replace(visit, form=_form(request))
                 self._check_form(visit)
             if visit.person is None and not route.for_everyone:
                 answer = see_other(f"/login?next={quote(self._asked_from(visit), safe='')}")
@@ -77,41 +73,53 @@ class Site:
         except Refusal as refusal:
             answer = self._refused(refusal, visit)
         except Exception:  # noqa: BLE001 - the last stop: whatever it is, the visitor is answered
-            _log.exception("internal error", request_id=request_id, path=scope["path"])
+            _log.exception("internal error", request_id=request_id, path=request.path)
             answer = self._told(InternalError("Something failed on our side."), visit)
         if known is None:
             remembered = self.cookies.remember_visitor(visitor)
             answer = msgspec.structs.replace(answer, headers=(*answer.headers, remembered))
         return answer
 
-    async def problem(
-        self, refusal: Refusal, scope: MutableMapping[str, Any], request_id: str
-    ) -> Answer:
+    async def problem(self, refusal: Refusal, request: Request, request_id: str) -> Answer:
         """Return the page that tells a refusal which happened before any route was found."""
-        visit = self._stranger(scope, dict(scope["headers"]), "", request_id)
+        visit = self._stranger(request, "", request_id)
         with contextlib.suppress(Refusal):  # the page can be told to a stranger as well
-            visit = _with_query(await self._known(visit, {}), scope)
+            visit = _with_query(await self._known(visit, {}), request)
         return self._told(refusal, visit)
 
-    def _stranger(
-        self, scope: MutableMapping[str, Any], headers: Headers, visitor: str, request_id: str
-    ) -> Visit:
+    def _stranger(self, request: Request, visitor: str, request_id: str) -> Visit:
         """Return the visit as it is before anything of it was looked up or understood."""
-        query = scope["query_string"].decode("latin-1")
-        raw_path = scope["raw_path"].decode("latin-1")
+        headers = request.headers
+        query = request.query.decode("latin-1")
         return Visit(
-            method=scope["method"],
+            method=request.method,
             path={},
             query={},
             form={},
             headers=headers,
-            url=f"{raw_path}?{query}" if query else raw_path,
+            url=f"{request.path}?{query}" if query else request.path,
             person=None,
             form_token=form_token(self.cookies.session(headers) or visitor),
-            address=scope["client"][0][:ADDRESS_CHARACTERS_MAX] if scope["client"] else "",
+            address=self._address_of(request)[:ADDRESS_CHARACTERS_MAX],
             device=headers.get(b"user-agent", b"").decode("latin-1")[:DEVICE_CHARACTERS_MAX],
             request_id=request_id,
         )
+
+    def _address_of(self, request: Request) -> str:
+        """Return the visitor's address: the client's, or what trusted proxies say before it."""
+        address = request.address
+        hops = request.headers.get(b"x-forwarded-for", b"").decode("latin-1").split(",")
+        while hops[-1] and self._is_proxy(address):
+            address = hops.pop().strip()
+            hops = hops or [""]
+        return address
+
+    def _is_proxy(self, address: str) -> bool:
+        try:
+            parsed = ip_address(address)
+        except ValueError:
+            return False
+        return any(parsed in network for network in self._proxies)
 
     async def _known(self, visit: Visit, path: dict[str, str]) -> Visit:
         """Return the visit with who makes it and the parts of its path."""
@@ -217,15 +225,15 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _with_query(visit: Visit, scope: MutableMapping[str, Any]) -> Visit:
-    return msgspec.structs.replace(visit, query=_pairs(scope["query_string"], "replace"))
+def _with_query(visit: Visit, request: Request) -> Visit:
+    return msgspec.structs.replace(visit, query=_pairs(request.query, "replace"))
 
 
-async def _form(headers: Headers, receive: Receive) -> dict[str, str]:
-    content_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+def _form(request: Request) -> dict[str, str]:
+    content_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if content_type != b"application/x-www-form-urlencoded":
         raise UnsupportedMediaType("A form is sent as application/x-www-form-urlencoded.")
-    return _pairs(await read_body(headers, receive), "strict")
+    return _pairs(whole_body(request), "strict")
 
 
 def _pairs(encoded: bytes, errors: Literal["strict", "replace"]) -> dict[str, str]:

@@ -1,14 +1,15 @@
 """The watch at the edge: whoever observes requests is told of each when it is answered."""
 
-from collections.abc import Callable, MutableMapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
 import msgspec
 
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import new_id
 from ousel.web.callers import Partner, User
-from ousel.web.routes import Route
+from ousel.web.requests import Request
+from ousel.web.routes import Answer, Route
 from ousel.web.traces import Trace, TraceParent, continued, trace_parent
 from ousel.web.visits import PageRoute
 
@@ -56,28 +57,23 @@ class Watch:
         return new_id("req_", self._clock)
 
     def answered(
-        self,
-        scope: MutableMapping[str, Any],
-        status: int,
-        code: str | None,
-        request_id: str,
-        seconds: float,
+        self, request: Request, answer: Answer, request_id: str, seconds: float
     ) -> Trace | None:
         """Tell the observers how a request was answered; return the trace that it belongs to."""
-        request = Answered(
+        answered = Answered(
             request_id=request_id,
-            method=scope["method"],
-            route=scope.get("route"),
-            caller=scope.get("caller"),
-            status=status,
-            code=code,
+            method=request.method,
+            route=request.route,
+            caller=request.caller,
+            status=answer.status,
+            code=answer.code,
             seconds=seconds,
         )
-        header = scope.get("traceparent")
+        header = request.headers.get(b"traceparent")
         if self._tracer is not None:
-            request.trace = self._tracer(request, trace_parent(header))
+            answered.trace = self._tracer(answered, trace_parent(header))
         elif header is not None:
-            request.trace = continued(trace_parent(header))
+            answered.trace = continued(trace_parent(header))
         for observer in self._observers:
-            observer.answered(request)
-        return request.trace
+            observer.answered(answered)
+        return answered.trace

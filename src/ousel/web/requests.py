@@ -1,0 +1,64 @@
+"""A request, whole, as a connection hands it to whoever answers; and the response it gets."""
+
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from ousel.web.callers import Partner, User
+from ousel.web.routes import Answer, Headers, RawHeader
+
+BODY_BYTES_MAX: Final = 64 * 1024
+
+_WITHOUT_CONTENT: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+
+
+class Request(msgspec.Struct, gc=False, kw_only=True):
+    """A request as it was sent; who answers it notes what it asks for, and who calls."""
+
+    method: str
+    path: str  # as sent: what is escaped in it is escaped still
+    query: bytes
+    headers: Headers
+    body: bytes | None  # none of it where it has more than BODY_BYTES_MAX
+    address: str  # of the client
+    is_last: bool = False  # the client wants the connection closed
+    route: Any = None
+    caller: Partner | User | None = None
+
+
+class Response(msgspec.Struct, frozen=True, gc=False):
+    """What goes back, ready for the wire but for the lines that are the connection's own."""
+
+    status: int
+    head: bytes
+    body: bytes
+    stream: AsyncIterator[bytes] | None = None  # goes out after the body, in chunks
+
+
+class Responder(Protocol):
+    """Answers requests."""
+
+    async def respond(self, request: Request) -> Response:
+        """Return the response to a request."""
+        ...
+
+
+def lines(*headers: RawHeader) -> bytes:
+    """Return headers as they stand in a response; one with a line break would be two."""
+    for name, value in headers:
+        if b"\n" in value or b"\r" in value:
+            raise ValueError(f"the header {name.decode()} holds a line break")
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
+def head_of(answer: Answer) -> bytes:
+    """Return the lines that tell what the answer holds, and those that it asks for itself."""
+    own = lines(*answer.headers) if answer.headers else b""
+    if answer.status in _WITHOUT_CONTENT:
+        return own
+    if answer.stream is not None:
+        return b"content-type: %b\r\n%b" % (answer.content_type, own)
+    length = len(answer.body)
+    return b"content-type: %b\r\ncontent-length: %d\r\n%b" % (answer.content_type, length, own)

@@ -1,0 +1,47 @@
+"""Where a visitor comes from: told by proxies that are trusted, and by nobody else."""
+
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+
+from tests.portal.visitors import opened_portal
+from tests.support.engines import Engines
+
+PROXIES = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
+
+
+@pytest.fixture
+def sqlite_url(engines: Engines, tmp_path: Path) -> str:
+    """A fresh database."""
+    return engines.fresh_url("sqlite", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("client", "forwarded", "address"),
+    [
+        ("192.0.2.1", None, "192.0.2.1"),
+        ("127.0.0.1", None, "127.0.0.1"),
+        ("127.0.0.1", "", "127.0.0.1"),
+        ("127.0.0.1", "198.51.100.7", "198.51.100.7"),
+        ("10.1.2.3", "198.51.100.7", "198.51.100.7"),
+        ("2001:db8::1", "198.51.100.7", "198.51.100.7"),
+        ("10.1.2.3", "203.0.113.9, 198.51.100.7", "198.51.100.7"),
+        ("10.1.2.3", "203.0.113.9, 198.51.100.7, 10.9.9.9", "198.51.100.7"),
+        ("10.1.2.3", "10.8.8.8, 10.9.9.9", "10.8.8.8"),
+        ("192.0.2.1", "198.51.100.7", "192.0.2.1"),
+        ("11.0.0.1", "198.51.100.7", "11.0.0.1"),
+    ],
+)
+async def test_a_visitors_address(
+    sqlite_url: str, client: str, forwarded: str | None, address: str
+) -> None:
+    """The last one before the proxies that are trusted; what a stranger claims is not believed."""
+    trusted = tuple(map(ip_network, PROXIES))
+    async with opened_portal(sqlite_url, trusted_proxies=trusted) as portal:
+        visitor = portal.visitor(client)
+        if forwarded is not None:
+            visitor.client.headers["X-Forwarded-For"] = forwarded
+        await visitor.sign_up("ada")
+
+        assert address in (await visitor.get("/settings/history")).text
