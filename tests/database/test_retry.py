@@ -101,11 +101,11 @@ async def test_success_is_not_repeated(pauses: list[float]) -> None:
     assert (len(attempts), pauses) == (1, [])
 
 
-@pytest.mark.parametrize("state", ["40001", "40P01"])
+@pytest.mark.parametrize("state", ["40001", "40P01", "53100", "58030"])
 async def test_rolled_back_by_the_server_is_repeated(
     postgres: PostgresDatabase, postgres_url: str, state: str
 ) -> None:
-    """A serialization failure or a deadlock repeats the whole work on a clean transaction."""
+    """After a conflict, a deadlock, a full or failing disk the whole work is done anew."""
     attempts = 0
 
     async def work(transaction: Transaction) -> None:
