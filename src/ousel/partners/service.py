@@ -82,8 +82,8 @@ async def app_by_id(transaction: Transaction, app_id: str) -> App:
 
 async def own_app(transaction: Transaction, account_id: str, app_id: str) -> App:
     """Return the account's own app with this client id; another's is as if it were not there."""
-    app = await app_by_id(transaction, app_id)
-    if app.account_id != account_id:
+    app = await store.app_by_id(transaction, app_id)
+    if app is None or app.account_id != account_id:
         raise AppNotFound("You have no app with this client id.", param="client_id")
     return app
 

@@ -1,0 +1,284 @@
+"""Secrets that people and partners hand over are found in no log, no error and no page."""
+
+import asyncio
+import re
+import secrets as random_secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx2
+import pytest
+
+from ousel.database.port import Transaction
+from ousel.kernel.clock import system_clock
+from ousel.kernel.ids import new_id, new_secret
+from ousel.partners.service import key_by_handle, revoke_key
+from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
+from ousel.web.logs import without_secrets
+from tests.oauth.consents import REDIRECT_URI
+from tests.portal.forms import form_with
+from tests.portal.visitors import value_of
+from tests.support.aside import Aside
+from tests.support.books import another_app, opened, partner
+from tests.support.engines import Engine, Engines
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.slow
+
+PASSWORD = "planted-password-4711"
+NEW_PASSWORD = "planted-new-password-0815"
+WRONG_PASSWORD = "planted-wrong-password-42"
+DATABASE_PASSWORD = "planted-database-password"
+TABLES_BROKEN = ("authorization_codes", "sessions", "identifiers", "partner_keys", "user_tokens")
+
+
+class Witness:
+    """Calls a server in every way, and keeps each answer but those that must show a secret."""
+
+    def __init__(self, server: Server, client: httpx2.AsyncClient) -> None:
+        self.server = server
+        self.client = client
+        self.secrets: dict[str, str] = {
+            "password": PASSWORD,
+            "new password": NEW_PASSWORD,
+            "wrong password": WRONG_PASSWORD,
+            "database password": DATABASE_PASSWORD,
+        }
+        self.answers: list[str] = []
+        self.statuses: set[int] = set()
+
+    async def call(
+        self, method: str, path: str, *, shows_secret: bool = False, **options: Any
+    ) -> httpx2.Response:
+        """Send a request; keep its answer, unless it is the one that shows a secret."""
+        answer = await self.client.request(method, f"{self.server.origin}{path}", **options)
+        self.statuses.add(answer.status_code)
+        if not shows_secret:
+            self.answers.append(f"{method} {answer.status_code} {answer.headers!r} {answer.text}")
+        return answer
+
+    async def press(
+        self, path: str, button: str, *, shows_secret: bool = False, **fields: str
+    ) -> httpx2.Response:
+        """Open a page, fill its form in, and press a button."""
+        page = await self.call("GET", path, shows_secret=shows_secret)
+        form = form_with(page.text, button)
+        return await self.call(
+            "POST", form.action, data=form.pressed(button, fields), shows_secret=shows_secret
+        )
+
+    def plant(self, name: str, secret: str) -> None:
+        """Look for this secret in the end."""
+        assert len(secret) >= 12, name
+        self.secrets[name] = secret
+
+    def found_in(self, text: str) -> set[str]:
+        """Return the names of the secrets that a text holds."""
+        return {name for name, secret in self.secrets.items() if secret in text}
+
+
+@asynccontextmanager
+async def witnessed(url: str) -> AsyncIterator[Witness]:
+    """Start a server that logs all it can, and a witness beside it; check what they have seen."""
+    with Server(url, OUSEL_LOG_LEVEL="debug", OUSEL_RATE_LIMIT="40/second") as server:
+        async with httpx2.AsyncClient(verify=False, timeout=30) as client:
+            witness = Witness(server, client)
+            yield witness
+        log = server.stopped()
+    assert {200, 201, 303, 400, 401, 404, 429} <= witness.statuses
+    assert {500, 503} & witness.statuses  # as the engine tells that a table is gone
+    assert "internal error" in log or "unavailable" in log
+    if 500 in witness.statuses:  # a key in the path of a request that failed came to the log
+        assert re.search(r"/v1/accounts/sk_live_[0-9a-v]{8}\.\.\.", log)
+    assert witness.found_in(log) == set()
+    for answer in witness.answers:
+        assert witness.found_in(answer) == set(), answer[:500]
+
+
+def bearer(secret: str) -> dict[str, str]:
+    """Return the header that carries a key or a token."""
+    return {"Authorization": f"Bearer {secret}"}
+
+
+@pytest.fixture
+def url(engines: Engines, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database whose address holds a password where its engine has one."""
+    address = engines.fresh_url(engine, tmp_path_factory.mktemp("secrets"))
+    return re.sub(r"://postgres:?[^@]*@", f"://postgres:{DATABASE_PASSWORD}@", address)
+
+
+async def test_no_secret_is_found_anywhere(url: str, engine: Engine) -> None:
+    """Good, wrong, misplaced and failing requests: the log, the answers and the pages are clean."""
+    assert (DATABASE_PASSWORD in url) == (engine == "postgresql")
+    async with witnessed(url) as witness:
+        client_id = await _keys(witness, url)
+        await _partner_calls(witness)
+        await _signing_in(witness)
+        await _connecting(witness, client_id)
+        await _second_factor(witness)
+        await _too_often(witness)
+        await _failing(witness, url, client_id)
+
+
+async def _keys(witness: Witness, url: str) -> str:
+    async with opened(url) as database:
+        account, app, key = await partner(database, "shop", "100", redirect_uris=[REDIRECT_URI])
+        _, revoked = await another_app(database, account)
+
+        async def revoke(transaction: Transaction) -> None:
+            found = await key_by_handle(transaction, revoked[: len("sk_live_") + 8])
+            await revoke_key(transaction, found, system_clock)
+
+        await database.write(revoke)
+    witness.plant("key", key)
+    witness.plant("revoked key", revoked)
+    witness.plant("unknown key", "sk_live_" + random_secrets.token_hex(20))
+    witness.plant("test key", "sk_test_" + random_secrets.token_hex(20))
+    return app.id
+
+
+async def _partner_calls(witness: Witness) -> None:
+    """Let keys stand where they belong, and wherever a careless partner may put them."""
+    key = witness.secrets["key"]
+    good = bearer(key)
+    for name in ("key", "revoked key", "unknown key", "test key"):
+        secret = witness.secrets[name]
+        await witness.call("GET", "/v1/me", headers=bearer(secret))
+        await witness.call("GET", "/v1/me", headers={"Authorization": secret})
+        await witness.call("GET", "/v1/me", headers={"Authorization": f"Basic {secret}"})
+        await witness.call("GET", f"/v1/me?key={secret}")
+        await witness.call("GET", f"/v1/accounts/{secret}", headers=good)
+        await witness.call("GET", f"/v1/charges/{secret}", headers=good)
+        await witness.call("GET", "/v1/transfers", params={"cursor": secret}, headers=good)
+        await witness.call("POST", "/v1/transfers", json={"to": secret, "amount": 1}, headers=good)
+        await witness.call(
+            "POST", "/v1/transfers", json={"to": "@a", "amount": secret}, headers=good
+        )
+        await witness.call("POST", "/v1/transfers", content=f'{{"to":"{secret}', headers=good)
+        await witness.call("GET", f"/{secret}", headers={"Accept": "text/html"})
+    await witness.call("POST", "/v1/charges", json={"amount": 1}, headers=good)
+
+
+async def _signing_in(witness: Witness) -> None:
+    await witness.press("/signup", "Create account", password="short")
+    await witness.press("/signup", "Create account", username="?", password=PASSWORD)
+    await witness.press(
+        "/signup",
+        "Create account",
+        shows_secret=True,
+        username="ada",
+        email="ada@example.com",
+        display_name="Ada",
+        password=PASSWORD,
+    )
+    session = witness.client.cookies["ousel_session"]
+    witness.plant("first session", session)
+    await witness.press(
+        "/settings", "Change password", current_password=WRONG_PASSWORD, new_password=NEW_PASSWORD
+    )
+    await witness.press(
+        "/settings", "Change password", current_password=PASSWORD, new_password=NEW_PASSWORD
+    )
+    await witness.press("/settings", "Sign out")
+    await witness.press("/login", "Sign in", identifier="ada", password=WRONG_PASSWORD)
+    await witness.press(  # where it was typed is where it is shown again, and nowhere else
+        "/login", "Sign in", identifier=WRONG_PASSWORD, password=PASSWORD, shows_secret=True
+    )
+    await witness.press(
+        "/login", "Sign in", identifier="ada", password=NEW_PASSWORD, shows_secret=True
+    )
+    witness.plant("session", witness.client.cookies["ousel_session"])
+    await witness.call("GET", "/settings")
+    await witness.call("GET", "/settings/history")
+
+
+async def _connecting(witness: Witness, client_id: str) -> None:
+    asked = {"client_id": client_id, "redirect_uri": REDIRECT_URI, "scope": "profile balance"}
+    address = f"/connect?{httpx2.QueryParams(asked)}"
+    allowed = await witness.press(address, "Allow", shows_secret=True)
+    code = parse_qs(urlsplit(allowed.headers["location"]).query)["code"][0]
+    witness.plant("code", code)
+    exchange = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": REDIRECT_URI,
+        "client_id": client_id,
+        "client_secret": witness.secrets["key"],
+    }
+    wrong = ({"code": code[:-1]}, {"redirect_uri": "https://a.example"}, {"client_secret": code})
+    for change in wrong:
+        await witness.call("POST", "/v1/oauth/token", json=exchange | change)
+        await witness.call("POST", "/v1/oauth/token", data=exchange | change)
+    given = await witness.call("POST", "/v1/oauth/token", json=exchange, shows_secret=True)
+    token = given.json()["access_token"]
+    witness.plant("token", token)
+    await witness.call("GET", "/v1/user/me", headers=bearer(token))
+    await witness.call("GET", "/v1/me", headers=bearer(token))
+    await witness.call("GET", "/v1/user/me", headers=bearer(token[:-1] + "0"))
+    await witness.call("POST", "/v1/oauth/token", json=exchange)  # a second time
+    await witness.call("GET", "/v1/user/balance", headers=bearer(token))
+    await witness.call("GET", "/connections")
+
+
+async def _second_factor(witness: Witness) -> None:
+    page = await witness.call("GET", "/settings/two-factor", shows_secret=True)
+    factor = value_of(page.text, "factor-secret")
+    witness.plant("second factor", factor)
+    code = one_time_code(factor, int(time.time()) // CODE_STEP_SECONDS)
+    done = await witness.press("/settings/two-factor", "Turn on", code=code, shows_secret=True)
+    codes = done.text.partition("<code>")[2].partition("</code>")[0].split()
+    witness.plant("recovery code", codes[0])
+    await witness.call("GET", "/settings/two-factor")
+    await witness.press("/settings", "Sign out")
+    await witness.press(
+        "/login", "Sign in", identifier="ada", password=NEW_PASSWORD, shows_secret=True
+    )
+    witness.plant("half a session", witness.client.cookies["ousel_session"])
+    await witness.press("/login/code", "Continue", code="000000")
+    await witness.press("/login/code", "Continue", code=codes[0], shows_secret=True)
+    witness.plant("last session", witness.client.cookies["ousel_session"])
+
+
+async def _too_often(witness: Witness) -> None:
+    headers = bearer(witness.secrets["key"])
+    await asyncio.gather(*(witness.call("GET", "/v1/me", headers=headers) for _ in range(80)))
+
+
+async def _failing(witness: Witness, url: str, client_id: str) -> None:
+    """Break the schema under the server, so that it fails inside while it holds secrets."""
+    key, token, code = (witness.secrets[name] for name in ("key", "token", "code"))
+    exchange = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": REDIRECT_URI,
+        "client_id": client_id,
+        "client_secret": key,
+    }
+    login = form_with((await witness.call("GET", "/settings")).text, "Sign out")
+    async with Aside(url) as aside:
+        for table in TABLES_BROKEN:
+            await asyncio.sleep(1.1)  # the limit of requests gives way
+            await aside.run(f"ALTER TABLE {table} RENAME TO {table}_gone")
+            await witness.call("POST", "/v1/oauth/token", json=exchange)
+            await witness.call("GET", f"/v1/accounts/{key}", headers=bearer(key))
+            await witness.call("GET", "/v1/accounts/@ada", headers=bearer(key))
+            await witness.call("GET", f"/v1/accounts/{key}", headers=bearer(key + key))
+            await witness.call("GET", "/v1/user/me", headers=bearer(token))
+            await witness.call("GET", f"/apps/{key}")
+            fields = {"identifier": "ada", "password": PASSWORD, **login.fields}
+            await witness.call("POST", "/login", data=fields)
+            await witness.call("POST", "/signup", data=fields)
+
+
+def test_a_secret_that_strays_into_the_log_is_cut_down_to_its_name() -> None:
+    """Each kind of secret, wherever it stands in a line; ids and hashes stay as they are."""
+    for prefix in ("sk_live_", "sk_test_", "ut_live_", "ut_test_", "ac_", "os_"):
+        secret = new_secret(prefix)
+        line = without_secrets(f'{{"path": "/x/{secret}/y", "error": "{secret}{secret}"}}')
+        shown = f"{secret[: len(prefix) + 8]}..."
+        assert line == f'{{"path": "/x/{shown}/y", "error": "{shown}{shown}"}}'
+    harmless = f'{{"id": "{new_id("acct_", system_clock)}", "hash": "{"0a" * 32}"}}'
+    assert without_secrets(harmless) == harmless
