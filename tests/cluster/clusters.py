@@ -88,6 +88,13 @@ class Cluster:
         new = await self._awaited("a new leader", lambda: self._leader(besides=old))
         return old.name, new.name
 
+    async def freeze_leader(self) -> Node:
+        """Freeze the leading node, and return it once another one leads."""
+        old = await self.leader()
+        old.freeze()
+        await self._awaited("a new leader", lambda: self._leader(besides=old))
+        return old
+
     async def kill_leader(self) -> tuple[Node, str]:
         """Kill the leading node; return it, and the name of the next leader once there is one."""
         old = await self.leader()

@@ -78,13 +78,25 @@ class Node:
     def kill(self) -> None:
         """Kill Patroni and every process of PostgreSQL, without a word to any of them."""
         assert self._patroni is not None
-        doomed = [psutil.Process(self._patroni.pid), *self._postgres()]
+        doomed = self._processes()
         for process in doomed:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         psutil.wait_procs(doomed, timeout=STOP_SECONDS_MAX)
         self._patroni.wait(STOP_SECONDS_MAX)
         assert not any(process.is_running() for process in doomed)
+
+    def freeze(self) -> None:
+        """Stop Patroni and every process of PostgreSQL in their tracks; their ports stay open."""
+        for process in self._processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.suspend()
+
+    def thaw(self) -> None:
+        """Let them go on where they stopped."""
+        for process in self._processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
 
     def end(self) -> None:
         """End whatever still runs."""
@@ -99,6 +111,10 @@ class Node:
     def log(self, name: str) -> str:
         """Return what a program of this node wrote last."""
         return (self.folder / f"{name}.log").read_text(errors="replace")[-4_000:]
+
+    def _processes(self) -> list[psutil.Process]:
+        assert self._patroni is not None
+        return [psutil.Process(self._patroni.pid), *self._postgres()]
 
     def _postgres(self) -> list[psutil.Process]:
         pid_file = self.folder / "postgresql" / "postmaster.pid"

@@ -61,6 +61,7 @@ async def test_no_acknowledged_transfer_is_lost_or_doubled(
             gaps = await _disturbed(cluster, load)
             assert "ReadTimeout" not in load.refusals, "every request was answered in time"
             if FULL:
+                await _frozen(cluster, load)
                 await _without_followers(cluster, load)
 
     await _every_acknowledged_transfer_is_there_once(url, sender.id, load)
@@ -96,6 +97,15 @@ async def _disturbed(cluster: Cluster, load: Load) -> dict[str, list[float]]:
         await load.further(TRANSFERS_BETWEEN)
         gaps[disturbance].append(load.longest_gap_seconds(started))
     return gaps
+
+
+async def _frozen(cluster: Cluster, load: Load) -> None:
+    """Freeze the leader: its ports answer nothing, the next leader is found, and it follows."""
+    frozen = await cluster.freeze_leader()
+    await load.further(TRANSFERS_BETWEEN)
+    frozen.thaw()
+    await cluster.whole()
+    await load.further(TRANSFERS_BETWEEN)
 
 
 async def _without_followers(cluster: Cluster, load: Load) -> None:
