@@ -1,5 +1,9 @@
 """`ousel top`: a server's work, seen from the terminal."""
 
+import os
+import pty
+import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +14,7 @@ import pytest
 
 from ousel.cli.scrapes import Interval, Labels, Scrape, quantile_of
 from ousel.cli.top import frame_of
-from tests.cli.commands import assert_fails, ousel
+from tests.cli.commands import OUSEL, assert_fails, ousel
 from tests.cli.conftest import Operator
 from tests.support.engines import Engines
 from tests.support.servers import Server, free_port
@@ -52,7 +56,7 @@ def test_a_frame_tells_what_happens(watched: tuple[Operator, str]) -> None:
 
 
 def test_once_prints_a_frame_for_people(watched: tuple[Operator, str]) -> None:
-    """Where nothing happens, that is what it shows; and that the books balance."""
+    """It fits a terminal of 80 columns; where nothing happens, that is what it shows."""
     operator, admin = watched
 
     shown = operator.run("top", "--once", "--interval=0.1", f"--url={admin}")
@@ -61,6 +65,24 @@ def test_once_prints_a_frame_for_people(watched: tuple[Operator, str]) -> None:
     assert "the books balance" in shown.output
     assert "requests/s" in shown.output
     assert "none" in shown.output
+    assert "…" not in shown.output
+
+
+def test_it_goes_on_until_it_is_interrupted(watched: tuple[Operator, str]) -> None:
+    """On a terminal, frame after frame; Ctrl-C is the usual end and no failure."""
+    _, admin = watched
+    ours, theirs = pty.openpty()
+    command = [str(OUSEL), "top", "--interval=0.1", f"--url={admin}"]
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE) as process:
+        shown = b""
+        while shown.count(b"requests/s") < 4:
+            shown += os.read(ours, 65536)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    os.close(ours)
+    os.close(theirs)
+
+    assert (process.returncode, errors) == (0, b"")
 
 
 def test_several_processes_are_seen_as_one(watched: tuple[Operator, str]) -> None:

@@ -43,6 +43,13 @@ def test_the_public_port_tells_no_metrics(post: Post) -> None:
     assert httpx2.get(f"{post.server.origin}/readyz", verify=False).status_code == 200
 
 
+def test_it_listens_for_this_machine_alone(post: Post) -> None:
+    """Unless a setting says otherwise, nobody reaches it from outside."""
+    port = int(post.admin.rpartition(":")[2])
+
+    assert _hosts(psutil.Process(post.server.process.pid), port) == {"127.0.0.1"}
+
+
 def test_there_is_none_unless_it_is_asked_for(file_url: str) -> None:
     """By default a server listens on its one public port and no other."""
     with Server(file_url) as running:
@@ -51,12 +58,12 @@ def test_there_is_none_unless_it_is_asked_for(file_url: str) -> None:
 
 async def test_readiness_says_why_not(file_url: str) -> None:
     """A schema that is too old: 503 with code and reason, while the process lives."""
-    port = free_port()
-    with Server(file_url, OUSEL_ADMIN_PORT=str(port)):
+    port, host = free_port(), "127.0.0.2"
+    with Server(file_url, OUSEL_ADMIN_PORT=str(port), OUSEL_ADMIN_HOST=host):
         async with Aside(file_url) as aside:
             await aside.run("UPDATE alembic_version SET version_num = '0001'")
-        ready = httpx2.get(f"http://127.0.0.1:{port}/readyz", verify=False)
-        alive = httpx2.get(f"http://127.0.0.1:{port}/healthz", verify=False)
+        ready = httpx2.get(f"http://{host}:{port}/readyz", verify=False)
+        alive = httpx2.get(f"http://{host}:{port}/healthz", verify=False)
 
     assert (ready.status_code, ready.json()["code"]) == (503, "schema_outdated")
     assert "is needed" in ready.json()["detail"]
@@ -150,3 +157,11 @@ def _listening(process: psutil.Process) -> set[int]:
     """Return the ports that a process listens on."""
     connections = process.net_connections("tcp")
     return {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}
+
+
+def _hosts(process: psutil.Process, port: int) -> set[str]:
+    """Return the addresses at which a process listens on this port."""
+    listening = [
+        each for each in process.net_connections("tcp") if each.status == psutil.CONN_LISTEN
+    ]
+    return {each.laddr.ip for each in listening if each.laddr.port == port}

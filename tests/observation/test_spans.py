@@ -13,10 +13,13 @@ from unittest import mock
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
 from typing_extensions import override
 
 from tests.cli.commands import assert_fails, ousel
+from tests.support.aside import Aside
 from tests.support.books import opened, partner, person
+from tests.support.inside import inside
 from tests.support.servers import Server
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -30,12 +33,7 @@ async def test_a_collector_receives_the_spans(file_url: str) -> None:
         _, app, key = await partner(database, "ada", "5")
         await person(database, "grace")
     with _collector() as (address, received):
-        with Server(
-            file_url,
-            OUSEL_TRACING="true",
-            OTEL_EXPORTER_OTLP_ENDPOINT=address,
-            OTEL_BSP_SCHEDULE_DELAY="100",
-        ) as running:
+        with Server(file_url, OUSEL_TRACING="true", OTEL_EXPORTER_OTLP_ENDPOINT=address) as running:
             async with running.client(key) as client:
                 sent = await client.post(
                     "/transfers",
@@ -60,6 +58,44 @@ async def test_a_collector_receives_the_spans(file_url: str) -> None:
     assert batch.trace_id.hex() != TRACE
     assert names == {"ousel"}
     assert all(secret not in str(spans) for secret in (key, "n0te", "grace"))
+
+
+@pytest.mark.slow
+async def test_opentelemetrys_own_variables_are_heeded(
+    file_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another name for the service; and a failure of ours is told as one."""
+    async with Aside(file_url) as aside:
+        await aside.run("UPDATE alembic_version SET version_num = '0001'")
+    with _collector() as (address, received):
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+        monkeypatch.setenv("OTEL_SERVICE_NAME", "till")
+        async with inside(file_url, tracing=True) as client:
+            failed = await client.get("http://127.0.0.1:8000/readyz")
+        spans, names = _spans(received)
+
+    assert failed.status_code == 503
+    (span,) = spans
+    assert span.status.code == Status.STATUS_CODE_ERROR
+    attributes = {each.key: each.value for each in span.attributes}
+    assert attributes["error.type"].string_value == "schema_outdated"
+    assert names == {"till"}
+
+
+async def test_a_trace_that_is_not_to_be_recorded_is_not(
+    file_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the sampler: nothing is sent, and the answer says so."""
+    with _collector() as (address, received):
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+        monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
+        async with inside(file_url, tracing=True) as client:
+            headers = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
+            answer = await client.get("http://127.0.0.1:8000/healthz", headers=headers)
+
+    assert answer.headers["traceresponse"].startswith(f"00-{TRACE}-")
+    assert answer.headers["traceresponse"].endswith("-00")
+    assert received.empty()
 
 
 def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:

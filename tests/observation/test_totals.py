@@ -5,7 +5,9 @@ import time
 from ousel.database.port import Connections, Database, Result, Work
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.ledger.totals import Totals, ledger_totals
-from ousel.observation.gauges import CachedTotals
+from ousel.observation.exposition import Exposition
+from ousel.observation.gauges import CachedTotals, Gauges
+from ousel.observation.metrics import Metrics
 from tests.support.books import person, proven
 
 
@@ -44,6 +46,19 @@ class Costly:
         if self.away:
             raise DatabaseUnavailable("The test says so.")
         return await self._database.snapshot(work)
+
+
+def test_figures_that_are_not_known_are_left_out() -> None:
+    """The text then has no word of the ledger, and all the rest."""
+    nothing = Connections(in_use=0, idle=0)
+    unknown = Gauges(
+        queue_length=0, queue_limit=1, connections=nothing, totals=None, totals_read_at=0
+    )
+
+    text = Exposition(Metrics(), {}).text(unknown).decode()
+
+    assert "ousel_ledger" not in text
+    assert "ousel_posting_queue_limit 1.0" in text
 
 
 async def test_the_figures_are_those_that_verify_proves(database: Database) -> None:

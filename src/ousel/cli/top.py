@@ -137,22 +137,25 @@ def _drawn(frame: Frame) -> RenderableType:
         }
     )
     charges = _pairs({outcome: f"{count:,}" for outcome, count in frame.charges.items()})
-    top_row = Table.grid(padding=(0, 1), expand=True)
-    for _ in range(3):
-        top_row.add_column(ratio=1)
-    top_row.add_row(
-        Panel(work, title=f"{frame.processes} process" + ("es" if frame.processes > 1 else "")),
-        Panel(charges, title="charges since start"),
-        Panel(_books(frame), title="books"),
+    processes = "1 process" if frame.processes == 1 else f"{frame.processes} processes"
+    return Group(
+        _side_by_side(
+            Panel(work, title=processes),
+            Group(Panel(_books(frame), title="books"), Panel(charges, title="charges since start")),
+        ),
+        _side_by_side(
+            Panel(_rates(frame.routes_per_second), title="requests/s by route"),
+            Panel(_rates(frame.refusals_per_second), title="refusals/s"),
+        ),
     )
-    rates = Table.grid(padding=(0, 1), expand=True)
-    rates.add_column(ratio=2)
-    rates.add_column(ratio=1)
-    rates.add_row(
-        Panel(_rates(frame.routes_per_second), title="requests/s by route"),
-        Panel(_rates(frame.refusals_per_second), title="refusals/s"),
-    )
-    return Group(top_row, rates)
+
+
+def _side_by_side(left: RenderableType, right: RenderableType) -> Table:
+    table = Table.grid(expand=True)
+    table.add_column(ratio=1)
+    table.add_column(ratio=1)
+    table.add_row(left, right)
+    return table
 
 
 def _books(frame: Frame) -> RenderableType:
@@ -180,9 +183,9 @@ def _rates(rates: dict[str, float]) -> RenderableType:
 
 
 def _pairs(values: dict[str, Any]) -> Table:
-    table = Table.grid(padding=(0, 2))
+    table = Table.grid(padding=(0, 2), expand=True)
     table.add_column()
-    table.add_column(justify="right")
+    table.add_column(justify="right", no_wrap=True)
     for name, value in values.items():
         table.add_row(Text(name), Text(value))
     return table

@@ -1,0 +1,46 @@
+"""What those who watch need of a database: its connections, and snapshots that hold nobody up."""
+
+import asyncio
+import threading
+
+from ousel.database.port import Connections, Database, Transaction
+from ousel.database.sqlite import SqliteDatabase
+from tests.database.notes import add, fetch_all, found
+
+
+async def test_a_connection_is_in_use_while_it_writes(database: Database) -> None:
+    """One in the midst of a transaction, none before and after it."""
+    await found(database)
+    before = database.connections()
+
+    async def write(transaction: Transaction) -> Connections:
+        await add(transaction, "a")
+        return database.connections()
+
+    meanwhile = await database.write(write)
+
+    assert before.in_use == database.connections().in_use == 0
+    assert before.idle >= 1
+    assert meanwhile.in_use == 1
+
+
+async def test_a_long_snapshot_holds_nobody_up(sqlite: SqliteDatabase) -> None:
+    """Reads and writes go on while it walks over the whole of an SQLite file."""
+    begun, done = threading.Event(), threading.Event()
+
+    async def walk(transaction: Transaction) -> tuple[dict[str, str], bool]:
+        seen = await fetch_all(transaction)
+        begun.set()
+        return seen, done.wait(20)
+
+    async def meanwhile(transaction: Transaction) -> None:
+        assert begun.wait(20)
+        await add(transaction, "meanwhile")
+
+    async with asyncio.TaskGroup() as group:
+        walking = group.create_task(sqlite.snapshot(walk))
+        await sqlite.write(meanwhile)
+        assert await found(sqlite) == {"meanwhile": ""}
+        done.set()
+
+    assert walking.result() == ({}, True)
