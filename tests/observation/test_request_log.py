@@ -1,11 +1,15 @@
 """The request log: one line a request, with what an operator needs and nobody's secrets."""
 
 import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from ousel.observation.request_log import RequestLog
+from ousel.web.watch import Answered
 from tests.support.books import opened, partner
 from tests.support.servers import Server
 
@@ -56,6 +60,24 @@ def test_it_is_off_unless_it_is_asked_for(file_url: str, setting: dict[str, str]
     with Server(file_url, **setting) as running:
         httpx2.get(f"{running.base_url}/me", verify=False)
         assert _requests(running.stopped()) == []
+
+
+def test_a_line_that_cannot_be_written_is_lost_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a full disk, the answer goes out all the same."""
+    request = Answered(
+        request_id="req_1",
+        method="GET",
+        route=None,
+        caller=None,
+        status=200,
+        code=None,
+        seconds=0.1,
+    )
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        RequestLog().answered(request)
 
 
 def _requests(log: str) -> list[dict[str, Any]]:
