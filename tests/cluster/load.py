@@ -32,6 +32,7 @@ class Load:
         self.acknowledged: dict[str, str] = {}  # transfer ids by idempotency key
         self.amounts: dict[str, int] = {}  # in cents, by idempotency key
         self.moments: list[float] = []  # when a transfer was acknowledged
+        self.successes = 0  # answers that say that a transfer is done, replayed ones included
         self.refusals: Counter[str] = Counter()
         self.slowest_seconds = 0.0  # from a request to whatever answer it got
         self.faults: list[str] = []  # answers that no server may give
@@ -98,6 +99,7 @@ class Load:
         finally:
             self.slowest_seconds = max(self.slowest_seconds, time.monotonic() - started)
         if answer.status_code in {httpx2.codes.OK, httpx2.codes.CREATED}:
+            self.successes += 1
             return str(answer.json()["id"])
         self.refusals[str(answer.json()["code"])] += 1
         if answer.status_code != httpx2.codes.SERVICE_UNAVAILABLE:
