@@ -56,6 +56,7 @@ lock: .venv/test ## Pin the dependencies anew, with hashes
 	$(BIN)/uv pip compile $(LOCK) -o requirements/cluster.txt requirements/cluster.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/docs.txt requirements/docs.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/demo.txt requirements/demo.in
+	$(BIN)/uv pip compile $(LOCK) -o requirements/otel.txt requirements/otel.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/bench.txt requirements/bench.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/audit.txt requirements/audit.in
 	$(BIN)/npm --prefix requirements/node update --package-lock-only
