@@ -30,7 +30,7 @@ cluster: .venv/cluster ## Kill and hand over the leaders of a PostgreSQL cluster
 	OUSEL_CLUSTER=full $(BIN)/pytest tests/cluster
 
 faults: .venv/bench ## Faults in full size: hundreds of kills and stops, lost answers, a long soak
-	OUSEL_FAULTS=full $(BIN)/pytest -m slow tests/faults
+	OUSEL_FAULTS=full $(BIN)/pytest -m slow tests/faults tests/spec
 
 fuzz: .venv/test ## Try more than a million cases on every parser
 	OUSEL_FUZZ=full $(BIN)/pytest -n 2 --dist load tests/security/test_fuzz_parsers.py tests/security/test_fuzz_requests.py

@@ -21,5 +21,5 @@ TRANSFERS_THROUGH_A_PROXY = sized(1_000, 50_000)
 TERMINATIONS = sized(2, 20)
 TEST_SECONDS_MAX = sized(120, 3_600)
 
-SOAK_SECONDS = sized(4.0, 60 * float(os.environ.get("OUSEL_FAULTS_SOAK_MINUTES", "20")))
+SOAK_SECONDS = sized(3.0, 60 * float(os.environ.get("OUSEL_FAULTS_SOAK_MINUTES", "20")))
 TOP_SPEED_SECONDS = sized(1.0, 20.0)

@@ -66,6 +66,7 @@ async def test_postgres_stops_immediately_and_comes_back(
     assert "Traceback" not in log, log
     figure(
         f"postgresql: {STOPS} immediate stops under load, {len(load.acknowledged)} transfers, "
-        f"each once; {load.refused['outcome_unknown']} answers were outcome_unknown, of which "
-        f"{load.replayed} had moved; writing again {max(recoveries):.2f} s after PostgreSQL"
+        f"each once; {load.refused['outcome_unknown']} answers were outcome_unknown, and "
+        f"{load.replayed} transfers had moved by then; writing again {max(recoveries):.2f} s after "
+        "PostgreSQL at most"
     )
