@@ -1,0 +1,70 @@
+"""Those who watch are told of each outcome of a charge once, and of nothing that did not happen."""
+
+import asyncio
+
+import pytest
+
+from ousel.charges.desk import ChargeDesk
+from ousel.charges.refusals import ChargeNotCancelable, ChargeNotPayable, OwnCharge
+from ousel.charges.rules import LIFETIME_MICROS
+from ousel.ledger.refusals import InsufficientBalance
+from ousel.observation.metrics import Metrics
+from tests.charges.shops import Shop
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    """Counts what it is told."""
+    return Metrics()
+
+
+@pytest.fixture
+def watched(shop: Shop, metrics: Metrics) -> Shop:
+    """A shop whose desk is watched."""
+    shop.desk = ChargeDesk(shop.database, shop.posting_desk, shop.clock, metrics)
+    return shop
+
+
+async def test_a_charge_that_expires_on_the_way_is_seen(watched: Shop, metrics: Metrics) -> None:
+    """Payable when it was read, expired when the payment came to be written."""
+    charge = await watched.charge()
+    watched.clock.advance(micros=LIFETIME_MICROS)
+
+    with pytest.raises(ChargeNotPayable):
+        await watched.pay(charge)
+
+    assert await watched.status(charge) == "expired"
+    assert metrics.charges == {"created": 1, "paid": 0, "canceled": 0, "expired": 1}
+
+
+async def test_many_who_look_at_once_see_one_expiry(watched: Shop, metrics: Metrics) -> None:
+    """Reads, a list and a cancellation together: the first writes it down and counts it."""
+    charge = await watched.charge()
+    watched.clock.advance(micros=LIFETIME_MICROS)
+
+    await asyncio.gather(
+        *(watched.status(charge) for _ in range(5)),
+        *(watched.desk.of_anyone(charge.id) for _ in range(5)),
+        watched.desk.cancel(watched.merchant.id, charge.id),
+        return_exceptions=True,
+    )
+
+    assert metrics.charges["expired"] == 1
+
+
+async def test_what_is_refused_is_no_outcome(watched: Shop, metrics: Metrics) -> None:
+    """Too little money, one's own charge, a second payment, a late cancellation: none counts."""
+    dear, charge = await watched.charge(10**9), await watched.charge()
+    with pytest.raises(InsufficientBalance):
+        await watched.pay(dear)
+    with pytest.raises(OwnCharge):
+        await watched.desk.pay(charge, watched.merchant.id)
+    watched.clock.advance(seconds=90)
+    await watched.pay(charge)
+    with pytest.raises(ChargeNotPayable):
+        await watched.pay(charge)
+    with pytest.raises(ChargeNotCancelable):
+        await watched.desk.cancel(watched.merchant.id, charge.id)
+
+    assert metrics.charges == {"created": 2, "paid": 1, "canceled": 0, "expired": 0}
+    assert metrics.payment_seconds.total == 90
