@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(name))))
 BIN := .venv/bin
 
-.PHONY: help demo test check client-matrix cluster faults fuzz audit bench screenshots docs lock clean
+.PHONY: help demo test check types whole client-matrix cluster faults fuzz audit bench screenshots docs lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -18,10 +18,18 @@ test: check .venv/cluster ## Set up and pass all tests
 check: .venv/bench ## The quick part: format, lint, types, floors, quick tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync types whole
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" $(addprefix --ignore=,$(PURE))
+
+types: .venv/bench
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow" $(WHOLE) --cov-fail-under=100
-WHOLE := $(addprefix --cov=ousel.,kernel.money kernel.ids kernel.account_numbers ledger.rules) --cov-report=term-missing
+
+# To watch every line slows every test, so it is done where the tests of these modules are.
+whole: .venv/bench
+	$(BIN)/pytest $(PURE) $(addprefix --cov=ousel.,$(WHOLE)) --cov-report=term-missing --cov-fail-under=100
+PURE := tests/kernel $(addprefix tests/ledger/test_,rules.py rules_properties.py claims.py)
+WHOLE := kernel.money kernel.ids kernel.account_numbers ledger.rules
 
 client-matrix: ## Test the client on every Python that is found here
 	@scripts/client-matrix
