@@ -1,0 +1,168 @@
+"""How long a refusal takes does not tell whether a key or an account exists.
+
+Each test takes its samples in turns, so that whatever else the machine does touches both alike,
+and compares medians. Each is also shown to notice a leak that is planted.
+"""
+
+import statistics
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import httpx2
+import msgspec
+import pytest
+from argon2 import PasswordHasher
+
+from ousel.accounts.service import NewHolder
+from ousel.database.port import Database
+from ousel.kernel.clock import system_clock
+from ousel.people import passwords
+from ousel.people.audit import Trace
+from ousel.people.service import Door, WrongPassword
+from tests.support.books import partner
+from tests.support.engines import Engine
+from tests.support.inside import inside
+
+pytestmark = pytest.mark.slow
+
+KEY_SAMPLES = 400
+SIGN_IN_SAMPLES = 16
+ROUNDS_MAX = 3
+DIFFERENCE_MAX = 0.15  # of the median
+PASSWORD = "correct horse battery"
+
+Deed = Callable[[], Awaitable[object]]
+
+
+async def difference(first: Deed, second: Deed, samples: int) -> float:
+    """Return by what part of it the median time of the one differs from that of the other.
+
+    A machine that is busy with other things may tell them apart by chance: the least of a few
+    rounds counts, and a leak is there in every one of them.
+    """
+    for deed in (first, second):  # whatever is made ready on first use is ready
+        await deed()
+    found = await _difference(first, second, samples)
+    for _ in range(ROUNDS_MAX - 1):
+        if found < DIFFERENCE_MAX:
+            break
+        found = min(found, await _difference(first, second, samples))
+    return found
+
+
+async def _difference(first: Deed, second: Deed, samples: int) -> float:
+    times: tuple[list[float], list[float]] = ([], [])
+    for number in range(samples):
+        pair = [(first, times[0]), (second, times[1])]
+        for deed, taken in pair if number % 2 else reversed(pair):
+            started = time.perf_counter()
+            await deed()
+            taken.append(time.perf_counter() - started)
+    medians = [statistics.median(taken) for taken in times]
+    return abs(medians[0] - medians[1]) / min(medians)
+
+
+class Calls(msgspec.Struct, frozen=True):
+    """Calls with a key that nobody has, and with one that differs from a real one in its end."""
+
+    client: httpx2.AsyncClient
+    key: str
+
+    async def unknown(self) -> None:
+        """Call with a key whose handle nobody has."""
+        await self._refused(self.key[:8] + self.key[8:][::-1])
+
+    async def almost(self) -> None:
+        """Call with a key of which only the last character is wrong."""
+        await self._refused(self.key[:-1] + ("1" if self.key[-1] == "0" else "0"))
+
+    async def _refused(self, key: str) -> None:
+        answer = await self.client.get("/me", headers={"Authorization": f"Bearer {key}"})
+        assert answer.status_code == 401
+
+
+@pytest.fixture
+async def calls(database: Database, database_url: str) -> AsyncIterator[Calls]:
+    """A service with one partner."""
+    key = (await partner(database, "shop"))[2]
+    async with inside(database_url) as client:
+        yield Calls(client, key)
+
+
+async def test_a_refused_key_does_not_tell_whether_it_nearly_exists(
+    calls: Calls, engine: Engine, record_property: Callable[[str, str], None]
+) -> None:
+    """An unknown key and one that is almost right are refused in the same time."""
+    found = await difference(calls.unknown, calls.almost, KEY_SAMPLES)
+
+    record_property("figure", f"{engine}: times of refused keys differ by {found:.1%}")
+    assert found < DIFFERENCE_MAX
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+async def test_a_key_that_is_compared_slowly_is_noticed(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted leak: a key whose handle is found costs a slow hash."""
+
+    def slowly(stored: str, digest: str) -> bool:
+        time.sleep(0.001)
+        return stored == digest
+
+    monkeypatch.setattr("ousel.partners.keyring.hmac.compare_digest", slowly)
+
+    assert await difference(calls.unknown, calls.almost, KEY_SAMPLES // 4) > DIFFERENCE_MAX
+
+
+class Entrance:
+    """Attempts to sign in, each from another address, so that no limit is met."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._attempts = 0
+
+    async def existing(self) -> None:
+        """Try an account that exists, with a wrong password."""
+        await self._refused("ada")
+
+    async def nobody(self) -> None:
+        """Try an account that does not exist."""
+        await self._refused("eve")
+
+    async def _refused(self, name: str) -> None:
+        self._attempts += 1
+        trace = Trace(f"192.0.2.{self._attempts % 250}", "Firefox")
+        with pytest.raises(WrongPassword):
+            await self._door.sign_in(name, "wrong horse battery", trace)
+
+
+@pytest.fixture
+async def entrance(database: Database) -> Entrance:
+    """A door that one person has an account behind; passwords are hashed at their full cost."""
+    door = Door(database, system_clock)
+    holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")
+    await door.sign_up(holder, PASSWORD, Trace("192.0.2.1", "Firefox"))
+    return Entrance(door)
+
+
+async def test_a_refused_sign_in_does_not_tell_whether_the_account_exists(
+    entrance: Entrance, engine: Engine, record_property: Callable[[str, str], None]
+) -> None:
+    """A wrong password and an unknown name are refused in the same time."""
+    found = await difference(entrance.existing, entrance.nobody, SIGN_IN_SAMPLES)
+
+    record_property("figure", f"{engine}: times of refused sign-ins differ by {found:.1%}")
+    assert found < DIFFERENCE_MAX
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+async def test_a_cheaper_comparison_for_nobody_is_noticed(
+    entrance: Entrance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted leak: a name that nobody has costs a hash of two rounds instead of three."""
+    cheaper = PasswordHasher(time_cost=2).hash("nobody has this password")
+    monkeypatch.setattr(passwords, "_nobodys_hash", lambda: cheaper)
+
+    found = await difference(entrance.existing, entrance.nobody, SIGN_IN_SAMPLES)
+
+    assert found > DIFFERENCE_MAX
