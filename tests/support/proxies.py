@@ -58,8 +58,9 @@ class PostgresProxy:
         try:
             while data := await reader.read(CHUNK_BYTES):
                 if self.cuts and b"COMMIT" in data:
+                    cut = self.cuts.popleft()
                     await _stopped(answers)
-                    if self.cuts.popleft() == "after the commit":
+                    if cut == "after the commit":
                         back_writer.write(data)
                         await back_reader.read(CHUNK_BYTES)
                     break
