@@ -1,0 +1,70 @@
+"""A replayed transfer is acknowledged only if a follower has it, as a new one is."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from ousel.database.port import Database
+from ousel.kernel.clock import system_clock
+from ousel.kernel.ids import new_id
+from ousel.ledger.posting import Posted, PostingDesk
+from ousel.ledger.rules import Account, Posting, Replayed
+from tests.faults.clusters import OwnPostgres
+from tests.support.books import balance, opened, person, proven
+
+FUNDS_LEFT = 9_999_999
+UNANSWERED_SECONDS = 1.5
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def postgres() -> Iterator[OwnPostgres]:
+    """A PostgreSQL server for this test alone."""
+    with OwnPostgres() as own:
+        yield own
+
+
+@pytest.fixture
+def url(postgres: OwnPostgres) -> str:
+    """A fresh database on it."""
+    return postgres.fresh_url()
+
+
+async def test_a_replay_waits_for_a_follower(postgres: OwnPostgres, url: str) -> None:
+    """With no follower there is no answer, whatever the leader has in its own books."""
+    async with opened(url) as database:
+        sender = await person(database, "harbour", "10")
+        await person(database, "ada")
+        await _sent(database, sender)
+
+        await _followers_needed(postgres, "ANY 1 (nobody)")
+        replay = asyncio.create_task(_sent(database, sender))
+        done, _ = await asyncio.wait({replay}, timeout=UNANSWERED_SECONDS)
+        assert not done
+        assert await balance(database, sender) == FUNDS_LEFT  # reads go on
+
+        await _followers_needed(postgres, "")
+        assert isinstance((await replay).outcome, Replayed)
+        await proven(database)
+
+
+async def _sent(database: Database, sender: Account) -> Posted:
+    """Send one and the same transfer, as a process does that knows nothing of earlier ones."""
+    return await PostingDesk(database, system_clock, queue_limit=1).post(
+        Posting(
+            transfer_id=new_id("tr_", system_clock),
+            kind="transfer",
+            debit_account_id=sender.id,
+            credit_identifier="@ada",
+            amount=1,
+            idempotency_key="the same",
+        )
+    )
+
+
+async def _followers_needed(postgres: OwnPostgres, names: str) -> None:
+    await postgres.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+    await postgres.execute("SELECT pg_reload_conf()")
+    await asyncio.sleep(0.2)
