@@ -15,7 +15,7 @@ from ousel.kernel.ids import new_id
 from ousel.ledger import journal
 from ousel.ledger.posting import PostingDesk
 from ousel.ledger.rules import Account, Posting
-from tests.cli.commands import ousel_process as ousel
+from tests.cli.commands import ousel, ousel_process
 from tests.support.books import person, proven
 from tests.support.engines import Engine, Engines
 
@@ -41,9 +41,9 @@ async def test_a_backup_under_load_is_restored_whole(
     moving = asyncio.create_task(_keep_moving(database, sender, recipient))
     file = tmp_path / "books.backup"
     await asyncio.sleep(0.2)
-    written = await asyncio.to_thread(ousel, "backup", str(file), database=database_url)
+    written = await asyncio.to_thread(ousel_process, "backup", str(file), database=database_url)
     moving.cancel()
-    restored = await asyncio.to_thread(ousel, "restore", str(file), database=elsewhere)
+    restored = await asyncio.to_thread(ousel_process, "restore", str(file), database=elsewhere)
 
     assert written.exit_code == 0, written.errors
     assert restored.exit_code == 0, restored.errors
