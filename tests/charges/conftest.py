@@ -1,6 +1,6 @@
-"""One server and one database for each engine and module: tests tell themselves apart by names."""
+"""The shared server of each engine, and its database: tests tell themselves apart by names."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -9,29 +9,21 @@ from tests.charges.shops import Shop, open_shop
 from tests.charges.tills import Till, open_till
 from tests.portal.visitors import opened_portal
 from tests.support.clocks import ManualClock
-from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.engines import Engine
 from tests.support.passwords import hash_quickly
 from tests.support.servers import Server
 
 
-@pytest.fixture(params=ENGINES, scope="module")
-def engine(request: pytest.FixtureRequest) -> Engine:
-    """Each engine in turn: both run the same tests."""
-    chosen: Engine = request.param
-    return chosen
+@pytest.fixture
+def database_url(shared_server: tuple[Server, str, Engine]) -> str:
+    """The address of the shared server's database."""
+    return shared_server[1]
 
 
-@pytest.fixture(scope="module")
-def database_url(engines: Engines, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a fresh database with today's schema."""
-    return engines.fresh_url(engine, tmp_path_factory.mktemp("charges"))
-
-
-@pytest.fixture(scope="module")
-def server(database_url: str) -> Iterator[Server]:
-    """A server process on the same database."""
-    with Server(database_url) as running:
-        yield running
+@pytest.fixture
+def server(shared_server: tuple[Server, str, Engine]) -> Server:
+    """The shared server."""
+    return shared_server[0]
 
 
 @pytest.fixture
