@@ -16,7 +16,8 @@ from ousel.kernel.settings import Settings
 from tests.cli.commands import assert_fails, ousel
 from tests.observation.posts import Post, Scraped
 from tests.support.aside import Aside
-from tests.support.engines import Engines
+from tests.support.engines import Engine, Engines
+from tests.support.inside import inside
 from tests.support.servers import START_SECONDS_MAX, Server, free_port
 from tests.support.transports import InsideTransport
 
@@ -50,20 +51,25 @@ def test_it_listens_for_this_machine_alone(post: Post) -> None:
     assert _hosts(psutil.Process(post.server.process.pid), port) == {"127.0.0.1"}
 
 
-def test_there_is_none_unless_it_is_asked_for(file_url: str) -> None:
+def test_there_is_none_unless_it_is_asked_for(
+    shared_server: tuple[Server, str, Engine],
+) -> None:
     """By default a server listens on its one public port and no other."""
-    with Server(file_url) as running:
-        assert _listening(psutil.Process(running.process.pid)) == {running.port}
+    running = shared_server[0]
+
+    assert _listening(psutil.Process(running.process.pid)) == {running.port}
 
 
 async def test_readiness_says_why_not(file_url: str) -> None:
     """A schema that is too old: 503 with code and reason, while the process lives."""
     port, host = free_port(), "127.0.0.2"
-    with Server(file_url, OUSEL_ADMIN_PORT=str(port), OUSEL_ADMIN_HOST=host):
-        async with Aside(file_url) as aside:
-            await aside.run("UPDATE alembic_version SET version_num = '0001'")
-        ready = httpx2.get(f"http://{host}:{port}/readyz", verify=False)
-        alive = httpx2.get(f"http://{host}:{port}/healthz", verify=False)
+    async with Aside(file_url) as aside:
+        await aside.run("UPDATE alembic_version SET version_num = '0001'")
+    async with (
+        inside(file_url, admin_port=port, admin_host=host),
+        httpx2.AsyncClient(base_url=f"http://{host}:{port}", verify=False) as client,
+    ):
+        ready, alive = await client.get("/readyz"), await client.get("/healthz")
 
     assert (ready.status_code, ready.json()["code"]) == (503, "schema_outdated")
     assert "is needed" in ready.json()["detail"]

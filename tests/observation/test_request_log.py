@@ -11,6 +11,7 @@ import pytest
 from ousel.observation.request_log import RequestLog
 from ousel.web.watch import Answered
 from tests.support.books import opened, partner
+from tests.support.inside import inside
 from tests.support.servers import Server
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -54,12 +55,23 @@ async def test_each_request_is_one_line(file_url: str) -> None:
         assert secret not in log
 
 
-@pytest.mark.parametrize("setting", [{}, {"OUSEL_REQUEST_LOG": "true", "OUSEL_LOG_LEVEL": "error"}])
-def test_it_is_off_unless_it_is_asked_for(file_url: str, setting: dict[str, str]) -> None:
-    """By default, and where the log is to tell no more than errors."""
-    with Server(file_url, **setting) as running:
-        httpx2.get(f"{running.base_url}/me", verify=False)
-        assert _requests(running.stopped()) == []
+@pytest.mark.parametrize(
+    ("settings", "lines"),
+    [
+        ({}, 0),
+        ({"request_log": True, "log_level": "warning"}, 0),
+        ({"request_log": True, "log_level": "info"}, 1),
+        ({"request_log": True, "log_level": "debug"}, 1),
+    ],
+)
+async def test_it_is_off_unless_it_is_asked_for(
+    file_url: str, capfd: pytest.CaptureFixture[str], settings: dict[str, Any], lines: int
+) -> None:
+    """By default, and where the log is to tell no more than warnings."""
+    async with inside(file_url, **settings) as client:
+        await client.get("/me")
+
+    assert capfd.readouterr().err.count('"event":"request"') == lines
 
 
 def test_a_line_that_cannot_be_written_is_lost_and_nothing_else(

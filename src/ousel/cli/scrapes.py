@@ -1,14 +1,11 @@
 """Scrapes: what running servers say of themselves at their admin ports."""
 
-import http.client
 import time
-import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
 import msgspec
-from prometheus_client.parser import text_string_to_metric_families
 
 from ousel.cli.console import fail
 
@@ -94,6 +91,8 @@ def quantile_of(buckets: Sequence[tuple[float, float]], quantile: float) -> floa
 
 def scraped(addresses: Iterable[str]) -> Scrape:
     """Return what the servers at these addresses say, or end the command where one is silent."""
+    from prometheus_client.parser import text_string_to_metric_families
+
     samples: dict[str, dict[Labels, float]] = {}
     for address in addresses:
         for family in text_string_to_metric_families(_text(address)):
@@ -105,10 +104,13 @@ def scraped(addresses: Iterable[str]) -> Scrape:
 
 
 def _text(address: str) -> str:
+    import urllib.request
+    from http.client import HTTPException
+
     url = f"{address}/metrics"
     try:
         with urllib.request.urlopen(url, timeout=SCRAPE_SECONDS_MAX) as answer:  # noqa: S310 - http
             text: str = answer.read().decode()
-    except (OSError, http.client.HTTPException, ValueError):
+    except (OSError, HTTPException, ValueError):
         fail(f"no metrics at {url}: is the server running with an admin port?")
     return text

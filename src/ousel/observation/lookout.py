@@ -14,15 +14,13 @@ from ousel.kernel.clock import Clock
 from ousel.kernel.observation import PostingObserver
 from ousel.kernel.settings import SettingError, Settings
 from ousel.ledger.posting import PostingDesk
-from ousel.observation.admin import AdminPort
-from ousel.observation.exposition import Exposition
-from ousel.observation.gauges import Instruments
 from ousel.observation.metrics import Metrics
 from ousel.observation.request_log import RequestLog
 from ousel.web.health import Health
 from ousel.web.watch import RequestObserver, Watch
 
 if TYPE_CHECKING:
+    from ousel.observation.admin import AdminPort
     from ousel.observation.spans import Spans
 
 
@@ -48,14 +46,21 @@ class Lookout:
             if settings.admin_port is None:
                 yield
                 return
-            exposition = Exposition(self.metrics, _about(settings))
-            admin = AdminPort(exposition, Instruments(database, desk), health)
             ports = range(settings.admin_port, settings.admin_port + self._processes)
+            admin = self._admin_port(database, desk, health)
             async with admin.listening(settings.admin_host, ports):
                 yield
         finally:
             if self._spans is not None:
                 await asyncio.to_thread(self._spans.close)
+
+    def _admin_port(self, database: Database, desk: PostingDesk, health: Health) -> "AdminPort":
+        from ousel.observation.admin import AdminPort
+        from ousel.observation.exposition import Exposition
+        from ousel.observation.gauges import Instruments
+
+        exposition = Exposition(self.metrics, _about(self._settings))
+        return AdminPort(exposition, Instruments(database, desk), health)
 
     def _watch(self, clock: Clock) -> Watch:
         observers: list[RequestObserver] = [self.metrics]
