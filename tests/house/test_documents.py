@@ -33,6 +33,8 @@ def _as_written(value: object) -> str:
     """Return a setting's value as an operator writes it."""
     if value is None:
         return "off"
+    if isinstance(value, tuple):  # of networks, each of one address
+        return ", ".join(str(network.network_address) for network in value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
