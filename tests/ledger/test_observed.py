@@ -1,0 +1,56 @@
+"""Those who watch the desk are told of each batch that was written, and see what waits."""
+
+import asyncio
+
+import pytest
+
+from ousel.kernel.clock import system_clock
+from ousel.kernel.errors import DatabaseUnavailable
+from ousel.ledger.posting import PostingDesk
+from tests.ledger.conftest import Desk
+from tests.ledger.examples import posting
+
+HELD_SECONDS = 0.05
+
+
+class Notes:
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[int, float]] = []
+
+    def batch_written(self, postings: int, seconds: float) -> None:
+        self.batches.append((postings, seconds))
+
+
+async def test_each_batch_is_told_with_its_size_and_time(desk: Desk) -> None:
+    """The first, held back by the database, and the one that gathered behind it."""
+    notes = Notes()
+    watched = PostingDesk(desk.staged, system_clock, queue_limit=1_000, observer=notes)
+    desk.staged.hold()
+    first = asyncio.create_task(watched.post(posting(desk.ada.id, "@bob")))
+    await desk.staged.entered.wait()
+    others = [asyncio.create_task(watched.post(posting(desk.ada.id, "@bob"))) for _ in range(4)]
+    await asyncio.sleep(HELD_SECONDS)
+    waiting = watched.queue_length
+    desk.staged.release()
+    await asyncio.gather(first, *others)
+
+    assert (waiting, watched.queue_length) == (4, 0)
+    assert [postings for postings, _ in notes.batches] == [1, 4]
+    assert notes.batches[0][1] >= HELD_SECONDS
+    assert notes.batches[1][1] > 0
+
+
+async def test_a_batch_that_was_not_written_is_not_told(desk: Desk) -> None:
+    """While the database is away, nothing is; one whose outcome was in doubt is told once."""
+    notes = Notes()
+    watched = PostingDesk(desk.staged, system_clock, queue_limit=1_000, observer=notes)
+    desk.staged.faults.extend(["away", "after the commit"])
+
+    with pytest.raises(DatabaseUnavailable):
+        await watched.post(posting(desk.ada.id, "@bob"))
+    assert notes.batches == []
+    await watched.post(posting(desk.ada.id, "@bob"))
+
+    assert [postings for postings, _ in notes.batches] == [1]
