@@ -20,7 +20,7 @@ from tests.cli.commands import assert_fails, ousel
 from tests.support.aside import Aside
 from tests.support.books import opened, partner, person
 from tests.support.inside import inside
-from tests.support.servers import Server
+from tests.support.servers import Server, free_port
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
@@ -80,6 +80,19 @@ async def test_opentelemetrys_own_variables_are_heeded(
     attributes = {each.key: each.value for each in span.attributes}
     assert attributes["error.type"].string_value == "schema_outdated"
     assert names == {"till"}
+
+
+@pytest.mark.slow
+async def test_a_collector_that_is_away_is_no_trouble(
+    file_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests are answered, and the service comes to its end."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    async with inside(file_url, tracing=True) as client:
+        answer = await client.get("http://127.0.0.1:8000/readyz")
+
+    assert answer.status_code == 200
 
 
 async def test_a_trace_that_is_not_to_be_recorded_is_not(
