@@ -4,7 +4,7 @@ SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(name))))
 BIN := .venv/bin
 
-.PHONY: help demo test check types whole client-matrix cluster faults fuzz audit bench screenshots docs lock clean
+.PHONY: help demo test check types whole client-matrix cluster faults fuzz audit bench growth screenshots docs lock clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -48,6 +48,9 @@ audit: ## Ask the advisory service about everything that is pinned
 
 bench: .venv/bench ## Measure, and print a table of ratios
 	$(BIN)/python -W "ignore:XDG_RUNTIME_DIR" -m bench
+
+growth: .venv/bench ## Measure books that grow to ten million entries
+	$(BIN)/python -W "ignore:XDG_RUNTIME_DIR" -m bench --growth
 
 screenshots: .venv/test ## Take pictures of every page, to look at
 	$(BIN)/python -m tests.journeys.screenshots

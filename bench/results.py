@@ -1,20 +1,19 @@
-"""Results: medians over the rounds with their spread, as a table of ratios and as JSON."""
+"""Results: medians over the rounds with their spread, and the bars that they are held to."""
 
 import os
 import platform
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
-from bench.cases import Sample
+from bench.cases import Sample, Stage
 
 ANCHOR: Final = "pgbench"
-EMPTY: Final = "empty"
+EMPTY: Final = "empty endpoint 256"
 
 _MICROS: Final = 1_000_000
 _MILLIS: Final = 1_000
@@ -24,7 +23,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the table."""
 
     name: str
-    ratio: float  # best pgbench = 1
+    ratio: float  # the best pgbench is 1
     ratio_low: float
     ratio_high: float
     rate: float
@@ -33,18 +32,68 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     server_cpu_micros: float
     database_cpu_micros: float
     client_cpu_micros: float
-    samples: list[Sample]
 
 
-def results(samples: dict[str, list[Sample]]) -> list[Result]:
-    """Return a result for each case, with the best median of pgbench as 1."""
+Found = dict[str, Result]
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """What a figure is held to."""
+
+    name: str
+    figure: float
+    relation: Literal["at least", "at most"]
+    bound: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the figure is on the right side of its bound."""
+        if self.relation == "at least":
+            return self.figure >= self.bound
+        return self.figure <= self.bound
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a run found, and where."""
+
+    measured_at: str
+    seconds: float
+    rounds: int
+    processor: str
+    cores: int
+    python: str
+    postgresql: str
+    results: list[Result]
+    bars: list[Bar]
+
+
+def report(stage: Stage, samples: dict[str, list[Sample]], seconds: float, rounds: int) -> Report:
+    """Return what a run found, with the best median of pgbench as 1."""
     anchor = max(median(_rates(runs)) for name, runs in samples.items() if name.startswith(ANCHOR))
-    return [_result(name, runs, anchor) for name, runs in samples.items()]
+    found = {name: _result(name, runs, anchor) for name, runs in samples.items()}
+    return Report(
+        measured_at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        seconds=seconds,
+        rounds=rounds,
+        processor=_processor(),
+        cores=os.cpu_count() or 0,
+        python=platform.python_version(),
+        postgresql=stage.postgres.version,
+        results=list(found.values()),
+        bars=[*_bars(found), *_bars_of_processes(stage)],
+    )
+
+
+def write(found: Report, folder: Path) -> Path:
+    """Write the report as JSON, and return where."""
+    path = folder / f"results-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+    return path
 
 
 def _result(name: str, runs: list[Sample], anchor: float) -> Result:
     rates = _rates(runs)
-    done = sum(run.tally.acknowledged for run in runs)
+    done = sum(run.tally.total for run in runs)
     return Result(
         name=name,
         ratio=median(rates) / anchor,
@@ -56,7 +105,6 @@ def _result(name: str, runs: list[Sample], anchor: float) -> Result:
         server_cpu_micros=sum(run.server_cpu_seconds for run in runs) / done * _MICROS,
         database_cpu_micros=sum(run.database_cpu_seconds for run in runs) / done * _MICROS,
         client_cpu_micros=sum(run.tally.client_cpu_seconds for run in runs) / done * _MICROS,
-        samples=runs,
     )
 
 
@@ -64,46 +112,90 @@ def _rates(runs: list[Sample]) -> list[float]:
     return [run.tally.rate for run in runs]
 
 
-def show(found: list[Result]) -> None:
-    """Print the table."""
-    table = Table(title="Durable transfers a second; the best pgbench is 1")
-    for heading in ("case", "ratio", "low to high", "per second", "p50 ms", "p99 ms"):
-        table.add_column(heading, justify="left" if heading == "case" else "right")
-    for heading in ("server", "of empty", "database", "client"):
-        table.add_column(heading + (" µs" if heading != "of empty" else ""), justify="right")
-    empty = next((each for each in found if each.name.startswith(EMPTY)), None)
-    for each in found:
-        table.add_row(
-            each.name,
-            f"{each.ratio:.2f}",
-            f"{each.ratio_low:.2f} to {each.ratio_high:.2f}",
-            f"{each.rate:,.0f}",
-            f"{each.p50_milliseconds:.2f}",
-            f"{each.p99_milliseconds:.2f}",
-            _figure(each.server_cpu_micros),
-            f"{each.server_cpu_micros / empty.server_cpu_micros:.1f}x"
-            if empty is not None and each.server_cpu_micros
-            else "",
-            _figure(each.database_cpu_micros),
-            _figure(each.client_cpu_micros),
-        )
-    console = Console(width=None if Console().is_terminal else 140)
-    console.print(table)
-    console.print("CPU is microseconds a request; `of empty` compares it with the empty endpoint.")
+def _bars(found: Found) -> list[Bar]:
+    """Return the bars whose cases were all measured."""
+    bars = []
+    for make in _BARS:
+        try:
+            bars.append(make(found))
+        except KeyError:  # a case that this run was not asked for
+            continue
+    return bars
 
 
-def _figure(micros: float) -> str:
-    return f"{micros:.0f}" if micros else ""
+_BARS: Final[tuple[Callable[[Found], Bar], ...]] = (
+    lambda found: Bar(
+        "PostgreSQL, hot, 256: of pgbench", found["postgresql hot 256"].ratio, "at least", 1.5
+    ),
+    lambda found: Bar(
+        "PostgreSQL, spread, 256: of pgbench", found["postgresql spread 256"].ratio, "at least", 1.3
+    ),
+    lambda found: Bar(
+        "PostgreSQL, hot, 256: of the reference",
+        found["postgresql hot 256"].rate / found["reference fastapi hot 64"].rate,
+        "at least",
+        10,
+    ),
+    lambda found: Bar(
+        "SQLite, hot, 256: of pgbench", found["sqlite hot 256"].ratio, "at least", 1.7
+    ),
+    lambda found: Bar(
+        "PostgreSQL: server CPU of a transfer, of an empty answer's",
+        found["postgresql hot 256"].server_cpu_micros / found[EMPTY].server_cpu_micros,
+        "at most",
+        2.5,
+    ),
+    lambda found: Bar(
+        "SQLite: server CPU of a transfer, of an empty answer's",
+        found["sqlite hot 256"].server_cpu_micros / found[EMPTY].server_cpu_micros,
+        "at most",
+        2.5,
+    ),
+    lambda found: Bar(
+        "SQLite: rate of polls, of empty answers'",
+        found["sqlite charge 256"].rate / found[EMPTY].rate,
+        "at least",
+        0.6,
+    ),
+    lambda found: Bar(
+        "PostgreSQL: rate of polls, of empty answers'",
+        found["postgresql charge 256"].rate / found[EMPTY].rate,
+        "at least",
+        0.45,
+    ),
+    lambda found: Bar(
+        "SQLite: rate of polls that find no change, of polls'",
+        found["sqlite charge unchanged 256"].rate / found["sqlite charge 256"].rate,
+        "at least",
+        1,
+    ),
+    lambda found: Bar(
+        "PostgreSQL: rate of polls that find no change, of polls'",
+        found["postgresql charge unchanged 256"].rate / found["postgresql charge 256"].rate,
+        "at least",
+        1,
+    ),
+    lambda found: Bar(
+        "SQLite, one connection: median time, of a flush and an empty answer's",
+        found["sqlite hot 1"].p50_milliseconds
+        / (found["flush of 4 KiB"].p50_milliseconds + found["empty endpoint 1"].p50_milliseconds),
+        "at most",
+        2.5,
+    ),
+)
 
 
-def write(found: list[Result], folder: Path, postgres_version: str) -> Path:
-    """Write the results as JSON, and return where."""
-    path = folder / f"results-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    document = {
-        "python": platform.python_version(),
-        "postgresql": postgres_version,
-        "cores": os.cpu_count(),
-        "results": found,
-    }
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(document)))
-    return path
+def _bars_of_processes(stage: Stage) -> list[Bar]:
+    bars = []
+    for engine, ledger in stage.ledgers.items():
+        bars.append(Bar(f"{engine}: seconds to start", ledger.start_seconds, "at most", 1.0))
+        bars.append(Bar(f"{engine}: megabytes when idle", ledger.idle_megabytes, "at most", 80))
+    return bars
+
+
+def _processor() -> str:
+    """Return what the system calls its processor."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

@@ -6,7 +6,7 @@ from typing import Final
 
 import asyncpg
 
-from bench.books import Books
+from ousel.workload.books import Books
 
 FUNDS: Final = 1_000_000_000
 

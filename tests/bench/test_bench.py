@@ -11,8 +11,10 @@ ROOT = Path(__file__).parents[2]
 CASES = {
     "pgbench tpcb-like 8",
     "pgbench tpcb-like 32",
-    "ousel postgresql hot 64",
-    "ousel sqlite hot 64",
+    "postgresql hot 64",
+    "postgresql charge 256",
+    "sqlite hot 64",
+    "sqlite charge 256",
     "reference fastapi hot 64",
 }
 
@@ -21,7 +23,7 @@ CASES = {
 def test_a_short_run_measures_what_it_is_asked_for() -> None:
     """Each case is measured, none fails, and the books are proven in the end."""
     ended = subprocess.run(
-        [sys.executable, "-m", "bench", "--quick", "--only", "hot 64"],
+        [sys.executable, "-m", "bench", "--quick", "--only", "hot 64", "--only", "charge 256"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -13,6 +13,7 @@ from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
 from tests.database.notes import NOTES
 from tests.support.aside import Aside
+from tests.support.engines import Engine
 
 VALUES = Statement("values", "SELECT name, value FROM deployment WHERE name = ANY(:names)")
 
@@ -60,6 +61,29 @@ async def test_questions_that_come_together_are_one_read(
     assert answers == [name.replace("name", "value") for name in names]
     assert len(loader.asked) == 1
     assert sorted(loader.asked[0]) == sorted(set(names))
+
+
+async def test_what_nobody_has_changed_is_not_read_again_where_that_is_known(
+    reads: SharedReads[str, str | None], loader: Loader, engine: Engine
+) -> None:
+    """SQLite tells whether anything was committed; of PostgreSQL every question is asked."""
+    answers = [await reads.get("name 1") for _ in range(3)]
+
+    assert answers == ["value 1"] * 3
+    assert len(loader.asked) == (1 if engine == "sqlite" else 3)
+
+
+async def test_a_change_by_anybody_is_seen_by_the_next_question(
+    database: Database, aside: Aside, reads: SharedReads[str, str | None]
+) -> None:
+    """Whether it was this process or another that committed it."""
+    before = await reads.get("name 1")
+    await aside.run("UPDATE deployment SET value = 'theirs' WHERE name = 'name 1'")
+    theirs = await reads.get("name 1")
+    await database.write(lambda transaction: transaction.update(NOTES, [("name 1", "ours")]))
+    ours = await reads.get("name 1")
+
+    assert [before, theirs, ours] == ["value 1", "theirs", "ours"]
 
 
 async def test_an_answer_is_never_older_than_its_question(

@@ -48,6 +48,10 @@ class StagedDatabase:
     async def close(self) -> None:
         """The real one is closed by whoever opened it."""
 
+    def version(self) -> int | None:
+        """That of the real one."""
+        return self._database.version()
+
     def connections(self) -> Connections:
         """Those of the real one."""
         return self._database.connections()

@@ -31,6 +31,9 @@ class Costly:
     async def close(self) -> None:
         """The real one is closed by whoever opened it."""
 
+    def version(self) -> int | None:
+        return self._database.version()
+
     def connections(self) -> Connections:
         return self._database.connections()
 

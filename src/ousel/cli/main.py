@@ -6,6 +6,7 @@ import typer
 
 from ousel.cli.accounts import accounts
 from ousel.cli.backups import backup, restore
+from ousel.cli.bench import bench
 from ousel.cli.console import explained
 from ousel.cli.demo import demo
 from ousel.cli.export import export
@@ -27,6 +28,7 @@ commands.command("verify")(verify_books)
 commands.command()(export)
 commands.command()(backup)
 commands.command()(restore)
+commands.command()(bench)
 commands.add_typer(accounts, name="account")
 commands.add_typer(apps, name="app")
 commands.add_typer(keys, name="key")

@@ -83,6 +83,13 @@ class Database(Protocol):
         """Return how many connections are open at this moment."""
         ...
 
+    def version(self) -> int | None:
+        """Return a number that changes with every commit, by whomever, if that is known here.
+
+        As long as it stays the same, whatever was read is what would be read now.
+        """
+        ...
+
 
 class TransientFailure(Exception):
     """A transaction that surely did not commit and may be tried again."""

@@ -179,6 +179,10 @@ class PostgresDatabase:
         """Run the work in a transaction and commit it; repeat it whole where that is safe."""
         return await self._repeated(partial(self._transact, work))
 
+    def version(self) -> int | None:
+        """Return nothing: other processes commit, and only the server knows when."""
+        return None
+
     def connections(self) -> Connections:
         """Return how many connections the pool has open at this moment."""
         idle = self._connections.get_idle_size()

@@ -1,4 +1,7 @@
-"""Shared reads: whoever asks while a read is under way shares the next one."""
+"""Shared reads: whoever asks while a read is under way shares the next one.
+
+Where the database tells that nothing was committed since, the last one is good enough.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -9,6 +12,7 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.errors import Refusal
 
 READ_KEYS_MAX: Final = 1_000
+KEPT_KEYS_MAX: Final = 10_000
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -29,9 +33,14 @@ class SharedReads(Generic[Key, Value]):
         self._load = load
         self._waiting: Waiting[Key, Value] = {}
         self._reading: asyncio.Task[None] | None = None
+        self._kept: dict[Key, Value] = {}
+        self._kept_version: int | None = None
 
     async def get(self, key: Key) -> Value:
         """Return the key's value as of now or a moment later."""
+        version = self._database.version()
+        if version is not None and version == self._kept_version and key in self._kept:
+            return self._kept[key]
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Value] = loop.create_future()
         self._waiting.setdefault(key, []).append(answer)
@@ -70,8 +79,18 @@ class SharedReads(Generic[Key, Value]):
         await self._answer({key: waiting[key] for key in keys[middle:]})
 
     async def _values(self, keys: list[Key]) -> list[Value]:
+        version = self._database.version()
         found = await self._database.read(lambda transaction: self._load(transaction, keys))
+        self._keep(version, found)
         return [found[key] for key in keys]
+
+    def _keep(self, version: int | None, found: dict[Key, Value]) -> None:
+        """Keep what was read not earlier than this version was asked for."""
+        if version is None:
+            return
+        if version != self._kept_version or len(self._kept) > KEPT_KEYS_MAX:
+            self._kept, self._kept_version = {}, version
+        self._kept |= found
 
 
 def _unanswered(answers: "Iterable[asyncio.Future[Value]]") -> "Iterator[asyncio.Future[Value]]":

@@ -80,6 +80,7 @@ class SqliteDatabase:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sqlite-writer")
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
+        self._version: int | None = None
 
     async def open(self) -> None:
         """Open the file for one writer and for reads."""
@@ -113,11 +114,25 @@ class SqliteDatabase:
         """Run the work in a transaction on the writer's thread, and commit it."""
         return await self._repeated(partial(self._on_writer_thread, partial(self._transact, work)))
 
+    def version(self) -> int | None:
+        """Return the number that SQLite keeps of others' commits, as of this turn of the loop.
+
+        Whoever asks in one turn had come before it began, and may have the same answer.
+        """
+        if self._version is None:
+            assert self._reader is not None, "the database is not open"
+            self._version = int(self._reader.execute("PRAGMA data_version").fetchone()[0])
+            asyncio.get_running_loop().call_soon(self._forget_version)
+        return self._version
+
     def connections(self) -> Connections:
         """Return how many connections are open: one for reads, one that writes or waits to."""
         assert self._writer is not None, "the database is not open"
         in_use = int(self._writer.in_transaction)
         return Connections(in_use=in_use, idle=2 - in_use)
+
+    def _forget_version(self) -> None:
+        self._version = None
 
     async def _repeated(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
         try:

@@ -1,8 +1,8 @@
 """The load: so many connections, each with one request in flight, for so many seconds.
 
-It runs as a process of its own (`python -m bench.load`), takes a plan on standard input and
-prints a tally. Requests are put together from ready bytes, and an answer is read no further than
-its status and its length, so that the load takes little of the machine that it measures.
+It runs as a process of its own (`python -m ousel.workload.load`), takes a plan on standard input
+and prints a tally. Requests are put together from ready bytes, and an answer is read no further
+than its status and its length, so that the load takes little of the machine that it measures.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import gc
 import random
 import sys
 import time
+from collections import Counter
 from typing import Final, cast
 
 import msgspec
@@ -22,18 +23,24 @@ ORDER_LENGTH: Final = 1 << 16
 
 _HEAD_END: Final = b"\r\n\r\n"
 _LENGTH: Final = b"content-length: "
+_NOT_MODIFIED: Final = b"HTTP/1.1 304 "
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What to send: a head for each connection in turn, a number, and one of many tails."""
+    """What to send: a head for each connection in turn, a number, and one of many tails.
+
+    Where requests are given instead, each of them is sent once, and then the load ends.
+    """
 
     port: int
     connections: int
     warm_seconds: float
     seconds: float
-    status: int
-    heads: list[bytes]
-    tails: list[bytes]
+    statuses: list[int]  # of answers that are as they should be
+    heads: list[bytes] = []
+    tails: list[bytes] = []
+    numbers: int = 10**12  # so many of them, then the first ones again
+    requests: list[bytes] = []
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,9 +49,13 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     rate: float
     p50_seconds: float
     p99_seconds: float
-    acknowledged: int
-    failed: int
+    answers: dict[int, int]  # by status
     client_cpu_seconds: float
+
+    @property
+    def total(self) -> int:
+        """How many requests were answered."""
+        return sum(self.answers.values())
 
 
 class Failure(Exception):
@@ -56,14 +67,16 @@ class _Load:
 
     def __init__(self, plan: Plan) -> None:
         shuffle = random.Random(plan.port)  # noqa: S311 - which recipient is next is no secret
-        self.order = shuffle.choices(plan.tails, k=ORDER_LENGTH)
-        self.expected = b"HTTP/1.1 %d " % plan.status
+        self.order = shuffle.choices(plan.tails or [_HEAD_END], k=ORDER_LENGTH)
+        self.requests = iter(plan.requests) if plan.requests else None
+        self.numbers = plan.numbers
         self.number = 0
         self.window_start = 0.0
         self.window_end = 0.0
+        self.answered_at = 0.0
         self.latencies: list[float] = []
-        self.acknowledged = 0
-        self.failed = 0
+        self.answers: Counter[bytes] = Counter()
+        self.broken = 0
         self.busy = 0
         self.idle = asyncio.Event()
 
@@ -71,6 +84,14 @@ class _Load:
         """Open the window; requests may flow until it closes."""
         self.window_start = time.perf_counter() + plan.warm_seconds
         self.window_end = self.window_start + plan.seconds
+
+    def request(self, head: bytes) -> bytes | None:
+        """Return the next request of a connection, if there is one."""
+        if self.requests is not None:
+            return next(self.requests, None)
+        number = self.number = self.number + 1
+        number %= self.numbers
+        return b"%b%012d%b" % (head, number, self.order[number % ORDER_LENGTH])
 
 
 class _Connection(asyncio.Protocol):
@@ -101,11 +122,8 @@ class _Connection(asyncio.Protocol):
             return
         self._received = b""
         load = self._load
-        now = time.perf_counter()
-        if data.startswith(load.expected):
-            load.acknowledged += 1
-        else:
-            load.failed += 1
+        now = load.answered_at = time.perf_counter()
+        load.answers[data[9:12]] += 1
         if load.window_start <= now < load.window_end:
             load.latencies.append(now - self._sent_at)
         if now < load.window_end:
@@ -116,15 +134,16 @@ class _Connection(asyncio.Protocol):
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         if self._sent_at:
-            self._load.failed += 1
+            self._load.broken += 1
             self._rest()
 
     def _send(self, now: float) -> None:
-        load = self._load
-        number = load.number = load.number + 1
+        request = self._load.request(self._head)
+        if request is None:
+            self._rest()
+            return
         self._sent_at = now
-        tail = load.order[number % ORDER_LENGTH]
-        self._transport.write(b"%b%012d%b" % (self._head, number, tail))
+        self._transport.write(request)
 
     def _rest(self) -> None:
         self._sent_at = 0.0
@@ -136,9 +155,11 @@ class _Connection(asyncio.Protocol):
 def _is_whole(data: bytes) -> bool:
     """Say whether the bytes hold an answer to its last one."""
     head_end = data.find(_HEAD_END)
-    length_at = data.find(_LENGTH)
-    if head_end < 0 or length_at < 0:
+    if head_end < 0:
         return False
+    length_at = data.find(_LENGTH, 0, head_end)
+    if length_at < 0:
+        return data.startswith(_NOT_MODIFIED)
     start = length_at + len(_LENGTH)
     body_length = int(data[start : data.index(b"\r\n", start)])
     return len(data) >= head_end + len(_HEAD_END) + body_length
@@ -151,7 +172,8 @@ async def put_on(plan: Plan) -> Tally:
     connections: list[_Connection] = []
     async with asyncio.timeout(CONNECT_SECONDS_MAX):
         for index in range(plan.connections):
-            connection = _Connection(load, plan.heads[index % len(plan.heads)])
+            head = plan.heads[index % len(plan.heads)] if plan.heads else b""
+            connection = _Connection(load, head)
             await loop.create_connection(lambda each=connection: each, "127.0.0.1", plan.port)  # type: ignore[misc]
             connections.append(connection)
     cpu_before = time.process_time()
@@ -161,14 +183,14 @@ async def put_on(plan: Plan) -> Tally:
     async with asyncio.timeout(plan.warm_seconds + plan.seconds + DRAIN_SECONDS_MAX):
         await load.idle.wait()
     latencies = sorted(load.latencies)
-    if not latencies:
-        raise Failure("nothing was answered in time")
+    answers = {int(status): count for status, count in load.answers.items()}
+    if not latencies or load.broken or not answers.keys() <= set(plan.statuses):
+        raise Failure(f"answers by status: {answers}; connections broken: {load.broken}")
     return Tally(
-        rate=len(latencies) / plan.seconds,
+        rate=len(latencies) / (min(load.window_end, load.answered_at) - load.window_start),
         p50_seconds=latencies[len(latencies) // 2],
         p99_seconds=latencies[len(latencies) * 99 // 100],
-        acknowledged=load.acknowledged,
-        failed=load.failed,
+        answers=answers,
         client_cpu_seconds=time.process_time() - cpu_before,
     )
 

@@ -1,9 +1,9 @@
 """The data that is measured on: partners with a key and money each, and many recipients."""
 
 import asyncio
+import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -21,15 +21,13 @@ from ousel.ledger.posting import PostingDesk
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Moved, Posting
 from ousel.partners.service import NewApp, create_app, issue_key
 
-PARTNERS: Final = 256
-RECIPIENTS: Final = 10_000
-
 IDENTIFIERS: Final = Table("identifiers", key=("identifier text",), columns=("account_id text",))
 
 
 class Books(msgspec.Struct, frozen=True):
-    """What a load needs to know: the partners' keys, and whom they may send money to."""
+    """What a load needs to know: the partners, their keys, and whom they may send money to."""
 
+    partners: list[Account]
     keys: list[str]
     recipients: list[str]
 
@@ -41,27 +39,30 @@ class Proof(msgspec.Struct, frozen=True):
     seconds: float
 
 
-def opened(database_url: str) -> Books:
-    """Migrate an empty database, open all accounts in it and fund the partners."""
+def opened(database_url: str, partners: int, recipients: int) -> Books:
+    """Migrate an empty database, open so many accounts in it and fund the partners."""
     asyncio.run(migrate(database_url))
-    return asyncio.run(_filled(database_at(database_url)))
+    return asyncio.run(_filled(database_at(database_url), partners, recipients))
 
 
 def proven(database_url: str) -> Proof:
     """Return what `ousel verify` found; it raises where the books do not balance."""
-    command = [str(Path(sys.executable).parent / "ousel"), "verify", "--json"]
-    finished = subprocess.run(  # noqa: S603 - our own command
-        [*command, "--database", database_url], capture_output=True, check=True
+    finished = subprocess.run(
+        [sys.executable, "-m", "ousel", "verify", "--json"],
+        env=os.environ | {"OUSEL_DATABASE_URL": database_url},
+        capture_output=True,
+        check=True,
     )
     return msgspec.json.decode(finished.stdout, type=Proof)
 
 
-async def _filled(database: Database) -> Books:
+async def _filled(database: Database, partners_wanted: int, recipients_wanted: int) -> Books:
     await database.open()
     try:
-        partners = [_account(f"partner{index:05d}", index) for index in range(PARTNERS)]
+        partners = [_account(f"partner{index:06d}", index) for index in range(partners_wanted)]
         recipients = [
-            _account(f"person{index:05d}", PARTNERS + index) for index in range(RECIPIENTS)
+            _account(f"person{index:06d}", partners_wanted + index)
+            for index in range(recipients_wanted)
         ]
 
         async def fill(transaction: Transaction) -> list[str]:
@@ -69,10 +70,10 @@ async def _filled(database: Database) -> Books:
             return [await _key_of(transaction, partner) for partner in partners]
 
         keys = await database.write(fill)
-        desk = PostingDesk(database, system_clock, queue_limit=PARTNERS)
+        desk = PostingDesk(database, system_clock, queue_limit=len(partners))
         funded = await asyncio.gather(*(desk.post(_funding(partner)) for partner in partners))
         assert all(isinstance(posted.outcome, Moved) for posted in funded)
-        return Books(keys, [f"@{recipient.username}" for recipient in recipients])
+        return Books(partners, keys, [f"@{recipient.username}" for recipient in recipients])
     finally:
         await database.close()
 

@@ -1,0 +1,179 @@
+"""Growth: the same figures on books of a few thousand entries, of a million, of ten million.
+
+The history is written straight into the tables, account by account, each chain of hashes whole:
+`ousel verify` proves it like any other.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import asyncpg
+import msgspec
+
+from bench.postgres import Postgres
+from ousel.database.addresses import database_at, is_postgres, sqlite_path
+from ousel.kernel.clock import system_clock
+from ousel.ledger import journal
+from ousel.ledger.rules import Account, Entry, entry_hash
+from ousel.workload import books, plans
+from ousel.workload.processes import load, ousel_server
+
+PARTNERS: Final = 100
+RECIPIENTS: Final = 100_000
+SIZES: Final = (10_000, 1_000_000, 10_000_000)
+CONNECTIONS: Final = 64
+
+_INSERTED: Final = (
+    f"INSERT INTO entries ({', '.join(journal.ENTRIES.names)})"  # noqa: S608 - constants
+    f" VALUES ({', '.join('?' for _ in journal.ENTRIES.names)})"
+)
+_HEADS: Final = "UPDATE accounts SET balance = ?, sequence = ?, head_hash = ? WHERE id = ?"
+
+
+class Size(msgspec.Struct, frozen=True):
+    """What was measured on books of one size."""
+
+    engine: str
+    entries: int
+    transfers: float  # a second, and so on
+    balances: float
+    pages: float
+    verified: float
+
+
+def measured(postgres: Postgres, folder: Path, seconds: float) -> Iterator[Size]:
+    """Let books grow on each engine, and yield the figures at each size."""
+    file = folder / "growth.db"
+    for leftover in folder.glob("growth.db*"):
+        leftover.unlink()
+    for engine, url in (
+        ("sqlite", f"sqlite:///{file}"),
+        ("postgresql", postgres.fresh_database("growth")),
+    ):
+        filled = books.opened(url, PARTNERS, RECIPIENTS)
+        history = History(url)
+        for entries in SIZES:
+            asyncio.run(history.grow(entries))
+            yield _figures(engine, url, filled, seconds)
+
+
+def _figures(engine: str, url: str, filled: books.Books, seconds: float) -> Size:
+    partner = {"Authorization": f"Bearer {filled.keys[0]}"}
+    with ousel_server(url) as server:
+        transfers = load(plans.transfers(server, filled, "spread", CONNECTIONS, seconds))
+        balances = load(plans.reads(server, [("/v1/balance", partner)], CONNECTIONS, seconds))
+        pages = load(plans.reads(server, [("/v1/transfers", partner)], CONNECTIONS, seconds))
+    proof = books.proven(url)
+    entries = 2 * proof.transfers
+    return Size(engine, entries, transfers.rate, balances.rate, pages.rate, entries / proof.seconds)
+
+
+class History:
+    """What the accounts of a database have behind them: payments in turn, everyone to everyone."""
+
+    def __init__(self, url: str) -> None:
+        """Write to this database."""
+        self._url = url
+        self._rounds = 0  # in each, every partner has paid every recipient's turn once
+
+    async def grow(self, entries: int) -> None:
+        """Append payments until there are at least so many entries."""
+        accounts = await self._accounts()
+        missing = entries - sum(account.sequence for account in accounts)
+        partners = [each for each in accounts if each.username.startswith("partner")]
+        recipients = [each for each in accounts if each.username.startswith("person")]
+        rounds = max(missing // (2 * len(partners)), 0)
+        turns = range(self._rounds, self._rounds + rounds)
+        self._rounds += rounds
+        rows = self._entries(partners, recipients, turns)
+        if is_postgres(self._url):
+            await _write_postgres(self._url, rows, partners + recipients)
+        else:
+            _write_sqlite(self._url, rows, partners + recipients)
+
+    async def _accounts(self) -> list[Account]:
+        database = database_at(self._url)
+        await database.open()
+        try:
+            return await database.read(
+                lambda transaction: journal.accounts_after(transaction, "", 10**9)
+            )
+        finally:
+            await database.close()
+
+    @staticmethod
+    def _entries(
+        partners: list[Account], recipients: list[Account], turns: range
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield the entries account by account: in turn t every partner pays recipient t."""
+        now = system_clock()
+        for index, partner in enumerate(partners):
+            for turn in turns:
+                other = recipients[turn % len(recipients)]
+                yield _entry(partner, other, -1, turn * len(partners) + index, now)
+        for place, recipient in enumerate(recipients):
+            first = turns.start + (place - turns.start) % len(recipients)
+            for turn in range(first, turns.stop, len(recipients)):
+                for index, partner in enumerate(partners):
+                    yield _entry(recipient, partner, 1, turn * len(partners) + index, now)
+
+
+def _entry(account: Account, other: Account, amount: int, number: int, now: int) -> tuple[Any, ...]:
+    account.balance += amount
+    account.sequence += 1
+    entry = Entry(
+        account.id,
+        account.sequence,
+        f"tr_{number:026d}",
+        "transfer",
+        amount,
+        account.balance,
+        other.id,
+        None,
+        None,
+        f"history-{number:012d}" if amount < 0 else None,
+        now,
+        "",
+    )
+    account.head_hash = entry_hash(account.head_hash, entry)
+    row: tuple[Any, ...] = msgspec.structs.astuple(entry)
+    return (*row[:-1], account.head_hash)
+
+
+def _write_sqlite(url: str, rows: Iterable[tuple[Any, ...]], accounts: list[Account]) -> None:
+    connection = sqlite3.connect(sqlite_path(url))
+    try:
+        with connection:
+            connection.executemany(_INSERTED, rows)
+            connection.executemany(_HEADS, _heads(accounts))
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    finally:
+        connection.close()
+
+
+async def _write_postgres(
+    url: str, rows: Iterable[tuple[Any, ...]], accounts: list[Account]
+) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction():
+            await connection.copy_records_to_table(
+                "entries", records=rows, columns=journal.ENTRIES.names
+            )
+            await connection.executemany(
+                "UPDATE accounts SET balance = $1, sequence = $2, head_hash = $3 WHERE id = $4",
+                list(_heads(accounts)),
+            )
+        await connection.execute("VACUUM ANALYZE")
+        await connection.execute("CHECKPOINT")
+    finally:
+        await connection.close()
+
+
+def _heads(accounts: list[Account]) -> Iterator[tuple[int, int, str, str]]:
+    return (
+        (account.balance, account.sequence, account.head_hash, account.id) for account in accounts
+    )

@@ -1,0 +1,96 @@
+"""The processes of a measurement: a server and a load, started and stopped."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from ousel.workload.load import Plan, Tally
+
+START_SECONDS_MAX: Final = 20.0
+STOP_SECONDS_MAX: Final = 60.0
+LOAD_SECONDS_SPARE: Final = 40.0
+
+
+class Failure(Exception):
+    """A measurement that did not come about, in one sentence."""
+
+
+class Server(msgspec.Struct, frozen=True):
+    """A server process and the port that it listens on."""
+
+    pid: int
+    port: int
+
+
+def load(plan: Plan) -> Tally:
+    """Put a load on from a process of its own."""
+    finished = subprocess.run(
+        [sys.executable, "-m", "ousel.workload.load"],
+        input=msgspec.json.encode(plan),
+        capture_output=True,
+        timeout=plan.warm_seconds + plan.seconds + LOAD_SECONDS_SPARE,
+        check=False,
+    )
+    if finished.returncode != 0:
+        raise Failure(f"the load failed: {finished.stderr.decode()[-2000:]}")
+    return msgspec.json.decode(finished.stdout, type=Tally)
+
+
+@contextlib.contextmanager
+def ousel_server(database_url: str, workers: int = 1) -> Iterator[Server]:
+    """Run `ousel serve` on this database, as an operator does, but without a rate limit."""
+    port = free_port()
+    command = [sys.executable, "-m", "ousel", "serve", "--port", str(port)]
+    environment = {
+        "OUSEL_DATABASE_URL": database_url,
+        "OUSEL_RATE_LIMIT": "off",
+        "OUSEL_LOG_LEVEL": "warning",
+    }
+    if workers > 1:
+        command.append(f"--workers={workers}")
+    with running(command, port, "/readyz", environment) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def running(
+    command: list[str], port: int, probe: str, environment: dict[str, str]
+) -> Iterator[Server]:
+    """Run a server until the block ends; it is there once its probe is answered."""
+    process = subprocess.Popen(command, env=os.environ | environment)  # noqa: S603 - our own
+    try:
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while not _answers(f"http://127.0.0.1:{port}{probe}"):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise Failure(f"{' '.join(command)} did not start")
+            time.sleep(0.05)
+        yield Server(process.pid, port)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(STOP_SECONDS_MAX)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=1) as answer:  # noqa: S310 - our own server
+            return bool(answer.status == 200)  # noqa: PLR2004 - OK
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port

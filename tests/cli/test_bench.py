@@ -1,0 +1,33 @@
+"""`ousel bench`: measures on a database of its own, and touches no other."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import assert_fails, ousel
+from tests.support.engines import Engines
+
+
+@pytest.mark.slow
+def test_it_measures_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flushes, empty answers and transfers, one by one and many at once; then the file is gone."""
+    monkeypatch.chdir(tmp_path)
+
+    lines = ousel("bench", "--seconds=1", "--json", database="untouched.db").json
+
+    assert [line["what"] for line in lines if line["what"].startswith("a transfer")] == [
+        f"a transfer, {connections} at once" for connections in (1, 16, 64, 256)
+    ]
+    assert all(line["per_second"] > 0 and line["p50_ms"] > 0 for line in lines)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_that_is_in_use_is_left_alone(engines: Engines, tmp_path: Path) -> None:
+    """Money that is only measured must not mix with what is real."""
+    url = engines.fresh_url("sqlite", tmp_path)
+
+    outcome = ousel("bench", "--database", url, database=url)
+
+    assert_fails(outcome, "a measurement needs an empty one")
