@@ -8,8 +8,14 @@ from playwright.sync_api import Page, Request
 
 from tests.support.browsers import axe_violations
 
-SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+# In the dark only the colours are others, and the rules of axe that look at them.
+SCHEMES: dict[Literal["light", "dark"], tuple[str, ...]] = {
+    "light": (),
+    "dark": ("color-contrast", "link-in-text-block"),
+}
 WIDTHS = (320, 360, 768, 1280)
+REQUESTS_MAX = 8
+STATUS_LINE = "Failed to load resource: the server responded with a status of 4"
 OVERFLOW = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
 
 
@@ -63,12 +69,46 @@ class Watch:
             complaints=list(self._complaints),
             hosts={urlsplit(address).netloc for address in self._asked} - {""},
         )
-        for scheme in SCHEMES:
+        for scheme, rules in SCHEMES.items():
             self._page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-            seen.violations += [f"{scheme}: {each}" for each in axe_violations(self._page)]
+            seen.violations += [f"{scheme}: {each}" for each in axe_violations(self._page, rules)]
         for width in WIDTHS:
             self._page.set_viewport_size({"width": width, "height": 800})
             if self._page.evaluate(OVERFLOW) > 0:
                 seen.too_wide_at.append(width)
         self._page.set_viewport_size({"width": 1280, "height": 800})
         return seen
+
+
+def violations(seen: dict[str, Seen]) -> dict[str, list[str]]:
+    """Return what axe complains of, by page."""
+    return {name: each.violations for name, each in seen.items() if each.violations}
+
+
+def too_wide(seen: dict[str, Seen]) -> dict[str, list[int]]:
+    """Return the widths at which pages scroll sideways."""
+    return {name: each.too_wide_at for name, each in seen.items() if each.too_wide_at}
+
+
+def too_heavy(seen: dict[str, Seen], weight_bytes_max: int) -> dict[str, tuple[int, int]]:
+    """Return the bytes and requests of pages that load too much."""
+    return {
+        name: (each.weight_bytes, each.requests)
+        for name, each in seen.items()
+        if each.weight_bytes >= weight_bytes_max or each.requests > REQUESTS_MAX
+    }
+
+
+def strange_hosts(seen: dict[str, Seen], origin: str) -> dict[str, set[str]]:
+    """Return whom pages asked besides their own host."""
+    own = {urlsplit(origin).netloc}
+    return {name: each.hosts - own for name, each in seen.items() if each.hosts - own}
+
+
+def complaints(seen: dict[str, Seen]) -> dict[str, list[str]]:
+    """Return what the browser said of pages, other than that one is not a success."""
+    said = {
+        name: [line for line in each.complaints if not line.startswith(STATUS_LINE)]
+        for name, each in seen.items()
+    }
+    return {name: lines for name, lines in said.items() if lines}

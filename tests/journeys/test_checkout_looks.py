@@ -5,13 +5,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.journeys.checkouts import Look
-from tests.journeys.looks import Seen, Watch
+from tests.journeys.looks import Seen, Watch, too_heavy, too_wide, violations
 from tests.journeys.stages import Stage, staged
 
 pytestmark = pytest.mark.slow
 
 WEIGHT_BYTES_MAX = 60_000
-REQUESTS_MAX = 8
 LONGEST = {"amount": 999_999_999.999999, "description": "W" * 500, "reference": "W" * 200}
 
 
@@ -53,12 +52,12 @@ def test_every_state_was_looked_at(seen: dict[str, Seen], stage: Stage) -> None:
 
 def test_every_state_is_accessible(seen: dict[str, Seen]) -> None:
     """Axe finds nothing to complain of, in light and in dark."""
-    assert {name: each.violations for name, each in seen.items() if each.violations} == {}
+    assert violations(seen) == {}
 
 
 def test_no_state_scrolls_sideways(seen: dict[str, Seen]) -> None:
     """From the narrowest phone to a desk, with the longest texts too."""
-    assert {name: each.too_wide_at for name, each in seen.items() if each.too_wide_at} == {}
+    assert too_wide(seen) == {}
 
 
 def test_no_state_breaks_its_own_policy(seen: dict[str, Seen]) -> None:
@@ -72,9 +71,4 @@ def test_no_state_breaks_its_own_policy(seen: dict[str, Seen]) -> None:
 
 def test_every_state_is_light(seen: dict[str, Seen]) -> None:
     """All that a page loads is under 60 KB before compression, in at most 8 requests."""
-    heavy = {
-        name: (each.weight_bytes, each.requests)
-        for name, each in seen.items()
-        if each.weight_bytes >= WEIGHT_BYTES_MAX or each.requests > REQUESTS_MAX
-    }
-    assert heavy == {}
+    assert too_heavy(seen, WEIGHT_BYTES_MAX) == {}

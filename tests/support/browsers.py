@@ -1,6 +1,6 @@
 """A real Chromium, driven as a person would."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 
@@ -29,11 +29,12 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def axe_violations(page: Page) -> list[str]:
-    """Return what axe finds wrong with the page as it is now."""
+def axe_violations(page: Page, rules: Collection[str] = ()) -> list[str]:
+    """Return what axe finds wrong with the page as it is now, by these rules or by all."""
     if not page.evaluate("'axe' in window"):
         page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text())
-    found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
+    options = {"resultTypes": ["violations"]} | ({"runOnly": list(rules)} if rules else {})
+    found = page.evaluate("options => axe.run(options)", options)["violations"]
     return [
         f"{each['id']}: {each['help']}: {node['html'][:100]}"
         for each in found
