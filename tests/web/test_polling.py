@@ -46,6 +46,7 @@ def test_a_preference_to_wait_is_read(prefer: bytes, seconds: int) -> None:
         b'foo="open, wait=10',
         b'foo="' + b"\\" * 20_000,
         b"\xff, wait=10",
+        b"a\n",  # no header has it, and nothing may wait for it for ever
         b"a=1" + b"; " * 4_000 + b"@",  # must not be tried in every way that it could be read
         b"a" + b" \t;\t " * 2_000 + b"@",
     ],

@@ -15,7 +15,7 @@ _WORD: Final = rb"(?:" + _TOKEN + rb'|"(?:[^"\\]|\\.)*+")'
 _PARAMETER: Final = rb"[ \t]*+;[ \t]*+(?:" + _TOKEN + rb"(?:[ \t]*+=[ \t]*+" + _WORD + rb")?)?"
 _PREFERENCE: Final = re.compile(
     rb"[ \t]*+(?:(" + _TOKEN + rb")(?:[ \t]*+=[ \t]*+(" + _WORD + rb"))?"
-    rb"(?:" + _PARAMETER + rb")*+)?[ \t]*+(?:,|$)"
+    rb"(?:" + _PARAMETER + rb")*+)?[ \t]*+(?:,|\Z)"
 )
 _ENTITY_TAG: Final = re.compile(rb'(?:W/)?("[!#-~\x80-\xff]*")')
 
