@@ -13,7 +13,7 @@ demo: .venv/demo ## Set up and run Ousel on its embedded default
 	$(BIN)/ousel demo
 
 test: check .venv/cluster ## Set up and pass all tests
-	$(BIN)/pytest -n 2 --dist loadfile -m "slow"
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow"
 
 check: .venv/bench ## The quick part: format, lint, types, floors, quick tests
 	$(BIN)/ruff format --check .
