@@ -75,18 +75,12 @@ class Cluster:
         """Return the leader, once both other nodes are its streaming candidates."""
         return await self._awaited("a whole cluster", self._whole_leader)
 
-    async def switch_over(self) -> tuple[str, str]:
-        """Hand the lead over to another node; return the names of the old and the new leader."""
+    async def switch_over(self) -> None:
+        """Hand the lead over to another node, as an operator does."""
         old = await self.leader()
-        async with _caller() as caller:
-            answer = await caller.post(
-                f"{old.api_url}/switchover",
-                json={"leader": old.name},
-                auth=("patroni", self._shared.patroni_password),
-            )
-        assert answer.status_code == httpx2.codes.OK, answer.text
-        new = await self._awaited("a new leader", lambda: self._leader(besides=old))
-        return old.name, new.name
+        command = ("switchover", "--leader", old.name, "--force")
+        await asyncio.to_thread(old.patronictl, *command)
+        await self._awaited("a new leader", lambda: self._leader(besides=old))
 
     async def freeze_leader(self) -> Node:
         """Freeze the leading node, and return it once another one leads."""
@@ -95,12 +89,12 @@ class Cluster:
         await self._awaited("a new leader", lambda: self._leader(besides=old))
         return old
 
-    async def kill_leader(self) -> tuple[Node, str]:
-        """Kill the leading node; return it, and the name of the next leader once there is one."""
+    async def kill_leader(self) -> Node:
+        """Kill the leading node, and return it once another one leads."""
         old = await self.leader()
         old.kill()
-        new = await self._awaited("a new leader", lambda: self._leader(besides=old))
-        return old, new.name
+        await self._awaited("a new leader", lambda: self._leader(besides=old))
+        return old
 
     async def _leader(self, besides: Node | None = None) -> Node | None:
         async with _caller() as caller:

@@ -23,6 +23,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy" / "cluster"
 POSTGRES_BIN = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
 PORTS = range(20_000, 30_000)
 STOP_SECONDS_MAX = 20.0
+COMMAND_SECONDS_MAX = 60.0
 
 
 class Shared(msgspec.Struct, frozen=True):
@@ -107,6 +108,19 @@ class Node:
             if started is not None and started.poll() is None:
                 started.kill()
                 started.wait(STOP_SECONDS_MAX)
+
+    def patronictl(self, *arguments: str) -> str:
+        """Run an operator's command on this node, and return what it printed."""
+        program = str(Path(sys.executable).parent / "patronictl")
+        done = subprocess.run(
+            [program, "-c", str(self.folder / "patroni.yaml"), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS_MAX,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     def log(self, name: str) -> str:
         """Return what a program of this node wrote last."""

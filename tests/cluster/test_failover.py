@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable
@@ -61,6 +62,7 @@ async def test_no_acknowledged_transfer_is_lost_or_doubled(
             gaps = await _disturbed(cluster, load)
             assert "ReadTimeout" not in load.refusals, "every request was answered in time"
             if FULL:
+                await _without_one_follower(cluster, load)
                 await _frozen(cluster, load)
                 await _without_followers(cluster, load)
 
@@ -88,7 +90,7 @@ async def _disturbed(cluster: Cluster, load: Load) -> dict[str, list[float]]:
     for disturbance in disturbances:
         started = time.monotonic()
         if disturbance == "kill":
-            killed, _ = await cluster.kill_leader()
+            killed = await cluster.kill_leader()
             await load.further(TRANSFERS_BETWEEN)
             killed.start()
         else:
@@ -96,7 +98,21 @@ async def _disturbed(cluster: Cluster, load: Load) -> dict[str, list[float]]:
         await cluster.whole()
         await load.further(TRANSFERS_BETWEEN)
         gaps[disturbance].append(load.longest_gap_seconds(started))
+    listed = await asyncio.to_thread((await cluster.whole()).patronictl, "list")
+    assert re.findall(r"Quorum Standby *\| *(\w+)", listed) == ["streaming"] * 2, listed
     return gaps
+
+
+async def _without_one_follower(cluster: Cluster, load: Load) -> None:
+    """Kill one follower: nobody is refused anything."""
+    leader = await cluster.whole()
+    refused = load.refusals.total()
+    follower = next(node for node in cluster.nodes if node is not leader)
+    follower.kill()
+    await load.further(TRANSFERS_BETWEEN)
+    follower.start()
+    await cluster.whole()
+    assert load.refusals.total() == refused
 
 
 async def _frozen(cluster: Cluster, load: Load) -> None:

@@ -104,6 +104,11 @@ async def test_a_lock_is_not_waited_for_without_end(
     assert attempts == 2
 
 
+def test_a_commit_is_overdue_before_the_driver_would_cancel_it() -> None:
+    """The driver cancels what takes too long: the timer that ends a commit must come first."""
+    assert engine.COMMIT_TIMEOUT_SECONDS < engine.STATEMENT_TIMEOUT_SECONDS
+
+
 async def test_an_overdue_commit_is_not_canceled(
     impatient: PostgresDatabase, postgres_url: str
 ) -> None:

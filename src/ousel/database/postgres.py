@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 CONNECTIONS_MAX: Final = 10
 CONNECT_TIMEOUT_SECONDS: Final = 5.0
 ACQUIRE_TIMEOUT_SECONDS: Final = 10.0
-COMMIT_TIMEOUT_SECONDS: Final = 10.0
-STATEMENT_TIMEOUT_SECONDS: Final = 15.0
+COMMIT_TIMEOUT_SECONDS: Final = 8.0
+STATEMENT_TIMEOUT_SECONDS: Final = 12.0
 STATEMENTS_CACHED: Final = 256
 
 # Every statement of Ousel finds its rows by an index. Without these, a plan made while a table
