@@ -1,9 +1,8 @@
 """Whole requests made of noise: each is answered, never with a 500, and never lets anybody in."""
 
 import asyncio
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from ousel.app import Ousel
 from ousel.database.schema import migrate
 from ousel.kernel.settings import Settings
+from ousel.web.requests import Request
 from tests.security.cases import fuzzed, lists_of, made_of, one_of, pairs_of, quickly
 from tests.support.books import opened, partner
 
@@ -78,25 +78,17 @@ class Service:
         self, method: str, target: bytes, headers: list[tuple[bytes, bytes]], body: bytes
     ) -> tuple[int, bytes]:
         path, _, query = target.partition(b"?")
-        scope: dict[str, Any] = {
-            "type": "http",
-            "method": method,
-            "path": path.decode("latin-1"),
-            "raw_path": path,
-            "query_string": query,
-            "headers": headers,
-            "client": ("192.0.2.1", 1),
-        }
-        sent: list[MutableMapping[str, Any]] = []
-
-        async def receive() -> MutableMapping[str, Any]:
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        async def send(message: MutableMapping[str, Any]) -> None:
-            sent.append(message)
-
-        await self._ousel(scope, receive, send)
-        return int(sent[0]["status"]), b"".join(each.get("body", b"") for each in sent[1:])
+        response = await self._ousel.respond(
+            Request(
+                method=method,
+                path=path.decode("latin-1"),
+                query=query,
+                headers=dict(headers),
+                body=body,
+                address="192.0.2.1",
+            )
+        )
+        return response.status, response.body
 
 
 @pytest.fixture(scope="module")
