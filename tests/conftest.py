@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from ousel.database.addresses import database_at
 from ousel.database.port import Database
+from tests.support.books import opened
 from tests.support.edge import Edge
 from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.proxies import PostgresProxy
 from tests.support.servers import Server
 from tests.support.shared import SharedServers
 
@@ -83,10 +84,23 @@ def database_url(fresh_url: str) -> str:
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
     """A fresh database, open."""
-    opened = database_at(database_url)
-    await opened.open()
-    yield opened
-    await opened.close()
+    async with opened(database_url) as ready:
+        yield ready
+
+
+@pytest.fixture
+def postgres_url(engines: Engines, tmp_path: Path) -> Iterator[str]:
+    """A fresh PostgreSQL database."""
+    url = engines.fresh_url("postgresql", tmp_path)
+    yield url
+    engines.give_back(url)
+
+
+@pytest.fixture
+async def proxy(postgres_url: str) -> AsyncIterator[PostgresProxy]:
+    """A wire to the fresh PostgreSQL database, that can be cut."""
+    async with PostgresProxy(postgres_url) as wire:
+        yield wire
 
 
 @pytest.fixture
@@ -116,7 +130,5 @@ def shared_server(shared_servers: SharedServers, engine: Engine) -> tuple[Server
 async def edge(shared_server: tuple[Server, str, Engine]) -> AsyncIterator[Edge]:
     """The shared server, and the database below it, open."""
     running, url, engine = shared_server
-    opened = database_at(url)
-    await opened.open()
-    yield Edge(running, opened, url, engine)
-    await opened.close()
+    async with opened(url) as ready:
+        yield Edge(running, ready, url, engine)

@@ -9,21 +9,10 @@ from tests.charges.shops import Shop, open_shop
 from tests.charges.tills import Till, open_till
 from tests.portal.visitors import opened_portal
 from tests.support.clocks import ManualClock
-from tests.support.engines import Engine
 from tests.support.passwords import hash_quickly
-from tests.support.servers import Server
+from tests.support.shared import database_url, server
 
-
-@pytest.fixture
-def database_url(shared_server: tuple[Server, str, Engine]) -> str:
-    """The address of the shared server's database."""
-    return shared_server[1]
-
-
-@pytest.fixture
-def server(shared_server: tuple[Server, str, Engine]) -> Server:
-    """The shared server."""
-    return shared_server[0]
+__all__ = ["database_url", "server"]
 
 
 @pytest.fixture

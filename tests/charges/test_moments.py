@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,6 @@ from ousel.ledger.rules import Moved
 from tests.charges.shops import AMOUNT, Shop, open_shop, paid_as_moved
 from tests.support.books import proven
 from tests.support.clocks import ManualClock
-from tests.support.engines import Engines
 from tests.support.proxies import Cut, PostgresProxy
 
 
@@ -56,19 +54,6 @@ async def test_a_payment_being_written_is_waited_for(
     paid = await paying
     assert (paid.status, paid.paid_at) == ("paid", charge.expires_at - 1)
     await proven(shop.database)
-
-
-@pytest.fixture
-def postgres_url(engines: Engines, tmp_path: Path) -> str:
-    """The address of a fresh database on PostgreSQL, whose commits a wire can lose."""
-    return engines.fresh_url("postgresql", tmp_path)
-
-
-@pytest.fixture
-async def proxy(postgres_url: str) -> AsyncIterator[PostgresProxy]:
-    """A wire to that database, which can be cut."""
-    async with PostgresProxy(postgres_url) as running:
-        yield running
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Databases of one engine alone, for what only that engine does."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,27 +13,12 @@ from tests.support.proxies import PostgresProxy
 
 
 @pytest.fixture
-def postgres_url(engines: Engines, tmp_path: Path) -> Iterator[str]:
-    """A fresh PostgreSQL database."""
-    url = engines.fresh_url("postgresql", tmp_path)
-    yield url
-    engines.give_back(url)
-
-
-@pytest.fixture
 async def postgres(postgres_url: str) -> AsyncIterator[PostgresDatabase]:
     """A fresh PostgreSQL database, open."""
     opened = PostgresDatabase(postgres_url)
     await opened.open()
     yield opened
     await opened.close()
-
-
-@pytest.fixture
-async def proxy(postgres_url: str) -> AsyncIterator[PostgresProxy]:
-    """A wire to the fresh PostgreSQL database, that can be cut."""
-    async with PostgresProxy(postgres_url) as wire:
-        yield wire
 
 
 @pytest.fixture

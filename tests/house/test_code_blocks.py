@@ -12,9 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from ousel.database.addresses import database_at
 from tests.oauth.consents import Consent
-from tests.support.books import person
+from tests.support.books import opened, person
 from tests.support.engines import Engines
 from tests.support.programs import program
 from tests.support.servers import Server
@@ -65,16 +64,12 @@ def reader(running: Server, url: str) -> dict[str, str]:
 
 
 async def _prepared(server: Server, url: str) -> dict[str, str]:
-    database = database_at(url)
-    await database.open()
-    try:
+    async with opened(url) as database:
         consent = await Consent.of_new_people(database, funds="1000")
         await person(database, "ada")
         async with server.client() as client:
             token = await consent.token(client)
         return {"OUSEL_KEY": consent.key, "USER_TOKEN": token}
-    finally:
-        await database.close()
 
 
 def test_there_are_blocks_to_run() -> None:

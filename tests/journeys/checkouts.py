@@ -7,7 +7,6 @@ import msgspec
 from ousel.accounts.service import set_status
 from ousel.charges.desk import ChargeDesk
 from ousel.charges.rules import Charge, Terms
-from ousel.database.addresses import database_at
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from ousel.kernel.money import MICROS_PER_UNIT
@@ -17,6 +16,7 @@ from ousel.partners.service import NewApp, create_app
 from ousel.partners.store import App
 from ousel.people.passwords import Passwords
 from tests.journeys.furnished import PASSWORD, Furnished, add_person
+from tests.support.books import opened
 
 PRICE = 25 * MICROS_PER_UNIT
 TERMS = Terms(
@@ -41,9 +41,7 @@ def checkouts(database_url: str, people: Furnished) -> dict[str, Look]:
 
 
 async def _checkouts(database_url: str, people: Furnished) -> dict[str, Look]:
-    database = database_at(database_url)
-    await database.open()
-    try:
+    async with opened(database_url) as database:
         await _more_people(database)
         posting_desk = PostingDesk(database, system_clock, queue_limit=10)
         desk = ChargeDesk(database, posting_desk, system_clock)
@@ -53,8 +51,6 @@ async def _checkouts(database_url: str, people: Furnished) -> dict[str, Look]:
         closed = await _created(desk, await _frozen_app(database))
         await desk.cancel(canceled.account_id, canceled.id)
         await desk.pay(paid, people.friend.id)
-    finally:
-        await database.close()
     payer, owner = people.friend.username, people.person.username
     return {
         "signed-out": Look(None, f"/pay/{open_.id}"),

@@ -7,7 +7,6 @@ import msgspec
 from playwright.sync_api import Page
 
 from ousel.accounts.service import NewHolder, open_account
-from ousel.database.addresses import database_at
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
@@ -21,6 +20,7 @@ from ousel.oauth.service import exchange
 from ousel.partners.service import NewApp, create_app, issue_key
 from ousel.partners.store import App
 from ousel.people.passwords import Passwords
+from tests.support.books import opened
 
 PASSWORD = "correct horse battery"
 REDIRECT_URI = "https://engines.example/connected"
@@ -87,9 +87,7 @@ def furnished(database_url: str) -> Furnished:
 
 
 async def _furnished(database_url: str) -> Furnished:
-    database = database_at(database_url)
-    await database.open()
-    try:
+    async with opened(database_url) as database:
         hashed = await Passwords().hashed(PASSWORD)
         person = await add_person(database, "ada", "Ada Lovelace", hashed)
         friend = await add_person(database, "grace", "Grace Hopper", hashed)
@@ -111,8 +109,6 @@ async def _furnished(database_url: str) -> Furnished:
         app, key = await database.write(lambda transaction: _app(transaction, person))
         await database.write(lambda transaction: _connected(transaction, app, person))
         return Furnished(person, friend, app, key)
-    finally:
-        await database.close()
 
 
 async def add_person(database: Database, username: str, name: str, hashed: str | None) -> Account:

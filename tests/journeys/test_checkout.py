@@ -9,11 +9,11 @@ from playwright.sync_api import Page, Route, expect
 
 from ousel.charges.desk import ChargeDesk
 from ousel.charges.rules import LIFETIME_MICROS, Terms
-from ousel.database.addresses import database_at
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from ousel.ledger.posting import PostingDesk
 from tests.journeys.furnished import PASSWORD
 from tests.journeys.stages import Stage, apart, staged
+from tests.support.books import opened
 
 pytestmark = pytest.mark.slow
 
@@ -322,19 +322,15 @@ def test_planted_scripts_stay_text(stage: Stage) -> None:
 
 async def _about_to_expire(stage: Stage, seconds: int) -> tuple[str, int]:
     """Create a charge that has only so many seconds left."""
-    database = database_at(stage.database_url)
-    await database.open()
 
     def earlier() -> int:
         return system_clock() - LIFETIME_MICROS + seconds * MICROS_PER_SECOND
 
-    try:
+    async with opened(stage.database_url) as database:
         desk = ChargeDesk(database, PostingDesk(database, earlier, queue_limit=1), earlier)
         app = stage.people.app
         created = await desk.create(app.account_id, app.id, Terms(amount=25_000_000), None)
         return created.charge.id, created.charge.expires_at
-    finally:
-        await database.close()
 
 
 def _seconds(text: str) -> int:

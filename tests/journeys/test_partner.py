@@ -11,12 +11,12 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from ousel.accounts.service import find
-from ousel.database.addresses import database_at
 from ousel.kernel.clock import system_clock
 from ousel.ledger.funding import fund_account
 from tests.journeys.furnished import PASSWORD
 from tests.journeys.stages import apart
 from tests.journeys.visits import code_of, create_app, new_page, sign_in, sign_up
+from tests.support.books import opened
 from tests.support.browsers import chromium
 from tests.support.servers import Server
 
@@ -172,15 +172,11 @@ def download(page: Page, house: House, username: str) -> None:
 
 async def fund(database_url: str, username: str) -> None:
     """Let money arrive from the operator, beside the running server."""
-    database = database_at(database_url)
-    await database.open()
-    try:
+    async with opened(database_url) as database:
         account = await database.read(
             lambda transaction: find(transaction, f"@{username}", param="to")
         )
         await fund_account(database, system_clock, account, 1_234_567_000)
-    finally:
-        await database.close()
 
 
 def change_password(page: Page, house: House, username: str, secret: str | None) -> None:

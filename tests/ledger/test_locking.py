@@ -1,37 +1,23 @@
 """Two processes on PostgreSQL want the same account: the second sees what the first wrote."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 
 from ousel.database.port import Database, Transaction
-from ousel.database.postgres import PostgresDatabase
 from ousel.kernel.clock import system_clock
 from ousel.ledger import journal
 from ousel.ledger.posting import Posted, PostingDesk
 from ousel.ledger.rules import Account, Moved, Posting, Replayed, decide
 from tests.ledger.examples import posting
 from tests.support.books import balance, person, proven
-from tests.support.engines import Engines
+from tests.support.engines import Engine
 
 
 @pytest.fixture
-def database_url(engines: Engines, tmp_path: Path) -> Iterator[str]:
-    """A fresh PostgreSQL database: SQLite has one writer at a time."""
-    url = engines.fresh_url("postgresql", tmp_path)
-    yield url
-    engines.give_back(url)
-
-
-@pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    """That database, open."""
-    opened = PostgresDatabase(database_url)
-    await opened.open()
-    yield opened
-    await opened.close()
+def engine() -> Engine:
+    """PostgreSQL alone: SQLite has one writer at a time."""
+    return "postgresql"
 
 
 async def posted_while_locked(

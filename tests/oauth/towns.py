@@ -13,13 +13,13 @@ import msgspec
 from playwright.sync_api import Page, expect
 from typing_extensions import override
 
-from ousel.database.addresses import database_at
 from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock
 from ousel.partners.store import add_redirect_uri
 from tests.journeys.furnished import PASSWORD
 from tests.journeys.stages import Stage, apart, staged
 from tests.support.aside import Aside
+from tests.support.books import opened
 
 
 class Site(ThreadingHTTPServer):
@@ -127,16 +127,13 @@ def brought(url: str) -> dict[str, list[str]]:
 
 
 async def _register(town: Town) -> None:
-    database = database_at(town.stage.database_url)
-    await database.open()
-
     async def work(transaction: Transaction) -> None:
         for redirect_uri in (town.callback, town.onward_callback):
             app = town.stage.people.app
             await add_redirect_uri(transaction, app, redirect_uri, system_clock())
 
-    await database.write(work)
-    await database.close()
+    async with opened(town.stage.database_url) as database:
+        await database.write(work)
 
 
 async def _codes(database_url: str) -> int:

@@ -1,16 +1,14 @@
 """Servers with somebody in them: a partner with a key and money, and people to pay."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
 
-from ousel.database.addresses import database_at
-from ousel.database.port import Database
 from ousel.partners.store import App
-from tests.support.books import partner, person
+from tests.support.books import opened, partner, person
 from tests.support.engines import Engine, Engines
 from tests.support.servers import Server
 
@@ -58,17 +56,6 @@ class Street:
             database_url = self._engines.fresh_url(engine, self._folder)
             self._houses[number] = self._stack.enter_context(furnished(database_url, *options))
         return self._houses[number]
-
-
-@asynccontextmanager
-async def opened(database_url: str) -> AsyncIterator[Database]:
-    """Open the database for the length of a block."""
-    database = database_at(database_url)
-    await database.open()
-    try:
-        yield database
-    finally:
-        await database.close()
 
 
 async def _moved_in(database_url: str, kind: str) -> tuple[App, str]:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 
 from clients.python.tests.both import Manner, client_of, done
-from clients.python.tests.houses import REDIRECT_URI, House, opened
+from clients.python.tests.houses import REDIRECT_URI, House
 from ousel.kernel.clock import Clock, system_clock
 from ousel.ledger.rules import Account
 from ousel.oauth.connect import ConnectRequest, connect_request, grant
@@ -34,7 +34,7 @@ from ousel_client.refusals import (
     InvalidScope,
     InvalidToken,
 )
-from tests.support.books import person
+from tests.support.books import opened, person
 
 BOTH = ("profile", "balance")
 
