@@ -87,7 +87,7 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
 
 
 def test_the_command_works_in_a_fresh_environment(installed: Path, tmp_path: Path) -> None:
-    """A database is made, money is issued, and the books are proven, by the installed command."""
+    """A database is made, an account opened, and the books are proven, by the installed command."""
     ousel = installed / "ousel"
     environment = {"OUSEL_DATABASE_URL": str(tmp_path / "ousel.db")}
 
@@ -96,10 +96,8 @@ def test_the_command_works_in_a_fresh_environment(installed: Path, tmp_path: Pat
         *(ousel, "account", "create", "--username=ada", "--email=a@b.example", "--name=Ada"),
         **environment,
     )
-    run(ousel, "account", "fund", "@ada", "5", **environment)
 
     assert "the books balance" in run(ousel, "verify", **environment)
-    assert "serve" in run(ousel, "--help")
 
 
 @pytest.mark.parametrize(
