@@ -1,5 +1,7 @@
 """POST /charges, GET /charges, GET /charges/:id and POST /charges/:id/cancel."""
 
+from functools import lru_cache
+from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -34,6 +36,8 @@ from ousel.web.paging import (
 )
 from ousel.web.polling import WAIT_SECONDS_MAX, tagged, wait_seconds
 from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
+
+CHARGES_KEPT_MAX: Final = 4_096
 
 _REPLAYED: Final = ((b"idempotent-replayed", b"true"),)
 _URL_SCHEMA: Final = {"format": "uri", "maxLength": URL_CHARACTERS_MAX}
@@ -108,6 +112,7 @@ class ChargesApi:
         """Serve from this desk; payers are sent to the portal."""
         self._desk = desk
         self._portal_url = portal_url
+        self._told = lru_cache(maxsize=CHARGES_KEPT_MAX)(self._tell)  # polls ask again and again
 
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""
@@ -198,11 +203,11 @@ class ChargesApi:
         key = (call.partner.account_id, call.path["id"])
         seconds = wait_seconds(call.headers.get(b"prefer"))
         if seconds is None or not self._desk.watch.has_room:
-            answer = json_answer(self._record(await self._desk.own(*key)))
+            answer = Answer(HTTPStatus.OK, self._told(await self._desk.own(*key)))
         else:
             applied = (b"preference-applied", b"wait=%d" % seconds)
             charge = await self._desk.awaited(*key, seconds)
-            answer = json_answer(self._record(charge), headers=(applied,))
+            answer = Answer(HTTPStatus.OK, self._told(charge), headers=(applied,))
         return tagged(answer, call.headers)
 
     async def list(self, call: Call[NoBody, ChargesQuery]) -> Answer:
@@ -225,6 +230,9 @@ class ChargesApi:
         """Cancel the charge."""
         charge = await self._desk.cancel(call.partner.account_id, call.path["id"])
         return json_answer(self._record(charge))
+
+    def _tell(self, charge: Charge) -> bytes:
+        return json_answer(self._record(charge)).body
 
     def _record(self, charge: Charge) -> ChargeRecord:
         return charge_record(charge, self._portal_url)

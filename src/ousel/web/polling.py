@@ -2,11 +2,13 @@
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final
 
 from ousel.web.routes import Answer, Headers
 
 WAIT_SECONDS_MAX: Final = 60
+TAGS_KEPT_MAX: Final = 4_096
 
 _SECONDS_DIGITS_MAX: Final = 9
 # Each repetition is possessive: a header that fits nowhere is given up at once, whatever it says.
@@ -38,12 +40,17 @@ def wait_seconds(prefer: bytes | None) -> int | None:
 
 def tagged(answer: Answer, headers: Headers) -> Answer:
     """Return the answer with its entity tag, or 304 where the client has it already."""
-    tag = b'"%s"' % hashlib.sha256(answer.body).hexdigest()[:32].encode()
+    tag = _tag(answer.body)
     tagged_headers = (*answer.headers, (b"etag", tag))
     known = headers.get(b"if-none-match", b"")
     if known.strip() == b"*" or tag in _ENTITY_TAG.findall(known):
         return Answer(304, b"", headers=tagged_headers)
     return Answer(answer.status, answer.body, answer.content_type, tagged_headers)
+
+
+@lru_cache(maxsize=TAGS_KEPT_MAX)
+def _tag(body: bytes) -> bytes:
+    return b'"%b"' % hashlib.sha256(body).hexdigest()[:32].encode()
 
 
 def _seconds(word: bytes) -> int | None:

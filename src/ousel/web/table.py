@@ -26,13 +26,32 @@ class Routed(Protocol):
 Found = TypeVar("Found", bound=Routed)
 
 
+class _Place(Generic[Found]):
+    """Where a path has come to, segment by segment, and how it may go on."""
+
+    def __init__(self) -> None:
+        self.plain: dict[str, _Place[Found]] = {}
+        self.parameter: _Place[Found] | None = None
+        self.names: list[str] = []  # of the parameters on the way here
+        self.methods: dict[str, Found] = {}
+
+    def next(self, segment: str) -> "_Place[Found]":
+        """Return the place behind a segment of a route's path, new or known."""
+        if segment.startswith("{"):
+            assert not self.plain, f"{segment} would stand beside plain words"
+            self.parameter = self.parameter or _Place()
+            return self.parameter
+        assert self.parameter is None, f"{segment} would stand beside a parameter"
+        return self.plain.setdefault(segment, _Place())
+
+
 class RouteTable(Generic[Found]):
     """All routes, found by a dictionary where the path is plain and by segments where not."""
 
     def __init__(self, routes: Iterable[Found]) -> None:
         """Hold these routes; two of them may not share a method and a path."""
         self._plain: dict[str, dict[str, Found]] = {}
-        self._shaped: list[tuple[list[str], dict[str, Found]]] = []
+        self._root: _Place[Found] = _Place()
         for route in routes:
             methods = self._methods_of(route.path)
             assert route.method not in methods, f"{route.method} {route.path} is there twice"
@@ -51,43 +70,39 @@ class RouteTable(Generic[Found]):
     def _methods_of(self, path: str) -> dict[str, Found]:
         if "{" not in path:
             return self._plain.setdefault(path, {})
-        shape = path.split("/")
-        for known, methods in self._shaped:
-            if known == shape:
-                return methods
-        methods = {}
-        self._shaped.append((shape, methods))
-        return methods
+        place, names = self._root, []
+        for segment in path.split("/"):
+            place = place.next(segment)
+            if segment.startswith("{"):
+                names.append(segment[1:-1])
+        assert place.names in ([], names), f"{path} is there with other names"
+        place.names = names
+        return place.methods
 
     def _match(self, raw_path: str) -> tuple[dict[str, Found], dict[str, str]]:
         plain = self._plain.get(raw_path)
         if plain is not None:
             return plain, {}
-        segments = raw_path.split("/")
-        for shape, methods in self._shaped:
-            parameters = _fitted(shape, segments)
-            if parameters is not None:
-                return methods, parameters
-        raise NotFound("There is nothing at this path.")
+        place: _Place[Found] | None = self._root
+        values: list[str] = []
+        for segment in raw_path.split("/"):
+            assert place is not None
+            if place.parameter is not None:
+                place = place.parameter
+                values.append(segment)
+            else:
+                place = place.plain.get(segment)
+            if place is None:
+                break
+        if place is None or not place.methods:
+            raise NotFound("There is nothing at this path.")
+        return place.methods, dict(zip(place.names, map(_decoded, values), strict=True))
 
 
 def allowed(methods: dict[str, Found]) -> str:
     """Return the value of the Allow header for these methods."""
     names = {"HEAD", *methods} if "GET" in methods else set(methods)
     return ", ".join(sorted(names))
-
-
-def _fitted(shape: list[str], segments: list[str]) -> dict[str, str] | None:
-    """Return the parameters of a path that has this shape."""
-    if len(shape) != len(segments):
-        return None
-    parameters: dict[str, str] = {}
-    for wanted, segment in zip(shape, segments, strict=True):
-        if wanted.startswith("{"):
-            parameters[wanted[1:-1]] = _decoded(segment)
-        elif wanted != segment:
-            return None
-    return parameters
 
 
 def _decoded(segment: str) -> str:
