@@ -5,8 +5,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from ousel.database.port import Connections, Database, Result, Transaction, Work
+from typing_extensions import override
+
+from ousel.database.port import Database, Result, Transaction, Work
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
+from tests.support.passing import PassingDatabase
 from tests.support.proxies import Cut
 
 Deed = Callable[[], Awaitable[object]]
@@ -21,11 +24,11 @@ class Breakdown(Exception):
     """Something that nobody foresaw."""
 
 
-class StagedDatabase:
-    """Passes everything on to a real database."""
+class StagedDatabase(PassingDatabase):
+    """Passes everything on to a real database, unless a write is held back or made to fail."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self.writes = 0
         self.faults: deque[Fault] = deque()  # what happens to the next writes
         self.meanwhile: list[Deed] = []  # what others do after a fault
@@ -42,26 +45,7 @@ class StagedDatabase:
         """Let writes begin again."""
         self._gate.set()
 
-    async def open(self) -> None:
-        """The real one is open."""
-
-    async def close(self) -> None:
-        """The real one is closed by whoever opened it."""
-
-    def version(self) -> int | None:
-        """That of the real one."""
-        return self._database.version()
-
-    def connections(self) -> Connections:
-        """Those of the real one."""
-        return self._database.connections()
-
-    async def read(self, work: Work[Result]) -> Result:
-        return await self._database.read(work)
-
-    async def snapshot(self, work: Work[Result]) -> Result:
-        return await self._database.snapshot(work)
-
+    @override
     async def write(self, work: Work[Result]) -> Result:
         self.writes += 1
         self.entered.set()

@@ -11,81 +11,57 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable, Refusal
 from ousel.ledger.posting import PostingDesk
 from ousel.ledger.refusals import InsufficientBalance, PostingRefused
-from ousel.ledger.rules import (
-    FIRST_HASH,
-    Account,
-    Claim,
-    Closed,
-    Moved,
-    Posting,
-    Refused,
-    Replayed,
-    decide,
-)
+from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Claim, Moved, Posting, Refused, Replayed
+from tests.ledger.examples import Books, account, claiming, posting, refusals
 
 
 class Taken(PostingRefused):
     """What those are told who come too late in these tests."""
 
 
-def account(name: str, balance: int) -> Account:
-    """Return an account with this balance."""
-    return Account(name, name, name, name, "active", balance, 0, FIRST_HASH, 0, 0)
-
-
-def posting(number: int, amount: int, claim: str | None, key: str | None = None) -> Posting:
+def wish(amount: int, claim: str | None, key: str | None = None) -> Posting:
     """Return a posting from ada to grace that takes this claim."""
-    return Posting(
-        transfer_id=f"tr_{number}",
-        kind="charge_payment",
-        debit_account_id="ada",
-        credit_identifier="@grace",
-        amount=amount,
-        idempotency_key=key,
-        claim=None if claim is None else Claim(claim, lambda: Taken(f"{claim} is taken.")),
-    )
+    wanted = posting("ada", "@grace", amount, key=key)
+    if claim is None:
+        return wanted
+    return claiming(Claim(claim, lambda: Taken(f"{claim} is taken.")), wanted)
 
 
-def decided(*postings: Posting, closed: Closed | None = None) -> list[str]:
-    """Return how the postings come out, in words."""
-    accounts = {"ada": account("ada", 100), "grace": account("grace", 0)}
-    outcomes = decide(postings, accounts, {"@grace": "grace"}, {}, 1, closed)
-    return [
-        type(each.refusal).__name__ if isinstance(each, Refused) else type(each).__name__
-        for each in outcomes
-    ]
+def books() -> Books:
+    """Return books in which ada has 100."""
+    return Books(account("ada", 100), account("grace"))
 
 
 def test_the_first_takes_the_claim() -> None:
     """Of several postings with one claim the first that can move moves; claims do not mix."""
-    words = decided(
-        posting(1, 101, "a"),
-        posting(2, 10, "a"),
-        posting(3, 10, "a"),
-        posting(4, 10, "b"),
-        posting(5, 10, None),
-        posting(6, 10, None),
+    outcomes = books().decide(
+        wish(101, "a"),
+        wish(10, "a"),
+        wish(10, "a"),
+        wish(10, "b"),
+        wish(10, None),
+        wish(10, None),
     )
 
-    moved = Moved.__name__
-    assert words == [InsufficientBalance.__name__, moved, Taken.__name__, moved, moved, moved]
+    assert refusals(outcomes) == [InsufficientBalance, None, Taken, None, None, None]
 
 
 def test_a_closed_claim_is_refused_with_its_reason() -> None:
     """What was closed before is told before the balance is looked at."""
-    closed: Closed = {"a": lambda: PostingRefused("closed before")}
+    before = books()
+    before.closed["a"] = lambda: PostingRefused("closed before")
 
-    words = decided(posting(1, 1_000, "a"), posting(2, 1, "b"), closed=closed)
+    outcomes = before.decide(wish(1_000, "a"), wish(1, "b"))
 
-    assert words == [PostingRefused.__name__, Moved.__name__]
-    assert set(closed) == {"a", "b"}
+    assert refusals(outcomes) == [PostingRefused, None]
+    assert set(before.closed) == {"a", "b"}
 
 
 def test_a_known_key_is_replayed_whatever_became_of_its_claim() -> None:
     """The same posting under the same key is the first one again, not one too late."""
-    words = decided(posting(1, 10, "a", key="k"), posting(2, 10, "a", key="k"))
+    outcomes = books().decide(wish(10, "a", key="k"), wish(10, "a", key="k"))
 
-    assert words == [Moved.__name__, Replayed.__name__]
+    assert [type(each) for each in outcomes] == [Moved, Replayed]
 
 
 LETTING_GO_STEPS = 200
@@ -110,15 +86,7 @@ async def test_a_refusal_is_let_go_of(database: Database, *, reachable: bool) ->
 
     async def refused() -> None:
         try:
-            posted = await desk.post(
-                Posting(
-                    transfer_id="tr_1",
-                    kind="transfer",
-                    debit_account_id="acct_00000000000000000000000000",
-                    credit_identifier="@nobody",
-                    amount=1,
-                )
-            )
+            posted = await desk.post(posting(SYSTEM_ACCOUNT_ID, "@nobody"))
             assert isinstance(posted.outcome, Refused)
             raise posted.outcome.refusal
         except Refusal as refusal:

@@ -2,6 +2,8 @@
 
 import time
 
+from typing_extensions import override
+
 from ousel.database.port import Connections, Database, Result, Work
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.ledger.totals import Totals, ledger_totals
@@ -9,13 +11,14 @@ from ousel.observation.exposition import Exposition
 from ousel.observation.gauges import CachedTotals, Gauges
 from ousel.observation.metrics import Metrics
 from tests.support.books import person, proven
+from tests.support.passing import PassingDatabase
 
 
-class Costly:
+class Costly(PassingDatabase):
     """A database whose snapshots take as long as the test says, or fail."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self.now = 0.0
         self.takes = 0.0
         self.away = False
@@ -25,24 +28,7 @@ class Costly:
         """The time by the test's own clock."""
         return self.now
 
-    async def open(self) -> None:
-        """The real one is open."""
-
-    async def close(self) -> None:
-        """The real one is closed by whoever opened it."""
-
-    def version(self) -> int | None:
-        return self._database.version()
-
-    def connections(self) -> Connections:
-        return self._database.connections()
-
-    async def read(self, work: Work[Result]) -> Result:
-        return await self._database.read(work)
-
-    async def write(self, work: Work[Result]) -> Result:
-        return await self._database.write(work)
-
+    @override
     async def snapshot(self, work: Work[Result]) -> Result:
         self.snapshots += 1
         self.now += self.takes
