@@ -37,7 +37,6 @@ class PacedTally(msgspec.Struct, frozen=True, kw_only=True):
 
     acknowledged: int
     failed: int
-    rate: float
     p50_seconds: float
     p99_seconds: float
     longest_seconds: float
@@ -142,7 +141,6 @@ async def put_on(plan: PacedPlan) -> PacedTally:
     while pace.planned < pace.total:
         await asyncio.sleep(TICK_SECONDS)
         pace.plan_until(begun, time.perf_counter())
-    seconds = time.perf_counter() - begun
     async with asyncio.timeout(DRAIN_SECONDS_MAX):
         await pace.done.wait()
     for connection in connections:
@@ -151,7 +149,6 @@ async def put_on(plan: PacedPlan) -> PacedTally:
     return PacedTally(
         acknowledged=pace.acknowledged,
         failed=pace.failed,
-        rate=pace.total / seconds,
         p50_seconds=pace.quantile(0.5),
         p99_seconds=pace.quantile(0.99),
         longest_seconds=max(pace.buckets) / BUCKETS_PER_SECOND,

@@ -121,7 +121,8 @@ def test_a_long_time_at_70_percent(database_url: str, engine: Engine, figure: Fi
     line = (
         f"{engine}: {SOAK_SECONDS:.0f} s at {plan.rate:.0f}/s, 70 % of {rate:.0f}/s: "
         f"{tally.acknowledged} transfers, no error, p50 {tally.p50_seconds * 1000:.1f} ms, "
-        f"p99 {tally.p99_seconds * 1000:.1f} ms, memory {memory[-1] / MEBIBYTE:.0f} MiB"
+        f"p99 {tally.p99_seconds * 1000:.1f} ms, longest {tally.longest_seconds * 1000:.0f} ms, "
+        f"memory {memory[-1] / MEBIBYTE:.0f} MiB"
     )
     if SOAK_SECONDS > WARM_SECONDS + 2 * COMPARED_SECONDS:
         assert growth(memory) < MEMORY_GROWTH_MAX, line

@@ -21,6 +21,7 @@ from ousel.ledger.rules import (
 )
 from tests.spec.world import (
     Client,
+    Glance,
     Head,
     Heads,
     Intent,
@@ -72,7 +73,10 @@ class PostingModel:
         match process.phase:
             case "idle":
                 if process.waiting:
-                    yield self._taken_up(world, index, process)
+                    glance = self._glance(world, process.waiting)
+                    begun = Process("begun", batch=process.waiting, glance=glance)
+                    label = f"{_name(index)} takes up what waits and begins to lock"
+                    yield label, _with(world, index, begun)
             case "begun":
                 yield from self._locked(world, index, process)
             case "written":
@@ -89,16 +93,28 @@ class PostingModel:
             case "committed":
                 yield from self._answers(world, index, process)
 
-    def _taken_up(self, world: World, index: int, process: Process) -> Step:
-        label = f"{_name(index)} takes up what waits"
-        begun = Process("begun", batch=process.waiting)
-        if not self.setting.design.locks_before_reading_keys:
-            label += " and reads the keys"
-            begun = changed(begun, keys_read=world.journal)
-        return label, _with(world, index, begun)
+    def _glance(self, world: World, batch: tuple[Request, ...]) -> Glance:
+        """Return what is true at the start of the statement that locks."""
+        wanted = {(intent.debit, intent.key) for intent in map(self._intent, batch) if intent.key}
+        used = {(intent.debit, intent.key) for intent in map(self._intent, _requests(world))}
+        debited = {self._intent(request).debit for request in batch}
+        sequences = tuple((name, head.sequence) for name, head in world.heads if name in debited)
+        return Glance(not wanted.isdisjoint(used), sequences)
+
+    def _keys_known(self, world: World, glance: Glance) -> Journal:
+        """Return the movements whose keys the process knows, once it has its locks."""
+        heads = dict(world.heads)
+        overtaken = any(heads[name].sequence != before for name, before in glance.sequences)
+        if overtaken and self.setting.design.reads_keys_again_if_overtaken:
+            return world.journal
+        return world.journal if glance.keys_used else ()
 
     def _locked(self, world: World, index: int, process: Process) -> Iterator[Step]:
         """Lock the next account; behind the last lock, read, decide and write."""
+        if process.glance is None:
+            again = changed(process, glance=self._glance(world, process.batch))
+            yield f"{_name(index)} begins to lock again", _with(world, index, again)
+            return
         wanted = self._accounts(process.batch)
         if not self.setting.design.locks_at_all:
             yield f"{_name(index)} reads and writes", self._written(world, index, process, ())
@@ -123,7 +139,8 @@ class PostingModel:
     ) -> World:
         settled = self._settled_before(world, process)
         fresh = tuple(request for request in process.batch if request not in settled)
-        keys = world.journal if process.keys_read is None else process.keys_read
+        assert process.glance is not None
+        keys = self._keys_known(world, process.glance)
         told, work = self._decision(fresh, world.heads, keys)
         touched = self._accounts(process.batch)
         found = {name: head.sequence for name, head in world.heads if name in touched}
@@ -176,23 +193,11 @@ class PostingModel:
             if process.phase not in {"idle", "begun"}:
                 cut = _left(world, process)
                 label = f"the connection of {_name(index)} is cut"
-                yield label, _with(cut, index, self._anew(world, process))
+                yield label, _with(cut, index, _anew(process))
         for number, client in enumerate(world.clients):
             if client.mood == "waits":
                 label = f"{_client(number)} stops waiting"
                 yield label, self._abandoned(world, [Request(number, client.attempt)])
-
-    def _anew(self, world: World, process: Process) -> Process:
-        """Return the process with its batch at its beginning, in doubt after a commit was sent."""
-        late = not self.setting.design.locks_before_reading_keys
-        return changed(
-            process,
-            phase="begun",
-            work=Work(),
-            told=(),
-            in_doubt=process.in_doubt or process.phase in {"committing", "committed"},
-            keys_read=world.journal if late else None,
-        )
 
     def _abandoned(self, world: World, requests: Iterable[Request]) -> World:
         """Return the world in which those clients that still waited know nothing."""
@@ -214,9 +219,8 @@ class PostingModel:
         accounts = {name: _account(name, head) for name, head in heads}
         postings = [self._posting(request) for request in requests]
         outcomes = decide(postings, accounts, self._names, self._known_keys(journal), now=0)
-        by_id = {each.transfer_id: each for each in map(_request, journal)} | {
-            request.transfer_id: request for request in requests
-        }
+        known = (*requests, *(movement.request for movement in journal))
+        by_id = {request.transfer_id: request for request in known}
         told: list[tuple[Request, Request | None]] = []
         moved: list[Movement] = []
         for request, outcome in zip(requests, outcomes, strict=True):
@@ -276,8 +280,20 @@ def _account(name: str, head: Head) -> Account:
     return Account(name, name, "", "", "active", head.balance, head.sequence, FIRST_HASH, 0, 0)
 
 
-def _request(movement: Movement) -> Request:
-    return movement.request
+def _requests(world: World) -> Iterator[Request]:
+    return (movement.request for movement in world.journal)
+
+
+def _anew(process: Process) -> Process:
+    """Return the process with its batch at its beginning, in doubt after a commit was sent."""
+    return changed(
+        process,
+        phase="begun",
+        work=Work(),
+        told=(),
+        glance=None,
+        in_doubt=process.in_doubt or process.phase in {"committing", "committed"},
+    )
 
 
 def _locks(world: World) -> set[str]:

@@ -74,10 +74,10 @@ MISTAKES = {
         Design(looks_after_unknown_commit=False),
         "transfer 1.1 moved money 2 times",
     ),
-    "reads the keys before it locks": (
+    "reads the keys before it has the locks": (
         TWINS,
         0,
-        Design(locks_before_reading_keys=False),
+        Design(reads_keys_again_if_overtaken=False),
         "key k moved money 2 times",
     ),
     "locks in the order of arrival": (

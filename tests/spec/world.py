@@ -24,7 +24,7 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
 
     commits_before_answering: bool = True
     looks_after_unknown_commit: bool = True
-    locks_before_reading_keys: bool = True
+    reads_keys_again_if_overtaken: bool = True
     locks_in_one_order: bool = True
     locks_at_all: bool = True
 
@@ -88,6 +88,13 @@ class Work(msgspec.Struct, frozen=True):
     locked: tuple[str, ...] = ()
 
 
+class Glance(msgspec.Struct, frozen=True):
+    """What the statement that locks saw at its start, before it waited for any lock."""
+
+    keys_used: bool
+    sequences: tuple[tuple[str, int], ...]  # of the accounts that shall be debited
+
+
 class Process(msgspec.Struct, frozen=True):
     """A server process, which forgets all of this when it dies."""
 
@@ -96,7 +103,7 @@ class Process(msgspec.Struct, frozen=True):
     batch: tuple[Request, ...] = ()
     work: Work = Work()
     told: Told = ()
-    keys_read: Journal | None = None
+    glance: Glance | None = None
     sequences: tuple[tuple[str, int], ...] = ()  # as the first attempt found them
     in_doubt: bool = False
 
