@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 import ousel.database
 from ousel.database.addresses import database_at, is_postgres
 from ousel.database.port import Database
-from ousel.database.schema import SCHEMA_VERSION, migrate, schema_version
+from ousel.database.schema import SCHEMA_VERSION, is_served, migrate, schema_version
 from ousel.kernel.account_numbers import account_number
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.ledger.journal import accounts_after
@@ -119,6 +119,14 @@ def test_the_version_in_the_code_is_the_last_migration() -> None:
     config.set_main_option("script_location", str(folder))
 
     assert ScriptDirectory.from_config(config).get_heads() == [SCHEMA_VERSION]
+
+
+def test_a_schema_is_served_from_its_own_version_on() -> None:
+    """A newer one only adds; an older one, and none at all, lack something."""
+    assert is_served(SCHEMA_VERSION)
+    assert is_served(f"{int(SCHEMA_VERSION) + 1:04d}")
+    assert not is_served(f"{int(SCHEMA_VERSION) - 1:04d}")
+    assert not is_served(None)
 
 
 async def test_the_version_of_a_database_is_known(empty_url: str) -> None:
