@@ -12,10 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from ousel.database.port import Transaction
+from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id, new_secret
-from ousel.partners.service import key_by_handle, revoke_key
+from ousel.partners.service import KeyNotFound, key_by_handle, revoke_key
 from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
 from ousel.web.logs import without_secrets
 from tests.oauth.consents import REDIRECT_URI
@@ -282,3 +282,13 @@ def test_a_secret_that_strays_into_the_log_is_cut_down_to_its_name() -> None:
         assert line == f'{{"path": "/x/{shown}/y", "error": "{shown}{shown}"}}'
     harmless = f'{{"id": "{new_id("acct_", system_clock)}", "hash": "{"0a" * 32}"}}'
     assert without_secrets(harmless) == harmless
+
+
+async def test_a_key_given_as_its_own_handle_is_not_repeated(database: Database) -> None:
+    """Whoever pastes a whole key where its handle is wanted sees the handle alone."""
+    key = new_secret("sk_live_")
+
+    with pytest.raises(KeyNotFound) as refused:
+        await database.read(lambda transaction: key_by_handle(transaction, key))
+
+    assert refused.value.detail == f"No key has the handle {key[:16]}."

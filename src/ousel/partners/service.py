@@ -8,11 +8,12 @@ import msgspec
 from ousel.database.port import Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import Refusal
-from ousel.kernel.ids import handle_of, new_id, new_secret, secret_hash
+from ousel.kernel.ids import HANDLE_CHARACTERS, handle_of, new_id, new_secret, secret_hash
 from ousel.partners import rules, store
 from ousel.partners.store import App, Key
 
 FIRST_KEY_NAME: Final = "first key"
+HANDLE_CHARACTERS_SHOWN: Final = len("sk_live_") + HANDLE_CHARACTERS
 
 
 class AppNotFound(Refusal):
@@ -145,7 +146,10 @@ async def key_by_handle(transaction: Transaction, handle: str) -> Key:
     """Return the key that a handle, as lists show it, names."""
     keys = await store.keys_by_handle(transaction, [handle])
     if not keys:
-        raise KeyNotFound(f"No key has the handle {handle[:40]}.", param="handle")
+        shown = handle[
+            :HANDLE_CHARACTERS_SHOWN
+        ]  # should it be a whole key, no more than its handle
+        raise KeyNotFound(f"No key has the handle {shown}.", param="handle")
     return keys[0][0]
 
 
