@@ -69,7 +69,6 @@ class Furnished(msgspec.Struct, frozen=True):
             "connect-besides": self._connect_path(scope="balance"),
             "connect-wrong": self._connect_path(redirect_uri="https://evil.example/"),
             "connections": "/connections",
-            "disconnect": f"/connections/{self.app.id}/disconnect",
             "settings": "/settings",
             "history": "/settings/history",
             "two-factor": "/settings/two-factor",

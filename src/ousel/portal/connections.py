@@ -4,7 +4,6 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.oauth import service
 from ousel.oauth.pages import SCOPES_IN_WORDS
-from ousel.oauth.service import Connection
 from ousel.people.audit import record
 from ousel.portal.entrance import trace_of
 from ousel.web.pages import Pages
@@ -25,11 +24,11 @@ class ConnectionPages:
 
     def routes(self) -> list[PageRoute]:
         """Return the routes of connections."""
-        ending = "/connections/{client_id}/disconnect"
         return [
             PageRoute(method="GET", path="/connections", handle=self.show_all),
-            PageRoute(method="GET", path=ending, handle=self.ask_to_disconnect),
-            PageRoute(method="POST", path=ending, handle=self.disconnect),
+            PageRoute(
+                method="POST", path="/connections/{client_id}/disconnect", handle=self.disconnect
+            ),
         ]
 
     async def show_all(self, visit: Visit) -> Answer:
@@ -42,22 +41,16 @@ class ConnectionPages:
             "portal/connections.html", visit, connections=connections, words=SCOPES_IN_WORDS
         )
 
-    async def ask_to_disconnect(self, visit: Visit) -> Answer:
-        """Show which app would be disconnected, and what follows."""
-        connection = await self._database.read(
-            lambda transaction: self._connection(transaction, visit)
-        )
-        return self._pages.answer(
-            "portal/disconnect.html", visit, connection=connection, words=SCOPES_IN_WORDS
-        )
-
     async def disconnect(self, visit: Visit) -> Answer:
         """End what lets an app read the account, at once."""
         account_id = visit.signed_in.account_id
+        app_id = visit.path["client_id"]
 
         async def work(transaction: Transaction) -> None:
-            connection = await self._connection(transaction, visit)
-            await service.disconnect(transaction, account_id, connection.app_id)
+            connection = await service.connection(transaction, account_id, app_id, self._clock())
+            if connection is None:
+                raise NotFound("This app is not connected to your account.")
+            await service.disconnect(transaction, account_id, app_id)
             await record(
                 transaction,
                 account_id,
@@ -69,12 +62,3 @@ class ConnectionPages:
 
         await self._database.write(work)
         return see_other("/connections?done=disconnected")
-
-    async def _connection(self, transaction: Transaction, visit: Visit) -> Connection:
-        """Return the connection that the visit's path names, if it is the visitor's own."""
-        connection = await service.connection(
-            transaction, visit.signed_in.account_id, visit.path["client_id"], self._clock()
-        )
-        if connection is None:
-            raise NotFound("This app is not connected to your account.")
-        return connection
