@@ -23,7 +23,7 @@ from tests.support.servers import Server
 FULL = os.environ.get("OUSEL_CLUSTER") == "full"
 ROUNDS = 10 if FULL else 1
 SEED = int(os.environ.get("OUSEL_CLUSTER_SEED") or random.SystemRandom().randrange(10**6))
-TRANSFERS_BETWEEN = 100
+TRANSFERS_BETWEEN = 100 if FULL else 25
 ON_THE_WAY_SECONDS = 1.0
 WITHOUT_FOLLOWERS_SECONDS = 15.0
 
