@@ -17,9 +17,9 @@ def sized(short: Size, full: Size) -> Size:
 KILLS = sized(3, 200)  # of the server, on each engine
 STOPS = sized(2, 50)  # of PostgreSQL
 COMMITS_CUT = sized(10, 200)
-TRANSFERS_THROUGH_A_PROXY = sized(1_000, 50_000)
+TRANSFERS_THROUGH_A_PROXY = sized(600, 50_000)
 TERMINATIONS = sized(2, 20)
 TEST_SECONDS_MAX = sized(120, 3_600)
 
-SOAK_SECONDS = sized(3.0, 60 * float(os.environ.get("OUSEL_FAULTS_SOAK_MINUTES", "20")))
-TOP_SPEED_SECONDS = sized(1.0, 20.0)
+SOAK_SECONDS = sized(1.5, 60 * float(os.environ.get("OUSEL_FAULTS_SOAK_MINUTES", "20")))
+TOP_SPEED_SECONDS = sized(0.5, 20.0)
