@@ -68,17 +68,11 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 
 @pytest.fixture
-def fresh_url(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[str]:
+def database_url(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[str]:
     """The address of a fresh database with today's schema."""
     url = engines.fresh_url(engine, tmp_path)
     yield url
     engines.give_back(url)
-
-
-@pytest.fixture
-def database_url(fresh_url: str) -> str:
-    """The address of the test's database: a fresh one, where a room has no other for all."""
-    return fresh_url
 
 
 @pytest.fixture

@@ -1,6 +1,9 @@
-"""The shared server of each engine, and its database: tests tell themselves apart by names."""
+"""One server and one database for each engine and module: tests tell themselves apart by names.
 
-from collections.abc import AsyncIterator
+Their clocks run ahead, and take the books along: no other room's tests may share those.
+"""
+
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -9,10 +12,29 @@ from tests.charges.shops import Shop, open_shop
 from tests.charges.tills import Till, open_till
 from tests.portal.visitors import opened_portal
 from tests.support.clocks import ManualClock
+from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.passwords import hash_quickly
-from tests.support.shared import database_url, server
+from tests.support.servers import Server
 
-__all__ = ["database_url", "server"]
+
+@pytest.fixture(params=ENGINES, scope="module")
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each engine in turn: both run the same tests."""
+    chosen: Engine = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def database_url(engines: Engines, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a fresh database with today's schema."""
+    return engines.fresh_url(engine, tmp_path_factory.mktemp("charges"))
+
+
+@pytest.fixture(scope="module")
+def server(database_url: str) -> Iterator[Server]:
+    """A server process on the same database."""
+    with Server(database_url) as running:
+        yield running
 
 
 @pytest.fixture

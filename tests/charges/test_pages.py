@@ -16,7 +16,7 @@ NOTHING_TAKEN = "Nothing was taken from your balance."
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def engine() -> Engine:
     """One engine: what a page says does not depend on it."""
     return "sqlite"

@@ -97,12 +97,6 @@ def outcome_of(told: list[Told], status: str) -> str:
     return status
 
 
-@pytest.fixture
-def database_url(fresh_url: str) -> str:
-    """A database of the test's own."""
-    return fresh_url
-
-
 @pytest.mark.slow
 async def test_each_charge_has_exactly_one_outcome(
     database: Database, database_url: str, engine: Engine

@@ -25,12 +25,6 @@ MEASURED_SECONDS = 5.0
 
 
 @pytest.fixture
-def database_url(fresh_url: str) -> str:
-    """A database of the test's own."""
-    return fresh_url
-
-
-@pytest.fixture
 def sandbox_url(engines: Engines, tmp_path: Path) -> str:
     """The address of a fresh database on PostgreSQL, for several processes."""
     return engines.fresh_url("postgresql", tmp_path)

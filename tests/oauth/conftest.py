@@ -7,10 +7,21 @@ import pytest
 from ousel.database.port import Database
 from tests.oauth.consents import Consent
 from tests.portal.visitors import Portal, opened_portal
+from tests.support.engines import Engine
 from tests.support.passwords import hash_quickly
-from tests.support.shared import database_url, server
+from tests.support.servers import Server
 
-__all__ = ["database_url", "server"]
+
+@pytest.fixture
+def database_url(shared_server: tuple[Server, str, Engine]) -> str:
+    """The address of the shared server's database."""
+    return shared_server[1]
+
+
+@pytest.fixture
+def server(shared_server: tuple[Server, str, Engine]) -> Server:
+    """The shared server."""
+    return shared_server[0]
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.engines import Engine, Engines
 from tests.support.servers import Server
 
@@ -29,15 +27,3 @@ class SharedServers:
         for log in logs:
             assert "internal error" not in log, log
             assert "Traceback" not in log, log
-
-
-@pytest.fixture
-def database_url(shared_server: tuple[Server, str, Engine]) -> str:
-    """The address of the shared server's database."""
-    return shared_server[1]
-
-
-@pytest.fixture
-def server(shared_server: tuple[Server, str, Engine]) -> Server:
-    """The shared server."""
-    return shared_server[0]
