@@ -19,10 +19,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from ousel_client import AsyncClient, OuselError, ProofKey, UserToken, WaitTimedOut
+from ousel_client.refusals import ChargeNotCancelable
 
 SHOP_URL = os.environ.get("SHOP_URL", "http://127.0.0.1:8001")
 CLIENT_ID = os.environ["OUSEL_CLIENT_ID"]
 SUPPLIER = os.environ.get("SHOP_SUPPLIER", "@grace")
+SUPPLIES = Decimal("5.00")
 RETURN_URL = f"{SHOP_URL}/connected"
 WAIT_SECONDS = 20.0
 BOOKS = {
@@ -56,7 +58,7 @@ async def catalogue(request: Request) -> Response:
     """Show the books, the cart, and who is signed in."""
     visitor = visitor_of(request)
     shelf = "".join(
-        f'<li>{escape(title)} <span class="price">{price}</span>'
+        f'<li>{escape(title)} <span class="price">{price}</span> '
         f'<form method="post" action="/cart/{slug}"><button>Add to cart</button></form></li>'
         for slug, (title, price) in BOOKS.items()
     )
@@ -75,7 +77,7 @@ async def catalogue(request: Request) -> Response:
         f"{await greeting(visitor)}<h2>Books</h2><ul>{shelf}</ul><h2>Cart</h2>{basket}"
         f'<h2>Office</h2><form method="post" action="/supplier">'
         f'<input type="hidden" name="key" value="supplier-{secrets.token_hex(8)}">'
-        "<button>Pay the supplier</button></form>",
+        f"<button>Pay the supplier, {escape(SUPPLIER)}, {SUPPLIES} OUSD</button></form>",
     )
 
 
@@ -103,7 +105,7 @@ async def pay(request: Request) -> Response:
         description=", ".join(BOOKS[slug][0] for slug in cart),
         reference=order_id,
         success_url=f"{SHOP_URL}/orders/{order_id}",
-        cancel_url=f"{SHOP_URL}/",
+        cancel_url=f"{SHOP_URL}/orders/{order_id}/canceled",
         idempotency_key=order_id,
     )
     books.execute("UPDATE orders SET charge_id = ? WHERE id = ?", (charge.id, order_id))
@@ -127,6 +129,22 @@ async def order(request: Request) -> Response:
     )
     news = "Your books are on their way." if delivered.rowcount else "Your books left already."
     return page(request, "Thank you", f'<p>{news}</p><p><a href="/">Shop on</a></p>')
+
+
+async def canceled(request: Request) -> Response:
+    """Cancel the charge of a payer who turned back, and put the books into the cart again."""
+    order_id = request.path_params["order_id"]
+    found = books.execute(
+        "SELECT charge_id, items FROM orders WHERE id = ?", (order_id,)
+    ).fetchone()
+    if found is None or found[0] is None:
+        return page(request, "No such order", '<p><a href="/">Back to the shop</a></p>', 404)
+    try:
+        await ousel.charges.cancel(found[0])
+    except ChargeNotCancelable:  # it is paid by now, or was canceled before
+        return redirect(request, f"/orders/{order_id}")
+    carts.setdefault(visitor_of(request), []).extend(found[1].split(","))
+    return redirect(request, "/")
 
 
 async def connect(request: Request) -> Response:
@@ -164,12 +182,12 @@ async def connected(request: Request) -> Response:
 
 
 async def pay_supplier(request: Request) -> Response:
-    """Pay the supplier 5.00, once for each form that was shown, however often it is sent."""
+    """Pay the supplier, once for each form that was shown, however often it is sent."""
     form = parse_qs((await request.body()).decode())
     key = form["key"][0]
     try:
         transfer = await ousel.transfers.send(
-            to=SUPPLIER, amount=Decimal("5.00"), note="This month's books", idempotency_key=key
+            to=SUPPLIER, amount=SUPPLIES, note="This month's books", idempotency_key=key
         )
     except OuselError as error:
         return page(request, "The supplier is not paid", f"<p>{escape(str(error))}</p>", 502)
@@ -230,6 +248,7 @@ shop = Starlette(
         Route("/cart/{slug}", add_to_cart, methods=["POST"]),
         Route("/pay", pay, methods=["POST"]),
         Route("/orders/{order_id}", order),
+        Route("/orders/{order_id}/canceled", canceled),
         Route("/connect", connect),
         Route("/connected", connected),
         Route("/supplier", pay_supplier, methods=["POST"]),

@@ -1,6 +1,7 @@
 """`ousel demo`: a sandbox in one step, with something in it to try."""
 
 import asyncio
+import socket
 import tempfile
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,7 +12,7 @@ import typer
 from rich.console import Console
 
 from ousel.accounts.service import NewHolder, open_account
-from ousel.cli.console import settings
+from ousel.cli.console import fail, settings
 from ousel.cli.server import bound_socket, prepare, serve_until_stopped
 from ousel.cli.shop import shop_can_run, shop_running
 from ousel.database.addresses import database_at
@@ -50,6 +51,9 @@ def demo(
     shop_port: Annotated[int, typer.Option(help="The shop's port.", min=1, max=65535)] = 8001,
 ) -> None:
     """Run a sandbox on a fresh database: people with money, a partner's key, and its shop."""
+    if _is_taken(host, port):
+        fail(f"cannot listen on {host}, port {port}: it is taken; choose another with --port")
+    no_shop = _why_no_shop(shop_port)
     origin = f"http://{host}:{port}"
     with tempfile.TemporaryDirectory(prefix="ousel-demo-") as folder:
         wanted = settings(
@@ -61,9 +65,28 @@ def demo(
         )
         listener = bound_socket(host, port)
         furnished = asyncio.run(_furnished(wanted, f"http://127.0.0.1:{shop_port}"))
-        with shop_running(_environment(furnished)) if shop_can_run() else nullcontext():
-            Console(soft_wrap=True, highlight=False).print(_welcome(furnished))
+        with nullcontext() if no_shop else shop_running(_environment(furnished)):
+            welcome = _welcome(furnished, no_shop or furnished.shop_url)
+            Console(soft_wrap=True, highlight=False).print(welcome)
             serve_until_stopped(wanted, listener)
+
+
+def _is_taken(host: str, port: int) -> bool:
+    """Say whether something listens there already."""
+    try:
+        socket.create_connection((host, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _why_no_shop(shop_port: int) -> str | None:
+    """Return why the shop cannot run, or None where it can."""
+    if not shop_can_run():
+        return "not installed: pip install 'ousel\\[demo]'"
+    if _is_taken("127.0.0.1", shop_port):
+        return f"not running: port {shop_port} is taken; choose another with --shop-port"
+    return None
 
 
 async def _furnished(wanted: Settings, shop_url: str) -> _Demo:
@@ -115,10 +138,9 @@ def _environment(furnished: _Demo) -> dict[str, str]:
     }
 
 
-def _welcome(furnished: _Demo) -> str:
+def _welcome(furnished: _Demo, shop: str) -> str:
     wanted = furnished.settings
     names = ", ".join(PEOPLE)
-    shop = furnished.shop_url if shop_can_run() else "not installed: pip install 'ousel[demo]'"
     call = f"""\\
   -H 'Authorization: Bearer {furnished.key}' \\
   -H 'Content-Type: application/json' \\"""
@@ -143,4 +165,8 @@ curl -s {wanted.base_url}/transfers {call}
 
 curl -s {wanted.base_url}/charges {call}
   -d '{{"amount": 12.50, "description": "Two books", "reference": "order-1001"}}'
+
+[bold]Write a program of your own[/bold], in Python as the documentation's tutorial shows, with:
+
+export OUSEL_BASE_URL={wanted.base_url} OUSEL_KEY={furnished.key}
 """
