@@ -339,6 +339,19 @@ async def test_a_head_without_end_is_refused(line: Line) -> None:
     assert answered.endswith(b"The request's head is too large.\n")
 
 
+async def test_a_client_that_goes_on_sending_reads_its_answer_all_the_same(line: Line) -> None:
+    """The connection is closed to it only when it has had time to read: a reset would lose it."""
+    line.send(b"POST /a HTTP/1.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % BIG_BYTES)
+    answered = await line.answer()
+    for _ in range(20):
+        line.send(b"x" * PIECE_BYTES)
+        await line.writer.drain()
+        await asyncio.sleep(0)
+
+    assert answered[1] == b"/a too large"
+    assert await line.rest() == b""
+
+
 async def test_noise_behind_a_request_does_not_spoil_its_answer(bench: Bench, line: Line) -> None:
     """The request before it is answered, then the connection ends."""
     line.send(b"GET /slow HTTP/1.1\r\n\r\n")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 HEAD_BYTES_MAX: Final = 64 * 1024  # of an address with its headers, as long as they arrive
 REQUESTS_WAITING_MAX: Final = 16
+LINGER_SECONDS_MAX: Final = 5.0
 
 _NOT_HTTP: Final = (
     b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
@@ -53,6 +54,8 @@ class Connection(asyncio.Protocol):
         self._head_arrives = True
         self._head_bytes = 0
         self._arriving: Request | None = None
+        self._is_owed = False  # the rest of a request whose head is here
+        self._is_lingering = False
         self._waiting: deque[Request] = deque()
         self._answering: asyncio.Task[None] | None = None
         self._is_last = False  # the answer under way, or the next one
@@ -80,6 +83,8 @@ class Connection(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
+        if self._is_lingering:
+            return
         self._active_at = self._loop.time()
         try:
             self._parser.feed_data(data)
@@ -128,6 +133,7 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """Know what is asked for; a body that is announced too large is not waited for."""
         self._head_arrives = False
+        self._is_owed = True
         path, query = _path_and_query(self._url)
         headers = self._headers
         request = self._arriving = Request(
@@ -160,6 +166,7 @@ class Connection(asyncio.Protocol):
         """Take the request, which is whole, unless it was taken before its end."""
         request = self._arriving
         assert request is not None
+        self._is_owed = False
         if request.body is not None:
             self._take(request)
 
@@ -229,7 +236,7 @@ class Connection(asyncio.Protocol):
         self._active_at = self._loop.time()
         self._answering = None
         if self._is_last:
-            self._transport.close()
+            self._close()
             return
         if self._waiting:
             self._answer(self._waiting.popleft())
@@ -237,11 +244,24 @@ class Connection(asyncio.Protocol):
             self._reading_paused = False
             self._transport.resume_reading()
 
+    def _close(self) -> None:
+        """Close the connection, but let a client that still sends read its answer first.
+
+        To close on what it sends would reset the connection, and the answer might be lost.
+        """
+        if self._is_owed and not self._transport.is_closing():
+            self._is_lingering = True
+            self._transport.write_eof()
+            self._loop.call_later(LINGER_SECONDS_MAX, self._transport.close)
+        else:
+            self._transport.close()
+
     def _refuse(self, answer: bytes) -> None:
         """Answer what is no request; an answer under way comes first, and is the last."""
+        self._is_last = self._is_owed = True
         if self._answering is None:
             self._transport.write(answer)
-        self.shutdown()
+            self._close()
 
     def _close_when_idle(self) -> None:
         """Look now and then, which costs less than a timer for every request."""
