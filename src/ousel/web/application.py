@@ -62,6 +62,7 @@ class Application:
         self._troubles = troubles
         self._watch = watch
         self._docs_url = f"{settings.portal_url}/docs"
+        self._base_url, self._base_path = settings.base_url, settings.base_path
         common = _SECURITY_HEADERS
         if settings.portal_url.startswith("https:"):
             common += (_STRICT_TRANSPORT,)
@@ -104,6 +105,8 @@ class Application:
     ) -> Answer:
         allow = refusal.members.pop("allow", "")
         headers = ((b"allow", allow.encode()),) if allow else ()
+        if isinstance(refusal, NotFound) and self._table.has(f"{self._base_path}{request.path}"):
+            refusal = NotFound(f"There is nothing at this path: begin it with {self._base_url}.")
         if not self._site.is_visited_by(request):
             return problem_answer(refusal, request_id, self._docs_url, headers)
         page = await self._site.problem(refusal, request, request_id)

@@ -67,6 +67,14 @@ class RouteTable(Generic[Found]):
             )
         return route, parameters
 
+    def has(self, raw_path: str) -> bool:
+        """Say whether there is something at this path, by whichever method."""
+        try:
+            self._match(raw_path)
+        except NotFound:
+            return False
+        return True
+
     def _methods_of(self, path: str) -> dict[str, Found]:
         if "{" not in path:
             return self._plain.setdefault(path, {})
