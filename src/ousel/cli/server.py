@@ -1,5 +1,6 @@
 """Running the server: what must hold before it starts, and the processes it runs in."""
 
+import errno
 import socket
 from functools import partial
 from typing import Any, Final, cast
@@ -49,15 +50,17 @@ async def prepare(settings: Settings, workers: int) -> None:
         await database.close()
 
 
-def bound_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that has this address, or end the command where it is not to be had."""
+def bound_socket(host: str, port: int, option: str = "--port") -> socket.socket:
+    """Return a socket that has this address; where it is not to be had, name the port's option."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        fail(f"cannot listen on {host}, port {port}: {error.strerror}")
+        taken = error.errno == errno.EADDRINUSE
+        reason = f"it is taken; choose another with {option}" if taken else error.strerror
+        fail(f"cannot listen on {host}, port {port}: {reason}")
     listener.set_inheritable(True)
     return listener
 
@@ -97,7 +100,7 @@ def _check_what_watches(settings: Settings, workers: int) -> None:
     if settings.admin_port + workers - 1 > PORT_MAX:
         fail(f"{workers} processes need ports up to {PORT_MAX}: choose a lower admin port")
     for port in range(settings.admin_port, settings.admin_port + workers):
-        bound_socket(settings.admin_host, port).close()
+        bound_socket(settings.admin_host, port, "--admin-port").close()
 
 
 async def _claim_mode(database: Database, settings: Settings) -> None:
