@@ -1,5 +1,6 @@
 """The documentation, rendered from its Markdown into the site's own frame: no script, no CDN."""
 
+import re
 import tomllib
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -82,6 +83,11 @@ class Documents:
         return Document(title, _html((self._docs / path).read_text(), PurePosixPath(path).parent))
 
 
+def anchor_of(heading: str) -> str:
+    """Return what an address ends in, behind a #, where it leads to this heading."""
+    return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip())
+
+
 def _source() -> tuple[Traversable | Path, Traversable | Path]:
     """Return the folder of documents and the table of contents, installed or in a checkout."""
     installed = files("ousel") / "docs"
@@ -104,7 +110,9 @@ def _html(text: str, folder: PurePosixPath) -> str:
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     markdown.add_render_rule("fence", _code_block)
     tokens = markdown.parse(text)
-    for token in tokens:
+    for index, token in enumerate(tokens):
+        if token.type == "heading_open" and token.tag != "h1":
+            token.attrs["id"] = anchor_of(tokens[index + 1].content)
         for child in token.children or []:
             if child.type == "link_open":
                 child.attrs["href"] = _link(str(child.attrs["href"]), folder)
@@ -116,15 +124,16 @@ def _html(text: str, folder: PurePosixPath) -> str:
 
 def _link(target: str, folder: PurePosixPath) -> str:
     """Return a link between documents as an address of the site."""
-    if "://" in target or not target.endswith(".md"):
+    path, hash_sign, anchor = target.partition("#")
+    if "://" in target or not path.endswith(".md"):
         return target
     parts: list[str] = []
-    for part in (folder / target).parts:
+    for part in (folder / path).parts:
         if part == "..":
             parts.pop()
         else:
             parts.append(part)
-    return _address("/".join(parts))
+    return f"{_address('/'.join(parts))}{hash_sign}{anchor}"
 
 
 def _code_block(
