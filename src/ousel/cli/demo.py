@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from ousel.accounts.service import NewHolder, open_account
-from ousel.cli.console import fail, settings
+from ousel.cli.console import settings
 from ousel.cli.server import bound_socket, prepare, serve_until_stopped
 from ousel.cli.shop import shop_can_run, shop_running
 from ousel.database.addresses import database_at
@@ -51,8 +51,7 @@ def demo(
     shop_port: Annotated[int, typer.Option(help="The shop's port.", min=1, max=65535)] = 8001,
 ) -> None:
     """Run a sandbox on a fresh database: people with money, a partner's key, and its shop."""
-    if _is_taken(host, port):
-        fail(f"cannot listen on {host}, port {port}: it is taken; choose another with --port")
+    listener = bound_socket(host, port)
     no_shop = _why_no_shop(shop_port)
     origin = f"http://{host}:{port}"
     with tempfile.TemporaryDirectory(prefix="ousel-demo-") as folder:
@@ -63,7 +62,6 @@ def demo(
             portal_url=origin,
             log_level="warning",
         )
-        listener = bound_socket(host, port)
         furnished = asyncio.run(_furnished(wanted, f"http://127.0.0.1:{shop_port}"))
         with nullcontext() if no_shop else shop_running(_environment(furnished)):
             welcome = _welcome(furnished, no_shop or furnished.shop_url)
@@ -71,10 +69,10 @@ def demo(
             serve_until_stopped(wanted, listener)
 
 
-def _is_taken(host: str, port: int) -> bool:
+def _is_taken(port: int) -> bool:
     """Say whether something listens there already."""
     try:
-        socket.create_connection((host, port), timeout=1).close()
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:
         return False
     return True
@@ -84,7 +82,7 @@ def _why_no_shop(shop_port: int) -> str | None:
     """Return why the shop cannot run, or None where it can."""
     if not shop_can_run():
         return "not installed: pip install 'ousel\\[demo]'"
-    if _is_taken("127.0.0.1", shop_port):
+    if _is_taken(shop_port):
         return f"not running: port {shop_port} is taken; choose another with --shop-port"
     return None
 
