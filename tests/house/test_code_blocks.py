@@ -1,47 +1,65 @@
-"""Every block of shell in the documents that can run as it stands is run, and works."""
+"""Every block of code that can run is run, in the order of its document, and works."""
 
 import asyncio
-import os
+import html
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from textwrap import indent
 
 import httpx2
 import pytest
 
-from tests.oauth.consents import Consent
-from tests.support.books import opened, person
+from tests.house.code_blocks import PROGRAMS, Block, Reader, blocks_in
+from tests.house.documents import ROOT, documents
+from tests.portal.visitors import Visitor
 from tests.support.engines import Engines
-from tests.support.programs import program
 from tests.support.servers import Server
 
-ROOT = Path(__file__).parents[2]
-LEFT_OPEN = "…"  # a block with this in it has a blank for the reader to fill in
-DEMO_ORIGIN = "http://127.0.0.1:8000"
-# These concern the whole machine: other tests do the same in folders of their own.
-OPERATING = {
-    "docs/operating/install.md",
-    "docs/operating/back-up.md",
-    "docs/operating/prove.md",
-    "docs/operating/watch.md",
+TEXTS = {"html", "sql", "text", "yaml"}  # what is shown, and does nothing by itself
+# Blocks, or all those of a document, that would be wrong to run here: why, and what does the like.
+CANNOT_RUN = {
+    "README.md-1": ("it runs these very tests, and a demo", "tests/cli/test_demo.py"),
+    "README.md-3": ("it serves until it is stopped", "tests/packaging/test_wheel.py"),
+    "CONTRIBUTING.md-1": ("it runs these very tests, and longer ones", "Makefile"),
+    "clients/python/README.md": (
+        "its blocks are one program, which is run as a whole",
+        "clients/python/tests/test_readme.py",
+    ),
+    "deploy/cluster/README.md": ("it needs three machines", "tests/cluster"),
+    "docs/operating/cluster.md-1": ("it needs three machines", "tests/cluster"),
+    "docs/operating/install.md-1": ("it installs in /opt", "tests/packaging/test_wheel.py"),
+    "docs/operating/install.md-2": ("it serves until it is stopped", "tests/support/servers.py"),
+    "docs/operating/install.md-3": ("it serves until it is stopped", "tests/support/servers.py"),
+    "docs/operating/install.md-4": ("it builds a container", "tests/house/test_deploy.py"),
+    "docs/operating/postgresql.md-1": ("it serves until it is stopped", "tests/support/engines.py"),
+    "docs/operating/watch.md-1": (
+        "it serves until it is stopped",
+        "tests/observation/test_admin.py",
+    ),
+    "docs/operating/watch.md-2": ("it shows until it is stopped", "tests/cli/test_top.py"),
 }
-
-
-def _blocks() -> Iterator[Any]:
-    for document in sorted(ROOT.glob("docs/**/*.md")):
-        name = str(document.relative_to(ROOT))
-        blocks = re.findall(
-            r"^ *```sh\n(.*?)^ *```", document.read_text(), re.DOTALL | re.MULTILINE
-        )
-        for number, block in enumerate(blocks, 1):
-            if LEFT_OPEN not in block and name not in OPERATING:
-                yield pytest.param(block, id=f"{name}-{number}")
-
-
-BLOCKS = list(_blocks())
+BLOCKS = [block for document in documents() for block in blocks_in(ROOT, document)]
+TO_RUN = [
+    block
+    for block in BLOCKS
+    if block.language in PROGRAMS and not {block.name, block.document} & set(CANNOT_RUN)
+]
+CLIENT = """import os
+from ousel_client import Client
+client = Client(os.environ["OUSEL_KEY"], base_url=os.environ["OUSEL_BASE_URL"])
+"""
+BROKEN = {
+    "a call that is refused": ("sh", "curl -s http://127.0.0.1:8000/v1/nothing\n"),
+    "a call without a key": ("sh", "curl -s http://127.0.0.1:8000/v1/me | cat\n"),
+    "a command that is not there": ("sh", "ousel nonsense\n"),
+    "a failure before a success": ("shell", "false\ntrue\n"),
+    "a variable that nobody has set": ("sh", "echo $NOTHING_AT_ALL\n"),
+    "a blank that nobody can fill in": ("sh", "echo xy_…\n"),
+    "an import that fails": ("python", "from ousel_client import Klient\n"),
+    "code that is none": ("python", "print('Hello'\n"),
+    "a transfer to nobody": ("python", f'{CLIENT}client.transfers.send(to="@no_one", amount=1)\n'),
+}
 
 
 @pytest.fixture(scope="module")
@@ -52,52 +70,83 @@ def url(engines: Engines, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def running(url: str) -> Iterator[Server]:
-    """A server on that database."""
-    with Server(url) as server:
+    """A sandbox on that database."""
+    with Server(url, "--sandbox") as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def reader(running: Server, url: str) -> dict[str, str]:
-    """The variables that a reader has set by then."""
-    return asyncio.run(_prepared(running, url))
+def reader(running: Server, url: str) -> Reader:
+    """Someone who follows documents there."""
+    return Reader(running, url)
 
 
-async def _prepared(server: Server, url: str) -> dict[str, str]:
-    async with opened(url) as database:
-        consent = await Consent.of_new_people(database, funds="1000")
-        await person(database, "ada")
-        async with server.client() as client:
-            token = await consent.token(client)
-        return {"OUSEL_KEY": consent.key, "USER_TOKEN": token}
+def test_every_block_is_run_or_known_not_to() -> None:
+    """A block has a language; a program that is not run exists, and so does what does the like."""
+    assert _of_unknown_language(BLOCKS) == []
+    assert set(CANNOT_RUN) <= {block.name for block in BLOCKS} | {each.document for each in BLOCKS}
+    assert [each for _, each in CANNOT_RUN.values() if not (ROOT / each).exists()] == []
+    assert {block.language for block in TO_RUN} == {"sh", "python"}
 
 
-def test_there_are_blocks_to_run() -> None:
-    """The documents have at least ten blocks that run as they stand."""
-    assert len(BLOCKS) >= 10
+def test_a_block_of_an_unknown_language_would_be_seen(tmp_path: Path) -> None:
+    """Whether it can run is for somebody to say, so it is not passed over."""
+    (tmp_path / "page.md").write_text("```bash\ntrue\n```\n\n```\ntrue\n```\n\n```sh\ntrue\n```\n")
+
+    found = _of_unknown_language(list(blocks_in(tmp_path, "page.md")))
+
+    assert [block.language for block in found] == ["bash", ""]
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_a_block_of_shell_works(block: str, running: Server, reader: dict[str, str]) -> None:
-    """Each command of the block succeeds; an answer that says no counts as a failure."""
-    key = {"Authorization": f"Bearer {reader['OUSEL_KEY']}"}
-    charge = httpx2.post(f"{running.base_url}/charges", json={"amount": 1}, headers=key).json()
-    if "Prefer" in block:  # the reader has had it paid or canceled by then
-        httpx2.post(f"{running.base_url}/charges/{charge['id']}/cancel", headers=key)
-    curl = program("curl", package="curl")
-    script = f'curl() {{ {curl} --fail-with-body "$@"; }}\n{block}'
-    environment = {
-        **os.environ,
-        **reader,
-        "CHARGE_ID": charge["id"],
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-    }
-    ended = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script.replace(DEMO_ORIGIN, running.origin)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stdout + ended.stderr
+@pytest.mark.parametrize("document", dict.fromkeys(block.document for block in TO_RUN))
+def test_the_blocks_of_a_document_work(document: str, reader: Reader, tmp_path: Path) -> None:
+    """Each command and each program succeeds; an answer that says no counts as a failure."""
+    blocks = [block for block in TO_RUN if block.document == document]
+
+    assert reader.failures(blocks, tmp_path) == []
+
+
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_block_that_is_broken_would_be_seen(fault: str, reader: Reader, tmp_path: Path) -> None:
+    """Of a document with a block that works and one that does not, the second one is named."""
+    language, text = BROKEN[fault]
+    page = tmp_path / "page.md"
+    step = indent(f"```{language}\n{text}```\n", "   ")
+    page.write_text(f"# A page\n\n```sh\ntrue\n```\n\n1. A step:\n\n{step}")
+
+    failures = reader.failures(list(blocks_in(tmp_path, "page.md")), tmp_path)
+
+    assert [failure.partition(":")[0] for failure in failures] == ["page.md-2"]
+
+
+def test_the_first_steps_of_the_portal_work(
+    running: Server, reader: Reader, tmp_path: Path
+) -> None:
+    """What a new partner copies from there runs as it stands, with a key in its variable."""
+    page = asyncio.run(_first_steps(running))
+    texts = [
+        html.unescape(text)
+        for text in re.findall(r"<pre[^>]*><code>(.*?)</code></pre>", page, re.DOTALL)
+    ]
+    blocks = [
+        Block("first-steps", number, "sh" if text.startswith("curl ") else "python", text)
+        for number, text in enumerate(texts, 1)
+        if not text.startswith(f"{running.origin}/connect?")
+    ]
+
+    assert [block.language for block in blocks] == ["sh", "sh", "python", "sh"]
+    assert reader.failures(blocks, tmp_path) == []
+
+
+def _of_unknown_language(blocks: list[Block]) -> list[Block]:
+    return [block for block in blocks if block.language not in PROGRAMS | TEXTS]
+
+
+async def _first_steps(server: Server) -> str:
+    """Return the page that a partner sees who has just created an app."""
+    headers = {"Accept": "text/html"}
+    async with httpx2.AsyncClient(base_url=server.origin, headers=headers, verify=False) as client:
+        visitor = Visitor(client)
+        assert (await visitor.sign_up("newcomer")).status_code == 303
+        app = await visitor.create_app()
+        return (await visitor.get(f"{app}/first-steps")).text

@@ -40,6 +40,12 @@ def checked_command(arguments: list[str]) -> None:
     context.close()
 
 
+def unknown_settings(text: str) -> set[str]:
+    """Return the variables in a text that are none of Ousel's settings."""
+    named = set(re.findall(r"\bOUSEL_[A-Z_]+", text))
+    return named - SETTINGS - {name + FILE_SUFFIX for name in SECRETS}
+
+
 def instructions() -> list[tuple[str, str]]:
     """Return the instructions of the Containerfile, each with what it is given."""
     text = re.sub(r"\\\n\s*", " ", CONTAINERFILE.read_text())
@@ -55,9 +61,11 @@ def of(name: str) -> list[str]:
 @pytest.mark.parametrize("file", [CONTAINERFILE, COMPOSE, UNIT], ids=lambda file: file.name)
 def test_every_setting_that_is_named_exists(file: Path) -> None:
     """A variable is one of the settings, or names the file of one that is a secret."""
-    named = set(re.findall(r"\bOUSEL_[A-Z_]+", file.read_text()))
+    text = file.read_text()
 
-    assert named <= SETTINGS | {name + FILE_SUFFIX for name in SECRETS}
+    assert unknown_settings(text) == set()
+    assert unknown_settings(f"{text}\nOUSEL_BASE_ULR=x") == {"OUSEL_BASE_ULR"}
+    assert unknown_settings(f"{text}\nOUSEL_SANDBOX_FILE=x") == {"OUSEL_SANDBOX_FILE"}
 
 
 def test_the_image_is_built_from_files_that_exist() -> None:

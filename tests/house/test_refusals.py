@@ -1,6 +1,7 @@
 """Every refusal is named, explained and curable; and a client can look each one up."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,10 @@ ON_PAGES = {
     *("second_factor_needed", "app_not_found", "app_has_keys", "key_not_found"),
 }
 STATUSES = {400, 401, 403, 404, 405, 409, 413, 415, 429, 431, 500, 503}
+FAULTS = (
+    *(("status", 418), ("code", "NoSuchBird"), ("code", ""), ("title", "No such bird.")),
+    *(("title", "no such bird"), ("cure", "Look"), ("__doc__", None), ("__doc__", "No bird")),
+)
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.code)
@@ -29,14 +34,22 @@ def test_a_refusal_has_all_that_its_answer_and_its_documentation_need(
     refusal: type[Refusal],
 ) -> None:
     """A status, a stable code, a title without a full stop, a cause and a cure in sentences."""
-    assert refusal.status in STATUSES
-    assert re.fullmatch(r"[a-z]+(_[a-z]+)*", refusal.code)
-    assert refusal.title[0].isupper()
-    assert not refusal.title.endswith(".")
-    assert refusal.cure.endswith(".")
-    assert refusal.__doc__ is not None
-    assert "doc" not in vars(refusal)
-    assert refusal.__doc__.strip().split("\n\n")[0].endswith(".")
+    assert _lacking(refusal) == []
+
+
+@pytest.mark.parametrize(("name", "value"), FAULTS)
+def test_a_refusal_that_lacks_something_would_be_seen(name: str, value: object) -> None:
+    """Each part is looked at, and a wrong one is named."""
+    whole: dict[str, Any] = {
+        "status": 404,
+        "code": "no_such_bird",
+        "title": "There is no such bird",
+        "cure": "Look for another one.",
+        "__doc__": "The bird is not there.",
+    }
+    assert _lacking(type("Whole", (), whole)) == []
+
+    assert _lacking(type("Spoilt", (), whole | {name: value})) == [name]
 
 
 def test_a_code_belongs_to_one_refusal() -> None:
@@ -45,6 +58,19 @@ def test_a_code_belongs_to_one_refusal() -> None:
 
     assert len(codes) > 20
     assert len(set(codes)) == len(codes)
+
+
+def _lacking(refusal: Any) -> list[str]:
+    """Return the names of what a refusal lacks."""
+    cause = (refusal.__doc__ or "").strip().split("\n\n")[0]
+    right = {
+        "status": refusal.status in STATUSES,
+        "code": re.fullmatch(r"[a-z]+(_[a-z]+)*", refusal.code),
+        "title": refusal.title[:1].isupper() and not refusal.title.endswith("."),
+        "cure": refusal.cure.endswith("."),
+        "__doc__": cause.endswith(".") and "doc" not in vars(refusal),
+    }
+    return [name for name, is_right in right.items() if not is_right]
 
 
 def test_every_refusal_is_met_at_an_endpoint_or_deliberately_not() -> None:

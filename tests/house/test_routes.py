@@ -1,6 +1,8 @@
 """Every route is in the OpenAPI document, or deliberately not; and the document is valid."""
 
 import re
+from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -26,6 +28,32 @@ NOT_IN_THE_REFERENCE = {
     "GET /readyz",
     "GET /.well-known/oauth-authorization-server",
 }
+GONE = None
+# Faults of a document: where below /transfers, and what stands there instead.
+FAULTS: dict[str, tuple[tuple[str, ...], Any]] = {
+    "a route without an operation": (("get",), GONE),
+    "an operation without a route": (
+        ("patch",),
+        {
+            "operationId": "changeTransfer",
+            "summary": "Change it",
+            "description": "Change it.",
+            "security": [{"partnerKey": []}],
+            "responses": {"204": {"description": "It is changed."}},
+        },
+    ),
+    "a name that another has": (("get", "operationId"), "createTransfer"),
+    "a name that is none": (("get", "operationId"), "list_transfers"),
+    "no summary": (("post", "summary"), ""),
+    "no description": (("post", "description"), ""),
+    "no credential": (("get", "security"), []),
+    "no success": (("get", "responses", "200"), GONE),
+    "an answer without a meaning": (("post", "responses", "201", "description"), ""),
+    "an answer without a form": (("post", "responses", "201", "content"), GONE),
+    "a code that is not named": (("post", "responses", "409", "description"), "It is taken."),
+    "a refusal that is no problem": (("post", "responses", "409", "content"), {"text/plain": {}}),
+    "a status that is not told": (("post", "responses", "409"), GONE),
+}
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["live", "sandbox"])
@@ -37,24 +65,20 @@ def ousel(request: pytest.FixtureRequest) -> Ousel:
 def test_the_document_has_the_whole_interface_and_the_sandbox_only_there(ousel: Ousel) -> None:
     """Each endpoint of the interface, what Ousel adds to it, and nothing else."""
     expected = INTERFACE | BEYOND_THE_INTERFACE
-    assert set(_operations(ousel)) == expected | (SANDBOX if ousel.settings.sandbox else set())
+    assert set(_operations(ousel.openapi)) == expected | (
+        SANDBOX if ousel.settings.sandbox else set()
+    )
 
 
 def test_every_route_is_in_the_document_or_deliberately_not(ousel: Ousel) -> None:
     """A new route must be shown, or be named here as one that is not for partners."""
-    base = ousel.settings.base_path
-    shown = {
-        f"{route.method} {route.path.removeprefix(base)}"
-        for route in _routes(ousel)
-        if route.in_reference
-    }
     hidden = {
         f"{route.method} {route.path}"
         for route in _routes(ousel)
         if not route.in_reference and not route.path.startswith("/assets/")
     }
 
-    assert shown == set(_operations(ousel))
+    assert list(_routes_astray(ousel, ousel.openapi)) == []
     assert hidden == NOT_IN_THE_REFERENCE
 
 
@@ -77,50 +101,107 @@ def test_the_document_is_valid_openapi(ousel: Ousel) -> None:
 
 def test_every_operation_says_all_that_a_client_needs(ousel: Ousel) -> None:
     """A name, sentences, each answer with its form, and the credential that it wants."""
-    operations = _operations(ousel)
-    names = [operation["operationId"] for operation in operations.values()]
-
-    assert len(set(names)) == len(names)
-    for name, operation in operations.items():
-        assert re.fullmatch(r"[a-z]+([A-Z][a-z]+)*", operation["operationId"]), name
-        assert operation["summary"], name
-        assert operation["description"], name
-        assert any(status.startswith("2") for status in operation["responses"]), name
-        for status, response in operation["responses"].items():
-            assert response["description"], (name, status)
-            assert ("content" in response) is (status not in {"204", "304"}), (name, status)
-        assert operation["security"], name
+    assert list(_left_unsaid(ousel.openapi)) == []
 
 
 def test_every_refusal_of_a_route_is_documented_with_its_code(ousel: Ousel) -> None:
     """The answers of an operation name each code that a client may meet there."""
-    base = ousel.settings.base_path
-    for route in _routes(ousel):
-        if not route.in_reference:
-            continue
-        operation = _operations(ousel)[f"{route.method} {route.path.removeprefix(base)}"]
-        for refusal in refusals_of(route):
-            response = operation["responses"][str(refusal.status)]
-            assert f"`{refusal.code}`" in response["description"], (route.path, refusal.code)
-            assert list(response["content"]) == ["application/problem+json"]
+    assert list(_codes_missing(ousel, ousel.openapi)) == []
 
 
 def test_a_body_takes_no_field_that_is_not_named(ousel: Ousel) -> None:
     """A misspelt field must not pass silently; OAuth's own requests ignore it, as they must."""
-    schemas = ousel.openapi["components"]["schemas"]
+    assert list(_loose_bodies(ousel, ousel.openapi)) == []
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_document_with_a_fault_would_not_pass(ousel: Ousel, fault: str) -> None:
+    """What is planted in a copy of the document is found, where it is and nowhere else."""
+    spoilt = deepcopy(ousel.openapi)
+    (*way, last), value = FAULTS[fault]
+    place = spoilt["paths"]["/transfers"]
+    for step in way:
+        place = place[step]
+    place[last] = value
+    if value is GONE:
+        del place[last]
+
+    found = [*_routes_astray(ousel, spoilt), *_left_unsaid(spoilt), *_codes_missing(ousel, spoilt)]
+
+    assert found
+    assert all(" /transfers" in each for each in found), found
+
+
+def test_a_loose_body_would_not_pass(ousel: Ousel) -> None:
+    """A schema that lets any field in is found."""
+    spoilt = deepcopy(ousel.openapi)
+    spoilt["components"]["schemas"]["TransferRequest"]["additionalProperties"] = True
+
+    assert list(_loose_bodies(ousel, spoilt)) == ["/v1/transfers"]
+
+
+def _routes_astray(ousel: Ousel, document: dict[str, Any]) -> Iterator[str]:
+    """Yield each route that the document lacks, and each operation that no route serves."""
+    base = ousel.settings.base_path
+    shown = {
+        f"{route.method} {route.path.removeprefix(base)}"
+        for route in _routes(ousel)
+        if route.in_reference
+    }
+    yield from shown ^ set(_operations(document))
+
+
+def _left_unsaid(document: dict[str, Any]) -> Iterator[str]:
+    """Yield what operations do not say, and names that two of them have."""
+    operations = _operations(document)
+    names = [operation["operationId"] for operation in operations.values()]
+    for name, operation in operations.items():
+        responses = operation["responses"]
+        said = {
+            "a name": re.fullmatch(r"[a-z]+([A-Z][a-z]+)*", operation["operationId"]),
+            "a name of its own": names.count(operation["operationId"]) == 1,
+            "a summary": operation["summary"],
+            "a description": operation["description"],
+            "a credential": operation["security"],
+            "a success": any(status.startswith("2") for status in responses),
+            "what its answers mean": all(each["description"] for each in responses.values()),
+            "its answers' forms": all(
+                ("content" in each) is (status not in {"204", "304"})
+                for status, each in responses.items()
+            ),
+        }
+        yield from (f"{name} lacks {what}" for what, is_said in said.items() if not is_said)
+
+
+def _codes_missing(ousel: Ousel, document: dict[str, Any]) -> Iterator[str]:
+    """Yield each code that a route may answer with and its operation does not name."""
+    base, operations = ousel.settings.base_path, _operations(document)
+    for route in _routes(ousel):
+        name = f"{route.method} {route.path.removeprefix(base)}"
+        for refusal in refusals_of(route) if name in operations else ():
+            response = operations[name]["responses"].get(str(refusal.status), {})
+            named = f"`{refusal.code}`" in response.get("description", "")
+            if not named or list(response.get("content", ())) != ["application/problem+json"]:
+                yield f"{name} lacks {refusal.code}"
+
+
+def _loose_bodies(ousel: Ousel, document: dict[str, Any]) -> Iterator[str]:
+    """Yield each route whose body may have fields that nobody knows."""
+    schemas = document["components"]["schemas"]
     for route in _routes(ousel):
         if route.body is NoBody or "/oauth/" in route.path:
             continue
-        assert schemas[route.body.__name__]["additionalProperties"] is False, route.path
+        if schemas[route.body.__name__]["additionalProperties"] is not False:
+            yield route.path
 
 
 def _routes(ousel: Ousel) -> list[Route]:
     return [route for route in ousel.routes if isinstance(route, Route)]
 
 
-def _operations(ousel: Ousel) -> dict[str, dict[str, Any]]:
+def _operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {
         f"{method.upper()} {path}": operation
-        for path, methods in ousel.openapi["paths"].items()
+        for path, methods in document["paths"].items()
         for method, operation in methods.items()
     }
