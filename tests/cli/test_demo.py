@@ -4,46 +4,81 @@ import os
 import select
 import shlex
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
 
 import httpx2
+import msgspec
 import pytest
 
-from tests.cli.commands import OUSEL
+from ousel.cli import demo as demo_command
+from tests.cli.commands import OUSEL, assert_fails, ousel
 from tests.support.servers import free_port
 
 START_SECONDS_MAX = 60
 
 
+class Demo(msgspec.Struct, frozen=True):
+    """A running demo: where it and its shop are, and what it printed."""
+
+    origin: str
+    shop_url: str
+    printed: str
+
+    @property
+    def first_call(self) -> str:
+        """The call that it says to copy first."""
+        return self.printed[self.printed.index("curl -s ") :].partition("\n\n")[0]
+
+    @property
+    def authorized(self) -> dict[str, str]:
+        """The header with the partner's key."""
+        words = shlex.split(self.first_call)
+        header = next(word for word in words if word.startswith("Authorization: Bearer "))
+        return {"Authorization": header.removeprefix("Authorization: ")}
+
+    def charge(self, checkout_url: str) -> dict[str, str]:
+        """Return the charge that is paid at this address."""
+        charge_id = checkout_url.rpartition("/")[2]
+        url = f"{self.origin}/v1/charges/{charge_id}"
+        charge: dict[str, str] = httpx2.get(url, headers=self.authorized, verify=False).json()
+        return charge
+
+
 @pytest.fixture(scope="module")
-def demo() -> Iterator[tuple[int, str]]:
-    """The port of a running demo, and what it printed."""
-    port = free_port()
+def demo() -> Iterator[Demo]:
+    """A running demo, with its shop."""
+    port, shop_port = free_port(), free_port()
     environment = {name: value for name, value in os.environ.items() if "OUSEL" not in name}
     process = subprocess.Popen(
-        [str(OUSEL), "demo", f"--port={port}"],
+        [str(OUSEL), "demo", f"--port={port}", f"--shop-port={shop_port}"],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
     assert process.stdout is not None
+    origin, shop_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{shop_port}"
     try:
-        printed = _printed_until_ready(process, port)
-        yield port, printed
+        yield Demo(origin, shop_url, _printed_until_ready(process, f"{origin}/readyz", shop_url))
     finally:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
 
 
-def test_the_printed_curl_sends_a_transfer(demo: tuple[int, str]) -> None:
-    """Copied as it stands, it moves 25.00; copied again, it moves nothing more."""
-    _, printed = demo
-    command = printed[printed.index("curl -s ") :].partition("\n\n")[0]
+@pytest.fixture
+def browser(demo: Demo) -> Iterator[httpx2.Client]:
+    """A visitor of the shop, who keeps its cookie."""
+    with httpx2.Client(base_url=demo.shop_url, verify=False, follow_redirects=True) as client:
+        yield client
 
+
+def test_the_printed_curl_sends_a_transfer(demo: Demo) -> None:
+    """Copied as it stands, it moves 25.00; copied again, it moves nothing more."""
     answers = [
-        subprocess.run(["bash", "-c", command], capture_output=True, check=True) for _ in "12"
+        subprocess.run(["bash", "-c", demo.first_call], capture_output=True, check=True)
+        for _ in "12"
     ]
 
     assert answers[0].stdout == answers[1].stdout
@@ -51,26 +86,96 @@ def test_the_printed_curl_sends_a_transfer(demo: tuple[int, str]) -> None:
     assert b'"status":"completed"' in answers[0].stdout
 
 
-def test_the_demo_is_a_sandbox_with_a_funded_partner(demo: tuple[int, str]) -> None:
-    """Its key is a test key, and its base URL is the one that was asked for."""
-    port, printed = demo
-    words = shlex.split(printed[printed.index("curl -s ") :].partition("\n\n")[0])
-    key = next(word for word in words if word.startswith("Authorization: Bearer "))
+def test_the_demo_is_a_sandbox_with_a_funded_partner(demo: Demo) -> None:
+    """Its key is a test key, and its addresses are the ones that were asked for."""
+    answer = httpx2.get(f"{demo.origin}/v1/balance", headers=demo.authorized, verify=False)
 
-    answer = httpx2.get(
-        f"http://127.0.0.1:{port}/v1/balance",
-        headers={"Authorization": key.removeprefix("Authorization: ")},
-        verify=False,
-    )
-
-    assert "Bearer sk_test_" in key
+    assert demo.authorized["Authorization"].startswith("Bearer sk_test_")
     assert answer.json()["currency"] == "OUSD"
     assert answer.json()["available"] >= 9_000
-    assert f"http://127.0.0.1:{port}" in printed
+    assert demo.origin in demo.printed
+    assert demo.shop_url in demo.printed
 
 
-def _printed_until_ready(process: "subprocess.Popen[bytes]", port: int) -> str:
-    """Return what the demo prints, once its server answers."""
+def test_a_payer_who_turns_back_finds_the_cart_as_it_was(
+    demo: Demo, browser: httpx2.Client
+) -> None:
+    """The charge is canceled, and the books are in the cart again, once however often one asks."""
+    checkout_url = _bought(browser)
+    assert "Your cart is empty." in browser.get("/").text
+
+    back = browser.get(demo.charge(checkout_url)["cancel_url"])
+
+    assert str(back.url) == f"{demo.shop_url}/"
+    assert "Pay 12.50 OUSD" in back.text
+    assert demo.charge(checkout_url)["status"] == "canceled"
+    again = browser.get(demo.charge(checkout_url)["cancel_url"])
+    assert "The payment is canceled" in again.text
+    assert "Pay 12.50 OUSD" in browser.get("/").text
+
+
+def test_a_payer_who_has_paid_cannot_turn_back(demo: Demo, browser: httpx2.Client) -> None:
+    """The order stays paid and is delivered, and the cart stays empty."""
+    checkout_url = _bought(browser)
+    charge = demo.charge(checkout_url)
+    paid = httpx2.post(
+        f"{demo.origin}/v1/sandbox/charges/{charge['id']}/pay",
+        headers=demo.authorized,
+        json={"payer": "@ada"},
+        verify=False,
+    )
+    assert paid.is_success, paid.text
+
+    back = browser.get(charge["cancel_url"])
+
+    assert "Your books are on their way." in back.text
+    assert demo.charge(checkout_url)["status"] == "paid"
+    assert "Your cart is empty." in browser.get("/").text
+
+
+def test_an_order_that_is_not_there_cannot_be_canceled(browser: httpx2.Client) -> None:
+    """A made-up address changes nothing and says so."""
+    assert browser.get("/orders/order-nothing/canceled").status_code == 404
+    assert "Your cart is empty." in browser.get("/").text
+
+
+def test_a_taken_port_is_told_with_the_option_that_chooses_another() -> None:
+    """One line, before anything is set up."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        outcome = ousel("demo", f"--port={port}", database="unused.db")
+
+    assert_fails(outcome, f"cannot listen on 127.0.0.1, port {port}: it is taken")
+    assert outcome.errors.endswith("choose another with --port\n")
+
+
+def test_a_taken_port_of_the_shop_is_told_and_the_demo_runs_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the shop's address would stand it says why there is none, and what to do."""
+    monkeypatch.setattr(demo_command, "serve_until_stopped", lambda _, listener: listener.close())
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        outcome = ousel(
+            "demo", f"--port={free_port()}", f"--shop-port={port}", database="unused.db"
+        )
+
+    assert outcome.exit_code == 0, outcome.errors
+    shop = next(line for line in outcome.output.splitlines() if line.startswith("  shop "))
+    assert shop.endswith(f"not running: port {port} is taken; choose another with --shop-port")
+    assert "curl -s " in outcome.output
+
+
+def _bought(browser: httpx2.Client) -> str:
+    """Put a book into the cart and go to pay; return the address of the checkout page."""
+    browser.post("/cart/notes")
+    sent_on = browser.post("/pay", follow_redirects=False)
+    assert sent_on.status_code == 303, sent_on.text
+    return sent_on.headers["location"]
+
+
+def _printed_until_ready(process: "subprocess.Popen[bytes]", *urls: str) -> str:
+    """Return what the demo prints, once these addresses answer."""
     assert process.stdout is not None
     deadline = time.monotonic() + START_SECONDS_MAX
     printed = b""
@@ -81,7 +186,7 @@ def _printed_until_ready(process: "subprocess.Popen[bytes]", port: int) -> str:
         if select.select([process.stdout], [], [], 0.2)[0]:
             printed += os.read(process.stdout.fileno(), 65536)
         try:
-            ready = httpx2.get(f"http://127.0.0.1:{port}/readyz", verify=False).is_success
+            ready = all(httpx2.get(url, verify=False).is_success for url in urls)
         except httpx2.TransportError:
             ready = False
     return printed.decode()

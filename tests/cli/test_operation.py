@@ -124,12 +124,21 @@ def test_an_sqlite_file_is_served_by_one_process(tmp_path: Path) -> None:
 
 
 def test_a_port_in_use_is_told(tmp_path: Path) -> None:
-    """One line, and the address that is taken."""
+    """One line, with the address that is taken and the option that chooses another."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         outcome = ousel("serve", f"--port={port}", database=str(tmp_path / "ousel.db"))
 
-    assert_fails(outcome, f"cannot listen on 127.0.0.1, port {port}")
+    assert_fails(outcome, f"cannot listen on 127.0.0.1, port {port}: it is taken")
+    assert outcome.errors.endswith("choose another with --port\n")
+
+
+def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
+    """Another port would not help there, so none is asked for."""
+    outcome = ousel("serve", "--host=192.0.2.1", database=str(tmp_path / "ousel.db"))
+
+    assert_fails(outcome, "cannot listen on 192.0.2.1, port 8000")
+    assert "--port" not in outcome.errors
 
 
 @pytest.mark.slow

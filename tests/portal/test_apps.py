@@ -265,6 +265,7 @@ async def test_first_steps_are_this_apps_own(partner: tuple[Visitor, str, str]) 
     page = (await visitor.get(f"{app}/first-steps")).text
     assert app.removeprefix("/apps/") in page
     assert "curl http://ousel.test/v1/me" in page
+    assert 'Client(os.environ["OUSEL_KEY"], base_url="http://ousel.test/v1")' in page
 
 
 async def test_what_is_not_there_is_removed_without_a_trace(

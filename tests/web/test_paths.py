@@ -31,6 +31,26 @@ async def test_a_path_that_does_not_exist_is_a_404(edge: Edge, subtests: pytest.
                     assert_problem(answer, 404, "not_found")
 
 
+async def test_a_path_without_the_base_path_is_told_the_base_url(
+    edge: Edge, subtests: pytest.Subtests
+) -> None:
+    """Who forgot the version reads what to begin with, on a page as well; nobody else does."""
+    base_url = edge.server.base_url
+    for path in ("/me", "/transfers", "/accounts/@ada", "/charges/ch_x", "/oauth/token"):
+        with subtests.test(path=path):
+            answer = await exchange(edge.server.port, request("POST", path, []))
+            page = await exchange(edge.server.port, request("GET", path, [("Accept", "text/html")]))
+
+            assert base_url in assert_problem(answer, 404, "not_found")["detail"]
+            assert page.status_code == 404
+            assert base_url in page.text
+    for path in ("/nothing", "/v1/nothing", "/v1/v1/me", "/me/", "//me", "/accounts/%FF"):
+        with subtests.test(path=path):
+            answer = await exchange(edge.server.port, request("GET", path, []))
+
+            assert base_url not in assert_problem(answer, 404, "not_found")["detail"]
+
+
 async def test_a_method_that_is_not_there_is_a_405_with_allow(
     edge: Edge, subtests: pytest.Subtests
 ) -> None:
