@@ -43,7 +43,7 @@ def tagged(answer: Answer, headers: Headers) -> Answer:
     tag = _tag(answer.body)
     tagged_headers = (*answer.headers, (b"etag", tag))
     known = headers.get(b"if-none-match", b"")
-    if known.strip() == b"*" or tag in _ENTITY_TAG.findall(known):
+    if known == tag or known.strip() == b"*" or tag in _ENTITY_TAG.findall(known):
         return Answer(304, b"", headers=tagged_headers)
     return Answer(answer.status, answer.body, answer.content_type, tagged_headers)
 
