@@ -38,7 +38,7 @@ cluster: .venv/cluster ## Kill and hand over the leaders of a PostgreSQL cluster
 	OUSEL_CLUSTER=full $(BIN)/pytest tests/cluster
 
 faults: .venv/bench ## Faults in full size: hundreds of kills and stops, lost answers, a long soak
-	OUSEL_FAULTS=full $(BIN)/pytest -m slow tests/faults tests/spec
+	OUSEL_FAULTS=full $(BIN)/pytest --timeout=3600 -m slow tests/faults tests/spec
 
 fuzz: .venv/test ## Try millions of cases on the parsers, and noise as whole requests
 	OUSEL_FUZZ=full $(BIN)/pytest -n 2 --dist load tests/security/test_fuzz_parsers.py tests/security/test_fuzz_requests.py

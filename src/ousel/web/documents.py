@@ -1,5 +1,6 @@
 """The documentation, rendered from its Markdown into the site's own frame: no script, no CDN."""
 
+import base64
 import re
 import tomllib
 from importlib.resources import files
@@ -80,7 +81,8 @@ class Documents:
         if address not in self._sources:
             raise NotFound("There is no such page.")
         title, path = self._sources[address]
-        return Document(title, _html((self._docs / path).read_text(), PurePosixPath(path).parent))
+        folder = PurePosixPath(path).parent
+        return Document(title, _html((self._docs / path).read_text(), folder, self._docs))
 
 
 def anchor_of(heading: str) -> str:
@@ -106,7 +108,7 @@ def _address(path: str) -> str:
     return f"/docs/{plain}".rstrip("/")
 
 
-def _html(text: str, folder: PurePosixPath) -> str:
+def _html(text: str, folder: PurePosixPath, docs: Traversable | Path) -> str:
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     markdown.add_render_rule("fence", _code_block)
     tokens = markdown.parse(text)
@@ -116,10 +118,18 @@ def _html(text: str, folder: PurePosixPath) -> str:
         for child in token.children or []:
             if child.type == "link_open":
                 child.attrs["href"] = _link(str(child.attrs["href"]), folder)
+            elif child.type == "image":
+                drawing = docs / str(folder) / str(child.attrs["src"])
+                child.attrs["src"] = _inlined(drawing.read_bytes())
         if token.type == "table_open":
             token.attrs |= {"class": "table", "tabindex": 0}  # a keyboard can scroll it
     rendered: str = markdown.renderer.render(tokens, markdown.options, {})
     return rendered
+
+
+def _inlined(drawing: bytes) -> str:
+    """Return a drawing as an address that holds it whole."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(drawing).decode()}"
 
 
 def _link(target: str, folder: PurePosixPath) -> str:
