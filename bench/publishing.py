@@ -15,7 +15,7 @@ from bench.results import Report
 ROOT: Final = Path(__file__).parents[1]
 REPORT: Final = ROOT / "bench" / "published.json"
 GROWTH: Final = ROOT / "bench" / "published-growth.json"
-TEMPLATE: Final = ROOT / "bench" / "performance.md"
+TEMPLATE: Final = ROOT / "bench" / "performance.template"
 PAGE: Final = ROOT / "docs" / "operating" / "performance.md"
 CHART: Final = ROOT / "docs" / "operating" / "performance.svg"
 
@@ -38,7 +38,7 @@ def page() -> str:
     report = msgspec.json.decode(REPORT.read_bytes(), type=Report)
     sizes = msgspec.json.decode(GROWTH.read_bytes(), type=list[Size])
     words = {
-        "table": tables.markdown(tables.HEADINGS, tables.rows(report)),
+        "table": tables.narrow(report),
         "bars": tables.markdown(("what", "figure", "bound", "holds"), tables.bars(report)),
         "growth": tables.markdown(tables.GROWTH_HEADINGS, tables.growth_rows(sizes)),
         "measured_at": report.measured_at,

@@ -91,8 +91,14 @@ def growth_rows(sizes: list[Size]) -> Iterator[tuple[str, ...]]:
 
 def markdown(headings: tuple[str, ...], lines: Iterator[tuple[str, ...]]) -> str:
     """Return a table as Markdown, its first column to the left."""
-    marks = ["---", *("---:" for _ in headings[1:])]
+    marks = ("---", *("---:" for _ in headings[1:]))
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (headings, marks, *lines))
+
+
+def narrow(found: Report) -> str:
+    """Return the table as Markdown without its last columns, no line of it broken."""
+    lines = (tuple(_unbroken(cell) for cell in row[:7]) for row in rows(found))
+    return markdown(HEADINGS[:7], lines)
 
 
 def write_chart(found: Report, path: Path) -> None:
@@ -130,6 +136,10 @@ def _table(title: str, headings: tuple[str, ...], lines: Iterator[tuple[str, ...
     for line in lines:
         table.add_row(*line)
     return table
+
+
+def _unbroken(cell: str) -> str:
+    return cell.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _figure(micros: float) -> str:
