@@ -79,12 +79,9 @@ def missing_rooms(drawing: str) -> set[str]:
         for path in (ROOT / "src" / "ousel").iterdir()
         if path.is_dir() or path.suffix == ".py"
     }
-    floors = drawing.split("```")[1]
-    return {
-        room
-        for room in rooms - {"__pycache__", "__init__", "__main__"}
-        if not re.search(rf"^.*\b{room}\b", floors, re.MULTILINE)
-    }
+    floors = re.findall(r"^(\w+(?: · \w+)*)  ", drawing.split("```")[1], re.MULTILINE)
+    drawn = {room for floor in floors for room in floor.split(" · ")}
+    return rooms - drawn - {"__pycache__", "__init__", "__main__"}
 
 
 def broken_links(root: Path) -> list[str]:

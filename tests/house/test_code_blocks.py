@@ -32,6 +32,7 @@ CANNOT_RUN = {
     "docs/operating/install.md-2": ("it serves until it is stopped", "tests/support/servers.py"),
     "docs/operating/install.md-3": ("it serves until it is stopped", "tests/support/servers.py"),
     "docs/operating/install.md-4": ("it builds a container", "tests/house/test_deploy.py"),
+    "docs/operating/performance.md-1": ("it measures for minutes", "tests/bench"),
     "docs/operating/postgresql.md-1": ("it serves until it is stopped", "tests/support/engines.py"),
     "docs/operating/watch.md-1": (
         "it serves until it is stopped",
