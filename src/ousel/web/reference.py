@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from ousel.kernel.errors import every_refusal
+from ousel.web.examples import IN_PYTHON
 from ousel.web.openapi import refusals_of
 from ousel.web.pages import Pages
 from ousel.web.routes import Answer, Call, NoBody, NoQuery, Route
@@ -38,6 +39,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     record: list[Field]
     refusals: list[Any]
     example: str
+    example_in_python: str
 
 
 class Reference:
@@ -133,6 +135,7 @@ def _operation(
         record=_fields(record, schemas),
         refusals=refusals_of(route),
         example=_example(route, url, body, schemas),
+        example_in_python=IN_PYTHON[route.name],
     )
 
 

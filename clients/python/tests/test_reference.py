@@ -1,0 +1,66 @@
+"""The reference's examples in Python do what each operation is for."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from clients.python.tests.houses import REDIRECT_URI, House
+from clients.python.tests.test_connect import connected
+from ousel.app import Ousel
+from ousel.kernel.settings import Settings
+from ousel.web.examples import IN_PYTHON
+from ousel_client import Charge, Client, ProofKey, Transfer
+from ousel_client.refusals import InvalidToken
+
+
+def test_every_operation_has_an_example_in_python() -> None:
+    """No more, no less than the reference of a sandbox tells of."""
+    document = Ousel(Settings(database_url="never-opened.db", sandbox=True)).openapi
+    names = [each["operationId"] for path in document["paths"].values() for each in path.values()]
+
+    assert sorted(IN_PYTHON) == sorted(names)
+
+
+def test_the_examples_run_as_they_stand(sandbox: House) -> None:
+    """One after the other, as a reader would try them."""
+    with Client(sandbox.key, base_url=sandbox.base_url) as client:
+        found: dict[str, Any] = {"client": client, "client_id": sandbox.app.id}
+
+        def run(*operations: str) -> None:
+            for operation in operations:
+                exec(compile(IN_PYTHON[operation], operation, "exec"), found)
+
+        run("getMe", "getBalance", "getAccount", "createTransfer", "listTransfers")
+        assert isinstance(found["transfer"], Transfer)
+        assert found["account"].username == "ada"
+        run("createCharge", "listCharges")
+        found["charge_id"] = client.charges.create(amount=1).id
+        run("getCharge", "fundSandboxAccount", "paySandboxCharge")
+        paid: Charge = found["charge"]
+        found["charge_id"] = client.charges.create(amount=1).id
+        run("cancelCharge")
+        canceled: Charge = found["charge"]
+        assert (paid.status, canceled.status) == ("paid", "canceled")
+        _connect(client, sandbox, found)
+        run("createUserToken")
+        found["token"] = found["token"].access_token
+        run("getUser", "getUserBalance", "revokeUserToken", "advanceSandboxClock")
+        assert found["person"].username.startswith("user_")
+        with pytest.raises(InvalidToken):
+            found["user"].me()
+
+
+def _connect(client: Client, sandbox: House, found: dict[str, Any]) -> None:
+    """Let a person come back from the connect page with a code."""
+    proof_key = ProofKey()
+    url = client.connect_url(
+        client_id=sandbox.app.id,
+        redirect_uri=REDIRECT_URI,
+        state="s",
+        scope=("profile", "balance"),
+        proof_key=proof_key,
+    )
+    return_url, _ = asyncio.run(connected(sandbox, url))
+    found["code"] = client.code_from(return_url, state="s")
+    found |= {"redirect_uri": REDIRECT_URI, "code_verifier": proof_key.verifier}

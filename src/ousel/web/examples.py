@@ -1,0 +1,42 @@
+"""Each operation as the Python client makes it, for the reference.
+
+`client` is a partner's client, `user` one for a user token; other small names are the reader's.
+"""
+
+from typing import Final
+
+IN_PYTHON: Final = {
+    "getMe": "me = client.me()",
+    "getBalance": "balance = client.balance()",
+    "getAccount": 'account = client.accounts.get("@ada")',
+    "createTransfer": (
+        "transfer = client.transfers.send(\n"
+        '    to="@ada", amount="25.00", note="Order 1001", idempotency_key="order-1001"\n'
+        ")"
+    ),
+    "listTransfers": (
+        'for transfer in client.transfers.list(direction="out"):\n'
+        "    print(transfer.id, transfer.amount)"
+    ),
+    "createCharge": (
+        "charge = client.charges.create(\n"
+        '    amount="25.00", description="A book", reference="order-1001"\n'
+        ")"
+    ),
+    "listCharges": (
+        'for charge in client.charges.list(status="created"):\n    print(charge.id, charge.amount)'
+    ),
+    "getCharge": "charge = client.charges.get(charge_id)",
+    "cancelCharge": "charge = client.charges.cancel(charge_id)",
+    "createUserToken": (
+        "token = client.exchange_code(\n"
+        "    code, client_id=client_id, redirect_uri=redirect_uri, code_verifier=code_verifier\n"
+        ")"
+    ),
+    "revokeUserToken": "client.revoke(token, client_id=client_id)",
+    "getUser": "user = client.user(token)\nperson = user.me()",
+    "getUserBalance": "balance = user.balance()",
+    "advanceSandboxClock": "client.sandbox.advance_clock(7200)",
+    "paySandboxCharge": 'charge = client.sandbox.pay(charge_id, payer="@ada")',
+    "fundSandboxAccount": 'client.sandbox.fund(to="@ada", amount="25.00")',
+}
