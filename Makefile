@@ -37,8 +37,9 @@ client-matrix: ## Test the client on every Python that is found here
 cluster: .venv/cluster ## Kill and hand over the leaders of a PostgreSQL cluster, ten times each
 	OUSEL_CLUSTER=full $(BIN)/pytest tests/cluster
 
-faults: .venv/bench ## Faults in full size: hundreds of kills and stops, lost answers, a long soak
-	OUSEL_FAULTS=full $(BIN)/pytest --timeout=3600 -m slow tests/faults tests/spec
+faults: .venv/cluster ## Faults in full size: kills, stops, lost answers, a cluster, a restore, a long soak
+	OUSEL_FAULTS=full OUSEL_CLUSTER=full $(BIN)/pytest --timeout=3600 $(STRUCK)
+STRUCK := tests/spec tests/faults tests/cluster tests/cli/test_backup.py
 
 fuzz: .venv/test ## Try millions of cases on the parsers, and noise as whole requests
 	OUSEL_FUZZ=full $(BIN)/pytest -n 2 --dist load tests/security/test_fuzz_parsers.py tests/security/test_fuzz_requests.py
