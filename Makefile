@@ -37,7 +37,7 @@ client-matrix: ## Test the client on every Python that is found here
 cluster: .venv/cluster ## Kill and hand over the leaders of a PostgreSQL cluster, ten times each
 	OUSEL_CLUSTER=full $(BIN)/pytest tests/cluster
 
-faults: .venv/cluster ## Faults in full size: kills, stops, lost answers, a cluster, a restore, a long soak
+faults: .venv/bench .venv/cluster ## Faults in full size: kills, stops, lost answers, a cluster, a restore, a long soak
 	OUSEL_FAULTS=full OUSEL_CLUSTER=full $(BIN)/pytest --timeout=3600 $(STRUCK)
 STRUCK := tests/spec tests/faults tests/cluster tests/cli/test_backup.py
 
