@@ -46,6 +46,16 @@ TO_RUN = [
     for block in BLOCKS
     if block.language in PROGRAMS and not {block.name, block.document} & set(CANNOT_RUN)
 ]
+# Each command of Ousel's is a process that takes a second to start.
+OF_COMMANDS = {
+    "docs/how-to/rotate-keys.md",
+    "docs/operating/back-up.md",
+    "docs/operating/prove.md",
+}
+DOCUMENTS = [
+    pytest.param(document, marks=[pytest.mark.slow] if document in OF_COMMANDS else [])
+    for document in dict.fromkeys(block.document for block in TO_RUN)
+]
 CLIENT = """import os
 from ousel_client import Client
 client = Client(os.environ["OUSEL_KEY"], base_url=os.environ["OUSEL_BASE_URL"])
@@ -99,7 +109,7 @@ def test_a_block_of_an_unknown_language_would_be_seen(tmp_path: Path) -> None:
     assert [block.language for block in found] == ["bash", ""]
 
 
-@pytest.mark.parametrize("document", dict.fromkeys(block.document for block in TO_RUN))
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_the_blocks_of_a_document_work(document: str, reader: Reader, tmp_path: Path) -> None:
     """Each command and each program succeeds; an answer that says no counts as a failure."""
     blocks = [block for block in TO_RUN if block.document == document]

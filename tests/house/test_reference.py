@@ -1,7 +1,6 @@
 """The reference for people leaves nothing out: each endpoint, and each error."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -11,13 +10,14 @@ from ousel.kernel.settings import Settings
 from ousel.web.openapi import refusals_of
 from ousel.web.routes import Route
 from tests.portal.visitors import Visitor, opened_portal
-from tests.support.engines import Engines
+
+pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 
 
 @pytest.fixture
-async def reader(engines: Engines, tmp_path: Path) -> AsyncIterator[Visitor]:
+async def reader(database_url: str) -> AsyncIterator[Visitor]:
     """Somebody who reads in a sandbox."""
-    async with opened_portal(engines.fresh_url("sqlite", tmp_path), sandbox=True) as portal:
+    async with opened_portal(database_url, sandbox=True) as portal:
         yield portal.visitor()
 
 
