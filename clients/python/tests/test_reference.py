@@ -8,6 +8,7 @@ import pytest
 from clients.python.tests.houses import REDIRECT_URI, House
 from clients.python.tests.test_connect import connected
 from ousel.app import Ousel
+from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.settings import Settings
 from ousel.web.examples import IN_PYTHON
 from ousel_client import Charge, Client, ProofKey, Transfer
@@ -61,6 +62,8 @@ def _connect(client: Client, sandbox: House, found: dict[str, Any]) -> None:
         scope=("profile", "balance"),
         proof_key=proof_key,
     )
-    return_url, _ = asyncio.run(connected(sandbox, url))
+    now = client.sandbox.advance_clock(0).now  # other tests may have moved it on
+    micros = int(now.timestamp() * MICROS_PER_SECOND)
+    return_url, _ = asyncio.run(connected(sandbox, url, lambda: micros))
     found["code"] = client.code_from(return_url, state="s")
     found |= {"redirect_uri": REDIRECT_URI, "code_verifier": proof_key.verifier}
