@@ -50,7 +50,7 @@ def test_a_frame_tells_what_happens(watched: tuple[Operator, str]) -> None:
     assert frame["batch_postings_mean"] >= 1
     assert 0 < frame["request_ms_p50"] <= frame["request_ms_p99"]
     assert frame["transaction_ms_p99"] > 0
-    assert frame["queue_length"] == 0
+    assert 0 <= frame["queue_length"] <= 1  # the busy one sends one after the other
     assert frame["charges"] == {"created": 0, "paid": 0, "canceled": 0, "expired": 0}
     assert frame["ledger"]["balances_sum_millionths"] == 0
 
