@@ -28,15 +28,18 @@ def _column(field: str) -> str:
     return f"{field}_micros" if field in _IN_MICROS else field
 
 
-class AccountLine(
+class _Line(
     msgspec.Struct,
     frozen=True,
     gc=False,
     forbid_unknown_fields=True,
     tag_field="object",
-    tag="account",
     rename=_column,
 ):
+    """A line of an export, which says itself what it is."""
+
+
+class AccountLine(_Line, frozen=True, tag="account"):
     """An account: how many entries it has, what they leave, and the hash of the last one."""
 
     account_id: str
@@ -45,15 +48,7 @@ class AccountLine(
     hash: str
 
 
-class EntryLine(
-    msgspec.Struct,
-    frozen=True,
-    gc=False,
-    forbid_unknown_fields=True,
-    tag_field="object",
-    tag="entry",
-    rename=_column,
-):
+class EntryLine(_Line, frozen=True, tag="entry"):
     """An entry, field by field."""
 
     account_id: str

@@ -13,8 +13,6 @@ WARM_SECONDS: Final = 0.5
 
 Shape = Literal["hot", "spread", "fan-in"]  # one sender, many, or one recipient
 
-SHAPES: Final[tuple[Shape, ...]] = ("hot", "spread", "fan-in")
-
 
 def transfers(server: Server, books: Books, shape: Shape, connections: int, seconds: float) -> Plan:
     """Return a load of transfers whose idempotency keys no other load has used."""
