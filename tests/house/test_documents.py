@@ -45,7 +45,7 @@ FAULTS: dict[str, tuple[Callable[[str], Collection[object]], str, str, str]] = {
     ),
     "an endpoint with another method": (
         wrong_endpoints,
-        "docs/reference/interface.md",
+        "docs/reference/rules.md",
         "`POST /sandbox/fund`",
         "`PUT /sandbox/fund`",
     ),
