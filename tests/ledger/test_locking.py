@@ -29,13 +29,15 @@ async def posted_while_locked(
 
     async def write(transaction: Transaction) -> None:
         ids = {first.debit_account_id, bob.id}
-        accounts, known = await journal.locked(transaction, ids, [first])
+        books = await journal.locked(transaction, ids, [first], system_clock())
         waiting.append(asyncio.create_task(desk.post(second)))
         await asyncio.sleep(0.3)
         assert not waiting[0].done()
-        outcomes = decide([first], accounts, {"@bob": bob.id}, known, system_clock())
+        outcomes = decide(
+            [first], books.accounts, {"@bob": bob.id}, books.known_keys, system_clock()
+        )
         moved = [outcome for outcome in outcomes if isinstance(outcome, Moved)]
-        await journal.write(transaction, moved, accounts)
+        await journal.write(transaction, moved, books.accounts)
 
     await database.write(write)
     return await waiting[0]

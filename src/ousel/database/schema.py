@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncpg
     from sqlalchemy import Connection
 
-SCHEMA_VERSION: Final = "0004"
+SCHEMA_VERSION: Final = "0005"
 
 _LOCK: Final = 0x6F7573656C  # two migrations of one PostgreSQL database go one after the other
 

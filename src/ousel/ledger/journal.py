@@ -82,12 +82,23 @@ _KEYS_USED: Final = (
     " JOIN entries ON entries.account_id = keys.account_id"
     " AND entries.idempotency_key = keys.idempotency_key"
 )
+_WARRANTS_HELD: Final = (
+    "ROWS(:shown, account_id text, handle text)"
+    " JOIN warrants ON warrants.account_id = shown.account_id"
+    " AND warrants.handle = shown.handle"
+    " AND (warrants.ends_at IS NULL OR warrants.ends_at > :now)"
+)
 ACCOUNTS_LOCKED: Final = Statement(
     "accounts locked in the order of their ids, and what was true before that",
     f"SELECT {_ACCOUNT_COLUMNS},"
     " (SELECT CAST(SUM(sequence) AS BIGINT) FROM accounts WHERE id = ANY(:debited)),"
-    f" (SELECT COUNT(*) FROM {_KEYS_USED})"
+    f" (SELECT COUNT(*) FROM {_KEYS_USED}),"
+    f" (SELECT COUNT(*) FROM {_WARRANTS_HELD})"
     " FROM accounts WHERE id = ANY(:ids) ORDER BY id FOR UPDATE",
+)
+WARRANTS_HELD: Final = Statement(
+    "those of the warrants shown that hold",
+    f"SELECT shown.account_id, shown.handle FROM {_WARRANTS_HELD}",
 )
 ENTRIES_OF_KEYS: Final = Statement(
     "entries that used these idempotency keys", f"SELECT {_ENTRY_COLUMNS} FROM {_KEYS_USED}"
@@ -180,14 +191,24 @@ async def set_status(transaction: Transaction, account_id: str, status: Status) 
     await transaction.execute(STATUS_SET, id=account_id, status=status)
 
 
-async def locked(
-    transaction: Transaction, ids: Collection[str], postings: Sequence[Posting]
-) -> tuple[dict[str, Account], KnownKeys]:
-    """Return the accounts, locked until the transaction ends, and the entries of known keys.
+class Books(msgspec.Struct, frozen=True):
+    """What postings are decided on."""
 
-    The statement that locks also counts the known keys, but as of its start. They are read, once
-    the locks are held, where there are any, or where another process wrote to an account that
-    shall be debited while this one waited for its lock: its sequence has grown then.
+    accounts: dict[str, Account]  # locked until the transaction ends
+    known_keys: KnownKeys
+    ended: frozenset[tuple[str, str]]  # the warrants, by account and handle
+
+
+async def locked(
+    transaction: Transaction, ids: Collection[str], postings: Sequence[Posting], now: int
+) -> Books:
+    """Return the accounts, locked, the entries of known keys, and the warrants that have ended.
+
+    The statement that locks also counts the known keys and the warrants that hold, as of its
+    start. For a warrant that is late enough: it was still good after the posting had come. Known
+    keys are read, once the locks are held, where there are any, or where another process wrote
+    to an account that shall be debited while this one waited for its lock: its sequence has
+    grown then.
     """
     debited = {posting.debit_account_id for posting in postings}
     keys = [
@@ -195,13 +216,28 @@ async def locked(
         for posting in postings
         if posting.idempotency_key is not None
     ]
-    rows = await transaction.fetch(ACCOUNTS_LOCKED, ids=list(ids), debited=list(debited), keys=keys)
-    accounts = {row[0]: Account(*row[:-2]) for row in rows}
-    sequences_before, keys_used = rows[0][-2:]
-    if not keys_used and sequences_before == sum(accounts[id_].sequence for id_ in debited):
-        return accounts, {}
+    shown = {
+        (posting.warrant.account_id, posting.warrant.handle)
+        for posting in postings
+        if posting.warrant is not None
+    }
+    rows = await transaction.fetch(
+        ACCOUNTS_LOCKED, ids=list(ids), debited=list(debited), keys=keys, shown=shown, now=now
+    )
+    accounts = {row[0]: Account(*row[:-3]) for row in rows}
+    sequences_before, keys_used, warrants_held = rows[0][-3:]
+    known_keys: KnownKeys = {}
+    if keys_used or sequences_before != sum(accounts[id_].sequence for id_ in debited):
+        known_keys = await _known_keys(transaction, keys)
+    if warrants_held == len(shown):
+        return Books(accounts, known_keys, ended=frozenset())
+    held = await transaction.fetch(WARRANTS_HELD, shown=shown, now=now)
+    return Books(accounts, known_keys, ended=frozenset(shown.difference(map(tuple, held))))
+
+
+async def _known_keys(transaction: Transaction, keys: list[tuple[str, str]]) -> KnownKeys:
     entries = _entries(await transaction.fetch(ENTRIES_OF_KEYS, keys=keys))
-    return accounts, {(entry.account_id, entry.idempotency_key or ""): entry for entry in entries}
+    return {(entry.account_id, entry.idempotency_key or ""): entry for entry in entries}
 
 
 async def entries_since(transaction: Transaction, sequences: dict[str, int]) -> list[Entry]:

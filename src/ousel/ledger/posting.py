@@ -189,19 +189,18 @@ class _Batch:
         closed: Closed = {}
         for condition, postings in self._conditions.items():
             closed |= await condition.admit(transaction, postings, now)
-        accounts, known_keys = await journal.locked(
-            transaction, self._account_ids(), self._postings
-        )
-        settled = await self._settled_before(transaction)
+        books = await journal.locked(transaction, self._account_ids(), self._postings, now)
+        accounts = books.accounts
+        known = self._unwarranted(books) | await self._settled_before(transaction)
         self._sequences = {each.id: each.sequence for each in accounts.values()} | self._sequences
-        fresh = [posting for posting in self._postings if posting.transfer_id not in settled]
-        outcomes = decide(fresh, accounts, self._recipients, known_keys, now, closed)
+        fresh = [posting for posting in self._postings if posting.transfer_id not in known]
+        outcomes = decide(fresh, accounts, self._recipients, books.known_keys, now, closed)
         moved = [outcome for outcome in outcomes if isinstance(outcome, Moved)]
         if moved:
             await journal.write(transaction, moved, accounts)
         by_transfer = dict(zip((posting.transfer_id for posting in fresh), outcomes, strict=True))
         await self._settle(transaction, by_transfer, now)
-        by_transfer |= settled
+        by_transfer |= known
         return [
             self._posted(by_transfer[posting.transfer_id], accounts) for posting in self._postings
         ]
@@ -230,6 +229,17 @@ class _Batch:
             if recipient is not None:
                 ids.add(recipient)
         return ids
+
+    def _unwarranted(self, books: journal.Books) -> dict[str, Outcome]:
+        """Return the postings of callers whose keys have ended since they were let in."""
+        if not books.ended:
+            return {}
+        return {
+            posting.transfer_id: Refused(posting.warrant.ended())
+            for posting in self._postings
+            if posting.warrant is not None
+            and (posting.warrant.account_id, posting.warrant.handle) in books.ended
+        }
 
     async def _settled_before(self, transaction: Transaction) -> dict[str, Outcome]:
         """Return the postings that an earlier attempt wrote, though its commit's answer was lost.

@@ -50,6 +50,14 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     reason: Reason
 
 
+class Warrant(msgspec.Struct, frozen=True, gc=False):
+    """The key by which a sender asks: it must hold when it is posted, or that is the answer."""
+
+    account_id: str
+    handle: str
+    ended: Reason
+
+
 class Posting(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A wish to move money; the recipient is named by a normalized identifier."""
 
@@ -61,6 +69,7 @@ class Posting(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     note: str | None = None
     charge_id: str | None = None
     idempotency_key: str | None = None
+    warrant: Warrant | None = None
     claim: Claim | None = None
 
 

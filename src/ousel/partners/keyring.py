@@ -1,6 +1,9 @@
 """Who holds a key: look-ups for all requests that arrive together, and the keys' last use."""
 
 import hmac
+from typing import Final
+
+import msgspec
 
 from ousel.database.port import Database, Transaction
 from ousel.database.sharing import SharedReads
@@ -10,6 +13,15 @@ from ousel.kernel.ids import handle_of, is_secret, secret_hash
 from ousel.partners import store
 from ousel.web.callers import Partner, User
 from ousel.web.refusals import Unauthorized
+
+SECRETS_REMEMBERED_MAX: Final = 10_000
+
+
+class _Held(msgspec.Struct, frozen=True, gc=False):
+    """A key, and the partner who holds it."""
+
+    key: store.Key
+    partner: Partner
 
 
 class Keyring:
@@ -22,18 +34,33 @@ class Keyring:
         self._prefix = f"sk_{kind}_"
         self._other_prefix = "sk_live_" if kind == "test" else "sk_test_"
         self._keys = SharedReads(database, _keys_by_handle)
+        self._seen: dict[str, _Held] = {}  # by the secret, which need not be hashed again
         self._uses: dict[tuple[str, str], int] = {}
 
     async def partner(self, secret: str) -> Partner:
         """Return the partner whose key this is, or raise Unauthorized."""
-        self._check_kind(secret)
+        seen = self._seen.get(secret)
+        if seen is None:
+            self._check_kind(secret)
+        for held in await self._keys.get(handle_of(secret)):
+            if held == seen or _is_hash(held.key.hash, secret):
+                self._remember(secret, held)
+                break
+        else:
+            self._seen.pop(secret, None)
+        partner = self.partner_seen(secret)
+        if partner is None:
+            raise Unauthorized
+        return partner
+
+    def partner_seen(self, secret: str) -> Partner | None:
+        """Return whose key this was when it was last looked up; it may have ended since."""
+        seen = self._seen.get(secret)
         now = self._clock()
-        digest = secret_hash(secret)
-        for key, app_name in await self._keys.get(handle_of(secret)):
-            if hmac.compare_digest(key.hash, digest) and key.valid_at(now):
-                self._uses[key.account_id, key.handle] = now
-                return Partner(key.account_id, key.app_id, app_name, key.handle)
-        raise Unauthorized
+        if seen is None or not seen.key.valid_at(now):
+            return None
+        self._uses[seen.key.account_id, seen.key.handle] = now
+        return seen.partner
 
     async def origin_allowed(self, caller: Partner | User, origin: str) -> bool:
         """Say whether the origin is registered on the caller's app."""
@@ -64,6 +91,11 @@ class Keyring:
             self._uses = uses | self._uses
             raise
 
+    def _remember(self, secret: str, held: _Held) -> None:
+        if len(self._seen) >= SECRETS_REMEMBERED_MAX:
+            self._seen.clear()
+        self._seen[secret] = held
+
     def _check_kind(self, secret: str) -> None:
         if secret.startswith(self._other_prefix):
             kind = "sandbox" if self._prefix == "sk_test_" else "live server"
@@ -72,10 +104,13 @@ class Keyring:
             raise Unauthorized
 
 
-async def _keys_by_handle(
-    transaction: Transaction, handles: list[str]
-) -> dict[str, list[tuple[store.Key, str]]]:
-    found: dict[str, list[tuple[store.Key, str]]] = {handle: [] for handle in handles}
+def _is_hash(digest: str, secret: str) -> bool:
+    return hmac.compare_digest(digest, secret_hash(secret))
+
+
+async def _keys_by_handle(transaction: Transaction, handles: list[str]) -> dict[str, list[_Held]]:
+    found: dict[str, list[_Held]] = {handle: [] for handle in handles}
     for key, app_name in await store.keys_by_handle(transaction, handles):
-        found[key.handle].append((key, app_name))
+        partner = Partner(key.account_id, key.app_id, app_name, key.handle)
+        found[key.handle].append(_Held(key, partner))
     return found

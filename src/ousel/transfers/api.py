@@ -13,11 +13,12 @@ from ousel.kernel.money import micros_from_json
 from ousel.ledger import refusals
 from ousel.ledger.history import HistoryQuery, history
 from ousel.ledger.posting import PostingDesk
-from ousel.ledger.rules import Kind, Refused, Replayed
+from ousel.ledger.rules import Kind, Refused, Replayed, Warrant
 from ousel.transfers.records import TransferRecord, transfer_record
-from ousel.transfers.service import TransferWish, send
+from ousel.transfers.service import transfer
 from ousel.web.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, checked_text, idempotency_key
 from ousel.web.paging import LIMIT_DEFAULT, Cursor, Limit, Page, page, position_of
+from ousel.web.refusals import Unauthorized
 from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
 
 NOTE_CHARACTERS_MAX: Final = 500
@@ -103,6 +104,7 @@ class TransfersApi:
                 ),
                 body=TransferRequest,
                 request_headers={"Idempotency-Key": KEY_SCHEMA},
+                shows_warrant=True,
                 successes={
                     201: Documented("The money moved.", TransferRecord),
                     200: Documented(
@@ -142,22 +144,23 @@ class TransfersApi:
 
     async def create(self, call: Call[TransferRequest, NoQuery]) -> Answer:
         """Send a transfer."""
-        request = call.body
-        wish = TransferWish(
-            sender_id=call.partner.account_id,
-            to=request.to,
-            amount=micros_from_json(bytes(request.amount)),
-            note=checked_note(request.note),
-            idempotency_key=idempotency_key(
-                call.headers.get(b"idempotency-key"), request.idempotency_key
-            ),
+        request, partner = call.body, call.partner
+        posting = transfer(
+            Warrant(partner.account_id, partner.handle, ended=Unauthorized),
+            request.to,
+            micros_from_json(bytes(request.amount)),
+            checked_note(request.note),
+            idempotency_key(call.headers.get(b"idempotency-key"), request.idempotency_key),
+            self._clock,
         )
-        posted = await send(self._desk, wish, self._clock)
-        assert not isinstance(posted.outcome, Refused)
+        posted = await self._desk.post(posting)
+        outcome = posted.outcome
+        if isinstance(outcome, Refused):
+            raise outcome.refusal
         assert posted.debit_account is not None
         assert posted.credit_account is not None
-        record = transfer_record(posted.outcome.debit, posted.debit_account, posted.credit_account)
-        if isinstance(posted.outcome, Replayed):
+        record = transfer_record(outcome.debit, posted.debit_account, posted.credit_account)
+        if isinstance(outcome, Replayed):
             return json_answer(record, headers=_REPLAYED)
         return json_answer(record, status=201)
 

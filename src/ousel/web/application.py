@@ -23,7 +23,7 @@ from ousel.web.refusals import (
     NotFound,
 )
 from ousel.web.requests import Request, Response, head_of, lines
-from ousel.web.routes import Answer, Call, NoBody, NoQuery, RawHeader, Route
+from ousel.web.routes import Answer, Call, Headers, NoBody, NoQuery, RawHeader, Route
 from ousel.web.site import Site
 from ousel.web.table import RouteTable
 from ousel.web.troubles import Troubles
@@ -121,7 +121,7 @@ class Application:
         request.route = route
         if isinstance(route, PageRoute):
             return await self._site.answer(route, path, request, request_id)
-        caller = request.caller = await self._gate.known_caller(route, headers)
+        caller = request.caller = await self._gate.caller(route, headers)
         try:
             if caller is not None:
                 await self._gate.admit(caller, route, headers, extra)
@@ -135,6 +135,7 @@ class Application:
             )
             answer = await route.handle(call)
         except Refusal as refusal:
+            await self._confirm(route, headers, refusal, extra)
             if caller is not None:
                 self._troubles.note(caller, route, refusal, request_id)
             if route.refused is None or refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -143,6 +144,17 @@ class Application:
         if not extra:
             return answer
         return Answer(answer.status, answer.body, answer.content_type, (*answer.headers, *extra))
+
+    async def _confirm(
+        self, route: Route, headers: Headers, refusal: Refusal, extra: list[RawHeader]
+    ) -> None:
+        """Look again at a key that nothing was posted by: if it has ended, only that is told."""
+        if not route.shows_warrant or refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return
+        told = extra.copy()
+        extra.clear()
+        await self._gate.known_caller(route, headers)
+        extra.extend(told)
 
     def _common_beside(self, answer: Answer) -> bytes:
         """Return the lines that every answer has, but for those that this one gives itself."""

@@ -45,6 +45,10 @@ class Callers(Protocol):
         """Return the partner whose key this is, or raise Unauthorized."""
         ...
 
+    def partner_seen(self, secret: str) -> Partner | None:
+        """Return whose key this was when it was last looked up; it may have ended since."""
+        ...
+
     async def origin_allowed(self, caller: Partner | User, origin: str) -> bool:
         """Say whether the origin is registered on the caller's app."""
         ...

@@ -78,6 +78,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     access: Access = "partner"
     scope: str = ""  # what a user token must hold, on a route for users
+    shows_warrant: bool = False  # a partner's key is looked at again by what it is used for
     body: type[msgspec.Struct] = NoBody
     takes_forms: bool = False  # form encoding as well as JSON
     query: type[msgspec.Struct] = NoQuery

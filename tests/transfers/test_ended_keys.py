@@ -1,0 +1,134 @@
+"""A key that has ended: money asked for with it does not move, on a server that has seen it."""
+
+import asyncio
+from collections import Counter
+
+import msgspec
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import system_clock
+from ousel.kernel.ids import handle_of
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import Account, Moved, Posting, Refused, Warrant
+from ousel.partners import service
+from ousel.web.refusals import Unauthorized
+from tests.ledger.examples import posting
+from tests.support import books
+from tests.support.edge import Edge, unique
+from tests.support.problems import assert_problem
+
+
+async def test_the_next_transfer_is_refused_and_so_are_replays_and_bad_bodies(edge: Edge) -> None:
+    """Whatever is sent with a revoked key, the answer is that of a key that never was."""
+    ada = await edge.person()
+    good = f'{{"to": "@{ada.username}", "amount": 1}}'
+    async with edge.partner("10") as sender:
+        first = await sender.send(good, "first")
+        await _end(edge.database, sender.key)
+        for body, key in (
+            (good, "second"),
+            (good, "first"),
+            (good, None),
+            ('{"to": "@nobody_at_all", "amount": 1}', None),
+            ('{"amount": "much"}', None),
+            ("{", None),
+        ):
+            answer = await sender.send(body, key)
+            assert_problem(answer, 401, "unauthorized")
+            assert answer.headers["WWW-Authenticate"] == "Bearer"
+            assert "RateLimit" not in answer.headers
+
+    assert first.status_code == 201
+    assert await edge.balance(ada) == 1_000_000
+
+
+async def test_an_ended_key_spoils_no_transfer_beside_it(edge: Edge) -> None:
+    """Two keys of one account, all at once: one moves money every time, the other never."""
+    ada = await edge.person()
+    body = f'{{"to": "@{ada.username}", "amount": 1}}'
+    async with edge.partner("100") as ended, edge.another_app(ended) as holding:
+        assert (await ended.send(body)).status_code == 201
+        assert (await holding.send(body)).status_code == 201
+        await _end(edge.database, ended.key)
+        answers = await asyncio.gather(
+            *(caller.send(body) for caller in (ended, holding) for _ in range(20))
+        )
+
+    assert Counter(answer.status_code for answer in answers[:20]) == {401: 20}
+    assert Counter(answer.status_code for answer in answers[20:]) == {201: 20}
+    assert await edge.balance(ada) == 22_000_000
+
+
+async def test_a_key_that_was_renewed_elsewhere_goes_on(edge: Edge) -> None:
+    """A rotated key sends until its overlap is over, and the one that follows it after that."""
+    ada = await edge.person()
+    body = f'{{"to": "@{ada.username}", "amount": 1}}'
+    async with edge.partner("10") as sender:
+        assert (await sender.send(body)).status_code == 201
+
+        async def rotate(transaction: Transaction) -> str:
+            key = await service.key_by_handle(transaction, handle_of(sender.key))
+            return (await service.rotate_key(transaction, key, 3600, system_clock)).secret
+
+        renewed = await edge.database.write(rotate)
+        assert (await sender.send(body)).status_code == 201
+        async with edge.server.client(renewed) as client:
+            answer = await client.post("/transfers", json={"to": f"@{ada.username}", "amount": 1})
+
+    assert answer.status_code == 201
+    assert await edge.balance(ada) == 3_000_000
+
+
+@given(wishes=st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9)), max_size=12))
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_money_moves_by_the_keys_that_hold_and_by_no_other(
+    database_url: str, wishes: list[tuple[str, int]]
+) -> None:
+    """Of a batch with any mix of keys, just those postings move whose key holds when it posts."""
+
+    async def run() -> None:
+        async with books.opened(database_url) as database:
+            account, _, first = await books.partner(database, unique(), "1")
+            keys = {"a": first}
+            for name in "bc":
+                _, keys[name] = await books.another_app(database, account)
+            ada = await books.person(database, unique())
+            for name in "ac":
+                await _end(database, keys[name])
+            desk = PostingDesk(database, system_clock, queue_limit=100)
+            posted = await asyncio.gather(
+                *(
+                    desk.post(_asked_with(keys[name], account, ada, amount))
+                    for name, amount in wishes
+                )
+            )
+            moved = [isinstance(each.outcome, Moved) for each in posted]
+            refusals = [
+                each.outcome.refusal for each in posted if isinstance(each.outcome, Refused)
+            ]
+
+            assert moved == [name == "b" for name, _ in wishes]
+            assert all(isinstance(refusal, Unauthorized) for refusal in refusals)
+            assert await books.balance(database, ada) == sum(
+                amount for name, amount in wishes if name == "b"
+            )
+
+    asyncio.run(run())
+
+
+def _asked_with(secret: str, sender: Account, recipient: Account, amount: int) -> Posting:
+    warrant = Warrant(sender.id, handle_of(secret), Unauthorized)
+    wish = posting(sender.id, f"@{recipient.username}", amount)
+    return msgspec.structs.replace(wish, warrant=warrant)
+
+
+async def _end(database: Database, secret: str) -> None:
+    async def revoke(transaction: Transaction) -> None:
+        key = await service.key_by_handle(transaction, handle_of(secret))
+        await service.revoke_key(transaction, key, system_clock)
+
+    await database.write(revoke)
