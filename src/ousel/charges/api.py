@@ -1,6 +1,5 @@
 """POST /charges, GET /charges, GET /charges/:id and POST /charges/:id/cancel."""
 
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
@@ -112,7 +111,7 @@ class ChargesApi:
         """Serve from this desk; payers are sent to the portal."""
         self._desk = desk
         self._portal_url = portal_url
-        self._told = lru_cache(maxsize=CHARGES_KEPT_MAX)(self._tell)  # polls ask again and again
+        self._told: dict[str, tuple[Charge, bytes]] = {}  # polls ask again and again
 
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""
@@ -203,11 +202,11 @@ class ChargesApi:
         key = (call.partner.account_id, call.path["id"])
         seconds = wait_seconds(call.headers.get(b"prefer"))
         if seconds is None or not self._desk.watch.has_room:
-            answer = Answer(HTTPStatus.OK, self._told(await self._desk.own(*key)))
+            answer = Answer(HTTPStatus.OK, self._tell(await self._desk.own(*key)))
         else:
             applied = (b"preference-applied", b"wait=%d" % seconds)
             charge = await self._desk.awaited(*key, seconds)
-            answer = Answer(HTTPStatus.OK, self._told(charge), headers=(applied,))
+            answer = Answer(HTTPStatus.OK, self._tell(charge), headers=(applied,))
         return tagged(answer, call.headers)
 
     async def list(self, call: Call[NoBody, ChargesQuery]) -> Answer:
@@ -232,7 +231,13 @@ class ChargesApi:
         return json_answer(self._record(charge))
 
     def _tell(self, charge: Charge) -> bytes:
-        return json_answer(self._record(charge)).body
+        told, body = self._told.get(charge.id, (None, b""))
+        if told is not charge and told != charge:
+            body = json_answer(self._record(charge)).body
+            if len(self._told) >= CHARGES_KEPT_MAX:
+                self._told.clear()
+            self._told[charge.id] = charge, body
+        return body
 
     def _record(self, charge: Charge) -> ChargeRecord:
         return charge_record(charge, self._portal_url)

@@ -13,7 +13,8 @@ HANDLE_CHARACTERS: Final = 8  # the public part of a secret, that names it in li
 
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuv"  # 5 bits each, in the order they sort in
 _DIGIT_OF_BYTE: Final = (_DIGITS * 8).encode()
-_TIME_DIGITS: Final = 10
+_PAIRS: Final = [high + low for high in _DIGITS for low in _DIGITS]  # of digits, 10 bits each
+_TIME_SHIFTS: Final = (40, 30, 20, 10, 0)
 _RANDOM_DIGITS: Final = 16
 _SECRET_TAIL: Final = re.compile(r"[0-9a-v]{40}")
 _MICROS_PER_MILLISECOND: Final = 1_000
@@ -53,8 +54,7 @@ def secret_hash(secret: str) -> str:
 
 @lru_cache(maxsize=128)
 def _time(milliseconds: int) -> str:
-    shifts = range(5 * (_TIME_DIGITS - 1), -1, -5)
-    return "".join(_DIGITS[milliseconds >> shift & 31] for shift in shifts)
+    return "".join([_PAIRS[milliseconds >> shift & 1023] for shift in _TIME_SHIFTS])
 
 
 def _random(digits: int) -> str:

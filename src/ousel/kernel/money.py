@@ -11,8 +11,8 @@ MICROS_PER_UNIT: Final = 10**DECIMAL_PLACES
 AMOUNT_MICROS_MIN: Final = 1
 AMOUNT_MICROS_MAX: Final = 999_999_999_999_999
 LITERAL_CHARACTERS_MAX: Final = 64
-DECIMALS_SHOWN_MIN: Final = 2
 
+_MICROS_PER_CENT: Final = MICROS_PER_UNIT // 100
 _AMOUNT_DIGITS_MAX: Final = len(str(AMOUNT_MICROS_MAX))
 _NUMBER: Final = re.compile(rb"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
 
@@ -23,10 +23,11 @@ def micros_from_json(literal: bytes, *, param: str = "amount") -> int:
     if number is None:
         raise InvalidAmount(_not_a_number(literal, param), param=param)
     sign, whole, fraction, exponent = number.groups(default=b"")
-    digits = (whole + fraction.rstrip(b"0")).lstrip(b"0")
+    decimals = fraction.rstrip(b"0")
+    digits = (whole + decimals).lstrip(b"0")
     if not digits or sign:
         raise InvalidAmount(f"{param} must be at least 0.000001.", param=param)
-    shift = int(exponent or 0) - len(fraction.rstrip(b"0")) + DECIMAL_PLACES
+    shift = int(exponent or 0) - len(decimals) + DECIMAL_PLACES
     if len(digits) + shift > _AMOUNT_DIGITS_MAX:
         raise InvalidAmount(f"{param} must be at most 999999999.999999.", param=param)
     if shift >= 0:
@@ -39,9 +40,12 @@ def micros_from_json(literal: bytes, *, param: str = "amount") -> int:
 
 def json_from_micros(micros: int) -> str:
     """Return an amount as a JSON number: two decimals, and more only where they are needed."""
+    sign = "-" if micros < 0 else ""
     units, remainder = divmod(abs(micros), MICROS_PER_UNIT)
-    decimals = f"{remainder:06d}".rstrip("0").ljust(DECIMALS_SHOWN_MIN, "0")
-    return f"{'-' if micros < 0 else ''}{units}.{decimals}"
+    cents, rest = divmod(remainder, _MICROS_PER_CENT)
+    if not rest:
+        return f"{sign}{units}.{cents:02d}"
+    return f"{sign}{units}.{remainder:06d}".rstrip("0")
 
 
 def _not_a_number(literal: bytes, param: str) -> str:

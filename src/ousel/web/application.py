@@ -68,6 +68,7 @@ class Application:
             common += (_STRICT_TRANSPORT,)
         self._common = {name: lines((name, value)) for name, value in common}
         self._common_lines = b"".join(self._common.values())
+        self._beside: dict[tuple[bytes, ...], bytes] = {}  # what is left of them
 
     async def respond(self, request: Request) -> Response:
         """Serve one request."""
@@ -158,8 +159,12 @@ class Application:
 
     def _common_beside(self, answer: Answer) -> bytes:
         """Return the lines that every answer has, but for those that this one gives itself."""
-        given = {name for name, _ in answer.headers}
-        return b"".join([line for name, line in self._common.items() if name not in given])
+        given = tuple([name for name, _ in answer.headers])
+        beside = self._beside.get(given)
+        if beside is None:
+            left = [line for name, line in self._common.items() if name not in given]
+            beside = self._beside[given] = b"".join(left)
+        return beside
 
 
 def _query_of(route: Route, query: bytes) -> Any:

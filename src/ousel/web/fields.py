@@ -51,7 +51,7 @@ Currency = Literal["OUSD"]
 
 def money(micros: int) -> msgspec.Raw:
     """Return an amount as it stands in an answer."""
-    return msgspec.Raw(json_from_micros(micros).encode())
+    return msgspec.Raw(json_from_micros(micros))
 
 
 def checked_text(text: str | None, *, param: str) -> str | None:

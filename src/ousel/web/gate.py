@@ -1,15 +1,11 @@
 """The gate of the interface: who calls, from where, and not too often."""
 
-from typing import Final
-
 from ousel.kernel.settings import Settings
 from ousel.web.callers import Callers, Partner, User, Users
 from ousel.web.limits import RateLimiter
 from ousel.web.origins import Origins
 from ousel.web.refusals import InsufficientScope, InvalidToken, Unauthorized
 from ousel.web.routes import Answer, Headers, RawHeader, Route
-
-_BEARER: Final = b"bearer "
 
 
 class Gate:
@@ -67,7 +63,5 @@ class Gate:
 
 
 def _bearer(headers: Headers) -> str | None:
-    authorization = headers.get(b"authorization", b"")
-    if authorization[: len(_BEARER)].lower() != _BEARER:
-        return None
-    return authorization[len(_BEARER) :].decode("latin-1")
+    scheme, space, secret = headers.get(b"authorization", b"").partition(b" ")
+    return secret.decode("latin-1") if space and scheme.lower() == b"bearer" else None

@@ -42,10 +42,14 @@ def tagged(answer: Answer, headers: Headers) -> Answer:
     """Return the answer with its entity tag, or 304 where the client has it already."""
     tag = _tag(answer.body)
     tagged_headers = (*answer.headers, (b"etag", tag))
-    known = headers.get(b"if-none-match", b"")
-    if known == tag or known.strip() == b"*" or tag in _ENTITY_TAG.findall(known):
+    known = headers.get(b"if-none-match")
+    if known is not None and _names(known, tag):
         return Answer(304, b"", headers=tagged_headers)
     return Answer(answer.status, answer.body, answer.content_type, tagged_headers)
+
+
+def _names(known: bytes, tag: bytes) -> bool:
+    return known == tag or known.strip() == b"*" or tag in _ENTITY_TAG.findall(known)
 
 
 @lru_cache(maxsize=TAGS_KEPT_MAX)

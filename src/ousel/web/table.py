@@ -114,7 +114,7 @@ def allowed(methods: dict[str, Found]) -> str:
 
 
 def _decoded(segment: str) -> str:
-    octets = unquote_to_bytes(segment)
+    octets = unquote_to_bytes(segment) if "%" in segment else segment.encode()
     try:
         text = octets.decode()
     except UnicodeDecodeError as error:
