@@ -29,6 +29,22 @@ connection.execute("COMMIT")
 """
 
 
+FLUSH_SECONDS = 0.2
+
+
+@pytest.fixture
+def slow_to_commit(sqlite: SqliteDatabase) -> SqliteDatabase:
+    """A database whose disk takes its time."""
+
+    def wait(statement: str) -> None:
+        if statement == "COMMIT":
+            time.sleep(FLUSH_SECONDS)
+
+    assert sqlite._writer is not None  # noqa: SLF001
+    sqlite._writer.set_trace_callback(wait)  # noqa: SLF001
+    return sqlite
+
+
 @contextlib.asynccontextmanager
 async def held_elsewhere(path: Path) -> AsyncIterator[asyncio.StreamWriter]:
     """Another process in the midst of a write, until its input is closed."""
@@ -61,7 +77,7 @@ async def test_a_file_that_stays_held_is_unavailable(
     sqlite_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After five attempts the write is refused, and nothing of it stays."""
-    monkeypatch.setattr("ousel.database.sqlite.BUSY_TIMEOUT_SECONDS", 0.02)
+    monkeypatch.setattr("ousel.database.sqlite.BUSY_SECONDS_MAX", 0.02)
     sqlite = SqliteDatabase(sqlite_file)
     await sqlite.open()
     async with held_elsewhere(sqlite_file):
@@ -73,6 +89,37 @@ async def test_a_file_that_stays_held_is_unavailable(
     await sqlite.write(lambda transaction: add(transaction, "ours"))
     assert await found(sqlite) == {"ours": "", "theirs": ""}
     await sqlite.close()
+
+
+async def test_a_slow_flush_stalls_nobody(slow_to_commit: SqliteDatabase) -> None:
+    """While one write is on its way to the disk, reads go on, and other writes wait for it."""
+    first = asyncio.create_task(slow_to_commit.write(lambda transaction: add(transaction, "first")))
+    second = asyncio.create_task(
+        slow_to_commit.write(lambda transaction: add(transaction, "second"))
+    )
+    await asyncio.sleep(0)
+    started = time.perf_counter()
+    assert await found(slow_to_commit) == {}
+    assert time.perf_counter() - started < FLUSH_SECONDS / 2
+
+    await asyncio.gather(first, second)
+    assert time.perf_counter() - started > 2 * FLUSH_SECONDS
+    assert await found(slow_to_commit) == {"first": "", "second": ""}
+
+
+async def test_a_write_that_is_given_up_is_whole_and_in_nobodys_way(
+    slow_to_commit: SqliteDatabase,
+) -> None:
+    """A caller that is canceled during its commit ends after it; the next one writes as ever."""
+    given_up = asyncio.create_task(
+        slow_to_commit.write(lambda transaction: add(transaction, "given up"))
+    )
+    await asyncio.sleep(FLUSH_SECONDS / 4)
+    given_up.cancel()
+    await slow_to_commit.write(lambda transaction: add(transaction, "next"))
+
+    assert given_up.cancelled()
+    assert await found(slow_to_commit) == {"given up": "", "next": ""}
 
 
 async def test_two_databases_on_one_file_take_turns(

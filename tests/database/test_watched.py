@@ -33,13 +33,10 @@ async def test_a_long_snapshot_holds_nobody_up(sqlite: SqliteDatabase) -> None:
         begun.set()
         return seen, done.wait(20)
 
-    async def meanwhile(transaction: Transaction) -> None:
-        assert begun.wait(20)
-        await add(transaction, "meanwhile")
-
     async with asyncio.TaskGroup() as group:
         walking = group.create_task(sqlite.snapshot(walk))
-        await sqlite.write(meanwhile)
+        assert await asyncio.to_thread(begun.wait, 20)
+        await sqlite.write(lambda transaction: add(transaction, "meanwhile"))
         assert await found(sqlite) == {"meanwhile": ""}
         done.set()
 

@@ -1,16 +1,16 @@
-"""SQLite: the embedded default. One writer thread, readers beside it, WAL and full flushes.
+"""SQLite: the embedded default. One writer at a time, readers beside it, WAL and full flushes.
 
 Work is written as coroutines for both engines. Here no statement ever waits for the event loop,
-so a whole transaction runs through in one go: writes on the writer's thread, where a slow flush
-stalls nobody, and reads, which take microseconds, right where they are asked for.
+so the statements of a transaction, which take microseconds, run through in one go, right where
+they are asked for. Only the commit has a thread of its own, where a slow flush stalls nobody.
 """
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -26,9 +26,9 @@ from ousel.database.port import (
 from ousel.database.statements import Compiled, Statement, Table, UnfitValue, for_sqlite
 from ousel.kernel.errors import DatabaseUnavailable
 
-BUSY_TIMEOUT_SECONDS: Final = 5.0
+BUSY_SECONDS_MAX: Final = 5.0
+BUSY_PAUSE_SECONDS: Final = 0.005
 STATEMENTS_CACHED: Final = 256
-ROWS_AT_ONCE: Final = (64, 8, 1)  # sqlite3 hands the interpreter over at each step of a statement
 
 _WRITER_PRAGMAS: Final = (
     "PRAGMA journal_mode = WAL",
@@ -37,6 +37,7 @@ _WRITER_PRAGMAS: Final = (
     "PRAGMA temp_store = MEMORY",
     "PRAGMA wal_autocheckpoint = 4000",
     "PRAGMA journal_size_limit = 67108864",
+    "PRAGMA busy_timeout = 0",  # whoever waits for another process lets the event loop go on
 )
 
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
@@ -62,22 +63,21 @@ class SqliteTransaction:
 
     async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
         """Insert the rows, all in one go."""
-        for part in _parts(rows):
-            self._connection.execute(_insert(table, len(part)), list(chain.from_iterable(part)))
+        self._connection.executemany(_insert(table), rows)
 
     async def update(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
         """Write the columns after the key of the rows that exist, all in one go."""
-        for part in _parts(rows):
-            self._connection.execute(_update(table, len(part)), list(chain.from_iterable(part)))
+        self._connection.executemany(_update(table), rows)
 
 
 class SqliteDatabase:
-    """A file, its writer thread, and a connection for reads."""
+    """A file, a connection that writes, and one for reads."""
 
     def __init__(self, path: Path) -> None:
         """Live in the file at this path, which is created where there is none."""
         self._path = path
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sqlite-writer")
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sqlite-commit")
+        self._turn = asyncio.Lock()  # to write
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._version: int | None = None
@@ -85,7 +85,7 @@ class SqliteDatabase:
     async def open(self) -> None:
         """Open the file for one writer and for reads."""
         try:
-            self._writer = await self._on_writer_thread(self._connect_writer)
+            self._writer = self._connect_writer()
             self._reader = _connect(self._path)
             self._reader.execute("PRAGMA query_only = ON")
         except sqlite3.Error as error:
@@ -96,7 +96,8 @@ class SqliteDatabase:
         if self._reader is not None:
             self._reader.close()
         if self._writer is not None:
-            await self._on_writer_thread(self._writer.close)
+            async with self._turn:
+                self._writer.close()
         self._thread.shutdown()
 
     async def read(self, work: Work[Result]) -> Result:
@@ -111,8 +112,8 @@ class SqliteDatabase:
         return await self._repeated(partial(asyncio.to_thread, self._snapshot, work))
 
     async def write(self, work: Work[Result]) -> Result:
-        """Run the work in a transaction on the writer's thread, and commit it."""
-        return await self._repeated(partial(self._on_writer_thread, partial(self._transact, work)))
+        """Run the work in a transaction when its turn has come, and commit it."""
+        return await self._repeated(partial(self._transact, work))
 
     def version(self) -> int | None:
         """Return the number that SQLite keeps of others' commits, as of this turn of the loop.
@@ -165,35 +166,57 @@ class SqliteDatabase:
         finally:
             connection.close()
 
-    def _transact(self, work: Work[Result]) -> Result:
+    async def _transact(self, work: Work[Result]) -> Result:
         connection = self._writer
         assert connection is not None, "the database is not open"
-        try:
-            connection.execute("BEGIN IMMEDIATE")
-            result = _run_through(work, connection)
-            connection.execute("COMMIT")
-        except _FAILURES as error:
-            _roll_back(connection)
-            raise _translated(error) from error
-        except BaseException:
-            _roll_back(connection)
-            raise
+        async with self._turn:
+            try:
+                await _begin(connection)
+                result = _run_through(work, connection)
+                await self._commit(connection)
+            except _FAILURES as error:
+                _roll_back(connection)
+                raise _translated(error) from error
+            except BaseException:
+                _roll_back(connection)
+                raise
         return result
 
-    async def _on_writer_thread(self, task: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, task)
+    async def _commit(self, connection: sqlite3.Connection) -> None:
+        """Commit on the thread; whoever gives up meanwhile still waits for its end."""
+        loop = asyncio.get_running_loop()
+        committing = loop.run_in_executor(self._thread, connection.execute, "COMMIT")
+        try:
+            await asyncio.shield(committing)
+        except asyncio.CancelledError:
+            await asyncio.wait([committing])
+            raise
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path,
-        timeout=BUSY_TIMEOUT_SECONDS,
+        timeout=BUSY_SECONDS_MAX,
         isolation_level=None,
         check_same_thread=False,
         cached_statements=STATEMENTS_CACHED,
     )
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
+
+
+async def _begin(connection: sqlite3.Connection) -> None:
+    """Begin to write, as soon as no other process does."""
+    last_try = time.monotonic() + BUSY_SECONDS_MAX
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if not _is_busy(error.sqlite_errorcode) or time.monotonic() > last_try:
+                raise
+            await asyncio.sleep(BUSY_PAUSE_SECONDS)
+        else:
+            return
 
 
 def _run_through(work: Work[Result], connection: sqlite3.Connection) -> Result:
@@ -207,6 +230,10 @@ def _run_through(work: Work[Result], connection: sqlite3.Connection) -> Result:
     raise AssertionError("work in a transaction may wait for nothing but the transaction")
 
 
+def _is_busy(code: int) -> bool:
+    return code & 0xFF in _BUSY
+
+
 def _roll_back(connection: sqlite3.Connection) -> None:
     if connection.in_transaction:
         connection.execute("ROLLBACK")
@@ -218,7 +245,7 @@ def _translated(error: Exception) -> Exception:
     code = getattr(error, "sqlite_errorcode", None)
     if code is None or isinstance(error, sqlite3.DataError):  # it never came to the engine
         return UnfitValue(str(error))
-    if code & 0xFF in _BUSY:
+    if _is_busy(code):
         return TransientFailure(str(error))
     return DatabaseUnavailable(f"SQLite could not read or write: {error}.", retry_after_seconds=5)
 
@@ -228,30 +255,15 @@ def _compiled(statement: Statement) -> Compiled:
     return for_sqlite(statement)
 
 
-def _parts(rows: Iterable[Sequence[object]]) -> Iterator[list[Sequence[object]]]:
-    """Cut rows into parts of few different lengths, so that their statements can be cached."""
-    remaining = list(rows)
-    for length in ROWS_AT_ONCE:
-        while len(remaining) >= length:
-            yield remaining[:length]
-            del remaining[:length]
+@lru_cache(maxsize=STATEMENTS_CACHED)
+def _insert(table: Table) -> str:
+    marks = ", ".join("?" for _ in table.names)
+    return f"INSERT INTO {table.name} ({', '.join(table.names)}) VALUES ({marks})"
 
 
 @lru_cache(maxsize=STATEMENTS_CACHED)
-def _insert(table: Table, count: int) -> str:
-    return f"INSERT INTO {table.name} ({', '.join(table.names)}) {_values(table, count)}"
-
-
-@lru_cache(maxsize=STATEMENTS_CACHED)
-def _update(table: Table, count: int) -> str:
-    given = {name: f"given.column{index}" for index, name in enumerate(table.names, 1)}
-    changes = ", ".join(f"{name} = {given[name]}" for name in table.column_names)
-    match = " AND ".join(f"{table.name}.{name} = {given[name]}" for name in table.key_names)
-    return (
-        f"UPDATE {table.name} SET {changes} FROM ({_values(table, count)}) AS given WHERE {match}"
-    )
-
-
-def _values(table: Table, count: int) -> str:
-    row = f"({', '.join('?' for _ in table.names)})"
-    return f"VALUES {', '.join(row for _ in range(count))}"
+def _update(table: Table) -> str:
+    given = {name: f"{name} = ?{number}" for number, name in enumerate(table.names, 1)}
+    changes = ", ".join(given[name] for name in table.column_names)
+    match = " AND ".join(given[name] for name in table.key_names)
+    return f"UPDATE {table.name} SET {changes} WHERE {match}"
