@@ -1,7 +1,6 @@
 """The moments in between: a payment that is being written, a commit whose answer is lost."""
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
@@ -11,11 +10,13 @@ from ousel.charges.refusals import ChargeNotCancelable
 from ousel.charges.store import PageQuery
 from ousel.database.port import Transaction
 from ousel.database.postgres import PostgresDatabase
+from ousel.database.sqlite import SqliteDatabase
 from ousel.ledger.rules import Moved
 from tests.charges.shops import AMOUNT, Shop, open_shop, paid_as_moved
 from tests.support.books import proven
 from tests.support.clocks import ManualClock
 from tests.support.proxies import Cut, PostgresProxy
+from tests.support.slow_commits import commit_slowly
 
 
 async def test_a_payment_being_written_is_waited_for(
@@ -25,20 +26,17 @@ async def test_a_payment_being_written_is_waited_for(
     charge = await shop.charge()
     shop.clock.now = charge.expires_at - 1
     settle = ChargesPayable.settle
-    loop = asyncio.get_running_loop()
-    loop_thread = threading.get_ident()
     written = asyncio.Event()
-    pause = threading.Event()  # SQLite's writer has a thread of its own, and never suspends
+    if isinstance(shop.database, SqliteDatabase):
+        commit_slowly(shop.database, 0.2)
 
     async def slow(
         self: ChargesPayable, transaction: Transaction, moved: Sequence[Moved], now: int
     ) -> None:
         shop.clock.now = charge.expires_at
-        loop.call_soon_threadsafe(written.set)
-        if threading.get_ident() == loop_thread:
+        written.set()
+        if not isinstance(shop.database, SqliteDatabase):
             await asyncio.sleep(0.2)
-        else:
-            pause.wait(0.2)
         await settle(self, transaction, moved, now)
 
     monkeypatch.setattr(ChargesPayable, "settle", slow)

@@ -17,6 +17,7 @@ from ousel.database.sqlite import SqliteDatabase
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
 from tests.database.notes import NOTES, add, fetch_all, found
+from tests.support.slow_commits import commit_slowly
 
 HOLD_THE_FILE = """
 import sqlite3, sys
@@ -35,13 +36,7 @@ FLUSH_SECONDS = 0.2
 @pytest.fixture
 def slow_to_commit(sqlite: SqliteDatabase) -> SqliteDatabase:
     """A database whose disk takes its time."""
-
-    def wait(statement: str) -> None:
-        if statement == "COMMIT":
-            time.sleep(FLUSH_SECONDS)
-
-    assert sqlite._writer is not None  # noqa: SLF001
-    sqlite._writer.set_trace_callback(wait)  # noqa: SLF001
+    commit_slowly(sqlite, FLUSH_SECONDS)
     return sqlite
 
 

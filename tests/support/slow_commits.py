@@ -1,0 +1,16 @@
+"""A disk that takes its time."""
+
+import time
+
+from ousel.database.sqlite import SqliteDatabase
+
+
+def commit_slowly(database: SqliteDatabase, seconds: float) -> None:
+    """Let every commit of this database take so much longer from now on."""
+
+    def wait(statement: str) -> None:
+        if statement == "COMMIT":
+            time.sleep(seconds)
+
+    assert database._writer is not None  # noqa: SLF001
+    database._writer.set_trace_callback(wait)  # noqa: SLF001
