@@ -9,7 +9,6 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -23,6 +22,7 @@ from ousel.database.port import (
     Work,
     repeated,
 )
+from ousel.database.side_thread import SideThread
 from ousel.database.statements import Compiled, Statement, Table, UnfitValue, for_sqlite
 from ousel.kernel.errors import DatabaseUnavailable
 
@@ -76,8 +76,8 @@ class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         """Live in the file at this path, which is created where there is none."""
         self._path = path
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sqlite-commit")
         self._turn = asyncio.Lock()  # to write
+        self._commits: SideThread | None = None
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._version: int | None = None
@@ -88,6 +88,7 @@ class SqliteDatabase:
             self._writer = self._connect_writer()
             self._reader = _connect(self._path)
             self._reader.execute("PRAGMA query_only = ON")
+            self._commits = SideThread("sqlite-commits")
         except sqlite3.Error as error:
             raise DatabaseUnavailable(f"The SQLite file cannot be opened: {error}.") from error
 
@@ -98,7 +99,8 @@ class SqliteDatabase:
         if self._writer is not None:
             async with self._turn:
                 self._writer.close()
-        self._thread.shutdown()
+        if self._commits is not None:
+            self._commits.close()
 
     async def read(self, work: Work[Result]) -> Result:
         """Run reads, each of which sees all that was committed before it."""
@@ -167,13 +169,14 @@ class SqliteDatabase:
             connection.close()
 
     async def _transact(self, work: Work[Result]) -> Result:
-        connection = self._writer
+        connection, commits = self._writer, self._commits
         assert connection is not None, "the database is not open"
+        assert commits is not None, "the database is not open"
         async with self._turn:
             try:
                 await _begin(connection)
                 result = _run_through(work, connection)
-                await self._commit(connection)
+                await commits.run(partial(connection.execute, "COMMIT"))
             except _FAILURES as error:
                 _roll_back(connection)
                 raise _translated(error) from error
@@ -181,16 +184,6 @@ class SqliteDatabase:
                 _roll_back(connection)
                 raise
         return result
-
-    async def _commit(self, connection: sqlite3.Connection) -> None:
-        """Commit on the thread; whoever gives up meanwhile still waits for its end."""
-        loop = asyncio.get_running_loop()
-        committing = loop.run_in_executor(self._thread, connection.execute, "COMMIT")
-        try:
-            await asyncio.shield(committing)
-        except asyncio.CancelledError:
-            await asyncio.wait([committing])
-            raise
 
 
 def _connect(path: Path) -> sqlite3.Connection:
