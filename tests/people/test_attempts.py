@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from ousel.database.port import Database
+from ousel.database.statements import Statement
 from ousel.kernel.errors import InvalidField
 from ousel.people.attempts import TooManyAttempts
 from ousel.people.audit import Trace
@@ -11,6 +13,8 @@ from ousel.people.rules import ACCOUNT_LIMIT, ADDRESS_LIMIT, PAIR_LIMIT
 from ousel.people.service import Door, WrongPassword
 from tests.people.members import HOME, OFFICE, PASSWORD, Member
 from tests.support.clocks import ManualClock
+
+SUBJECTS = Statement("whose failures are counted", "SELECT subject FROM sign_in_failures")
 
 
 async def fail(door: Door, name: str, trace: Trace, times: int) -> None:
@@ -122,6 +126,14 @@ async def test_a_failure_is_told_to_the_holder(ada: Member, clock: ManualClock) 
     event = (await ada.events())[0]
     assert (event.kind, event.detail) == ("sign_in_failed", "Wrong password")
     assert (event.address, event.device) == (OFFICE.address, "Chrome on Windows")
+
+
+async def test_a_password_typed_as_a_name_is_kept_nowhere(ada: Member, database: Database) -> None:
+    """What failures are counted by does not tell what was typed."""
+    await fail(ada.door, "hunter2 is my password", HOME, 1)
+    kept = await database.read(lambda transaction: transaction.fetch(SUBJECTS))
+    assert len(kept) == 3
+    assert "hunter2" not in str(kept)
 
 
 async def test_failures_are_swept_once_no_limit_counts_them(

@@ -1,7 +1,7 @@
 """Attempts: how often signing in failed, for an account, an address, and the two together."""
 
+import hashlib
 from math import ceil
-from typing import Final
 
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
@@ -9,8 +9,6 @@ from ousel.kernel.errors import Refusal
 from ousel.people import store
 from ousel.people.audit import Trace
 from ousel.people.rules import ACCOUNT_LIMIT, ADDRESS_LIMIT, PAIR_LIMIT, AttemptLimit
-
-NAME_CHARACTERS_KEPT: Final = 300
 
 
 class TooManyAttempts(Refusal):
@@ -78,12 +76,17 @@ def _limits(name: str, trace: Trace) -> dict[str, AttemptLimit]:
     return {
         _pair(name, trace): PAIR_LIMIT,
         f"address:{trace.address}": ADDRESS_LIMIT,
-        f"account:{name[:NAME_CHARACTERS_KEPT]}": ACCOUNT_LIMIT,
+        f"account:{_kept(name)}": ACCOUNT_LIMIT,
     }
 
 
 def _pair(name: str, trace: Trace) -> str:
-    return f"pair:{name[:NAME_CHARACTERS_KEPT]}:{trace.address}"
+    return f"pair:{_kept(name)}:{trace.address}"
+
+
+def _kept(name: str) -> str:
+    """Return what is counted by: now and then somebody types a password where the name belongs."""
+    return hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
 
 
 def _spoken(seconds: int) -> str:
