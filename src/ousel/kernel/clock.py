@@ -24,6 +24,7 @@ def system_clock() -> int:
     return time.time_ns() // 1_000
 
 
+@lru_cache(maxsize=1024)  # what is written together has one moment
 def timestamp(micros: int) -> str:
     """Return a moment as RFC 3339 in UTC, with microseconds and Z."""
     seconds, fraction = divmod(micros, MICROS_PER_SECOND)

@@ -28,7 +28,8 @@ def new_id(prefix: str, clock: Clock) -> str:
     """Return a fresh id: its tail sorts by time, and 80 of its bits cannot be guessed."""
     while not _tails:
         drawn = _random(_TAILS_DRAWN_AT_ONCE * _RANDOM_DIGITS)
-        _tails.extend(map("".join, zip(*[iter(drawn)] * _RANDOM_DIGITS, strict=True)))
+        ends = range(_RANDOM_DIGITS, len(drawn) + 1, _RANDOM_DIGITS)
+        _tails.extend([drawn[end - _RANDOM_DIGITS : end] for end in ends])
     return prefix + _time(clock() // _MICROS_PER_MILLISECOND) + _tails.pop()
 
 
