@@ -8,10 +8,11 @@ from ousel.accounts.records import (
     BalanceRecord,
     HolderRecord,
     account_record,
-    balance_record,
+    balance_records,
     holder_record,
 )
 from ousel.database.port import Database
+from ousel.database.sharing import SharedReads
 from ousel.ledger.refusals import AccountNotFound
 from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
 
@@ -35,6 +36,7 @@ class AccountsApi:
     def __init__(self, database: Database) -> None:
         """Read from this database."""
         self._database = database
+        self._balances = SharedReads(database, balance_records)
 
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""
@@ -83,10 +85,7 @@ class AccountsApi:
 
     async def balance(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Answer the caller's own balance."""
-        account_id = call.partner.account_id
-        return json_answer(
-            await self._database.read(lambda transaction: balance_record(transaction, account_id))
-        )
+        return json_answer(await self._balances.get(call.partner.account_id))
 
     async def account(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Answer the account that the path names."""

@@ -73,11 +73,16 @@ async def holder_record(transaction: Transaction, account_id: str) -> HolderReco
     )
 
 
-async def balance_record(transaction: Transaction, account_id: str) -> BalanceRecord:
-    """Return what the account can spend."""
-    account = await service.by_id(transaction, account_id)
-    return BalanceRecord(
-        account_id=account.id,
-        available=money(account.balance),
-        updated_at=timestamp(account.updated_at),
-    )
+async def balance_records(
+    transaction: Transaction, account_ids: list[str]
+) -> dict[str, BalanceRecord]:
+    """Return what each of the accounts can spend."""
+    accounts = await service.by_ids(transaction, account_ids)
+    return {
+        account.id: BalanceRecord(
+            account_id=account.id,
+            available=money(account.balance),
+            updated_at=timestamp(account.updated_at),
+        )
+        for account in accounts.values()
+    }

@@ -72,8 +72,12 @@ async def find(transaction: Transaction, identifier: str, *, param: str) -> Acco
 
 async def by_id(transaction: Transaction, account_id: str) -> Account:
     """Return the account with this id."""
-    accounts = await journal.accounts_by_id(transaction, [account_id])
-    return accounts[account_id]
+    return (await by_ids(transaction, [account_id]))[account_id]
+
+
+async def by_ids(transaction: Transaction, account_ids: list[str]) -> dict[str, Account]:
+    """Return the accounts with these ids."""
+    return await journal.accounts_by_id(transaction, account_ids)
 
 
 async def set_status(transaction: Transaction, identifier: str, status: Status) -> Account:

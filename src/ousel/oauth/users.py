@@ -1,7 +1,8 @@
 """GET /user/me and /user/balance: what a user token lets an app read."""
 
-from ousel.accounts.records import BalanceRecord, HolderRecord, balance_record, holder_record
+from ousel.accounts.records import BalanceRecord, HolderRecord, balance_records, holder_record
 from ousel.database.port import Database
+from ousel.database.sharing import SharedReads
 from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
 
 
@@ -11,6 +12,7 @@ class UsersApi:
     def __init__(self, database: Database) -> None:
         """Read from this database."""
         self._database = database
+        self._balances = SharedReads(database, balance_records)
 
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""
@@ -48,7 +50,4 @@ class UsersApi:
 
     async def balance(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Answer the balance of the token's user."""
-        account_id = call.user.account_id
-        return json_answer(
-            await self._database.read(lambda transaction: balance_record(transaction, account_id))
-        )
+        return json_answer(await self._balances.get(call.user.account_id))
