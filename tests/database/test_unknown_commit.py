@@ -1,5 +1,7 @@
 """A connection that breaks during the commit itself: nobody can tell, and nobody tries again."""
 
+import asyncio
+
 import pytest
 
 from ousel.database.port import Transaction
@@ -42,10 +44,10 @@ async def test_a_connection_that_breaks_after_the_commit_changes_nothing(
     async def break_down(_: object) -> None:
         nonlocal releases
         releases += 1
-        if releases <= 3:
-            raise ConnectionResetError
+        raise ConnectionResetError
 
     monkeypatch.setattr("ousel.database.postgres._keep_as_it_is", break_down)
+    monkeypatch.setattr("ousel.database.postgres.CONNECTIONS_MAX", 1)
     database = PostgresDatabase(postgres_url)
     await database.open()
     attempts = 0
@@ -55,8 +57,8 @@ async def test_a_connection_that_breaks_after_the_commit_changes_nothing(
         attempts += 1
         await add(transaction, f"attempt {attempts}")
 
-    await database.write(work)
+    await asyncio.gather(*(database.write(work) for _ in range(3)))  # each waits for the last one
 
-    assert (attempts, releases) == (1, 1)
-    assert await found(database) == {"attempt 1": ""}
+    assert (attempts, releases) == (3, 2)
+    assert await found(database) == {"attempt 1": "", "attempt 2": "", "attempt 3": ""}
     await database.close()

@@ -3,7 +3,10 @@
 import asyncio
 import threading
 
+import pytest
+
 from ousel.database.port import Connections, Database, Transaction
+from ousel.database.postgres import PostgresDatabase
 from ousel.database.sqlite import SqliteDatabase
 from tests.database.notes import add, fetch_all, found
 
@@ -41,3 +44,22 @@ async def test_a_long_snapshot_holds_nobody_up(sqlite: SqliteDatabase) -> None:
         done.set()
 
     assert walking.result() == ({}, True)
+
+
+async def test_more_callers_than_connections_take_turns(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever waits for a connection gets the next that is free; none is opened beyond the most."""
+    monkeypatch.setattr("ousel.database.postgres.CONNECTIONS_MAX", 2)
+    database = PostgresDatabase(postgres_url)
+    await database.open()
+
+    async def work(transaction: Transaction) -> int:
+        await fetch_all(transaction)
+        return database.connections().in_use
+
+    in_use = await asyncio.gather(*(database.read(work) for _ in range(20)))
+
+    assert max(in_use) == 2
+    assert database.connections() == Connections(in_use=0, idle=2)
+    await database.close()

@@ -144,6 +144,8 @@ class PostgresDatabase:
         """Connect to this address, once opened."""
         self._url = url
         self._pool: asyncpg.Pool[Any] | None = None
+        self._at_hand: list[PoolConnectionProxy[Any]] = []  # the pool takes its time to lend one
+        self._awaited = 0
 
     async def open(self) -> None:
         """Connect, or raise DatabaseUnavailable."""
@@ -185,7 +187,7 @@ class PostgresDatabase:
 
     def connections(self) -> Connections:
         """Return how many connections the pool has open at this moment."""
-        idle = self._connections.get_idle_size()
+        idle = self._connections.get_idle_size() + len(self._at_hand)
         return Connections(in_use=self._connections.get_size() - idle, idle=idle)
 
     async def _repeated(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
@@ -213,16 +215,33 @@ class PostgresDatabase:
     async def _borrowed(self) -> "AsyncIterator[PoolConnectionProxy[Any]]":
         """Lend a connection; one whose server is gone, stuck or demoted is lent to nobody else."""
         try:
-            connection = await self._connections.acquire(timeout=ACQUIRE_TIMEOUT_SECONDS)
+            connection = await self._acquired()
             try:
                 yield connection
-            except _DISCONNECTED:
-                _end(connection)
-                raise
-            finally:
+            except BaseException as error:
+                if isinstance(error, _DISCONNECTED):
+                    _end(connection)
                 await self._let_go(connection)
+                raise
+            if self._awaited:
+                await self._let_go(connection)
+            else:
+                self._at_hand.append(connection)
         except _FAILURES as error:
             raise _translated(error) from error
+
+    async def _acquired(self) -> "PoolConnectionProxy[Any]":
+        """Return a connection that is at hand, or the pool's next one."""
+        while self._at_hand:
+            connection = self._at_hand.pop()
+            if not connection.is_closed():
+                return connection
+            await self._let_go(connection)
+        self._awaited += 1
+        try:
+            return await self._connections.acquire(timeout=ACQUIRE_TIMEOUT_SECONDS)
+        finally:
+            self._awaited -= 1
 
     async def _let_go(self, connection: "PoolConnectionProxy[Any]") -> None:
         """Give a connection back; should it break now, what was committed stays committed."""
