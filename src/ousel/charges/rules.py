@@ -77,13 +77,11 @@ def is_charge_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def status_at(charge: Charge, now: int) -> Status:
-    """Return what the charge is at this moment."""
-    if charge.status == "created" and now >= charge.expires_at:
-        return "expired"
-    return charge.status
-
-
 def expiry_unwritten(charge: Charge, now: int) -> bool:
     """Say whether the charge has expired by this moment, and nobody has written it down."""
-    return status_at(charge, now) != charge.status
+    return charge.status == "created" and now >= charge.expires_at
+
+
+def status_at(charge: Charge, now: int) -> Status:
+    """Return what the charge is at this moment."""
+    return "expired" if expiry_unwritten(charge, now) else charge.status

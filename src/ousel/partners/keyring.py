@@ -42,8 +42,8 @@ class Keyring:
         seen = self._seen.get(secret)
         if seen is None:
             self._check_kind(secret)
-        for held in await self._keys.get(handle_of(secret)):
-            if held == seen or _is_hash(held.key.hash, secret):
+        for held in await self._keys.get(handle_of(secret) if seen is None else seen.key.handle):
+            if held is seen or held == seen or _is_hash(held.key.hash, secret):
                 self._remember(secret, held)
                 break
         else:

@@ -122,7 +122,9 @@ class Application:
         request.route = route
         if isinstance(route, PageRoute):
             return await self._site.answer(route, path, request, request_id)
-        caller = request.caller = await self._gate.caller(route, headers)
+        caller = request.caller = self._gate.caller_seen(
+            route, headers
+        ) or await self._gate.known_caller(route, headers)
         try:
             if caller is not None:
                 await self._gate.admit(caller, route, headers, extra)

@@ -22,17 +22,13 @@ class Gate:
         """Answer a browser that asks, before it calls, whether an origin may."""
         return await self._origins.preflight(headers)
 
-    async def caller(self, route: Route, headers: Headers) -> Partner | User | None:
-        """Return who calls, as far as it must be known to begin.
+    def caller_seen(self, route: Route, headers: Headers) -> Partner | None:
+        """Return who calls as far as it is remembered, where that is enough to begin.
 
         A key that is looked at again, in the same transaction that uses it, need not be now.
         """
-        if route.shows_warrant:
-            secret = _bearer(headers)
-            seen = None if secret is None else self._callers.partner_seen(secret)
-            if seen is not None:
-                return seen
-        return await self.known_caller(route, headers)
+        secret = _bearer(headers) if route.shows_warrant else None
+        return None if secret is None else self._callers.partner_seen(secret)
 
     async def known_caller(self, route: Route, headers: Headers) -> Partner | User | None:
         """Return who calls, on a route whose callers have to show it here."""

@@ -47,10 +47,11 @@ class Responder(Protocol):
 
 def lines(*headers: RawHeader) -> bytes:
     """Return headers as they stand in a response; one with a line break would be two."""
-    for name, value in headers:
-        if b"\n" in value or b"\r" in value:
-            raise ValueError(f"the header {name.decode()} holds a line break")
-    return b"".join([b"%b: %b\r\n" % header for header in headers])
+    rendered = b"".join([b"%b: %b\r\n" % header for header in headers])
+    if not rendered.count(b"\n") == rendered.count(b"\r") == len(headers):
+        names = b", ".join([name for name, _ in headers])
+        raise ValueError(f"a header holds a line break: one of {names.decode()}")
+    return rendered
 
 
 def head_of(answer: Answer) -> bytes:

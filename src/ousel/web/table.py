@@ -1,12 +1,14 @@
 """The table of routes: finds the route of a method and a path."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final, Generic, Protocol, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from ousel.web.refusals import MethodNotAllowed, NotFound
 
 SEGMENT_BYTES_MAX: Final = 1_000
+PATHS_KEPT_MAX: Final = 4_096
 
 
 class Routed(Protocol):
@@ -52,6 +54,7 @@ class RouteTable(Generic[Found]):
         """Hold these routes; two of them may not share a method and a path."""
         self._plain: dict[str, dict[str, Found]] = {}
         self._root: _Place[Found] = _Place()
+        self._match = lru_cache(maxsize=PATHS_KEPT_MAX)(self._matched)  # polls ask for the same
         for route in routes:
             methods = self._methods_of(route.path)
             assert route.method not in methods, f"{route.method} {route.path} is there twice"
@@ -87,7 +90,7 @@ class RouteTable(Generic[Found]):
         place.names = names
         return place.methods
 
-    def _match(self, raw_path: str) -> tuple[dict[str, Found], dict[str, str]]:
+    def _matched(self, raw_path: str) -> tuple[dict[str, Found], dict[str, str]]:
         plain = self._plain.get(raw_path)
         if plain is not None:
             return plain, {}
