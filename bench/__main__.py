@@ -70,11 +70,12 @@ def _is_wanted(name: str, only: list[str] | None) -> bool:
 
 
 def _measured(cases: list[Case], seconds: float, rounds: int) -> dict[str, list[Sample]]:
-    """Run every case once a round, each round beginning with another one."""
+    """Run every case once a round, what is compared side by side."""
     samples: dict[str, list[Sample]] = {case.name: [] for case in cases}
+    compared = {name: place for place, name in enumerate(results.SIDE_BY_SIDE)}
+    ordered = sorted(cases, key=lambda case: compared.get(case.name, len(compared)))
     for number in range(rounds):
-        first = number * len(cases) // rounds
-        for case in cases[first:] + cases[:first]:
+        for case in ordered:
             sample = case.run(seconds)
             samples[case.name].append(sample)
             _console.print(

@@ -14,6 +14,24 @@ from bench.cases import Sample, Stage
 
 ANCHOR: Final = "pgbench"
 EMPTY: Final = "empty endpoint 256"
+FLUSH: Final = "flush of 4 KiB"
+# What is compared runs side by side: a noisy machine is another one a minute later.
+SIDE_BY_SIDE: Final = (
+    "pgbench tpcb-like 8",
+    "pgbench tpcb-like 32",
+    "postgresql spread 256",
+    "reference fastapi hot 64",
+    "postgresql hot 256",
+    EMPTY,
+    "sqlite hot 256",
+    "postgresql charge 256",
+    "postgresql charge unchanged 256",
+    "sqlite charge 256",
+    "sqlite charge unchanged 256",
+    "empty endpoint 1",
+    FLUSH,
+    "sqlite hot 1",
+)
 
 _MICROS: Final = 1_000_000
 _MILLIS: Final = 1_000
@@ -34,7 +52,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     client_cpu_micros: float
 
 
-Found = dict[str, Result]
+Samples = dict[str, list[Sample]]  # of each case, one a round
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -67,10 +85,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     bars: list[Bar]
 
 
-def report(stage: Stage, samples: dict[str, list[Sample]], seconds: float, rounds: int) -> Report:
+def report(stage: Stage, samples: Samples, seconds: float, rounds: int) -> Report:
     """Return what a run found, with the best median of pgbench as 1."""
-    anchor = max(median(_rates(runs)) for name, runs in samples.items() if name.startswith(ANCHOR))
-    found = {name: _result(name, runs, anchor) for name, runs in samples.items()}
+    medians = {name: median(map(_rate, runs)) for name, runs in samples.items()}
+    anchor = max(
+        (name for name in medians if name.startswith(ANCHOR)), key=lambda name: medians[name]
+    )
     return Report(
         measured_at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         seconds=seconds,
@@ -79,8 +99,8 @@ def report(stage: Stage, samples: dict[str, list[Sample]], seconds: float, round
         cores=os.cpu_count() or 0,
         python=platform.python_version(),
         postgresql=stage.postgres.version,
-        results=list(found.values()),
-        bars=[*_bars(found), *_bars_of_processes(stage)],
+        results=[_result(name, runs, medians[anchor]) for name, runs in samples.items()],
+        bars=[*_bars(samples, anchor), *_bars_of_processes(stage)],
     )
 
 
@@ -92,7 +112,7 @@ def write(found: Report, folder: Path) -> Path:
 
 
 def _result(name: str, runs: list[Sample], anchor: float) -> Result:
-    rates = _rates(runs)
+    rates = [_rate(run) for run in runs]
     done = sum(run.tally.total for run in runs)
     return Result(
         name=name,
@@ -108,77 +128,106 @@ def _result(name: str, runs: list[Sample], anchor: float) -> Result:
     )
 
 
-def _rates(runs: list[Sample]) -> list[float]:
-    return [run.tally.rate for run in runs]
-
-
-def _bars(found: Found) -> list[Bar]:
+def _bars(samples: Samples, anchor: str) -> list[Bar]:
     """Return the bars whose cases were all measured."""
     bars = []
     for make in _BARS:
         try:
-            bars.append(make(found))
+            bars.append(make(samples, anchor))
         except KeyError:  # a case that this run was not asked for
             continue
     return bars
 
 
-_BARS: Final[tuple[Callable[[Found], Bar], ...]] = (
-    lambda found: Bar(
-        "PostgreSQL, hot, 256: of pgbench", found["postgresql hot 256"].ratio, "at least", 1.5
+def _rate(sample: Sample) -> float:
+    return sample.tally.rate
+
+
+def _cpu(sample: Sample) -> float:
+    return sample.server_cpu_seconds / sample.tally.total
+
+
+def _compared(
+    samples: Samples, name: str, other: str, figure: Callable[[Sample], float] = _rate
+) -> float:
+    """Return how a case compares with another, each with the other's run in the same round."""
+    pairs = zip(samples[name], samples[other], strict=True)
+    return median(figure(one) / figure(two) for one, two in pairs)
+
+
+def _lonely(samples: Samples) -> float:
+    """Return a lonely transfer's time on SQLite, in those of a flush and an empty answer."""
+    rounds = zip(samples["sqlite hot 1"], samples[FLUSH], samples["empty endpoint 1"], strict=True)
+    return median(
+        transfer.tally.p50_seconds / (flush.tally.p50_seconds + empty.tally.p50_seconds)
+        for transfer, flush, empty in rounds
+    )
+
+
+_BARS: Final[tuple[Callable[[Samples, str], Bar], ...]] = (
+    lambda samples, anchor: Bar(
+        "PostgreSQL, hot, 256: of pgbench",
+        _compared(samples, "postgresql hot 256", anchor),
+        "at least",
+        1.5,
     ),
-    lambda found: Bar(
-        "PostgreSQL, spread, 256: of pgbench", found["postgresql spread 256"].ratio, "at least", 1.3
+    lambda samples, anchor: Bar(
+        "PostgreSQL, spread, 256: of pgbench",
+        _compared(samples, "postgresql spread 256", anchor),
+        "at least",
+        1.3,
     ),
-    lambda found: Bar(
+    lambda samples, _: Bar(
         "PostgreSQL, hot, 256: of the reference",
-        found["postgresql hot 256"].rate / found["reference fastapi hot 64"].rate,
+        _compared(samples, "postgresql hot 256", "reference fastapi hot 64"),
         "at least",
         10,
     ),
-    lambda found: Bar(
-        "SQLite, hot, 256: of pgbench", found["sqlite hot 256"].ratio, "at least", 1.7
+    lambda samples, anchor: Bar(
+        "SQLite, hot, 256: of pgbench",
+        _compared(samples, "sqlite hot 256", anchor),
+        "at least",
+        1.7,
     ),
-    lambda found: Bar(
+    lambda samples, _: Bar(
         "PostgreSQL: server CPU of a transfer, of an empty answer's",
-        found["postgresql hot 256"].server_cpu_micros / found[EMPTY].server_cpu_micros,
+        _compared(samples, "postgresql hot 256", EMPTY, _cpu),
         "at most",
         2.5,
     ),
-    lambda found: Bar(
+    lambda samples, _: Bar(
         "SQLite: server CPU of a transfer, of an empty answer's",
-        found["sqlite hot 256"].server_cpu_micros / found[EMPTY].server_cpu_micros,
+        _compared(samples, "sqlite hot 256", EMPTY, _cpu),
         "at most",
         2.5,
     ),
-    lambda found: Bar(
+    lambda samples, _: Bar(
         "SQLite: rate of polls, of empty answers'",
-        found["sqlite charge 256"].rate / found[EMPTY].rate,
+        _compared(samples, "sqlite charge 256", EMPTY),
         "at least",
         0.6,
     ),
-    lambda found: Bar(
+    lambda samples, _: Bar(
         "PostgreSQL: rate of polls, of empty answers'",
-        found["postgresql charge 256"].rate / found[EMPTY].rate,
+        _compared(samples, "postgresql charge 256", EMPTY),
         "at least",
         0.45,
     ),
-    lambda found: Bar(
+    lambda samples, _: Bar(
         "SQLite: rate of polls that find no change, of polls'",
-        found["sqlite charge unchanged 256"].rate / found["sqlite charge 256"].rate,
+        _compared(samples, "sqlite charge unchanged 256", "sqlite charge 256"),
         "at least",
         1,
     ),
-    lambda found: Bar(
+    lambda samples, _: Bar(
         "PostgreSQL: rate of polls that find no change, of polls'",
-        found["postgresql charge unchanged 256"].rate / found["postgresql charge 256"].rate,
+        _compared(samples, "postgresql charge unchanged 256", "postgresql charge 256"),
         "at least",
         1,
     ),
-    lambda found: Bar(
+    lambda samples, _: Bar(
         "SQLite, one connection: median time, of a flush and an empty answer's",
-        found["sqlite hot 1"].p50_milliseconds
-        / (found["flush of 4 KiB"].p50_milliseconds + found["empty endpoint 1"].p50_milliseconds),
+        _lonely(samples),
         "at most",
         2.5,
     ),
