@@ -134,22 +134,6 @@ async def test_two_databases_on_one_file_take_turns(
     await other.close()
 
 
-async def test_a_slow_write_does_not_stall_the_loop(sqlite: SqliteDatabase) -> None:
-    """Writes run on their own thread: others are served meanwhile."""
-
-    async def slow(transaction: Transaction) -> None:
-        await add(transaction, "slow")
-        time.sleep(0.3)  # noqa: ASYNC251 - a slow disk
-
-    writing = asyncio.create_task(sqlite.write(slow))
-    await asyncio.sleep(0.05)
-    started = time.perf_counter()
-    assert await found(sqlite) == {}
-    assert time.perf_counter() - started < 0.1
-    await writing
-    assert await found(sqlite) == {"slow": ""}
-
-
 async def test_work_that_waits_for_something_else_is_a_defect(sqlite: SqliteDatabase) -> None:
     """A transaction that waited for the network would hold the only writer: it is refused."""
 

@@ -6,6 +6,7 @@ from typing import Final
 from ousel.accounts import service as accounts
 from ousel.charges import service, store
 from ousel.charges.payment import ChargesPayable, payment_of
+from ousel.charges.reading import ChargeReader
 from ousel.charges.refusals import ChargeNotCancelable, ChargeNotFound, OwnCharge
 from ousel.charges.rules import Charge, Status, Terms, expiry_unwritten, is_charge_id
 from ousel.charges.service import Created
@@ -20,8 +21,6 @@ from ousel.ledger.posting import PostingDesk
 from ousel.ledger.rules import Refused
 
 WRITE_ATTEMPTS_MAX: Final = 5
-
-Key = tuple[str, str]
 
 
 class ChargeDesk:
@@ -40,7 +39,7 @@ class ChargeDesk:
         self._clock = clock
         self._observer = observer
         self._payable = ChargesPayable()
-        self._reads: SharedReads[Key, Charge | None] = SharedReads(database, _charges_by_key)
+        self._reads = SharedReads(database, ChargeReader().read)
         self.watch = ChargeWatch(database, clock)
 
     async def create(
@@ -159,8 +158,3 @@ class ChargeDesk:
             except OutcomeUnknown:
                 continue
         return await self._database.write(work)
-
-
-async def _charges_by_key(transaction: Transaction, keys: list[Key]) -> dict[Key, Charge | None]:
-    found = await store.by_key(transaction, keys)
-    return {key: found.get(key) for key in keys}

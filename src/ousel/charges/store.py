@@ -65,6 +65,12 @@ CHARGES_BY_KEY: Final = Statement(
     " JOIN charges ON charges.account_id = keys.account_id AND charges.id = keys.id"
     f"{_PAYER}",
 )
+CHARGES_STILL_OPEN: Final = Statement(
+    "which of these charges are open still",
+    "SELECT charges.account_id, charges.id FROM ROWS(:keys, account_id text, id text)"
+    " JOIN charges ON charges.account_id = keys.account_id AND charges.id = keys.id"
+    " AND charges.status = 'created'",
+)
 CHARGE_BY_ID: Final = Statement(
     "a charge by its id alone, with who paid",
     f"{_SEEN} charges{_PAYER} WHERE charges.id = :id",
@@ -162,6 +168,14 @@ async def by_key(
     """Return the charges with these accounts and ids, as they are written."""
     found = _charges(await transaction.fetch(CHARGES_BY_KEY, keys=list(keys)))
     return {(charge.account_id, charge.id): charge for charge in found}
+
+
+async def still_open(
+    transaction: Transaction, keys: Collection[tuple[str, str]]
+) -> set[tuple[str, str]]:
+    """Return those of the charges with these accounts and ids that are open still."""
+    rows = await transaction.fetch(CHARGES_STILL_OPEN, keys=list(keys))
+    return {(row[0], row[1]) for row in rows}
 
 
 async def by_id(transaction: Transaction, charge_id: str) -> Charge | None:

@@ -1,0 +1,66 @@
+"""Polls of one process while others pay, cancel and let expire: each tells what is written."""
+
+import asyncio
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ousel.charges.refusals import ChargeNotFound
+from tests.charges.shops import Shop, beside, open_shop
+from tests.support.books import opened
+from tests.support.clocks import ManualClock
+
+
+async def test_an_open_charge_that_was_polled_is_nobody_elses(shop: Shop) -> None:
+    """That a process has read a charge for its owner opens it to no other account."""
+    charge = await shop.charge()
+    assert await shop.status(charge) == "created"
+    for _ in range(2):
+        with pytest.raises(ChargeNotFound):
+            await shop.desk.own(shop.payer.id, charge.id)
+    assert await shop.status(charge) == "created"
+
+
+async def test_who_paid_is_told_by_a_process_that_saw_the_charge_open(shop: Shop) -> None:
+    """All of a payment made elsewhere is told, not its status alone."""
+    other = beside(shop, shop.clock)
+    charge = await shop.charge()
+    assert await other.status(charge) == "created"
+    paid = await shop.pay(charge)
+    told = await other.desk.own(shop.merchant.id, charge.id)
+
+    assert told == paid
+    assert told.payer is not None
+    assert told.payer.username == shop.payer.username
+
+
+ENDS = {"pay": "paid", "cancel": "canceled", "expire": "expired"}
+
+
+@given(steps=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["poll", *ENDS])), max_size=25))
+@settings(
+    max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_a_poll_is_never_behind(database_url: str, steps: list[tuple[int, str]]) -> None:
+    """Whatever is done to charges by one process, another that polls them tells the same."""
+
+    async def run() -> None:
+        async with opened(database_url) as database:
+            shop = await open_shop(database, ManualClock())
+            other = beside(shop, shop.clock)
+            charges = [await shop.charge(1) for _ in range(4)]
+            expected = ["created"] * 4
+            for number, step in steps:
+                if step in ENDS and expected[number] == "created":
+                    if step == "pay":
+                        await shop.pay(charges[number])
+                    elif step == "cancel":
+                        await shop.desk.cancel(shop.merchant.id, charges[number].id)
+                    else:
+                        shop.clock.now = charges[number].expires_at
+                        expected = ["expired" if e == "created" else e for e in expected]
+                    expected[number] = ENDS[step]
+                assert await asyncio.gather(*map(other.status, charges)) == expected
+
+    asyncio.run(run())
