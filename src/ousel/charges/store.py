@@ -65,11 +65,11 @@ CHARGES_BY_KEY: Final = Statement(
     " JOIN charges ON charges.account_id = keys.account_id AND charges.id = keys.id"
     f"{_PAYER}",
 )
-CHARGES_STILL_OPEN: Final = Statement(
-    "which of these charges are open still",
-    "SELECT charges.account_id, charges.id FROM ROWS(:keys, account_id text, id text)"
-    " JOIN charges ON charges.account_id = keys.account_id AND charges.id = keys.id"
-    " AND charges.status = 'created'",
+STATUSES_BY_KEY: Final = Statement(
+    "the statuses of charges by their accounts and ids",
+    "SELECT charges.account_id, charges.id, charges.status"
+    " FROM ROWS(:keys, account_id text, id text)"
+    " JOIN charges ON charges.account_id = keys.account_id AND charges.id = keys.id",
 )
 CHARGE_BY_ID: Final = Statement(
     "a charge by its id alone, with who paid",
@@ -174,8 +174,8 @@ async def still_open(
     transaction: Transaction, keys: Collection[tuple[str, str]]
 ) -> set[tuple[str, str]]:
     """Return those of the charges with these accounts and ids that are open still."""
-    rows = await transaction.fetch(CHARGES_STILL_OPEN, keys=list(keys))
-    return {(row[0], row[1]) for row in rows}
+    rows = await transaction.fetch(STATUSES_BY_KEY, keys=list(keys))
+    return {(row[0], row[1]) for row in rows if row[2] == "created"}
 
 
 async def by_id(transaction: Transaction, charge_id: str) -> Charge | None:
