@@ -161,7 +161,7 @@ def test_prefer(header: bytes) -> None:
 def test_entity_tags(header: bytes) -> None:
     """A header that does not name the answer's own tag gets the answer."""
     with quickly():
-        answer = tagged(Answer(200, b"body"), {b"if-none-match": header})
+        answer = tagged(Answer(200, b"body")).told({b"if-none-match": header})
     assert (answer.status == 304) == (header.strip() == b"*")
 
 

@@ -1,6 +1,5 @@
 """POST /charges, GET /charges, GET /charges/:id and POST /charges/:id/cancel."""
 
-from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -33,7 +32,7 @@ from ousel.web.paging import (
     Page,
     page,
 )
-from ousel.web.polling import WAIT_SECONDS_MAX, tagged, wait_seconds
+from ousel.web.polling import WAIT_SECONDS_MAX, Tagged, tagged, wait_seconds
 from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
 
 CHARGES_KEPT_MAX: Final = 4_096
@@ -111,7 +110,7 @@ class ChargesApi:
         """Serve from this desk; payers are sent to the portal."""
         self._desk = desk
         self._portal_url = portal_url
-        self._told: dict[str, tuple[Charge, bytes]] = {}  # polls ask again and again
+        self._told: dict[str, tuple[Charge, Tagged]] = {}  # polls ask again and again
 
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""
@@ -202,12 +201,10 @@ class ChargesApi:
         key = (call.partner.account_id, call.path["id"])
         seconds = wait_seconds(call.headers.get(b"prefer"))
         if seconds is None or not self._desk.watch.has_room:
-            answer = Answer(HTTPStatus.OK, self._tell(await self._desk.own(*key)))
-        else:
-            applied = (b"preference-applied", b"wait=%d" % seconds)
-            charge = await self._desk.awaited(*key, seconds)
-            answer = Answer(HTTPStatus.OK, self._tell(charge), headers=(applied,))
-        return tagged(answer, call.headers)
+            return self._tell(await self._desk.own(*key)).told(call.headers)
+        applied = (b"preference-applied", b"wait=%d" % seconds)
+        record = self._record(await self._desk.awaited(*key, seconds))
+        return tagged(json_answer(record, headers=(applied,))).told(call.headers)
 
     async def list(self, call: Call[NoBody, ChargesQuery]) -> Answer:
         """Answer a page of the caller's charges."""
@@ -230,14 +227,15 @@ class ChargesApi:
         charge = await self._desk.cancel(call.partner.account_id, call.path["id"])
         return json_answer(self._record(charge))
 
-    def _tell(self, charge: Charge) -> bytes:
-        told, body = self._told.get(charge.id, (None, b""))
-        if told is not charge and told != charge:
-            body = json_answer(self._record(charge)).body
-            if len(self._told) >= CHARGES_KEPT_MAX:
-                self._told.clear()
-            self._told[charge.id] = charge, body
-        return body
+    def _tell(self, charge: Charge) -> Tagged:
+        told = self._told.get(charge.id)
+        if told is not None and (told[0] is charge or told[0] == charge):
+            return told[1]
+        if len(self._told) >= CHARGES_KEPT_MAX:
+            self._told.clear()
+        answer = tagged(json_answer(self._record(charge)))
+        self._told[charge.id] = charge, answer
+        return answer
 
     def _record(self, charge: Charge) -> ChargeRecord:
         return charge_record(charge, self._portal_url)

@@ -2,13 +2,13 @@
 
 import hashlib
 import re
-from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from ousel.web.routes import Answer, Headers
 
 WAIT_SECONDS_MAX: Final = 60
-TAGS_KEPT_MAX: Final = 4_096
 
 _SECONDS_DIGITS_MAX: Final = 9
 # Each repetition is possessive: a header that fits nowhere is given up at once, whatever it says.
@@ -38,23 +38,33 @@ def wait_seconds(prefer: bytes | None) -> int | None:
     return None
 
 
-def tagged(answer: Answer, headers: Headers) -> Answer:
-    """Return the answer with its entity tag, or 304 where the client has it already."""
-    tag = _tag(answer.body)
-    tagged_headers = (*answer.headers, (b"etag", tag))
-    known = headers.get(b"if-none-match")
-    if known is not None and _names(known, tag):
-        return Answer(304, b"", headers=tagged_headers)
-    return Answer(answer.status, answer.body, answer.content_type, tagged_headers)
+class Tagged(msgspec.Struct, frozen=True, gc=False):
+    """An answer with its entity tag, to be given again and again as long as it stays the same."""
+
+    tag: bytes
+    answer: Answer
+    unchanged: Answer
+
+    def told(self, headers: Headers) -> Answer:
+        """Return the answer, or 304 where the client has it already."""
+        known = headers.get(b"if-none-match")
+        if known is None or not (known == self.tag or self._is_among(known)):
+            return self.answer
+        return self.unchanged
+
+    def _is_among(self, known: bytes) -> bool:
+        return known.strip() == b"*" or self.tag in _ENTITY_TAG.findall(known)
 
 
-def _names(known: bytes, tag: bytes) -> bool:
-    return known == tag or known.strip() == b"*" or tag in _ENTITY_TAG.findall(known)
-
-
-@lru_cache(maxsize=TAGS_KEPT_MAX)
-def _tag(body: bytes) -> bytes:
-    return b'"%b"' % hashlib.sha256(body).hexdigest()[:32].encode()
+def tagged(answer: Answer) -> Tagged:
+    """Return the answer with a tag that is the same for the same body."""
+    tag = b'"%b"' % hashlib.sha256(answer.body).hexdigest()[:32].encode()
+    headers = (*answer.headers, (b"etag", tag))
+    return Tagged(
+        tag,
+        answer=Answer(answer.status, answer.body, answer.content_type, headers),
+        unchanged=Answer(304, b"", headers=headers),
+    )
 
 
 def _seconds(word: bytes) -> int | None:
