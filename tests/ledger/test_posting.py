@@ -7,7 +7,12 @@ import pytest
 
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
-from ousel.ledger.posting import BATCH_POSTINGS_MAX, Posted, PostingDesk
+from ousel.ledger.posting import (
+    BATCH_POSTINGS_MAX,
+    UNHALVED_POSTINGS_MAX,
+    Posted,
+    PostingDesk,
+)
 from ousel.ledger.refusals import (
     AccountNotFound,
     IdempotencyConflict,
@@ -41,12 +46,30 @@ async def test_a_posting_is_on_disk_when_it_is_answered(desk: Desk) -> None:
 
 
 async def test_postings_that_come_together_share_a_transaction(desk: Desk) -> None:
-    """A hundred callers at once: one transaction."""
-    answers = await posted(desk.desk, *(posting(desk.ada.id, "@bob") for _ in range(100)))
+    """A few callers at once: one transaction."""
+    wishes = [posting(desk.ada.id, "@bob") for _ in range(UNHALVED_POSTINGS_MAX)]
+    answers = await posted(desk.desk, *wishes)
 
     assert all(isinstance(answer.outcome, Moved) for answer in answers)
     assert desk.staged.writes == 1
+    assert await desk.balances() == (100 - UNHALVED_POSTINGS_MAX, UNHALVED_POSTINGS_MAX)
+
+
+async def test_many_callers_take_turns_in_halves(desk: Desk) -> None:
+    """A hundred callers at once: the first half is answered while the second is written."""
+    calls = [asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob"))) for _ in range(100)]
+    await desk.staged.entered.wait()
+    desk.staged.hold()
+    await desk.staged.entered.wait()
+    await asyncio.gather(*calls[:50])
+
+    assert not any(call.done() for call in calls[50:])
+    assert desk.staged.writes == 2
+    desk.staged.release()
+    await asyncio.gather(*calls)
+    assert desk.staged.writes == 2
     assert await desk.balances() == (0, 100)
+    await proven(desk.database)
 
 
 async def test_what_arrives_during_a_commit_is_the_next_batch(desk: Desk) -> None:
@@ -54,14 +77,14 @@ async def test_what_arrives_during_a_commit_is_the_next_batch(desk: Desk) -> Non
     desk.staged.hold()
     first = asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob")))
     await desk.staged.entered.wait()
-    wishes = [posting(desk.ada.id, "@bob") for _ in range(50)]
+    wishes = [posting(desk.ada.id, "@bob") for _ in range(15)]
     others = [asyncio.create_task(desk.desk.post(wish)) for wish in wishes]
     await asyncio.sleep(0.01)
     desk.staged.release()
     await asyncio.gather(first, *others)
 
     assert desk.staged.writes == 2
-    assert await desk.balances() == (49, 51)
+    assert await desk.balances() == (84, 16)
 
 
 async def test_a_batch_has_a_limit(desk: Desk) -> None:

@@ -1,12 +1,16 @@
 """Posting by group commit: the one door through which a balance changes.
 
-Whatever waits is decided and written together, in the order of arrival: one transaction, one
-flush to disk. There is no delay; a batch is what arrived while the last one was being written.
+What waits is decided and written together, in the order of arrival: one transaction, one flush
+to disk. There is no delay: whoever comes first is written at once, and the next batch is made of
+those who came meanwhile.
+
+Under load callers take turns in two halves. While the database writes one half, this process
+answers the other and hears what it asks for next; neither waits idly for the other.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Final, Protocol
 
@@ -32,6 +36,8 @@ from ousel.ledger.rules import (
 )
 
 BATCH_POSTINGS_MAX: Final = 1_000
+UNHALVED_POSTINGS_MAX: Final = 16  # so few cost less in one transaction than in two
+TELL_SECONDS_MAX: Final = 0.002
 RECIPIENTS_REMEMBERED_MAX: Final = 100_000
 SETTLE_ATTEMPTS_MAX: Final = 5
 
@@ -82,6 +88,8 @@ class PostingDesk:
         self._observer = observer
         self._queue: deque[_Waiting] = deque()
         self._writing: asyncio.Task[None] | None = None
+        self._taken = 0  # by the last batch
+        self._untold: list[tuple[_Waiting, Posted]] = []
         self._recipients: dict[str, str] = {}
 
     async def post(self, posting: Posting, condition: Condition | None = None) -> Posted:
@@ -111,16 +119,42 @@ class PostingDesk:
             while batch := self._next_batch():
                 await self._answer(batch)
         finally:
+            self._tell()
             self._writing = None
 
     def _next_batch(self) -> list[_Waiting]:
-        """Take what waits; a caller that has given up by now is passed over whole."""
+        """Take those who wait, if they are few; of many take half.
+
+        Those of the last batch count as well: they will soon wait again. A caller that has given
+        up by now is passed over whole.
+        """
         batch: list[_Waiting] = []
-        while self._queue and len(batch) < BATCH_POSTINGS_MAX:
+        half = max((len(self._queue) + self._taken + 1) // 2, UNHALVED_POSTINGS_MAX)
+        while self._queue and len(batch) < min(half, BATCH_POSTINGS_MAX):
             waiting = self._queue.popleft()
             if not waiting.answer.done():
                 batch.append(waiting)
+        self._taken = len(batch)
         return batch
+
+    def _tell(self) -> None:
+        """Answer the callers whose postings are on disk."""
+        untold, self._untold = self._untold, []
+        for waiting, posted in untold:
+            if not waiting.answer.done():
+                waiting.answer.set_result(posted)
+
+    def _tell_soon(self, batch: Sequence[_Waiting], results: Sequence[Posted]) -> None:
+        """Answer the batch; where others wait, while theirs is being committed, or shortly.
+
+        To answer takes longer than to look and lock, and would keep the database waiting.
+        """
+        self._tell()
+        self._untold = list(zip(batch, results, strict=True))
+        if self._queue:
+            asyncio.get_running_loop().call_later(TELL_SECONDS_MAX, self._tell)
+        else:
+            self._tell()
 
     async def _answer(self, batch: Sequence[_Waiting]) -> None:
         """Write the batch and answer each caller; one bad posting fails alone."""
@@ -133,9 +167,7 @@ class PostingDesk:
             await self._answer_apart(batch, error)
         else:
             self._observer.batch_written(len(batch), perf_counter() - started)
-            for waiting, result in zip(batch, results, strict=True):
-                if not waiting.answer.done():
-                    waiting.answer.set_result(result)
+            self._tell_soon(batch, results)
 
     async def _answer_apart(self, batch: Sequence[_Waiting], error: Exception) -> None:
         """Halve a batch that failed until the posting at fault stands alone."""
@@ -152,7 +184,7 @@ class PostingDesk:
         """Write the postings; where a commit's outcome is unknown, let the journal tell it."""
         if len(self._recipients) > RECIPIENTS_REMEMBERED_MAX:
             self._recipients.clear()
-        batch = _Batch(waiting, self._recipients, self._clock)
+        batch = _Batch(waiting, self._recipients, self._clock, before_commit=self._tell)
         for _ in range(SETTLE_ATTEMPTS_MAX):
             try:
                 return await self._database.write(batch.write)
@@ -170,8 +202,13 @@ class _Batch:
     """The work of one transaction: look up, lock, decide, write."""
 
     def __init__(
-        self, waiting: Sequence[_Waiting], recipients: dict[str, str], clock: Clock
+        self,
+        waiting: Sequence[_Waiting],
+        recipients: dict[str, str],
+        clock: Clock,
+        before_commit: Callable[[], None],
     ) -> None:
+        self._before_commit = before_commit
         self._postings = [each.posting for each in waiting]
         self._conditions: dict[Condition, list[Posting]] = {}
         for each in waiting:
@@ -201,9 +238,11 @@ class _Batch:
         by_transfer = dict(zip((posting.transfer_id for posting in fresh), outcomes, strict=True))
         await self._settle(transaction, by_transfer, now)
         by_transfer |= known
-        return [
+        posted = [
             self._posted(by_transfer[posting.transfer_id], accounts) for posting in self._postings
         ]
+        self._before_commit()
+        return posted
 
     async def _settle(
         self, transaction: Transaction, outcomes: dict[str, Outcome], now: int
