@@ -58,9 +58,7 @@ class ChargeDesk:
         charge = await self._reads.get((account_id, charge_id)) if is_charge_id(charge_id) else None
         if charge is None:
             raise ChargeNotFound
-        if expiry_unwritten(charge, self._clock()):
-            return await self._settled(charge)
-        return charge
+        return await self._settled(charge)
 
     async def of_anyone(self, charge_id: str) -> Charge:
         """Return the charge with this id, whoever created it, as it is now."""

@@ -45,6 +45,10 @@ _WIDTH: Final = len(CHARGES.names)
 _COLUMNS: Final = ", ".join(f"charges.{name}" for name in CHARGES.names)
 _SEEN: Final = f"SELECT {_COLUMNS}, payer.username, payer.display_name FROM"
 _PAYER: Final = " LEFT JOIN accounts AS payer ON payer.id = charges.paid_by"
+_WITH_KEYS: Final = (
+    "ROWS(:keys, account_id text, id text)"
+    " JOIN charges ON charges.account_id = keys.account_id AND charges.id = keys.id"
+)
 _PAGE_OF: Final = f"{_SEEN} charges{_PAYER} WHERE charges.account_id = :account_id"
 _WITH_STATUS: Final = " AND charges.status = :status AND charges.created_at > :created_after"
 _WITH_REFERENCE: Final = " AND charges.reference = :reference"
@@ -61,15 +65,11 @@ CHARGE_ADDED: Final = Statement(
 )
 CHARGES_BY_KEY: Final = Statement(
     "charges by their accounts and ids, with who paid",
-    f"{_SEEN} ROWS(:keys, account_id text, id text)"
-    " JOIN charges ON charges.account_id = keys.account_id AND charges.id = keys.id"
-    f"{_PAYER}",
+    f"{_SEEN} {_WITH_KEYS}{_PAYER}",
 )
 STATUSES_BY_KEY: Final = Statement(
     "the statuses of charges by their accounts and ids",
-    "SELECT charges.account_id, charges.id, charges.status"
-    " FROM ROWS(:keys, account_id text, id text)"
-    " JOIN charges ON charges.account_id = keys.account_id AND charges.id = keys.id",
+    f"SELECT charges.account_id, charges.id, charges.status FROM {_WITH_KEYS}",
 )
 CHARGE_BY_ID: Final = Statement(
     "a charge by its id alone, with who paid",
