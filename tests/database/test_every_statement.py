@@ -2,14 +2,18 @@
 
 import importlib
 import pkgutil
+import re
 import sqlite3
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import asyncpg
 import pytest
 
 import ousel
+from ousel.database.port import Transaction
+from ousel.database.postgres import PostgresDatabase
 from ousel.database.statements import (
     Statement,
     Table,
@@ -20,6 +24,15 @@ from ousel.database.statements import (
 )
 
 NOT_TO_BE_IMPORTED = ("ousel.__main__", "ousel.database.migrations")
+READ_A_WHOLE_TABLE = {
+    "forget the failures of windows that are over",
+    "how many entries there are, by the accounts' own count",
+    "the figures of all accounts together",
+}
+PARAMETERS_OF_THE_EXPLAINED = Statement(
+    "how many parameters a prepared statement has",
+    "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = 'explained'",
+)
 
 
 def every_statement() -> Iterator[Statement]:
@@ -61,6 +74,30 @@ async def test_postgresql_prepares_every_statement(
                 pytest.fail(f"{statement.name}: {error}")
     finally:
         await connection.close()
+
+
+async def test_postgresql_finds_all_rows_by_an_index_for_any_values(
+    postgres_url: str, statements: list[Statement]
+) -> None:
+    """Nothing is known of the tables yet, and yet no plan reads one whole, nor is made twice."""
+    database = PostgresDatabase(postgres_url)
+    await database.open()
+
+    async def plan(transaction: Transaction, statement: Statement) -> str:
+        prepare = f"PREPARE explained AS {for_postgres(statement).text}"
+        await transaction.fetch(Statement("prepare", prepare))
+        [[count]] = await transaction.fetch(PARAMETERS_OF_THE_EXPLAINED)
+        values = f"({', '.join(['NULL'] * count)})" if count else ""
+        lines = await transaction.fetch(Statement("", f"EXPLAIN EXECUTE explained{values}"))
+        await transaction.fetch(Statement("forget", "DEALLOCATE explained"))
+        return "\n".join(line[0] for line in lines)
+
+    plans = {each.name: await database.read(partial(plan, statement=each)) for each in statements}
+    await database.close()
+
+    whole = {name for name, lines in plans.items() if re.search("Seq Scan|Bitmap", lines)}
+    assert whole == READ_A_WHOLE_TABLE
+    assert "id = $2" in plans["freeze or unfreeze an account"]  # whatever the id is
 
 
 def test_sqlite_prepares_every_statement(sqlite_file: Path, statements: list[Statement]) -> None:

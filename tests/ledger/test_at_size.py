@@ -184,18 +184,14 @@ async def plan_of_a_moment(transaction: Transaction) -> list[str]:
 async def plan(
     transaction: Transaction, statement: Statement, values: dict[str, object]
 ) -> list[str]:
-    """Return the lines of a statement's plan; on PostgreSQL, of the plan for any values."""
+    """Return the lines of a statement's plan, which on PostgreSQL is one for any values."""
     if "Sqlite" in type(transaction).__name__:
         explain = Statement("explain", f"EXPLAIN QUERY PLAN {statement.text}")
         return [str(row[3]) for row in await transaction.fetch(explain, **values)]
     ordered = for_postgres(Statement("", statement.text)).arguments({name: name for name in values})
     literals = ", ".join(f"'{values[str(name)]}'" for name in ordered)
-    for text in (
-        f"PREPARE explained AS {for_postgres(statement).text}",
-        "SET plan_cache_mode = force_generic_plan",
-    ):
-        await transaction.fetch(Statement("prepare", text))
+    prepare = f"PREPARE explained AS {for_postgres(statement).text}"
+    await transaction.fetch(Statement("prepare", prepare))
     rows = await transaction.fetch(Statement("explain", f"EXPLAIN EXECUTE explained({literals})"))
-    for text in ("DEALLOCATE explained", "RESET plan_cache_mode"):
-        await transaction.fetch(Statement("forget", text))
+    await transaction.fetch(Statement("forget", "DEALLOCATE explained"))
     return [str(row[0]).strip() for row in rows]

@@ -41,13 +41,16 @@ COMMIT_TIMEOUT_SECONDS: Final = 8.0
 STATEMENT_TIMEOUT_SECONDS: Final = 12.0
 STATEMENTS_CACHED: Final = 256
 
-# Every statement of Ousel finds its rows by an index. Without these, a plan made while a table
-# is still empty is a sequential scan, and stays one.
+# Every statement of Ousel finds its rows by an index, in the order that it wants them in. Without
+# these, a plan made while a table is still empty reads all of it or sorts it, and stays so; or a
+# plan is made for every execution, which takes longer than to execute it.
 _SERVER_SETTINGS: Final = {
     "application_name": "ousel",
     "lock_timeout": "5s",
     "idle_in_transaction_session_timeout": "15s",  # a process that died holds no locks for long
+    "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",
