@@ -4,7 +4,7 @@ Where the database tells that nothing was committed since, the last one is good 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable
 from itertools import chain
 from typing import Final, Generic, TypeVar
 
@@ -51,10 +51,16 @@ class SharedReads(Generic[Key, Value]):
     async def _read_until_empty(self) -> None:
         try:
             while self._waiting:
-                taken = list(self._waiting)[:READ_KEYS_MAX]
-                await self._answer({key: self._waiting.pop(key) for key in taken})
+                await self._answer(self._next())
         finally:
             self._reading = None
+
+    def _next(self) -> "Waiting[Key, Value]":
+        """Take those who wait, up to as many keys as one statement looks up."""
+        if len(self._waiting) <= READ_KEYS_MAX:
+            waiting, self._waiting = self._waiting, {}
+            return waiting
+        return {key: self._waiting.pop(key) for key in list(self._waiting)[:READ_KEYS_MAX]}
 
     async def _answer(self, waiting: "Waiting[Key, Value]") -> None:
         """Read what is waited for; a key at fault fails alone."""
@@ -64,12 +70,12 @@ class SharedReads(Generic[Key, Value]):
             if len(waiting) > 1 and not isinstance(error, Refusal):
                 await self._answer_apart(waiting)
                 return
-            for answer in _unanswered(chain.from_iterable(waiting.values())):
-                answer.set_exception(error)
+            for answer in chain.from_iterable(waiting.values()):
+                if not answer.done():
+                    answer.set_exception(error)
         else:
             for value, answers in zip(values, waiting.values(), strict=True):
-                for answer in _unanswered(answers):
-                    answer.set_result(value)
+                _give(value, answers)
 
     async def _answer_apart(self, waiting: "Waiting[Key, Value]") -> None:
         """Halve what failed together until the key at fault stands alone."""
@@ -93,6 +99,7 @@ class SharedReads(Generic[Key, Value]):
         self._kept |= found
 
 
-def _unanswered(answers: "Iterable[asyncio.Future[Value]]") -> "Iterator[asyncio.Future[Value]]":
-    """Pass over callers that have given up."""
-    return (answer for answer in answers if not answer.done())
+def _give(value: Value, answers: "Answers[Value]") -> None:
+    for answer in answers:
+        if not answer.done():  # its caller has not given up
+            answer.set_result(value)
