@@ -14,8 +14,8 @@ from bench.postgres import Postgres
 from ousel.workload.processes import Failure
 
 FOLDER: Final = Path(".build/bench")
-SECONDS: Final = 2.0
-ROUNDS: Final = 3
+SECONDS: Final = 1.0
+ROUNDS: Final = 7
 
 _console = Console(stderr=True)
 

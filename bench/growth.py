@@ -8,6 +8,7 @@ import asyncio
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import asyncpg
@@ -19,12 +20,13 @@ from ousel.kernel.clock import system_clock
 from ousel.ledger import journal
 from ousel.ledger.rules import Account, Entry, entry_hash
 from ousel.workload import books, plans
-from ousel.workload.processes import load, ousel_server
+from ousel.workload.processes import Server, load, ousel_server
 
 PARTNERS: Final = 100
 RECIPIENTS: Final = 100_000
 SIZES: Final = (10_000, 1_000_000, 10_000_000)
 CONNECTIONS: Final = 64
+ROUNDS: Final = 3
 
 _INSERTED: Final = (
     f"INSERT INTO entries ({', '.join(journal.ENTRIES.names)})"  # noqa: S608 - constants
@@ -61,14 +63,23 @@ def measured(postgres: Postgres, folder: Path, seconds: float) -> Iterator[Size]
 
 
 def _figures(engine: str, url: str, filled: books.Books, seconds: float) -> Size:
-    partner = {"Authorization": f"Bearer {filled.keys[0]}"}
     with ousel_server(url) as server:
-        transfers = load(plans.transfers(server, filled, "spread", CONNECTIONS, seconds))
-        balances = load(plans.reads(server, [("/v1/balance", partner)], CONNECTIONS, seconds))
-        pages = load(plans.reads(server, [("/v1/transfers", partner)], CONNECTIONS, seconds))
+        rounds = [_rates(server, filled, seconds) for _ in range(ROUNDS)]
+    transfers, balances, pages = map(median, zip(*rounds, strict=True))
     proof = books.proven(url)
     entries = 2 * proof.transfers
-    return Size(engine, entries, transfers.rate, balances.rate, pages.rate, entries / proof.seconds)
+    return Size(engine, entries, transfers, balances, pages, entries / proof.seconds)
+
+
+def _rates(server: Server, filled: books.Books, seconds: float) -> list[float]:
+    """Return how many transfers, balances and pages of the list there are in a second."""
+    partner = {"Authorization": f"Bearer {filled.keys[0]}"}
+    cases = (
+        plans.transfers(server, filled, "spread", CONNECTIONS, seconds),
+        plans.reads(server, [("/v1/balance", partner)], CONNECTIONS, seconds),
+        plans.reads(server, [("/v1/transfers", partner)], CONNECTIONS, seconds),
+    )
+    return [load(plan).rate for plan in cases]
 
 
 class History:
