@@ -139,6 +139,30 @@ def test_an_order_that_is_not_there_cannot_be_canceled(browser: httpx2.Client) -
     assert "Your cart is empty." in browser.get("/").text
 
 
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("served", [True, False], ids=["serving", "starting"])
+def test_a_demo_that_is_stopped_takes_its_shop_along(stop: signal.Signals, *, served: bool) -> None:
+    """Whether it serves yet or not, nothing of it is left: neither port answers."""
+    ports = free_port(), free_port()
+    process = subprocess.Popen(
+        [str(OUSEL), "demo", f"--port={ports[0]}", f"--shop-port={ports[1]}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    shop_url = f"http://127.0.0.1:{ports[1]}"
+    if served:
+        _printed_until_ready(process, f"http://127.0.0.1:{ports[0]}/readyz", shop_url)
+    else:
+        assert process.stdout is not None
+        process.stdout.readline()  # the welcome: the shop has been started, the server not yet
+    process.send_signal(stop)
+    process.communicate(timeout=60)
+
+    for port in ports:
+        with pytest.raises(httpx2.ConnectError):
+            httpx2.get(f"http://127.0.0.1:{port}/", verify=False)
+
+
 def test_a_taken_port_is_told_with_the_option_that_chooses_another() -> None:
     """One line, before anything is set up."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -1,6 +1,7 @@
 """The demo's shop: a partner's own software, started beside the service as a process of its own."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,8 @@ def shop_can_run() -> bool:
 
 @contextmanager
 def shop_running(environment: Mapping[str, str]) -> Iterator[None]:
-    """Run the shop for the length of a block, with these variables."""
+    """Run the shop for the length of a block, with these variables, however the block ends."""
+    signal.signal(signal.SIGTERM, _exit)  # it would end this process, and leave the shop behind
     process = subprocess.Popen(  # noqa: S603 - our own file, by our own Python
         [sys.executable, str(_program())], env={**os.environ, **environment}
     )
@@ -29,6 +31,10 @@ def shop_running(environment: Mapping[str, str]) -> Iterator[None]:
     finally:
         process.terminate()
         process.wait(STOP_SECONDS_MAX)
+
+
+def _exit(signal_number: int, _: object) -> None:
+    sys.exit(128 + signal_number)
 
 
 def _program() -> Path:
