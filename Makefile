@@ -4,6 +4,9 @@ SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(name))))
 BIN := .venv/bin
 
+# Tests start hundreds of processes: without bytecode that is kept, each compiles all of Ousel anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help demo test check types whole client-matrix cluster faults fuzz audit bench growth screenshots docs lock clean
 
 help: ## Show what can be made
