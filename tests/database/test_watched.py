@@ -53,12 +53,15 @@ async def test_more_callers_than_connections_take_turns(
     monkeypatch.setattr("ousel.database.postgres.CONNECTIONS_MAX", 2)
     database = PostgresDatabase(postgres_url)
     await database.open()
+    pair = asyncio.Barrier(2)  # so that one connection alone gets nowhere, however quick it is
 
     async def work(transaction: Transaction) -> int:
         await fetch_all(transaction)
+        await pair.wait()
         return database.connections().in_use
 
-    in_use = await asyncio.gather(*(database.read(work) for _ in range(20)))
+    async with asyncio.timeout(20):
+        in_use = await asyncio.gather(*(database.read(work) for _ in range(20)))
 
     assert max(in_use) == 2
     assert database.connections() == Connections(in_use=0, idle=2)
