@@ -25,7 +25,7 @@ check: .venv/bench ## The quick part: format, lint, types, floors, quick tests
 	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" $(addprefix --ignore=,$(PURE))
 
 types: .venv/bench
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers=2
 	$(BIN)/lint-imports --no-logo
 
 # To watch every line slows every test, so it is done where the tests of these modules are.
