@@ -103,6 +103,7 @@ async def test_a_clock_that_is_moved_on_wakes(shop: Shop) -> None:
     assert (await asyncio.wait_for(waiting, 1))[0] == "expired"
 
 
+@pytest.mark.slow
 async def test_waiting_asks_the_database_for_all_at_once(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

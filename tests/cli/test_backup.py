@@ -33,6 +33,7 @@ def elsewhere(engine: Engine, engines: Engines, tmp_path: Path) -> str:
     return engines.empty_url(engine, tmp_path)
 
 
+@pytest.mark.slow
 async def test_a_backup_under_load_is_restored_whole(
     database: Database, database_url: str, elsewhere: str, tmp_path: Path
 ) -> None:

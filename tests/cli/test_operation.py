@@ -87,6 +87,7 @@ def test_serve_refuses_an_old_schema_on_postgresql(engines: Engines, tmp_path: P
     assert_fails(ousel("account", "list", database=url), "run 'ousel migrate'")
 
 
+@pytest.mark.slow
 def test_serve_makes_an_sqlite_file_ready_by_itself(tmp_path: Path) -> None:
     """Without any preparation: the file is created, migrated and served; stopping is clean."""
     url = str(tmp_path / "new.db")
@@ -98,6 +99,7 @@ def test_serve_makes_an_sqlite_file_ready_by_itself(tmp_path: Path) -> None:
     assert not Path(f"{url}-wal").exists()
 
 
+@pytest.mark.slow
 def test_a_database_is_live_or_a_sandbox_from_its_first_server_on(tmp_path: Path) -> None:
     """Each then refuses to be the other, and keys are issued for what the database is."""
     url = str(tmp_path / "sandbox.db")

@@ -5,6 +5,7 @@ import time
 from datetime import datetime, timedelta
 
 import httpx2
+import pytest
 
 from tests.cli.commands import assert_fails
 from tests.cli.conftest import Operator
@@ -118,6 +119,7 @@ def test_an_overlap_that_is_none_is_refused(operator: Operator) -> None:
     assert len(operator.run("key", "list", client_id, "--json").json) == 1
 
 
+@pytest.mark.slow
 def test_the_list_shows_the_last_use_of_a_key(operator: Operator) -> None:
     """A server writes it down every few seconds, while it runs."""
     client_id, key = _app(operator)

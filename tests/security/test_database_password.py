@@ -74,6 +74,7 @@ def test_a_database_out_of_reach_does_not_tell_its_password(credentials: str, co
     assert "planted" not in outcome.errors + outcome.output
 
 
+@pytest.mark.slow
 def test_a_command_takes_its_database_from_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
