@@ -22,7 +22,15 @@ def shop_can_run() -> bool:
 @contextmanager
 def shop_running(environment: Mapping[str, str]) -> Iterator[None]:
     """Run the shop for the length of a block, with these variables, however the block ends."""
-    signal.signal(signal.SIGTERM, _exit)  # it would end this process, and leave the shop behind
+    process: subprocess.Popen[bytes] | None = None
+
+    def stop_both(signal_number: int, _: object) -> None:
+        if process is not None:
+            process.terminate()
+        signal.signal(signal_number, signal.SIG_DFL)
+        signal.raise_signal(signal_number)
+
+    signal.signal(signal.SIGTERM, stop_both)
     process = subprocess.Popen(  # noqa: S603 - our own file, by our own Python
         [sys.executable, str(_program())], env={**os.environ, **environment}
     )
@@ -31,10 +39,6 @@ def shop_running(environment: Mapping[str, str]) -> Iterator[None]:
     finally:
         process.terminate()
         process.wait(STOP_SECONDS_MAX)
-
-
-def _exit(signal_number: int, _: object) -> None:
-    sys.exit(128 + signal_number)
 
 
 def _program() -> Path:
