@@ -7,6 +7,9 @@ BIN := .venv/bin
 # Tests start hundreds of processes: without bytecode that is kept, each compiles all of Ousel anew.
 export PYTHONDONTWRITEBYTECODE :=
 
+# One more than a small machine has cores: while one test waits, another one works.
+WORKERS := 3
+
 .PHONY: help demo test check types whole client-matrix cluster faults fuzz audit bench growth screenshots docs lock clean
 
 help: ## Show what can be made
@@ -17,8 +20,6 @@ demo: .venv/demo ## Set up and run Ousel on its embedded default
 
 test: check .venv/cluster ## Set up and pass all tests
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "slow"
-# One more than a small machine has cores: while one test waits, another one works.
-WORKERS := 3
 
 check: .venv/bench ## The quick part: format, lint, types, floors, quick tests
 	$(BIN)/ruff format --check .
