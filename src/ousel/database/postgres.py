@@ -42,8 +42,8 @@ STATEMENT_TIMEOUT_SECONDS: Final = 12.0
 STATEMENTS_CACHED: Final = 256
 
 # Every statement of Ousel finds its rows by an index, in the order that it wants them in. Without
-# these, a plan made while a table is still empty reads all of it or sorts it, and stays so; or a
-# plan is made for every execution, which takes longer than to execute it.
+# these, a plan made while a table is still empty reads all of it or sorts it, and stays so; or
+# short lists of keys are planned anew each time, which takes longer than to look them up.
 _SERVER_SETTINGS: Final = {
     "application_name": "ousel",
     "lock_timeout": "5s",
