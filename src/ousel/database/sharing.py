@@ -51,16 +51,10 @@ class SharedReads(Generic[Key, Value]):
     async def _read_until_empty(self) -> None:
         try:
             while self._waiting:
-                await self._answer(self._next())
+                taken = list(self._waiting)[:READ_KEYS_MAX]
+                await self._answer({key: self._waiting.pop(key) for key in taken})
         finally:
             self._reading = None
-
-    def _next(self) -> "Waiting[Key, Value]":
-        """Take those who wait, up to as many keys as one statement looks up."""
-        if len(self._waiting) <= READ_KEYS_MAX:
-            waiting, self._waiting = self._waiting, {}
-            return waiting
-        return {key: self._waiting.pop(key) for key in list(self._waiting)[:READ_KEYS_MAX]}
 
     async def _answer(self, waiting: "Waiting[Key, Value]") -> None:
         """Read what is waited for; a key at fault fails alone."""
