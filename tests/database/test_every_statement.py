@@ -12,7 +12,6 @@ import asyncpg
 import pytest
 
 import ousel
-from ousel.database.port import Transaction
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.statements import (
     Statement,
@@ -22,6 +21,7 @@ from ousel.database.statements import (
     for_postgres,
     for_sqlite,
 )
+from tests.support.plans import postgres_plan
 
 NOT_TO_BE_IMPORTED = ("ousel.__main__", "ousel.database.migrations")
 READ_A_WHOLE_TABLE = {
@@ -29,10 +29,6 @@ READ_A_WHOLE_TABLE = {
     "how many entries there are, by the accounts' own count",
     "the figures of all accounts together",
 }
-PARAMETERS_OF_THE_EXPLAINED = Statement(
-    "how many parameters a prepared statement has",
-    "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = 'explained'",
-)
 
 
 def every_statement() -> Iterator[Statement]:
@@ -83,16 +79,10 @@ async def test_postgresql_finds_all_rows_by_an_index_for_any_values(
     database = PostgresDatabase(postgres_url)
     await database.open()
 
-    async def plan(transaction: Transaction, statement: Statement) -> str:
-        prepare = f"PREPARE explained AS {for_postgres(statement).text}"
-        await transaction.fetch(Statement("prepare", prepare))
-        [[count]] = await transaction.fetch(PARAMETERS_OF_THE_EXPLAINED)
-        values = f"({', '.join(['NULL'] * count)})" if count else ""
-        lines = await transaction.fetch(Statement("", f"EXPLAIN EXECUTE explained{values}"))
-        await transaction.fetch(Statement("forget", "DEALLOCATE explained"))
-        return "\n".join(line[0] for line in lines)
-
-    plans = {each.name: await database.read(partial(plan, statement=each)) for each in statements}
+    plans = {
+        each.name: "\n".join(await database.read(partial(postgres_plan, statement=each)))
+        for each in statements
+    }
     await database.close()
 
     whole = {name for name, lines in plans.items() if re.search("Seq Scan|Bitmap", lines)}

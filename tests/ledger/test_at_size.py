@@ -13,7 +13,7 @@ import pytest
 
 from ousel.database.addresses import database_at
 from ousel.database.port import Database, Transaction
-from ousel.database.statements import Statement, for_postgres
+from ousel.database.statements import Statement
 from ousel.ledger.history import FIRST_SINCE, HISTORY, KINDS, HistoryQuery, history
 from ousel.ledger.verify import verify
 from tests.ledger.million import (
@@ -26,6 +26,7 @@ from tests.ledger.million import (
     fill,
 )
 from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.plans import postgres_plan
 
 pytestmark = pytest.mark.slow
 
@@ -164,12 +165,11 @@ async def test_a_page_by_cursor_or_date_is_the_right_one(million: Database) -> N
 
 
 async def plan_of_a_page(transaction: Transaction) -> list[str]:
-    kinds = "{" + ",".join(KINDS) + "}"
     values = {
         "account_id": PARTNER_ID,
         "amount_min": -(2**62),
         "amount_max": 2**62,
-        "kinds": list(KINDS) if "Sqlite" in type(transaction).__name__ else kinds,
+        "kinds": list(KINDS),
         "first": 1,
         "before": 2**62,
         "limit": PAGE,
@@ -188,10 +188,4 @@ async def plan(
     if "Sqlite" in type(transaction).__name__:
         explain = Statement("explain", f"EXPLAIN QUERY PLAN {statement.text}")
         return [str(row[3]) for row in await transaction.fetch(explain, **values)]
-    ordered = for_postgres(Statement("", statement.text)).arguments({name: name for name in values})
-    literals = ", ".join(f"'{values[str(name)]}'" for name in ordered)
-    prepare = f"PREPARE explained AS {for_postgres(statement).text}"
-    await transaction.fetch(Statement("prepare", prepare))
-    rows = await transaction.fetch(Statement("explain", f"EXPLAIN EXECUTE explained({literals})"))
-    await transaction.fetch(Statement("forget", "DEALLOCATE explained"))
-    return [str(row[0]).strip() for row in rows]
+    return await postgres_plan(transaction, statement)
