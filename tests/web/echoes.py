@@ -1,0 +1,120 @@
+"""An application that echoes, the connection before it, and a client's end of the wire."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from uvicorn.server import ServerState
+
+from ousel.web.connection import Connection
+from ousel.web.requests import Request, Response, lines
+
+PATIENCE_SECONDS = 5.0
+IDLE_SECONDS = 1
+PIECE_BYTES = 64 * 1024
+STREAM_PIECES = 256
+
+
+class Echo:
+    """Answers with the request's path and body; some paths behave in another way."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.let_go = asyncio.Event()
+        self.pieces_sent = 0
+        self.ended = asyncio.Event()
+
+    async def respond(self, request: Request) -> Response:
+        self.requests.append(request)
+        match request.path:
+            case "/broken":
+                raise RuntimeError("as told")
+            case "/split":
+                return Response(200, lines((b"x-note", b"a\r\nx-other: b")), b"")
+            case "/slow":
+                await self.let_go.wait()
+                self.ended.set()
+                return answer(b"slow")
+            case "/nothing":
+                return Response(204, b"", b"")
+            case "/stream":
+                return Response(200, b"", b"", self._stream())
+            case "/torn":
+                return Response(200, b"", b"", self._torn())
+            case path:
+                body = b"too large" if request.body is None else request.body
+                return answer(path.encode() + b" " + body)
+
+    async def _stream(self) -> AsyncIterator[bytes]:
+        for _ in range(STREAM_PIECES):
+            yield b"s" * PIECE_BYTES
+            self.pieces_sent += 1
+
+    async def _torn(self) -> AsyncIterator[bytes]:
+        yield b"half"
+        raise RuntimeError("as told")
+
+
+def answer(body: bytes) -> Response:
+    """Return a 200 with this body."""
+    return Response(200, b"content-length: %d\r\n" % len(body), body)
+
+
+class Line:
+    """A client's end of the wire."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self.writer.write(data)
+
+    async def answer(self) -> tuple[bytes, bytes]:
+        """Read one answer with a length: its head and its body."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            head = await self.reader.readuntil(b"\r\n\r\n")
+            lines = head.lower().split(b"\r\n")
+            length = next(line for line in lines if line.startswith(b"content-length: "))
+            return head, await self.reader.readexactly(int(length[16:]))
+
+    async def rest(self) -> bytes:
+        """Read until the server closes."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await self.reader.read()
+
+
+class Bench:
+    """A server of one small application."""
+
+    def __init__(self) -> None:
+        self.application = Echo()
+        self.state = ServerState()
+        self.state.default_headers = [(b"date", b"today")]
+
+    @asynccontextmanager
+    async def line(self) -> AsyncIterator[Line]:
+        """Connect for the length of a block."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        yield Line(reader, writer)
+        writer.close()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Listen for the length of a block."""
+        server = await asyncio.get_running_loop().create_server(
+            lambda: Connection(self.application, self.state, IDLE_SECONDS), "127.0.0.1", 0
+        )
+        self.port = server.sockets[0].getsockname()[1]
+        yield
+        server.close()
+
+
+def post(path: str, body: bytes) -> bytes:
+    """Return a request's bytes."""
+    return b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (
+        path.encode(),
+        len(body),
+        body,
+    )

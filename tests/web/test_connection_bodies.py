@@ -1,0 +1,98 @@
+"""Bodies on a connection: read to their last byte, and kept and waited for within limits."""
+
+import asyncio
+
+import pytest
+
+from ousel.web.requests import BODY_BYTES_MAX
+from tests.web.echoes import PATIENCE_SECONDS, PIECE_BYTES, Bench, Line, post
+
+BIG_BYTES = 2 * 1024 * 1024
+
+
+async def test_a_body_may_come_in_chunks(line: Line) -> None:
+    """A request without a length is read to its last chunk."""
+    line.send(b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+    await asyncio.sleep(0.02)
+    line.send(b"2\r\nde\r\n0\r\n\r\n")
+
+    assert (await line.answer())[1] == b"/a abcde"
+
+
+async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(line: Line) -> None:
+    """`Expect: 100-continue` is answered at once."""
+    line.send(b"POST /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        assert await line.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    line.send(b"ok")
+
+    assert (await line.answer())[1] == b"/a ok"
+
+
+async def test_a_client_that_asks_to_send_too_much_is_told_at_once(line: Line) -> None:
+    """The body is not asked for, and not waited for."""
+    length = BODY_BYTES_MAX + 1
+    line.send(b"POST /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % length)
+
+    assert (await line.answer())[1] == b"/a too large"
+
+
+async def test_a_body_of_the_largest_size_arrives_whole(line: Line) -> None:
+    """To the last byte that is allowed."""
+    body = b"y" * BODY_BYTES_MAX
+    line.send(post("/a", body))
+
+    assert (await line.answer())[1] == b"/a " + body
+
+
+async def test_a_body_that_is_too_large_is_passed_over(line: Line) -> None:
+    """It is answered before it is in; the next request is found all the same."""
+    line.send(post("/a", b"x" * BIG_BYTES) + post("/next", b"1"))
+
+    assert [(await line.answer())[1] for _ in range(2)] == [b"/a too large", b"/next 1"]
+
+
+async def test_chunks_that_add_up_to_too_much_are_passed_over(line: Line) -> None:
+    """A body without a length is kept no further than one with."""
+    chunk = b"8000\r\n%b\r\n" % (b"x" * 0x8000)
+    line.send(b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk * 9)
+    first = await line.answer()
+    line.send(b"0\r\n\r\n" + post("/next", b"1"))
+
+    assert [first[1], (await line.answer())[1]] == [b"/a too large", b"/next 1"]
+
+
+async def test_a_client_that_goes_on_sending_reads_its_answer_all_the_same(line: Line) -> None:
+    """The connection is closed to it only when it has had time to read: a reset would lose it."""
+    line.send(b"POST /a HTTP/1.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % BIG_BYTES)
+    answered = await line.answer()
+    for _ in range(20):
+        line.send(b"x" * PIECE_BYTES)
+        await line.writer.drain()
+        await asyncio.sleep(0)
+
+    assert answered[1] == b"/a too large"
+    assert await line.rest() == b""
+
+
+@pytest.mark.parametrize("body", [b"zz\r\n", b"3\r\nabc\r\nzz\r\n", b"3\r\nabcd\r\n"])
+async def test_a_body_that_breaks_off_in_noise_is_refused(
+    bench: Bench, line: Line, body: bytes
+) -> None:
+    """Chunks that cannot be read are a 400, and the application never hears of them."""
+    line.send(b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+    await asyncio.sleep(0.02)
+    line.send(body)
+
+    assert (await line.rest()).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert not bench.application.requests
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for_longer_than_for_a_request(
+    bench: Bench, line: Line
+) -> None:
+    """A client that owes the rest of its request is idle, and its connection ends so."""
+    line.send(b"POST /a HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc")
+
+    assert await line.rest() == b""
+    assert not bench.application.requests

@@ -1,0 +1,110 @@
+"""How a connection ends: by the client, after noise, when idle, and with the server."""
+
+import asyncio
+
+import pytest
+
+from ousel.web.connection import HEAD_BYTES_MAX
+from tests.web.echoes import IDLE_SECONDS, PATIENCE_SECONDS, Bench, Line, post
+
+
+@pytest.mark.parametrize(
+    "head", [b"GET /a HTTP/1.1\r\nConnection: close\r\n\r\n", b"GET /a HTTP/1.0\r\n\r\n"]
+)
+async def test_a_connection_closes_when_the_client_says_so(line: Line, head: bytes) -> None:
+    """With `Connection: close`, and for HTTP/1.0, the answer is the last one."""
+    line.send(head)
+
+    answered = await line.rest()
+
+    assert b"\r\nconnection: close\r\n" in answered
+    assert answered.endswith(b"/a ")
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"\x16\x03\x01\x02\x00",
+        b"GET\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\n\r\n",
+        b"CONNECT x:1 HTTP/1.1\r\n\r\n",
+    ],
+)
+async def test_what_is_not_http_is_refused(line: Line, noise: bytes) -> None:
+    """A request that cannot be read is a 400, and the connection ends."""
+    line.send(noise)
+
+    answered = await line.rest()
+
+    assert answered.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"connection: close\r\n" in answered
+
+
+async def test_a_head_without_end_is_refused(line: Line) -> None:
+    """An address and headers that go on and on are a 431, and the connection ends."""
+    line.send(b"GET / HTTP/1.1\r\nhost: x\r\nx-long: " + b"a" * HEAD_BYTES_MAX)
+
+    answered = await line.rest()
+
+    assert answered.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+    assert answered.endswith(b"The request's head is too large.\n")
+
+
+async def test_noise_behind_a_request_does_not_spoil_its_answer(bench: Bench, line: Line) -> None:
+    """The request before it is answered, then the connection ends."""
+    line.send(b"GET /slow HTTP/1.1\r\n\r\n")
+    await asyncio.sleep(0.02)
+    line.send(b"\x00\x00\x00")
+    await asyncio.sleep(0.02)
+    bench.application.let_go.set()
+
+    assert (await line.rest()).endswith(b"slow")
+
+
+async def test_what_a_client_began_is_ended_though_it_has_left(bench: Bench) -> None:
+    """The server knows of the work until it is done, so that it does not stop before."""
+    async with bench.line() as line:
+        line.send(b"GET /slow HTTP/1.1\r\n\r\n" + post("/never", b""))
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.05)
+    assert not bench.state.connections
+    assert len(bench.state.tasks) == 1
+
+    bench.application.let_go.set()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await bench.application.ended.wait()
+    await asyncio.sleep(0.01)
+    assert not bench.state.tasks
+    assert [request.path for request in bench.application.requests] == ["/slow"]
+
+
+async def test_an_idle_connection_is_closed(line: Line) -> None:
+    """Some time after its last answer the server lets go of a connection."""
+    line.send(post("/a", b""))
+    await line.answer()
+
+    assert await line.rest() == b""
+
+
+async def test_an_answer_under_way_keeps_the_connection(bench: Bench, line: Line) -> None:
+    """A request that takes longer than a connection may be idle is answered."""
+    line.send(b"GET /slow HTTP/1.1\r\n\r\n")
+    await asyncio.sleep(IDLE_SECONDS * 1.2)
+    bench.application.let_go.set()
+
+    assert (await line.answer())[1] == b"slow"
+
+
+async def test_a_server_that_stops_finishes_what_was_begun(bench: Bench, line: Line) -> None:
+    """The answer under way goes out and says that it is the last; idle connections close."""
+    async with bench.line() as idle:
+        line.send(b"GET /slow HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(0.05)
+        for connection in list(bench.state.connections):
+            connection.shutdown()
+        bench.application.let_go.set()
+
+        assert await idle.rest() == b""
+    answered = await line.rest()
+    assert b"\r\nconnection: close\r\n" in answered
+    assert answered.endswith(b"slow")
