@@ -19,6 +19,7 @@ from tests.support.books import partner, person
 REDIRECT_URI = "https://shop.example/return?lane=3"
 ISSUER = "https://ousel.example"
 BOTH = "profile balance"
+VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 
 
 class Consent(msgspec.Struct, frozen=True):
@@ -79,6 +80,11 @@ class Consent(msgspec.Struct, frozen=True):
 def bearer(token: str) -> dict[str, str]:
     """Return the header that carries the token."""
     return {"Authorization": f"Bearer {token}"}
+
+
+def basic(client_id: str, secret: str) -> str:
+    """Return the value of an Authorization header that carries the app's credentials."""
+    return "Basic " + base64.b64encode(f"{client_id}:{secret}".encode()).decode()
 
 
 def challenge_of(verifier: str) -> str:
