@@ -40,7 +40,7 @@ CHARTED: Final = (
     "sqlite hot 256",
 )
 
-_LEFT, _WIDTH, _ROW, _BAR = 220, 720, 34, 20
+_WIDTH, _FIGURE, _ROW, _BAR = 400, 44, 50, 18
 
 
 def show(found: Report) -> None:
@@ -105,27 +105,28 @@ def write_chart(found: Report, path: Path) -> None:
     """Write the ratios of a few cases as bars."""
     by_name = {each.name: each for each in found.results}
     shown = [by_name[name] for name in CHARTED if name in by_name]
-    scale = (_WIDTH - _LEFT - 60) / max(each.ratio for each in shown)
-    height = _ROW * len(shown) + 10
+    scale = (_WIDTH - _FIGURE) / max(each.ratio for each in shown)
+    height = _ROW * len(shown)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img">',
         "<title>Durable transfers a second, the best pgbench as 1</title>",
-        '<g font-family="system-ui, sans-serif" font-size="14">',
-        *(_bar(each, _ROW * index + 8, scale) for index, each in enumerate(shown)),
+        "<style>@media (prefers-color-scheme: dark) { text { fill: #a3b1b6 } }</style>",
+        '<g font-family="system-ui, sans-serif" font-size="14" fill="#56636a">',
+        *(_bar(each, _ROW * index, scale) for index, each in enumerate(shown)),
         "</g></svg>",
     ]
     path.write_text("\n".join(parts) + "\n")
 
 
 def _bar(each: Result, top: int, scale: float) -> str:
+    """Return a bar with its figure behind it, under its name."""
     colour = "#0f7b6c" if each.name.startswith(("postgresql", "sqlite")) else "#8a8f98"
     width = max(each.ratio * scale, 1)
-    middle = top + _BAR - 5
+    bar = top + 20
     return (
-        f'<text x="{_LEFT - 10}" y="{middle}" text-anchor="end" fill="#7a7f88">'
-        f"{escape(each.name)}</text>"
-        f'<rect x="{_LEFT}" y="{top}" width="{width:.0f}" height="{_BAR}" rx="3" fill="{colour}"/>'
-        f'<text x="{_LEFT + width + 8:.0f}" y="{middle}" fill="#7a7f88">{each.ratio:.2f}</text>'
+        f'<text x="0" y="{bar - 6}">{escape(each.name)}</text>'
+        f'<rect x="0" y="{bar}" width="{width:.0f}" height="{_BAR}" rx="3" fill="{colour}"/>'
+        f'<text x="{width + 8:.0f}" y="{bar + _BAR - 4}">{each.ratio:.2f}</text>'
     )
 
 
