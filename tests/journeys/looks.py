@@ -13,7 +13,7 @@ SCHEMES: dict[Literal["light", "dark"], tuple[str, ...]] = {
     "light": (),
     "dark": ("color-contrast", "link-in-text-block"),
 }
-WIDTHS = (320, 360, 768, 1280)
+WIDTHS = (180, 320, 360, 768, 1280)  # the first is a phone whose letters are twice as large
 REQUESTS_MAX = 8
 STATUS_LINE = "Failed to load resource: the server responded with a status of 4"
 OVERFLOW = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"

@@ -128,7 +128,7 @@ class Portal:
     async def turn_on_factor(self, visitor: Visitor) -> tuple[str, list[str]]:
         """Turn two-factor sign-in on; return its secret and the recovery codes."""
         page = (await visitor.get("/settings/two-factor")).text
-        secret = value_of(page, "factor-secret")
+        secret = secret_of(page, "factor-secret")
         done = await visitor.press("/settings/two-factor", "Turn on", code=self.code(secret))
         assert done.status_code == 200, done.text
         codes = done.text.partition("<code>")[2].partition("</code>")[0].split()
@@ -163,13 +163,13 @@ async def opened_portal(database_url: str, **settings: Any) -> AsyncIterator[Por
             await portal.close()
 
 
-def value_of(html: str, element_id: str) -> str:
-    """Return the value of the input with this id."""
-    return html.partition(f'id="{element_id}" value="')[2].partition('"')[0]
+def secret_of(html: str, element_id: str) -> str:
+    """Return the secret that stands in the field with this id."""
+    return html.partition(f'<textarea id="{element_id}"')[2].partition(">")[2].partition("<")[0]
 
 
 def shown_key(page: httpx2.Response) -> str:
     """Return the key that a page shows this once."""
-    key = value_of(page.text, "new-key")
+    key = secret_of(page.text, "new-key")
     assert key, page.text
     return key

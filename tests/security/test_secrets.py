@@ -20,7 +20,7 @@ from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
 from ousel.web.logs import without_secrets
 from tests.oauth.consents import REDIRECT_URI
 from tests.portal.forms import form_with
-from tests.portal.visitors import value_of
+from tests.portal.visitors import secret_of
 from tests.support.aside import Aside
 from tests.support.books import another_app, opened, partner
 from tests.support.engines import Engine, Engines
@@ -225,7 +225,7 @@ async def _connecting(witness: Witness, client_id: str) -> None:
 
 async def _second_factor(witness: Witness) -> None:
     page = await witness.call("GET", "/settings/two-factor", shows_secret=True)
-    factor = value_of(page.text, "factor-secret")
+    factor = secret_of(page.text, "factor-secret")
     witness.plant("second factor", factor)
     code = one_time_code(factor, int(time.time()) // CODE_STEP_SECONDS)
     done = await witness.press("/settings/two-factor", "Turn on", code=code, shows_secret=True)
