@@ -3,6 +3,9 @@
 import asyncio
 from collections import Counter
 
+import pytest
+
+from ousel.charges import watch
 from ousel.ledger.history import HistoryQuery, history
 from ousel.ledger.rules import Account, Entry
 from tests.charges.tills import PAY, PRICE, SUCCESS_URL, Person, Till, page_of
@@ -179,6 +182,22 @@ async def test_the_status_is_answered_as_soon_as_it_is_final(till: Till) -> None
     assert "preference-applied" not in plain.headers
     assert answer.json()["status"] == "paid"
     assert answer.headers["preference-applied"] == "wait=25"
+
+
+async def test_screens_leave_room_to_others(till: Till, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few may wait at one charge's page; one more is answered at once, elsewhere there is room."""
+    monkeypatch.setattr(watch, "STRANGERS_WAITING_MAX", 1)
+    crowded, other = await till.charge(), await till.charge()
+    screen = till.portal.visitor()
+
+    waiting = asyncio.create_task(screen.get(f"/pay/{crowded.id}/status", Prefer="wait=2"))
+    await asyncio.sleep(0.05)
+    turned_away = await screen.get(f"/pay/{crowded.id}/status", Prefer="wait=2")
+    elsewhere = await screen.get(f"/pay/{other.id}/status", Prefer="wait=1")
+
+    assert "preference-applied" not in turned_away.headers
+    assert elsewhere.headers["preference-applied"] == "wait=1"
+    assert (await waiting).headers["preference-applied"] == "wait=2"
 
 
 async def test_the_status_of_an_unknown_charge_is_not_found(till: Till) -> None:

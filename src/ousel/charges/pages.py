@@ -71,7 +71,7 @@ class CheckoutPages:
         charge = await self._desk.of_anyone(visit.path["charge_id"])
         seconds = wait_seconds(visit.headers.get(b"prefer"))
         headers: tuple[RawHeader, ...] = ()
-        if seconds is not None and self._desk.watch.has_room:
+        if seconds is not None and self._desk.watch.has_room_for_stranger(charge.id):
             seconds = min(seconds, WAIT_SECONDS_MAX)
             charge = await self._desk.awaited(charge.account_id, charge.id, seconds)
             headers = ((b"preference-applied", b"wait=%d" % seconds),)

@@ -19,6 +19,7 @@ from ousel.kernel.errors import Refusal
 POLL_SECONDS: Final = 0.25
 EXPIRY_SLACK_SECONDS: Final = 0.001  # a timer may be early by less than the clock's own step
 WAITING_MAX: Final = 10_000
+STRANGERS_WAITING_MAX: Final = 100  # for one charge
 
 _log = structlog.get_logger()
 
@@ -49,6 +50,14 @@ class ChargeWatch:
     def has_room(self) -> bool:
         """Say whether one more may wait."""
         return self._count < WAITING_MAX
+
+    def has_room_for_stranger(self, charge_id: str) -> bool:
+        """Say whether one more may wait for this charge who need not show who it is.
+
+        Whoever knows a charge's page could otherwise take all the room there is.
+        """
+        watched = self._watched.get(charge_id)
+        return self.has_room and (watched is None or len(watched.waiting) < STRANGERS_WAITING_MAX)
 
     async def change(self, charge: Charge, seconds: float) -> None:
         """Return when the charge may have changed, and at the latest after so many seconds."""
