@@ -86,6 +86,28 @@ async def test_a_replay_is_known_as_long_as_the_token_lives(
     assert replay.json()["error"] == "invalid_grant"
 
 
+async def test_an_ended_token_stays_so_where_a_clock_is_behind(
+    database: Database, house: House
+) -> None:
+    """Revoked, disconnected, or ended by its code's second use, on a host whose clock is ahead."""
+    consent = await Consent.of_new_people(database)
+    credentials = {"client_id": consent.app.id, "client_secret": consent.key}
+    code = await consent.code(house.clock)
+    first = await house.client.post("/oauth/token", json=consent.exchange(code))
+    tokens = [first.json()["access_token"]]
+    tokens += [await consent.token(house.client, house.clock) for _ in range(2)]
+
+    await house.client.post("/oauth/token", json=consent.exchange(code))
+    await house.client.post("/oauth/revoke", json={"token": tokens[1], **credentials})
+    await database.write(
+        lambda transaction: service.disconnect(transaction, consent.user.id, consent.app.id)
+    )
+    house.clock.advance(seconds=-CODE_SECONDS)
+    answers = [await house.client.get("/user/me", headers=bearer(token)) for token in tokens]
+
+    assert [answer.status_code for answer in answers] == [401, 401, 401]
+
+
 async def test_a_sweep_removes_what_has_ended_and_nothing_else(
     database: Database, house: House
 ) -> None:

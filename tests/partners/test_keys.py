@@ -5,11 +5,14 @@ import pytest
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.ids import handle_of, new_secret
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import Refused, Warrant
 from ousel.partners import service
 from ousel.partners.keyring import Keyring
 from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX
 from ousel.partners.service import IssuedKey
 from ousel.partners.store import Key
+from ousel.transfers.service import transfer
 from ousel.web.refusals import Unauthorized
 from tests.support.clocks import ManualClock
 from tests.support.edge import Caller, Edge
@@ -172,6 +175,51 @@ async def test_a_key_that_ends_early_is_not_prolonged(edge: Edge) -> None:
             await keyring.partner(caller.key)
 
 
+@pytest.mark.parametrize("overlap_seconds", [None, 0])
+async def test_a_revoked_key_opens_nothing_whatever_the_clock_says(
+    edge: Edge, overlap_seconds: int | None
+) -> None:
+    """It has ended on a host whose clock is behind, and stays so where a clock steps back."""
+    here, behind = ManualClock(), ManualClock()
+    keyring = Keyring(edge.database, behind, kind="live")
+    desk = PostingDesk(edge.database, behind, queue_limit=1)
+    async with edge.partner("5") as caller:
+        assert (await keyring.partner(caller.key)).client_id == caller.app.id
+        behind.advance(seconds=-30)
+        if overlap_seconds is None:
+            await edge.database.write(lambda transaction: _revoked(transaction, caller.key, here))
+        else:
+            await _rotated(edge.database, caller, overlap_seconds, here)
+        warrant = Warrant(caller.account.id, handle_of(caller.key), ended=Unauthorized)
+        for seconds in (0, -3600, -100 * 366 * 24 * 3600):
+            behind.advance(seconds=seconds)
+            with pytest.raises(Unauthorized):
+                await keyring.partner(caller.key)
+            posted = await desk.post(transfer(warrant, "@ousel", 1, None, None, behind))
+            assert isinstance(posted.outcome, Refused)
+            assert isinstance(posted.outcome.refusal, Unauthorized)
+
+
+async def test_a_revoked_key_tells_when_it_was_revoked(edge: Edge) -> None:
+    """The first time counts; an overlap that has run out tells when it did."""
+    clock = ManualClock()
+    async with edge.partner() as caller:
+        revoked_at = clock.now
+        await edge.database.write(lambda transaction: _revoked(transaction, caller.key, clock))
+        clock.advance(seconds=1)
+        await edge.database.write(lambda transaction: _revoked(transaction, caller.key, clock))
+        await _rotated(edge.database, caller, 60, clock)
+        ended = await _key(edge.database, caller)
+
+        assert (ended.end, ended.valid_at(0)) == (revoked_at, False)
+    async with edge.partner() as caller:
+        assert (await _key(edge.database, caller)).end is None
+        await _rotated(edge.database, caller, 60, clock)
+        ends = await _key(edge.database, caller)
+
+        assert ends.end == ends.ends_at == clock.now + 60_000_000
+
+
 def test_the_overlap_is_24_hours_unless_chosen() -> None:
     """A day is enough to roll a key out, a month is the most."""
     assert OVERLAP_SECONDS_DEFAULT == 24 * 3600
@@ -234,6 +282,11 @@ async def _revoked(transaction: Transaction, secret: str, clock: Clock) -> Key:
     key = await service.key_by_handle(transaction, handle_of(secret))
     await service.revoke_key(transaction, key, clock)
     return key
+
+
+async def _key(database: Database, caller: Caller) -> Key:
+    handle = handle_of(caller.key)
+    return await database.read(lambda transaction: service.key_by_handle(transaction, handle))
 
 
 async def _rotated(

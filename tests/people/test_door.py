@@ -78,6 +78,18 @@ async def test_signing_out_ends_one_session(ada: Member) -> None:
     assert await ada.find(there.secret) is not None
 
 
+async def test_an_ended_session_stays_so_where_a_clock_is_behind(
+    ada: Member, clock: ManualClock
+) -> None:
+    """Signed out, or ended by a change of the password, on a host whose clock is ahead."""
+    sessions = [await ada.door.sign_in("ada", PASSWORD, HOME) for _ in range(2)]
+    session_hash = (await ada.person(sessions[0].secret)).session_hash
+    await ada.door.sign_out(ada.account_id, session_hash, HOME)
+    await ada.door.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, HOME)
+    clock.advance(seconds=-3600)
+    assert [await ada.find(session.secret) for session in sessions] == [None, None]
+
+
 async def test_a_changed_password_ends_every_other_session(ada: Member) -> None:
     """Only the session that changed the password goes on, and only the new password works."""
     here = await ada.door.sign_in("ada", PASSWORD, HOME)

@@ -331,15 +331,17 @@ async def test_there_is_an_end_to_everything(
 
 
 async def test_ended_keys_do_not_pile_up_on_the_page(
-    partner: tuple[Visitor, str, str], monkeypatch: pytest.MonkeyPatch
+    sandbox: Portal, partner: tuple[Visitor, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keys that work stand first, then the few that ended last."""
     visitor, app, _ = partner
     monkeypatch.setattr(desk, "ENDED_KEYS_SHOWN", 2)
     for number in range(4):
         await visitor.issue_key(app, f"key {number}")
+        sandbox.clock.advance(seconds=1)
         await visitor.press_and_confirm(app, "Revoke")
     page = (await visitor.get(app)).text
     assert page.count(">works<") == 1
     assert page.count(">ended<") == 2
     assert page.index(">works<") < page.index(">ended<")
+    assert page.index(">key 3<") < page.index(">key 2<") < page.index(">key 1<")

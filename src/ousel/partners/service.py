@@ -133,13 +133,16 @@ async def rotate_key(
     """Issue a key in place of this one, which goes on for the overlap."""
     overlap = rules.checked_overlap_seconds(overlap_seconds) * MICROS_PER_SECOND
     app = await app_by_id(transaction, key.app_id)
-    await store.end_key(transaction, key, clock() + overlap)
+    if overlap:
+        await store.end_key(transaction, key, clock() + overlap)
+    else:
+        await revoke_key(transaction, key, clock)
     return await issue_key(transaction, app, key.name, key.handle.split("_")[1], clock)
 
 
 async def revoke_key(transaction: Transaction, key: Key, clock: Clock) -> None:
-    """Let the key end at once."""
-    await store.end_key(transaction, key, clock())
+    """Let the key end at once, on every host, whatever its clock says."""
+    await store.revoke_key(transaction, key, clock())
 
 
 async def key_by_handle(transaction: Transaction, handle: str) -> Key:

@@ -29,8 +29,13 @@ class Key(msgspec.Struct, frozen=True):
     name: str
     hash: str
     created_at: int
-    ends_at: int | None
+    ends_at: int | None  # below zero once it is revoked, which is over by every host's clock
     last_used_at: int | None
+
+    @property
+    def end(self) -> int | None:
+        """When the key ends or has ended, as people are told; of a revoked one, when that was."""
+        return None if self.ends_at is None else abs(self.ends_at)
 
     def valid_at(self, now: int) -> bool:
         """Say whether the key opens anything at this moment."""
@@ -126,7 +131,7 @@ KEY_ENDED: Final = Statement(
     "let a key end",
     "UPDATE partner_keys SET ends_at = :ends_at"
     " WHERE account_id = :account_id AND handle = :handle"
-    " AND (ends_at IS NULL OR ends_at > :ends_at)",
+    " AND (ends_at IS NULL OR ends_at > 0 AND ends_at > :ends_at)",
 )
 TROUBLES_OF: Final = Statement(
     "the refused calls of an app, newest first",
@@ -292,6 +297,11 @@ async def end_key(transaction: Transaction, key: Key, ends_at: int) -> None:
     await transaction.execute(
         KEY_ENDED, account_id=key.account_id, handle=key.handle, ends_at=ends_at
     )
+
+
+async def revoke_key(transaction: Transaction, key: Key, now: int) -> None:
+    """Let a key be over by every clock, and keep when that was done first."""
+    await end_key(transaction, key, -now)
 
 
 async def record_uses(transaction: Transaction, uses: dict[tuple[str, str], int]) -> None:

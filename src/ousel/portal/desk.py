@@ -108,7 +108,7 @@ def shown_keys(keys: Sequence[Key], now: int) -> list[Key]:
     """Return the keys that work, and below them the few that were ended last."""
     working = [key for key in keys if key.valid_at(now)]
     ended = [key for key in keys if not key.valid_at(now)]
-    ended.sort(key=lambda key: key.ends_at or now, reverse=True)
+    ended.sort(key=lambda key: key.end or now, reverse=True)
     return [*working, *ended[:ENDED_KEYS_SHOWN]]
 
 
