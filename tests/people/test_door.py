@@ -1,10 +1,15 @@
 """Signing up, in and out, and how long that lasts."""
 
+import asyncio
+import contextlib
+from typing import Any
+
 import pytest
 
 from ousel.accounts.service import IdentifierInUse, NewHolder
-from ousel.database.port import Database
+from ousel.database.port import Database, Transaction
 from ousel.kernel.errors import InvalidField
+from ousel.people import store
 from ousel.people.passwords import Passwords
 from ousel.people.rules import SESSION_SECONDS
 from ousel.people.service import Door, WrongPassword
@@ -14,6 +19,8 @@ from tests.support.books import person
 from tests.support.clocks import ManualClock
 
 NEW_PASSWORD = "a better horse battery"
+OTHER_PASSWORD = "another horse battery"
+WAIT_SECONDS = 0.5
 
 
 @pytest.mark.parametrize("identifier", ["ada", "@ada", " ADA ", "Ada@Example.com"])
@@ -162,3 +169,89 @@ async def test_a_sign_in_that_meets_a_password_change_is_refused(
     monkeypatch.setattr(Passwords, "match", slowly)
     with pytest.raises(WrongPassword):
         await ada.door.sign_in("ada", PASSWORD, HOME)
+
+
+async def test_of_two_changes_of_one_password_at_once_one_is_made(
+    ada: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever knows the old password and comes second is told that it is not the current one."""
+    compared = asyncio.Barrier(2)
+    compare = Passwords.match
+
+    async def together(self: Passwords, stored: str | None, password: str) -> bool:
+        is_right = await compare(self, stored, password)
+        await compared.wait()
+        return is_right
+
+    sessions = [await ada.door.sign_in("ada", PASSWORD, trace) for trace in (HOME, OFFICE)]
+    hashes = [(await ada.person(session.secret)).session_hash for session in sessions]
+    monkeypatch.setattr(Passwords, "match", together)
+    outcomes = await asyncio.gather(
+        *(
+            ada.door.change_password(ada.account_id, hash_, PASSWORD, new, trace)
+            for hash_, new, trace in zip(
+                hashes, (NEW_PASSWORD, OTHER_PASSWORD), (HOME, OFFICE), strict=True
+            )
+        ),
+        return_exceptions=True,
+    )
+    monkeypatch.setattr(Passwords, "match", compare)
+
+    (refused,) = (outcome for outcome in outcomes if outcome is not None)
+    assert isinstance(refused, InvalidField)
+    assert refused.param == "current_password"
+    first = outcomes.index(None)
+    found = [await ada.find(session.secret) for session in sessions]
+    assert [person is not None for person in found] == [first == 0, first == 1]
+    kinds = [event.kind for event in await ada.events()]
+    assert (kinds.count("password_changed"), kinds.count("sign_in_failed")) == (1, 1)
+
+
+@pytest.mark.parametrize("engine", ["postgresql"])
+@pytest.mark.parametrize("with_code", [False, True])
+async def test_a_session_opened_beside_a_password_change_does_not_outlive_it(
+    ada: Member, monkeypatch: pytest.MonkeyPatch, *, with_code: bool
+) -> None:
+    """A sign-in whose transaction began before the change is over before it, or is refused."""
+    owed = None
+    if with_code:
+        await ada.turn_on_factor()
+        owed = await ada.door.sign_in("ada", PASSWORD, OFFICE)
+    opening, changed = asyncio.Event(), asyncio.Event()
+    add = store.add_session
+
+    async def slowly(transaction: Transaction, session: store.Session) -> None:
+        opening.set()
+        with contextlib.suppress(TimeoutError):  # the change waits for this very transaction
+            await asyncio.wait_for(changed.wait(), WAIT_SECONDS)
+        await add(transaction, session)
+
+    monkeypatch.setattr(store, "add_session", slowly)
+    signing = asyncio.create_task(
+        ada.door.sign_in("ada", PASSWORD, OFFICE)
+        if owed is None
+        else ada.door.give_code(owed.secret, ada.code(), OFFICE)
+    )
+    await opening.wait()
+    await ada.door.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, HOME)
+    changed.set()
+    with contextlib.suppress(WrongPassword):
+        assert await ada.find((await signing).secret) is None
+
+
+async def test_a_code_given_after_a_password_change_is_refused(
+    ada: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change ends a sign-in that still owed its code, even while the code is looked at."""
+    await ada.turn_on_factor()
+    owed = await ada.door.sign_in("ada", PASSWORD, OFFICE)
+    look = Door._with_code  # noqa: SLF001
+
+    async def later(self: Door, *given: Any) -> Any:
+        monkeypatch.setattr(Door, "_with_code", look)
+        await ada.door.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, HOME)
+        return await look(self, *given)
+
+    monkeypatch.setattr(Door, "_with_code", later)
+    with pytest.raises(WrongPassword):
+        await ada.door.give_code(owed.secret, ada.code(), OFFICE)

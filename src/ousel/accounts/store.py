@@ -18,6 +18,10 @@ PASSWORD_HASH_OF: Final = Statement(
     "the password's hash of an account's holder",
     "SELECT password_hash FROM holders WHERE account_id = :account_id",
 )
+PASSWORD_HASH_LOCKED: Final = Statement(
+    "the password's hash of an account's holder, which nobody changes meanwhile",
+    "SELECT password_hash FROM holders WHERE account_id = :account_id FOR UPDATE",
+)
 PASSWORD_HASH_SET: Final = Statement(
     "change the password of an account's holder",
     "UPDATE holders SET password_hash = :password_hash WHERE account_id = :account_id",
@@ -42,6 +46,12 @@ async def email_of(transaction: Transaction, account_id: str) -> str:
 async def password_hash_of(transaction: Transaction, account_id: str) -> str | None:
     """Return the password's hash of an account's holder, if there is a password."""
     rows = await transaction.fetch(PASSWORD_HASH_OF, account_id=account_id)
+    return rows[0][0] if rows else None
+
+
+async def locked_password_hash_of(transaction: Transaction, account_id: str) -> str | None:
+    """Return the password's hash, which stays so until the transaction ends."""
+    rows = await transaction.fetch(PASSWORD_HASH_LOCKED, account_id=account_id)
     return rows[0][0] if rows else None
 
 

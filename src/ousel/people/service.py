@@ -87,8 +87,8 @@ class Door:
             await self.attempts.take(transaction, name, trace)
             if account_id is None:
                 return None
-            # The password may have been changed while it was compared.
-            current = await holders.password_hash_of(transaction, account_id)
+            # The password may have been changed while it was compared, but not from now on.
+            current = await holders.locked_password_hash_of(transaction, account_id)
             if not is_right or current != stored:
                 await self._record_failure(transaction, account_id, trace, "password")
                 return None
@@ -111,7 +111,10 @@ class Door:
         account_id = session.account_id
 
         async def finish(transaction: Transaction, used: CodeKind) -> SignedIn:
-            await store.end_session(transaction, account_id, hash_)
+            # A change of the password, which ends this sign-in, is over by now or waits.
+            await holders.locked_password_hash_of(transaction, account_id)
+            if not await store.end_session(transaction, account_id, hash_):
+                raise WrongPassword("The sign-in took too long: begin again.")
             if used == "recovery":
                 await record(transaction, account_id, "recovery_code_used", trace, self._clock)
             await record(transaction, account_id, "signed_in", trace, self._clock)
@@ -143,18 +146,20 @@ class Door:
         is_right = await self._passwords.match(stored, current)
         hashed = await self._passwords.hashed(new) if is_right else ""
 
-        async def work(transaction: Transaction) -> None:
+        async def work(transaction: Transaction) -> bool:
             await self.attempts.take(transaction, account_id, trace)
-            if not is_right:
+            # The password may have been changed while it was compared, but not from now on.
+            before = await holders.locked_password_hash_of(transaction, account_id)
+            if not is_right or before != stored:
                 await self._record_failure(transaction, account_id, trace, "current password")
-                return
+                return False
             await self.attempts.give_back(transaction, account_id, trace)
             await holders.set_password_hash(transaction, account_id, hashed)
             await store.end_other_sessions(transaction, account_id, session_hash)
             await record(transaction, account_id, "password_changed", trace, self._clock)
+            return True
 
-        await self._database.write(work)
-        if not is_right:
+        if not await self._database.write(work):
             raise InvalidField("This is not your current password.", param="current_password")
 
     async def propose_factor(self, account_id: str) -> str:
