@@ -1,20 +1,36 @@
 """Wrong passwords: how many are let through, and for how long none is."""
 
 import asyncio
+from typing import TypeVar, cast
 
+import msgspec
 import pytest
 
-from ousel.database.port import Database
+from ousel.database.port import Database, Row, Transaction, Work
 from ousel.database.statements import Statement
 from ousel.kernel.errors import InvalidField
 from ousel.people.attempts import TooManyAttempts
 from ousel.people.audit import Trace
 from ousel.people.rules import ACCOUNT_LIMIT, ADDRESS_LIMIT, PAIR_LIMIT
-from ousel.people.service import Door, WrongPassword
+from ousel.people.service import Door, WrongCode, WrongPassword
 from tests.people.members import HOME, OFFICE, PASSWORD, Member
 from tests.support.clocks import ManualClock
 
+Result = TypeVar("Result")
+
 SUBJECTS = Statement("whose failures are counted", "SELECT subject FROM sign_in_failures")
+
+
+class Noted(msgspec.Struct):
+    """A transaction whose reads are written down."""
+
+    transaction: Transaction
+    asked: list[str]
+
+    async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
+        """Run the statement and return all its rows."""
+        self.asked.append(statement.name)
+        return await self.transaction.fetch(statement, **parameters)
 
 
 async def fail(door: Door, name: str, trace: Trace, times: int) -> None:
@@ -54,6 +70,58 @@ async def test_spellings_of_a_name_are_counted_together(ada: Member) -> None:
     await fail(ada.door, "ada", HOME, PAIR_LIMIT.failures - 8)
     with pytest.raises(TooManyAttempts):
         await ada.door.sign_in("@ADA", PASSWORD, HOME)
+
+
+async def test_the_names_of_an_account_are_counted_together(ada: Member) -> None:
+    """Its username and its email do not buy ten guesses each; nor does a change of its password."""
+    await fail(ada.door, "ada", HOME, 4)
+    await fail(ada.door, "ada@example.com", HOME, 4)
+    for _ in range(PAIR_LIMIT.failures - 8):
+        with pytest.raises(InvalidField):
+            await ada.door.change_password(ada.account_id, "", "wrong", "new horse battery", HOME)
+    for name in ("ada", "Ada@Example.com"):
+        with pytest.raises(TooManyAttempts):
+            await ada.door.sign_in(name, PASSWORD, HOME)
+    await ada.door.sign_in("ada@example.com", PASSWORD, OFFICE)
+
+
+async def test_a_password_buys_no_further_codes(ada: Member) -> None:
+    """Whoever knows the password cannot begin to guess codes anew by giving it again."""
+    await ada.turn_on_factor()
+    for _ in range(PAIR_LIMIT.failures):
+        owed = await ada.door.sign_in("ada", PASSWORD, HOME)
+        with pytest.raises(WrongCode):
+            await ada.door.give_code(owed.secret, "000000", HOME)
+    owed = await ada.door.sign_in("ada", PASSWORD, HOME)
+    await ada.door.change_password(ada.account_id, "", PASSWORD, "new horse battery", HOME)
+    owed = await ada.door.sign_in("ada", "new horse battery", HOME)
+    with pytest.raises(TooManyAttempts):
+        await ada.door.give_code(owed.secret, ada.code(), HOME)
+
+
+async def test_a_limit_is_told_by_the_same_statements_for_all(
+    ada: Member, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no password is compared any more, its time cannot hide who has an account."""
+    for number in range(ADDRESS_LIMIT.failures):
+        await fail(ada.door, f"nobody_{number}", HOME, 1)
+    asked: list[str] = []
+    read = database.read
+
+    async def noted(work: Work[Result]) -> Result:
+        async def with_names(transaction: Transaction) -> Result:
+            return await work(cast("Transaction", Noted(transaction, asked)))
+
+        return await read(with_names)
+
+    monkeypatch.setattr(database, "read", noted)
+    told = {}
+    for name in ("ada", "ada@example.com", "nobody", "nobody@example.com"):
+        asked.clear()
+        with pytest.raises(TooManyAttempts) as refused:
+            await ada.door.sign_in(name, PASSWORD, HOME)
+        told[name] = (refused.value.detail, tuple(asked))
+    assert len(set(told.values())) == 1
 
 
 async def test_unknown_names_are_limited_as_known_ones(ada: Member) -> None:

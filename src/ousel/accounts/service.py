@@ -63,11 +63,16 @@ async def open_account(transaction: Transaction, holder: NewHolder, clock: Clock
 
 async def find(transaction: Transaction, identifier: str, *, param: str) -> Account:
     """Return the account that the identifier names."""
-    name = rules.normalized(identifier, param=param)
-    ids = await journal.account_ids(transaction, [name])
-    if name not in ids:
+    account_id = await id_of(transaction, identifier, param=param)
+    if account_id is None:
         raise AccountNotFound("No account has this identifier.", param=param)
-    return await by_id(transaction, ids[name])
+    return await by_id(transaction, account_id)
+
+
+async def id_of(transaction: Transaction, identifier: str, *, param: str) -> str | None:
+    """Return the id of the account that the identifier names, if there is one."""
+    name = rules.normalized(identifier, param=param)
+    return (await journal.account_ids(transaction, [name])).get(name)
 
 
 async def by_id(transaction: Transaction, account_id: str) -> Account:

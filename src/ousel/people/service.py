@@ -15,7 +15,6 @@ from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.kernel.ids import new_secret, secret_hash
 from ousel.ledger.refusals import AccountNotFound
-from ousel.ledger.rules import Account
 from ousel.people import rules, store
 from ousel.people.attempts import Attempts
 from ousel.people.audit import Trace, record
@@ -79,12 +78,14 @@ class Door:
     async def sign_in(self, identifier: str, password: str, trace: Trace) -> SignedIn:
         """Sign in with a password; with a second factor, a code is still owed."""
         name = _sign_in_name(identifier)
-        await self.attempts.check(name, trace)
-        account_id, stored = await self._stored_password(name)
+        account_id = await self._account_id(name)
+        counted = name if account_id is None else _password_of(account_id)
+        await self.attempts.check(counted, trace)
+        stored = await self._stored_password(account_id or "")
         is_right = await self._passwords.match(stored, password)
 
         async def work(transaction: Transaction) -> SignedIn | None:
-            await self.attempts.take(transaction, name, trace)
+            await self.attempts.take(transaction, counted, trace)
             if account_id is None:
                 return None
             # The password may have been changed while it was compared, but not from now on.
@@ -92,7 +93,7 @@ class Door:
             if not is_right or current != stored:
                 await self._record_failure(transaction, account_id, trace, "password")
                 return None
-            await self.attempts.give_back(transaction, name, trace)
+            await self.attempts.give_back(transaction, counted, trace)
             return await self._admit(transaction, account_id, trace)
 
         signed_in = await self._database.write(work)
@@ -139,21 +140,20 @@ class Door:
     ) -> None:
         """Change the password and end all other sessions."""
         rules.checked_password(new, param="new_password")
-        await self.attempts.check(account_id, trace)
-        stored = await self._database.read(
-            lambda transaction: holders.password_hash_of(transaction, account_id)
-        )
+        counted = _password_of(account_id)
+        await self.attempts.check(counted, trace)
+        stored = await self._stored_password(account_id)
         is_right = await self._passwords.match(stored, current)
         hashed = await self._passwords.hashed(new) if is_right else ""
 
         async def work(transaction: Transaction) -> bool:
-            await self.attempts.take(transaction, account_id, trace)
+            await self.attempts.take(transaction, counted, trace)
             # The password may have been changed while it was compared, but not from now on.
             before = await holders.locked_password_hash_of(transaction, account_id)
             if not is_right or before != stored:
                 await self._record_failure(transaction, account_id, trace, "current password")
                 return False
-            await self.attempts.give_back(transaction, account_id, trace)
+            await self.attempts.give_back(transaction, counted, trace)
             await holders.set_password_hash(transaction, account_id, hashed)
             await store.end_other_sessions(transaction, account_id, session_hash)
             await record(transaction, account_id, "password_changed", trace, self._clock)
@@ -271,24 +271,33 @@ class Door:
         await store.add_session(transaction, session)
         return SignedIn(secret, seconds, stage)
 
-    async def _stored_password(self, name: str) -> tuple[str | None, str | None]:
-        """Return the account that a name belongs to and its password's hash, if there is one."""
-
-        async def read(transaction: Transaction) -> tuple[Account, str | None]:
-            account = await accounts.find(transaction, name, param="identifier")
-            return account, await holders.password_hash_of(transaction, account.id)
-
+    async def _account_id(self, name: str) -> str | None:
+        """Return whose name it is; nobody's costs one statement as well."""
         try:
-            account, stored = await self._database.read(read)
-        except AccountNotFound:
-            return None, None
-        return account.id, stored
+            return await self._database.read(
+                lambda transaction: accounts.id_of(transaction, name, param="identifier")
+            )
+        except AccountNotFound:  # it cannot be a name
+            return None
+
+    async def _stored_password(self, account_id: str) -> str | None:
+        return await self._database.read(
+            lambda transaction: holders.password_hash_of(transaction, account_id)
+        )
 
 
 def _sign_in_name(identifier: str) -> str:
-    """Return the one spelling that attempts are counted under: an email, or @ and a username."""
+    """Return the one spelling of a name: an email, or @ and a username."""
     name = identifier.strip().lower()
     return name if "@" in name else f"@{name}"
+
+
+def _password_of(account_id: str) -> str:
+    """Return what guesses at an account's password are counted under; codes are counted apart.
+
+    Whoever has the password must not begin to guess codes anew by giving it again.
+    """
+    return f"password of {account_id}"
 
 
 def _recovery_code() -> str:
