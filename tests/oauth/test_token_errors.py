@@ -12,11 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ousel.database.port import Database
+from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.settings import RateLimit
 from ousel.partners.store import troubles_of
 from tests.oauth.consents import REDIRECT_URI, VERIFIER, Consent, basic, challenge_of
 from tests.support.inside import inside
 from tests.support.servers import Server
+
+ORIGIN = "https://shop.example"
 
 
 @pytest.fixture
@@ -229,6 +232,46 @@ async def test_the_rate_limit_counts_the_key(database: Database, database_url: s
     assert answers[-1].json()["error"] == "temporarily_unavailable"
     assert int(answers[-1].headers["Retry-After"]) > 0
     _check_error(answers[-1])
+
+
+@pytest.mark.parametrize("path", ["/oauth/token", "/oauth/revoke"])
+async def test_whatever_an_app_is_told_its_page_may_read_and_knows_what_is_left(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """Refused, limited or failed, the answer has the headers of the app's origin and limit."""
+    consent = await Consent.of_new_people(database, origins=[ORIGIN])
+    fields = consent.exchange("ac_" + "0" * 40) | {"token": ""}
+    wrong = consent.exchange("", client_id="app_other") | {"token": ""}
+    headers = {"Origin": ORIGIN}
+
+    async def fail(*_: Any) -> None:
+        raise failures.pop()
+
+    failures = [ValueError("a bug"), DatabaseUnavailable("The database is away.")]
+    async with inside(database_url, rate_limit=RateLimit(4, 3600)) as client:
+        refused = await client.post(path, json=fields, headers=headers)
+        stranger = await client.post(path, json=wrong, headers=headers)
+        with monkeypatch.context() as patched:
+            for name in ("exchange", "revoke"):
+                patched.setattr(f"ousel.oauth.service.{name}", fail)
+            asked = fields | {"token": "ut_live_" + "0" * 40}
+            failed = [await client.post(path, json=asked, headers=headers) for _ in range(2)]
+        done = await client.post("/oauth/revoke", json=asked, headers=headers)
+        limited = await client.post(path, json=fields, headers=headers)
+
+    answers = [refused, *failed, done, limited]
+    assert [answer.status_code for answer in answers] == [400, 503, 500, 200, 429]
+    for answer, left in zip(answers, (3, 2, 1, 0, 0), strict=True):
+        assert answer.headers.get_list("Access-Control-Allow-Origin") == [ORIGIN]
+        assert "RateLimit" in answer.headers["Access-Control-Expose-Headers"]
+        assert answer.headers["RateLimit-Policy"] == '"default";q=4;w=3600'
+        assert answer.headers.get_list("RateLimit")[0].startswith(f'"default";r={left};')
+        assert len(answer.headers.get_list("RateLimit")) == 1
+    assert int(limited.headers["Retry-After"]) > 0
+    assert stranger.status_code == 401
+    assert not {"access-control-allow-origin", "ratelimit"} & set(stranger.headers)
+    _check_error(refused)
+    _check_error(limited)
 
 
 async def test_a_refused_exchange_is_shown_to_the_app_s_developer(

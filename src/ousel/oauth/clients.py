@@ -13,7 +13,7 @@ from ousel.partners.keyring import Keyring
 from ousel.web.callers import Partner
 from ousel.web.gate import Gate
 from ousel.web.refusals import Unauthorized
-from ousel.web.routes import Answer, Call, NoQuery, RawHeader, Route, json_answer
+from ousel.web.routes import Answer, Call, NoQuery, Route, json_answer
 from ousel.web.troubles import Troubles
 
 _BASIC: Final = b"basic "
@@ -53,14 +53,13 @@ class Clients:
     ) -> Answer:
         """Return the record that the work makes for the app, once it has authenticated."""
         client = await self._authenticated(call)
-        extra: list[RawHeader] = []
         try:
-            await self._gate.admit(client, route, call.headers, extra)
+            await self._gate.admit(client, route, call.headers, call.extra)
             record = await work(client, call.body)
         except Refusal as refusal:
             self._troubles.note(client, route, refusal, call.request_id)
             raise
-        return json_answer(record, headers=(*NO_CACHE, *extra))
+        return json_answer(record, headers=NO_CACHE)
 
     async def _authenticated(self, call: Call[Asking, NoQuery]) -> Partner:
         claimed_id, secret = credentials(

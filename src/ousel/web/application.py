@@ -134,6 +134,7 @@ class Application:
                 query=_query_of(route, request.query),
                 body=_body_of(route, request),
                 headers=headers,
+                extra=extra,
                 request_id=request_id,
             )
             answer = await route.handle(call)
@@ -143,10 +144,10 @@ class Application:
                 self._troubles.note(caller, route, refusal, request_id)
             if route.refused is None or refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
-            return msgspec.structs.replace(route.refused(refusal), code=refusal.code)
+            answer = msgspec.structs.replace(route.refused(refusal), code=refusal.code)
         if not extra:
             return answer
-        return Answer(answer.status, answer.body, answer.content_type, (*answer.headers, *extra))
+        return msgspec.structs.replace(answer, headers=(*answer.headers, *extra))
 
     async def _confirm(
         self, route: Route, headers: Headers, refusal: Refusal, extra: list[RawHeader]

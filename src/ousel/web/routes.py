@@ -32,6 +32,7 @@ class Call(msgspec.Struct, Generic[Body, Query], gc=False, kw_only=True):
     query: Query
     body: Body
     headers: Headers
+    extra: list[RawHeader]  # what the answer has beside its own headers, whatever the outcome
     request_id: str
     caller: Partner | User | None
 
