@@ -1,5 +1,6 @@
 """`ousel app` and `ousel key`, while a server runs: each holds for the server's next request."""
 
+import asyncio
 import re
 import time
 from datetime import datetime, timedelta
@@ -7,8 +8,10 @@ from datetime import datetime, timedelta
 import httpx2
 import pytest
 
+from ousel.kernel.ids import handle_of, secret_hash
 from tests.cli.commands import assert_fails
 from tests.cli.conftest import Operator
+from tests.support.aside import Aside
 from tests.support.edge import unique
 
 KEY_FIELDS = ["handle", "name", "client_id", "created_at", "ends_at", "last_used_at"]
@@ -122,6 +125,40 @@ def test_an_overlap_that_is_none_is_refused(operator: Operator) -> None:
     assert len(operator.run("key", "list", client_id, "--json").json) == 1
 
 
+def test_a_key_may_be_named_by_the_whole_of_it(operator: Operator) -> None:
+    """Rotated or revoked, it is the one that was given, and no error repeats it."""
+    _, first = _app(operator)
+    forged = first[:-1] + ("1" if first[-1] == "0" else "0")
+
+    renewed = operator.run("key", "rotate", first, "--overlap-hours=0", "--json").json["key"]
+    assert_fails(operator.run("key", "revoke", forged), f"The key {forged[:16]}… is another than")
+    unknown = operator.run("key", "revoke", "sk_live_" + "0" * 40)
+    assert_fails(unknown, "No key has the handle sk_live_00000000.")
+    revoked = operator.run("key", "revoke", renewed, "--json").json
+
+    assert "0" * 9 not in unknown.errors
+    assert operator.get("/me", first).status_code == 401
+    assert operator.get("/me", renewed).status_code == 401
+    assert revoked["handle"] == renewed[:16]
+
+
+def test_a_handle_that_two_keys_share_names_neither(operator: Operator) -> None:
+    """One line tells so, and nothing ends; the whole key tells them apart."""
+    (_, first), (client_id, other) = _app(operator), _app(operator)
+    twin = first[:16] + other[16:]
+    asyncio.run(_made(operator.url, other, twin))
+
+    for command in ("rotate", "revoke"):
+        assert_fails(operator.run("key", command, first[:16]), "give the whole key")
+    assert operator.get("/me", twin).status_code == 200
+    assert operator.run("key", "revoke", twin).exit_code == 0
+
+    assert operator.get("/me", twin).status_code == 401
+    assert operator.get("/me", first).status_code == 200
+    (ended,) = operator.run("key", "list", client_id, "--json").json
+    assert ended["ends_at"] is not None
+
+
 @pytest.mark.slow
 def test_the_list_shows_the_last_use_of_a_key(operator: Operator) -> None:
     """A server writes it down every few seconds, while it runs."""
@@ -138,6 +175,15 @@ def test_the_list_shows_the_last_use_of_a_key(operator: Operator) -> None:
         time.sleep(0.25)
 
     assert used["last_used_at"] > used["created_at"]
+
+
+async def _made(url: str, key: str, other: str) -> None:
+    """Let one key be another."""
+    async with Aside(url) as aside:
+        await aside.run(
+            "UPDATE partner_keys SET handle = ?, hash = ? WHERE handle = ?",
+            *(handle_of(other), secret_hash(other), handle_of(key)),
+        )
 
 
 def _app(operator: Operator) -> tuple[str, str]:

@@ -20,7 +20,7 @@ IN_OAUTHS_OWN_FORM = {
 ON_PAGES = {
     *("form_not_trusted", "connect_address_wrong", "receipt_not_found", "identifier_in_use"),
     *("too_many_attempts", "entrance_full", "wrong_password", "wrong_code"),
-    *("second_factor_needed", "app_not_found", "app_has_keys", "key_not_found"),
+    *("second_factor_needed", "app_not_found", "app_has_keys", "key_not_found", "handle_shared"),
 }
 STATUSES = {400, 401, 403, 404, 405, 409, 413, 415, 429, 431, 500, 503}
 FAULTS = (

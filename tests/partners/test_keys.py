@@ -1,5 +1,6 @@
 """Keys: who is let in, for how long, and what a stranger is told."""
 
+import msgspec
 import pytest
 
 from ousel.database.port import Database, Transaction
@@ -7,7 +8,7 @@ from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.ids import handle_of, new_secret
 from ousel.ledger.posting import PostingDesk
 from ousel.ledger.rules import Refused, Warrant
-from ousel.partners import service
+from ousel.partners import service, store
 from ousel.partners.keyring import Keyring
 from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX
 from ousel.partners.service import IssuedKey
@@ -265,6 +266,19 @@ async def test_the_last_use_of_a_key_is_written_down(edge: Edge) -> None:
     assert uses == {handle_of(caller.key): clock.now, unused.key.handle: None}
 
 
+async def test_an_app_s_own_key_is_found_where_another_account_has_its_handle(edge: Edge) -> None:
+    """Whoever looks at an app's keys is never shown, nor ends, another's."""
+    async with edge.partner() as one, edge.partner() as other:
+        handle = handle_of(one.key)
+        twin = msgspec.structs.replace(await _key(edge.database, other), handle=handle)
+        await edge.database.write(lambda transaction: store.add_key(transaction, twin))
+        for caller in (one, other):
+            found = await _own_key(edge.database, caller, handle)
+            assert (found.account_id, found.app_id) == (caller.account.id, caller.app.id)
+        with pytest.raises(service.KeyNotFound):
+            await _own_key(edge.database, one, handle_of(other.key))
+
+
 async def test_only_a_hash_of_a_key_is_kept(edge: Edge) -> None:
     """Nothing in the database opens anything."""
     async with edge.partner() as caller:
@@ -287,6 +301,10 @@ async def _revoked(transaction: Transaction, secret: str, clock: Clock) -> Key:
 async def _key(database: Database, caller: Caller) -> Key:
     handle = handle_of(caller.key)
     return await database.read(lambda transaction: service.key_by_handle(transaction, handle))
+
+
+async def _own_key(database: Database, caller: Caller, handle: str) -> Key:
+    return await database.read(lambda transaction: service.own_key(transaction, caller.app, handle))
 
 
 async def _rotated(

@@ -20,7 +20,10 @@ SECONDS_PER_HOUR: Final = 3600
 apps = typer.Typer(no_args_is_help=True, help="Create partner apps.")
 keys = typer.Typer(no_args_is_help=True, help="Issue, rotate, revoke and list partner keys.")
 
-Handle = Annotated[str, typer.Argument(help="The key's handle, as 'ousel key list' shows it.")]
+Handle = Annotated[
+    str,
+    typer.Argument(help="The key's handle, as 'ousel key list' shows it; or the whole key."),
+]
 ClientId = Annotated[str, typer.Argument(help="The app's client id: app_…")]
 
 

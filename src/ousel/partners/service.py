@@ -1,5 +1,6 @@
 """Apps and their keys: creating, issuing, rotating, revoking."""
 
+import hmac
 from collections.abc import Collection
 from typing import Final
 
@@ -32,6 +33,15 @@ class KeyNotFound(Refusal):
     code = "key_not_found"
     title = "There is no such key"
     cure = "Check the key's handle, the part that lists show of it."
+
+
+class HandleShared(Refusal):
+    """Keys of several accounts have this handle, which is unique for each account alone."""
+
+    status = 409
+    code = "handle_shared"
+    title = "The handle names several keys"
+    cure = "Give the whole key."
 
 
 class AppHasKeys(Refusal):
@@ -145,23 +155,30 @@ async def revoke_key(transaction: Transaction, key: Key, clock: Clock) -> None:
     await store.revoke_key(transaction, key, clock())
 
 
-async def key_by_handle(transaction: Transaction, handle: str) -> Key:
-    """Return the key that a handle, as lists show it, names."""
-    keys = await store.keys_by_handle(transaction, [handle])
-    if not keys:
-        shown = handle[
-            :HANDLE_CHARACTERS_SHOWN
-        ]  # should it be a whole key, no more than its handle
-        raise KeyNotFound(f"No key has the handle {shown}.", param="handle")
-    return keys[0][0]
+async def key_by_handle(transaction: Transaction, given: str) -> Key:
+    """Return the key that a handle names, as lists show it; or the whole key, which is not told."""
+    handle = given[:HANDLE_CHARACTERS_SHOWN]
+    found = [key for key, _ in await store.keys_by_handle(transaction, [handle])]
+    if not found:
+        raise KeyNotFound(f"No key has the handle {handle}.", param="handle")
+    if given != handle:
+        digest = secret_hash(given)
+        found = [key for key in found if hmac.compare_digest(key.hash, digest)]
+    if not found:
+        raise KeyNotFound(f"The key {handle}… is another than the one given.", param="handle")
+    if len(found) > 1:
+        raise HandleShared(
+            f"{len(found)} keys have the handle {handle}: give the whole key.", param="handle"
+        )
+    return found[0]
 
 
 async def own_key(transaction: Transaction, app: App, handle: str) -> Key:
     """Return the app's own key with this handle."""
-    key = await key_by_handle(transaction, handle)
-    if key.app_id != app.id:
-        raise KeyNotFound("This app has no such key.", param="handle")
-    return key
+    for key, _ in await store.keys_by_handle(transaction, [handle]):
+        if (key.account_id, key.app_id) == (app.account_id, app.id):
+            return key
+    raise KeyNotFound("This app has no such key.", param="handle")
 
 
 async def keys_of(transaction: Transaction, app: App) -> list[Key]:
