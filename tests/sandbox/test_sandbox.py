@@ -1,7 +1,7 @@
 """The sandbox's endpoints: time, payers and money for tests, and none of it on a live server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,31 +15,10 @@ from ousel.kernel.settings import Settings
 from ousel.sandbox.clock import SandboxClock
 from tests.charges.shops import Shop, open_shop
 from tests.support.books import balance, proven
-from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.servers import Server
 from tests.support.transports import InsideTransport
 
 PATHS = ("/sandbox/clock", "/sandbox/charges/{id}/pay", "/sandbox/fund")
-
-
-@pytest.fixture(params=ENGINES, scope="module")
-def engine(request: pytest.FixtureRequest) -> Engine:
-    """Each engine in turn: both run the same tests."""
-    chosen: Engine = request.param
-    return chosen
-
-
-@pytest.fixture(scope="module")
-def database_url(engines: Engines, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a fresh database with today's schema."""
-    return engines.fresh_url(engine, tmp_path_factory.mktemp("sandbox"))
-
-
-@pytest.fixture(scope="module")
-def server(database_url: str) -> Iterator[Server]:
-    """A sandbox on the same database."""
-    with Server(database_url, "--sandbox") as running:
-        yield running
 
 
 @pytest.fixture

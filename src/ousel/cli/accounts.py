@@ -8,9 +8,9 @@ import typer
 from ousel.accounts import service
 from ousel.accounts.service import NewHolder
 from ousel.accounts.store import email_of
-from ousel.cli.console import DatabaseOption, JsonOption, fail, run, show, show_list
+from ousel.cli.console import DatabaseOption, JsonOption, clock_of, fail, run, show, show_list
 from ousel.database.port import Database, Transaction
-from ousel.kernel.clock import system_clock, timestamp
+from ousel.kernel.clock import timestamp
 from ousel.kernel.money import micros_from_json
 from ousel.ledger import journal
 from ousel.ledger.funding import fund_account
@@ -52,8 +52,9 @@ def create(
             if password is None
             else await Passwords().hashed(checked_password(password)),
         )
+        clock = await clock_of(opened)
         account = await opened.write(
-            lambda transaction: service.open_account(transaction, holder, system_clock)
+            lambda transaction: service.open_account(transaction, holder, clock)
         )
         return await opened.read(lambda transaction: _record(transaction, account))
 
@@ -81,8 +82,9 @@ def fund(
         account = await opened.read(
             lambda transaction: service.find(transaction, identifier, param="identifier")
         )
+        clock = await clock_of(opened)
         funded = await fund_account(
-            opened, system_clock, account, micros, note=note, idempotency_key=idempotency_key
+            opened, clock, account, micros, note=note, idempotency_key=idempotency_key
         )
         now = await opened.read(lambda transaction: service.by_id(transaction, account.id))
         return {

@@ -16,11 +16,14 @@ from typer._click.exceptions import NoArgsIsHelpError, UsageError
 
 from ousel.database.addresses import database_at
 from ousel.database.backup import BackupFailed
-from ousel.database.port import Database
+from ousel.database.deployment import mode_of
+from ousel.database.port import Database, Transaction
 from ousel.database.schema import SCHEMA_VERSION, is_served, schema_version
+from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import SettingError, Settings, settings_from
 from ousel.ledger.verify import BooksWrong
+from ousel.sandbox.clock import SandboxClock
 
 COLUMNS_MAX: Final = 1_000
 
@@ -60,6 +63,27 @@ def run(database: str | None, task: Callable[[Database], Awaitable[Result]]) -> 
             await opened_database.close()
 
     return asyncio.run(opened())
+
+
+def written(
+    database: str | None, work: Callable[[Transaction, Clock], Awaitable[Result]]
+) -> Result:
+    """Run the work in one transaction on the open database, by the clock that it goes by."""
+
+    async def task(opened: Database) -> Result:
+        clock = await clock_of(opened)
+        return await opened.write(lambda transaction: work(transaction, clock))
+
+    return run(database, task)
+
+
+async def clock_of(opened: Database) -> Clock:
+    """Return the clock that the database's servers go by; tests move that of a sandbox on."""
+    if await opened.read(mode_of) == "live":
+        return system_clock
+    clock = SandboxClock(opened, system_clock)
+    await clock.refresh()
+    return clock
 
 
 async def check_schema(database: Database, url: str) -> None:

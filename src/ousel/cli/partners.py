@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final
 import typer
 
 from ousel.accounts import service as accounts
-from ousel.cli.console import DatabaseOption, JsonOption, fail, run, show, show_list
+from ousel.cli.console import DatabaseOption, JsonOption, fail, run, show, show_list, written
 from ousel.database.deployment import mode_of
 from ousel.database.port import Transaction
-from ousel.kernel.clock import system_clock, timestamp
+from ousel.kernel.clock import Clock, timestamp
 from ousel.partners import service
 from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT
 from ousel.partners.service import IssuedKey, NewApp
@@ -43,7 +43,7 @@ def create_app(
 ) -> None:
     """Create an app with its first key, which is shown this once."""
 
-    async def create(transaction: Transaction) -> dict[str, Any]:
+    async def create(transaction: Transaction, clock: Clock) -> dict[str, Any]:
         account = await accounts.find(transaction, owner, param="owner")
         new = NewApp(
             account_id=account.id,
@@ -51,9 +51,9 @@ def create_app(
             redirect_uris=redirect_uri or (),
             origins=origin or (),
         )
-        app = await service.create_app(transaction, new, system_clock)
+        app = await service.create_app(transaction, new, clock)
         issued = await service.issue_key(
-            transaction, app, service.FIRST_KEY_NAME, await mode_of(transaction), system_clock
+            transaction, app, service.FIRST_KEY_NAME, await mode_of(transaction), clock
         )
         return {
             "client_id": app.id,
@@ -62,7 +62,7 @@ def create_app(
             "key": issued.secret,
         }
 
-    show(run(database, lambda opened: opened.write(create)), as_json=as_json)
+    show(written(database, create), as_json=as_json)
 
 
 @keys.command()
@@ -75,12 +75,12 @@ def issue(
 ) -> None:
     """Issue another key to an app; it is shown this once."""
 
-    async def issued(transaction: Transaction) -> IssuedKey:
+    async def issued(transaction: Transaction, clock: Clock) -> IssuedKey:
         app = await service.app_by_id(transaction, client_id)
         mode = await mode_of(transaction)
-        return await service.issue_key(transaction, app, name, mode, system_clock)
+        return await service.issue_key(transaction, app, name, mode, clock)
 
-    _show_issued(run(database, lambda opened: opened.write(issued)), as_json=as_json)
+    _show_issued(written(database, issued), as_json=as_json)
 
 
 @keys.command()
@@ -98,23 +98,23 @@ def rotate(
         fail("the overlap must be a number of hours")
     overlap_seconds = round(overlap_hours * SECONDS_PER_HOUR)
 
-    async def rotated(transaction: Transaction) -> IssuedKey:
+    async def rotated(transaction: Transaction, clock: Clock) -> IssuedKey:
         key = await service.key_by_handle(transaction, handle)
-        return await service.rotate_key(transaction, key, overlap_seconds, system_clock)
+        return await service.rotate_key(transaction, key, overlap_seconds, clock)
 
-    _show_issued(run(database, lambda opened: opened.write(rotated)), as_json=as_json)
+    _show_issued(written(database, rotated), as_json=as_json)
 
 
 @keys.command()
 def revoke(handle: Handle, database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
     """End a key at once."""
 
-    async def revoked(transaction: Transaction) -> Key:
+    async def revoked(transaction: Transaction, clock: Clock) -> Key:
         key = await service.key_by_handle(transaction, handle)
-        await service.revoke_key(transaction, key, system_clock)
+        await service.revoke_key(transaction, key, clock)
         return await service.key_by_handle(transaction, handle)
 
-    show(_record(run(database, lambda opened: opened.write(revoked))), as_json=as_json)
+    show(_record(written(database, revoked)), as_json=as_json)
 
 
 @keys.command("list")
