@@ -129,6 +129,22 @@ async def test_a_live_key_is_refused_by_name_in_a_sandbox(edge: Edge) -> None:
         await keyring.partner(new_secret("sk_live_"))
 
 
+async def test_a_key_that_the_database_knows_is_good_whatever_it_begins_with(edge: Edge) -> None:
+    """Refused by name is what is not there; a revoked key is told from it by nothing."""
+    clock = ManualClock()
+    keyring = Keyring(edge.database, clock, kind="test")
+    async with edge.partner() as caller:
+        assert (await keyring.partner(caller.key)).client_id == caller.app.id
+        await edge.database.write(lambda transaction: _revoked(transaction, caller.key, clock))
+        refusals = []
+        for key in (caller.key, new_secret("sk_live_"), "sk_live_short"):
+            with pytest.raises(Unauthorized, match="This is a sandbox") as refused:
+                await keyring.partner(key)
+            refusals.append(refused.value.detail)
+
+    assert len(set(refusals)) == 1
+
+
 async def test_a_rotated_key_goes_on_for_its_overlap(edge: Edge) -> None:
     """The old key works until the last microsecond of the overlap, the new one from the start."""
     clock = ManualClock()
@@ -312,6 +328,6 @@ async def _rotated(
 ) -> IssuedKey:
     async def rotate(transaction: Transaction) -> IssuedKey:
         key = await service.key_by_handle(transaction, handle_of(caller.key))
-        return await service.rotate_key(transaction, key, overlap_seconds, clock)
+        return await service.rotate_key(transaction, key, overlap_seconds, "live", clock)
 
     return await database.write(rotate)

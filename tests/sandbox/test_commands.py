@@ -1,13 +1,19 @@
-"""Commands beside a sandbox: they go by its clock."""
+"""Commands beside a sandbox, and before it first runs: its clock, and its keys."""
 
+import asyncio
+from collections.abc import Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
-from tests.cli.commands import ousel
+from ousel.database.deployment import Mode, claim_mode
+from tests.cli.commands import assert_fails, ousel
+from tests.support.books import opened
 from tests.support.edge import unique
+from tests.support.engines import Engine, Engines
 from tests.support.servers import Server
 
 TWO_DAYS_SECONDS = 172_800
@@ -83,6 +89,81 @@ def test_whatever_commands_write_is_dated_by_the_sandbox(sandbox: Sandbox) -> No
         *((issued, "created_at"), (revoked, "ends_at")),
     ):
         assert _is_soon_after(now, _moment(record, name)), (record, name)
+
+
+@pytest.fixture
+def unserved_url(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[str]:
+    """A fresh database that no server has run on."""
+    url = engines.fresh_url(engine, tmp_path)
+    yield url
+    engines.give_back(url)
+
+
+def test_the_setting_makes_a_sandbox_of_what_no_server_has_run_on(unserved_url: str) -> None:
+    """Keys are test keys from the first on, and the database is a sandbox for good."""
+    first = _app(unserved_url, OUSEL_SANDBOX="true")["key"]
+    rotated = _key(unserved_url, "rotate", first[:16])
+
+    assert (first[:8], rotated[:8]) == ("sk_test_", "sk_test_")
+    assert_fails(ousel("serve", database=unserved_url), "serve it with --sandbox")
+
+
+def test_the_setting_changes_nothing_of_a_database_that_is_live(unserved_url: str) -> None:
+    """Its keys are live, whatever the environment of a command says, and it stays no sandbox."""
+    asyncio.run(_claimed(unserved_url, "live"))
+
+    first = _app(unserved_url, OUSEL_SANDBOX="true")["key"]
+    rotated = _key(unserved_url, "rotate", first[:16], OUSEL_SANDBOX="true")
+
+    assert (first[:8], rotated[:8]) == ("sk_live_", "sk_live_")
+    for outcome in (
+        ousel("serve", "--sandbox", database=unserved_url),
+        ousel("serve", database=unserved_url, environment={"OUSEL_SANDBOX": "true"}),
+    ):
+        assert_fails(outcome, "a sandbox needs one of its own")
+
+
+def test_a_key_from_before_a_sandbox_first_ran_is_good_there(unserved_url: str) -> None:
+    """Issued as a live one, it opens its own database; those that follow it are test keys."""
+    app = _app(unserved_url)
+    old = app["key"]
+    with Server(unserved_url, "--sandbox") as server:
+        rotated = _key(unserved_url, "rotate", old[:16])
+        issued = _key(unserved_url, "issue", app["client_id"])
+        told = {key: _me(server, key) for key in (old, rotated, issued)}
+        ousel("key", "revoke", old[:16], database=unserved_url)
+        after = _me(server, old)
+        foreign = _me(server, "sk_live_" + "0" * 40)
+
+    assert [key[:8] for key in told] == ["sk_live_", "sk_test_", "sk_test_"]
+    assert [answer.status_code for answer in told.values()] == [200, 200, 200]
+    assert (after.status_code, foreign.status_code) == (401, 401)
+    assert after.json()["detail"] == foreign.json()["detail"]
+    assert "This is a sandbox" in foreign.json()["detail"]
+
+
+def _app(url: str, **environment: str) -> Any:
+    """Open an account with an app, and return the app's record."""
+    named = ("--username=ada", "--email=ada@example.com", "--name=Ada")
+    assert ousel("account", "create", *named, database=url).exit_code == 0
+    create = ("app", "create", "--owner=@ada", "--name=Shop", "--json")
+    return ousel(*create, database=url, environment=environment).json
+
+
+def _key(url: str, command: str, whose: str, **environment: str) -> str:
+    """Issue or rotate a key, and return the new one."""
+    outcome = ousel("key", command, whose, "--json", database=url, environment=environment)
+    return str(outcome.json["key"])
+
+
+def _me(server: Server, key: str) -> httpx2.Response:
+    headers = {"Authorization": f"Bearer {key}"}
+    return httpx2.get(f"{server.base_url}/me", headers=headers, verify=False)
+
+
+async def _claimed(url: str, mode: Mode) -> None:
+    async with opened(url) as database:
+        await database.write(lambda transaction: claim_mode(transaction, mode))
 
 
 def _moment(record: Any, name: str) -> datetime:

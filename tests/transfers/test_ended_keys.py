@@ -70,7 +70,7 @@ async def test_a_key_that_was_renewed_elsewhere_goes_on(edge: Edge) -> None:
 
         async def rotate(transaction: Transaction) -> str:
             key = await service.key_by_handle(transaction, handle_of(sender.key))
-            return (await service.rotate_key(transaction, key, 3600, system_clock)).secret
+            return (await service.rotate_key(transaction, key, 3600, "live", system_clock)).secret
 
         renewed = await edge.database.write(rotate)
         assert (await sender.send(body)).status_code == 201

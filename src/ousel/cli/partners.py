@@ -6,8 +6,17 @@ from typing import Annotated, Any, Final
 import typer
 
 from ousel.accounts import service as accounts
-from ousel.cli.console import DatabaseOption, JsonOption, fail, run, show, show_list, written
-from ousel.database.deployment import mode_of
+from ousel.cli.console import (
+    DatabaseOption,
+    JsonOption,
+    fail,
+    run,
+    settings,
+    show,
+    show_list,
+    written,
+)
+from ousel.database.deployment import Mode, claim_mode, mode_of
 from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock, timestamp
 from ousel.partners import service
@@ -53,7 +62,7 @@ def create_app(
         )
         app = await service.create_app(transaction, new, clock)
         issued = await service.issue_key(
-            transaction, app, service.FIRST_KEY_NAME, await mode_of(transaction), clock
+            transaction, app, service.FIRST_KEY_NAME, await _kind(transaction), clock
         )
         return {
             "client_id": app.id,
@@ -77,8 +86,7 @@ def issue(
 
     async def issued(transaction: Transaction, clock: Clock) -> IssuedKey:
         app = await service.app_by_id(transaction, client_id)
-        mode = await mode_of(transaction)
-        return await service.issue_key(transaction, app, name, mode, clock)
+        return await service.issue_key(transaction, app, name, await _kind(transaction), clock)
 
     _show_issued(written(database, issued), as_json=as_json)
 
@@ -100,7 +108,8 @@ def rotate(
 
     async def rotated(transaction: Transaction, clock: Clock) -> IssuedKey:
         key = await service.key_by_handle(transaction, handle)
-        return await service.rotate_key(transaction, key, overlap_seconds, clock)
+        kind = await _kind(transaction)
+        return await service.rotate_key(transaction, key, overlap_seconds, kind, clock)
 
     _show_issued(written(database, rotated), as_json=as_json)
 
@@ -128,6 +137,13 @@ def list_keys(
 
     found = run(database, lambda opened: opened.read(listed))
     show_list([_record(key) for key in found], as_json=as_json)
+
+
+async def _kind(transaction: Transaction) -> Mode:
+    """Return the kind of keys that the database issues; unserved, it may be made a sandbox here."""
+    if settings(None).sandbox:
+        return await claim_mode(transaction, "test")
+    return await mode_of(transaction)
 
 
 def _show_issued(issued: IssuedKey, *, as_json: bool) -> None:

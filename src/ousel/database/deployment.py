@@ -1,4 +1,7 @@
-"""What a database is for: real money, or a sandbox. The first server to start decides it."""
+"""What a database is for: real money, or a sandbox. The first server to start decides it.
+
+Before that, so does the first key that a command issues for a sandbox: no test key is ever live.
+"""
 
 from typing import Final, Literal
 

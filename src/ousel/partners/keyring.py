@@ -28,7 +28,7 @@ class Keyring:
     """Knows the partner behind each key, as the database has it at that moment."""
 
     def __init__(self, database: Database, clock: Clock, *, kind: str) -> None:
-        """Admit keys of this kind alone: live, or test in a sandbox."""
+        """Name this kind, live, or test in a sandbox, to whoever calls with a key of the other."""
         self._database = database
         self._clock = clock
         self._prefix = f"sk_{kind}_"
@@ -41,7 +41,7 @@ class Keyring:
         """Return the partner whose key this is, or raise Unauthorized."""
         seen = self._seen.get(secret)
         if seen is None:
-            self._check_kind(secret)
+            self._check_form(secret)
         for held in await self._keys.get(handle_of(secret) if seen is None else seen.key.handle):
             if held is seen or held == seen or _is_hash(held.key.hash, secret):
                 self._remember(secret, held)
@@ -50,7 +50,7 @@ class Keyring:
             self._seen.pop(secret, None)
         partner = self.partner_seen(secret)
         if partner is None:
-            raise Unauthorized
+            raise self._refusal(secret)
         return partner
 
     def partner_seen(self, secret: str) -> Partner | None:
@@ -96,12 +96,17 @@ class Keyring:
             self._seen.clear()
         self._seen[secret] = held
 
-    def _check_kind(self, secret: str) -> None:
-        if secret.startswith(self._other_prefix):
-            kind = "sandbox" if self._prefix == "sk_test_" else "live server"
-            raise Unauthorized(f"This is a {kind}: it takes keys that begin with {self._prefix}.")
-        if not is_secret(secret, self._prefix):
-            raise Unauthorized
+    def _check_form(self, secret: str) -> None:
+        """Refuse what cannot be a key; one of the other kind may be from before a server ran."""
+        if not is_secret(secret, self._prefix) and not is_secret(secret, self._other_prefix):
+            raise self._refusal(secret)
+
+    def _refusal(self, secret: str) -> Unauthorized:
+        """Return what is told of a key that is not there, or has ended: by its beginning alone."""
+        if not secret.startswith(self._other_prefix):
+            return Unauthorized()
+        kind = "sandbox" if self._prefix == "sk_test_" else "live server"
+        return Unauthorized(f"This is a {kind}: it takes keys that begin with {self._prefix}.")
 
 
 def _is_hash(digest: str, secret: str) -> bool:

@@ -138,16 +138,16 @@ async def issue_key(
 
 
 async def rotate_key(
-    transaction: Transaction, key: Key, overlap_seconds: int, clock: Clock
+    transaction: Transaction, key: Key, overlap_seconds: int, kind: str, clock: Clock
 ) -> IssuedKey:
-    """Issue a key in place of this one, which goes on for the overlap."""
+    """Issue a key of this kind in place of another, which goes on for the overlap."""
     overlap = rules.checked_overlap_seconds(overlap_seconds) * MICROS_PER_SECOND
     app = await app_by_id(transaction, key.app_id)
     if overlap:
         await store.end_key(transaction, key, clock() + overlap)
     else:
         await revoke_key(transaction, key, clock)
-    return await issue_key(transaction, app, key.name, key.handle.split("_")[1], clock)
+    return await issue_key(transaction, app, key.name, kind, clock)
 
 
 async def revoke_key(transaction: Transaction, key: Key, clock: Clock) -> None:

@@ -69,7 +69,9 @@ class KeyPages:
                 raise InvalidField("Choose how long the old key goes on.", param="overlap")
             if key.ends_at is not None:
                 raise InvalidField("This key is rotated or revoked already.", param="handle")
-            issued = await service.rotate_key(transaction, key, int(overlap), self._desk.clock)
+            issued = await service.rotate_key(
+                transaction, key, int(overlap), self._settings.secret_kind, self._desk.clock
+            )
             await self._desk.record(
                 transaction, visit, "key_rotated", f"{_shown(key)} → {_shown(issued.key)}"
             )
