@@ -26,7 +26,7 @@ ENDED_KEYS_SHOWN: Final = 10
 Change = Callable[[Transaction, App], Awaitable[None]]
 
 
-class Desk(msgspec.Struct, frozen=True, kw_only=True):
+class AppView(msgspec.Struct, frozen=True, kw_only=True):
     """All that an app's page shows."""
 
     app: App
@@ -57,10 +57,10 @@ class AppDesk:
     ) -> Answer:
         """Show the app, with what was refused or issued just now."""
 
-        async def read(transaction: Transaction) -> Desk:
+        async def read(transaction: Transaction) -> AppView:
             app = await self.own_app(transaction, visit)
             now = self.clock()
-            return Desk(
+            return AppView(
                 app=app,
                 keys=shown_keys(await service.keys_of(transaction, app), now),
                 redirect_uris=await store.redirect_uris_of(transaction, app),
@@ -70,7 +70,7 @@ class AppDesk:
             )
 
         context: dict[str, Any] = {
-            "desk": await self.database.read(read),
+            "view": await self.database.read(read),
             "refusal": refusal,
             "errors": errors_of(refusal),
             "issued": issued,
