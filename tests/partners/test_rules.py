@@ -36,6 +36,7 @@ def test_what_is_no_name_is_refused(text: str) -> None:
         "https://shop.example:8443/a?b=c&d=%20",
         "http://localhost:3000/back",
         "http://127.0.0.1/back",
+        "http://127.1.2.3:8000/back",
         "http://[::1]:9000/back",
         "https://SHOP.example/Back",
         "https://shop.example/" + "x" * 1979,
@@ -61,7 +62,12 @@ def test_a_redirect_uri_is_kept_exactly(text: str) -> None:
         *("https://user:pw@shop.example/", "https://shop.example:0/", "https://shop.example:x/"),
         *("https://shop.example:99999/", "https://shop.example/ x", "https://shop.example/\n"),
         *("https://shop.example\\@evil.example/", "https://shöp.example/", "https://[::1/"),
-        *("http://localhost.evil.example/", "http://127.0.0.1.evil.example/", " https://a.example"),
+        *(
+            "http://localhost.evil.example/",
+            "http://127.0.0.1.evil.example/",
+            "http://127.0.0/",
+            " https://a.example",
+        ),
         *("https://shop.example/" + "x" * 1980, "\thttps://shop.example", "https://sh op.example/"),
     ],
 )

@@ -13,7 +13,7 @@ OVERLAP_SECONDS_MAX: Final = 30 * 24 * 3600
 
 # Nothing beyond this may stand in a policy that names an address's origin.
 _HOST_AND_PORT: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]*)?|\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
-_LOOPBACK_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_LOOPBACK_HOST: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1")
 
 
 def checked_name(text: str, *, param: str = "name") -> str:
@@ -68,9 +68,8 @@ def address_parts(text: str, *, param: str) -> SplitResult:
         )
     if " " in text or "\\" in text or not reachable or not _HOST_AND_PORT.fullmatch(parts.netloc):
         raise InvalidField("The address needs a host, and no spaces or user names.", param=param)
-    if parts.scheme != "https" and not (
-        parts.scheme == "http" and parts.hostname in _LOOPBACK_HOSTS
-    ):
+    is_loopback = _LOOPBACK_HOST.fullmatch(parts.hostname or "") is not None
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback):
         raise InvalidField(
             "The address must begin with https:// (http:// on a loopback host alone).", param=param
         )
