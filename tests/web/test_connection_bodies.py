@@ -4,10 +4,12 @@ import asyncio
 
 import pytest
 
+from ousel.web.connection import HEAD_BYTES_MAX, SEGMENT_BYTES_MAX
 from ousel.web.requests import BODY_BYTES_MAX
-from tests.web.echoes import PATIENCE_SECONDS, PIECE_BYTES, Bench, Line, post
+from tests.web.echoes import IDLE_SECONDS, PATIENCE_SECONDS, PIECE_BYTES, Bench, Line, post
 
 BIG_BYTES = 2 * 1024 * 1024
+ENDLESS_BYTES = HEAD_BYTES_MAX + 2 * SEGMENT_BYTES_MAX
 
 
 async def test_a_body_may_come_in_chunks(line: Line) -> None:
@@ -17,6 +19,66 @@ async def test_a_body_may_come_in_chunks(line: Line) -> None:
     line.send(b"2\r\nde\r\n0\r\n\r\n")
 
     assert (await line.answer())[1] == b"/a abcde"
+
+
+async def test_what_follows_the_last_chunk_is_no_header(bench: Bench, line: Line) -> None:
+    """A trailer adds no credential or address, and changes no header that was sent before it."""
+    head = b"POST /a HTTP/1.1\r\nHost: x\r\nX-Own: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    trailers = b"Authorization: Bearer key\r\nX-Own: 2\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n"
+    line.send(head + b"3\r\nabc\r\n0\r\n" + trailers + post("/b", b"1"))
+
+    assert [(await line.answer())[1] for _ in range(2)] == [b"/a abc", b"/b 1"]
+    first, second = (request.headers for request in bench.application.requests)
+    assert first == {b"host": b"x", b"x-own": b"1", b"transfer-encoding": b"chunked"}
+    assert second == {b"host": b"x", b"content-length": b"1"}
+
+
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [
+        (b"0\r\nx-long: ", b"a" * 1000),
+        (b"0\r\n", b"x-many: " + b"a" * 1000 + b"\r\n"),
+        (b"1;x=", b"a" * 1000),
+        (b"", b"1;x=" + b"a" * 1000 + b"\r\na\r\n"),
+    ],
+)
+@pytest.mark.parametrize("before", [b"", post("/before", b"1")])
+async def test_what_surrounds_chunks_without_end_is_refused(
+    bench: Bench, line: Line, before: bytes, start: bytes, more: bytes
+) -> None:
+    """Trailers and what may stand beside a chunk's size count as the head does: a 431."""
+    head = b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    line.send(before + head + start)
+    if before:
+        await line.answer()
+    for _ in range(ENDLESS_BYTES // 1000):
+        line.send(more)
+
+    assert (await line.rest()).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+    assert [request.path for request in bench.application.requests if request.path == "/a"] == []
+
+
+async def test_what_surrounds_chunks_that_are_passed_over_has_an_end_too(line: Line) -> None:
+    """A body that was answered as too large is given up where its trailers never end."""
+    chunk = b"8000\r\n%b\r\n" % (b"x" * 0x8000)
+    line.send(b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk * 9)
+    first = await line.answer()
+    line.send(b"0\r\nx-long: " + b"a" * ENDLESS_BYTES)
+
+    assert first[1] == b"/a too large"
+    async with asyncio.timeout(IDLE_SECONDS / 2):
+        assert await line.rest() == b""
+
+
+async def test_chunks_are_not_taken_for_what_surrounds_them(line: Line) -> None:
+    """The largest body in middling chunks is far from the limit of a head."""
+    chunk = b"400;x=y\r\n%b\r\n" % (b"x" * 0x400)
+    head = b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for piece in (head, *[chunk] * (BODY_BYTES_MAX // 0x400), b"0\r\n\r\n"):
+        line.send(piece)
+        await asyncio.sleep(0)
+
+    assert (await line.answer())[1] == b"/a " + b"x" * BODY_BYTES_MAX
 
 
 async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(line: Line) -> None:

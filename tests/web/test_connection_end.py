@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ousel.web.connection import HEAD_BYTES_MAX
+from ousel.web.connection import HEAD_BYTES_MAX, SEGMENT_BYTES_MAX
 from tests.web.echoes import IDLE_SECONDS, PATIENCE_SECONDS, Bench, Line, post
 
 
@@ -48,6 +48,27 @@ async def test_a_head_without_end_is_refused(line: Line) -> None:
 
     assert answered.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
     assert answered.endswith(b"The request's head is too large.\n")
+
+
+async def test_a_head_without_end_behind_a_request_is_refused(line: Line) -> None:
+    """What came before it in the same segment is not counted, but what comes after it is."""
+    line.send(post("/a", b"1") + b"GET / HTTP/1.1\r\nhost: x\r\nx-long: ")
+    await line.answer()
+    line.send(b"a" * (HEAD_BYTES_MAX + 2 * SEGMENT_BYTES_MAX))
+
+    assert (await line.rest()).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+
+
+async def test_requests_before_a_head_are_not_counted_with_it(line: Line) -> None:
+    """A head that begins at the end of a large segment is a head like any other."""
+    body = b"y" * (HEAD_BYTES_MAX // 2)
+    head, end = b"GET /last HTTP/1.1\r\nHost:", b" x\r\n\r\n"
+    line.send(post("/a", body) * 7 + head)
+    answers = [await line.answer() for _ in range(7)]
+    line.send(end)
+
+    assert {answer[1] for answer in answers} == {b"/a " + body}
+    assert (await line.answer())[1] == b"/last "
 
 
 async def test_noise_behind_a_request_does_not_spoil_its_answer(bench: Bench, line: Line) -> None:

@@ -18,7 +18,8 @@ from ousel.web.requests import BODY_BYTES_MAX, Request, Responder, Response
 if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
-HEAD_BYTES_MAX: Final = 64 * 1024  # of an address with its headers, as long as they arrive
+HEAD_BYTES_MAX: Final = 64 * 1024  # of all that is no body, as long as the request arrives
+SEGMENT_BYTES_MAX: Final = 256 * 1024  # that an event loop reads at once
 REQUESTS_WAITING_MAX: Final = 16
 LINGER_SECONDS_MAX: Final = 5.0
 
@@ -51,10 +52,9 @@ class Connection(asyncio.Protocol):
         self._idle_seconds_max = idle_seconds_max
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
-        self._head_arrives = True
+        self._arriving: Request | None = None  # where its head is here
+        self._is_owed = False  # the rest of a request that has begun
         self._head_bytes = 0
-        self._arriving: Request | None = None
-        self._is_owed = False  # the rest of a request whose head is here
         self._is_lingering = False
         self._waiting: deque[Request] = deque()
         self._answering: asyncio.Task[None] | None = None
@@ -92,10 +92,10 @@ class Connection(asyncio.Protocol):
             return  # an offer of another protocol: it is answered as if none had been made
         except httptools.HttpParserError:
             self._refuse(_NOT_HTTP)
-        if self._head_arrives:
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES_MAX:
-                self._refuse(_HEAD_TOO_LARGE)
+        if self._is_owed:
+            self._count(len(data))
+        else:
+            self._head_bytes = 0
 
     @override
     def pause_writing(self) -> None:
@@ -117,8 +117,8 @@ class Connection(asyncio.Protocol):
         """Expect a request."""
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
-        self._head_arrives = True
-        self._head_bytes = 0
+        self._arriving = None
+        self._is_owed = True
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the address."""
@@ -132,8 +132,6 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """Know what is asked for; a body that is announced too large is not waited for."""
-        self._head_arrives = False
-        self._is_owed = True
         path, query = _path_and_query(self._url)
         headers = self._headers
         request = self._arriving = Request(
@@ -144,10 +142,14 @@ class Connection(asyncio.Protocol):
             body=b"",
             address=self._address,
         )
-        if b"content-length" in headers and int(headers[b"content-length"]) > BODY_BYTES_MAX:
-            request.body = None
-            self._take(request)
-        elif b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
+        if b"content-length" in headers:
+            if int(headers[b"content-length"]) > BODY_BYTES_MAX:
+                request.body = None
+                self._take(request)
+                return
+        elif b"transfer-encoding" in headers:
+            self._headers = {}  # for what follows the last chunk: it is never a header
+        if b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
@@ -155,8 +157,9 @@ class Connection(asyncio.Protocol):
         request = self._arriving
         assert request is not None
         if request.body is None:
-            return
-        if len(request.body) + len(body) > BODY_BYTES_MAX:
+            self._head_bytes -= len(body)
+        elif len(request.body) + len(body) > BODY_BYTES_MAX:
+            self._head_bytes -= len(request.body) + len(body)
             request.body = None
             self._take(request)
         else:
@@ -167,8 +170,17 @@ class Connection(asyncio.Protocol):
         request = self._arriving
         assert request is not None
         self._is_owed = False
+        self._head_bytes = -SEGMENT_BYTES_MAX  # the next may begin in the same segment
         if request.body is not None:
             self._take(request)
+
+    def _count(self, segment_bytes: int) -> None:
+        """Refuse a head that goes on and on, or as much around the chunks of a body."""
+        self._head_bytes += segment_bytes
+        request = self._arriving
+        kept = b"" if request is None else request.body or b""
+        if self._head_bytes - len(kept) > HEAD_BYTES_MAX:
+            self._refuse(_HEAD_TOO_LARGE)
 
     def _take(self, request: Request) -> None:
         """Answer the request, or let it wait for those before it."""
@@ -260,8 +272,13 @@ class Connection(asyncio.Protocol):
         """Answer what is no request; an answer under way comes first, and is the last."""
         self._is_last = self._is_owed = True
         if self._answering is None:
-            self._transport.write(answer)
+            if not self._is_answered_early():
+                self._transport.write(answer)
             self._close()
+
+    def _is_answered_early(self) -> bool:
+        """Say whether what arrives was answered before its end, since its body is too large."""
+        return self._arriving is not None and self._arriving.body is None
 
     def _close_when_idle(self) -> None:
         """Look now and then, which costs less than a timer for every request."""
