@@ -1,6 +1,7 @@
 """How a connection ends: by the client, after noise, when idle, and with the server."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,18 @@ async def test_what_is_not_http_is_refused(line: Line, noise: bytes) -> None:
 
     assert answered.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert b"connection: close\r\n" in answered
+
+
+async def test_much_noise_is_refused_once(line: Line) -> None:
+    """However long it goes on, it is answered once, and nothing fails."""
+    failures: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
+    for _ in range(10):
+        line.send(b"\x00noise" * 20_000)
+        await asyncio.sleep(0.01)
+
+    assert (await line.rest()).count(b"HTTP/1.1 ") == 1
+    assert not failures
 
 
 async def test_a_head_without_end_is_refused(line: Line) -> None:

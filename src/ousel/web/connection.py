@@ -55,7 +55,7 @@ class Connection(asyncio.Protocol):
         self._arriving: Request | None = None  # where its head is here
         self._is_owed = False  # the rest of a request that has begun
         self._head_bytes = 0
-        self._is_lingering = False
+        self._is_deaf = False  # to whatever else is sent
         self._waiting: deque[Request] = deque()
         self._answering: asyncio.Task[None] | None = None
         self._is_last = False  # the answer under way, or the next one
@@ -83,7 +83,7 @@ class Connection(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self._is_lingering:
+        if self._is_deaf:
             return
         self._active_at = self._loop.time()
         try:
@@ -92,6 +92,7 @@ class Connection(asyncio.Protocol):
             return  # an offer of another protocol: it is answered as if none had been made
         except httptools.HttpParserError:
             self._refuse(_NOT_HTTP)
+            return
         if self._is_owed:
             self._count(len(data))
         else:
@@ -262,15 +263,15 @@ class Connection(asyncio.Protocol):
         To close on what it sends would reset the connection, and the answer might be lost.
         """
         if self._is_owed and not self._transport.is_closing():
-            self._is_lingering = True
+            self._is_deaf = True
             self._transport.write_eof()
             self._loop.call_later(LINGER_SECONDS_MAX, self._transport.close)
         else:
             self._transport.close()
 
     def _refuse(self, answer: bytes) -> None:
-        """Answer what is no request; an answer under way comes first, and is the last."""
-        self._is_last = self._is_owed = True
+        """Answer what is no request, once; an answer under way comes first, and is the last."""
+        self._is_last = self._is_owed = self._is_deaf = True
         if self._answering is None:
             if not self._is_answered_early():
                 self._transport.write(answer)
