@@ -8,6 +8,8 @@ from ousel.web.connection import REQUESTS_WAITING_MAX
 from ousel.web.requests import Request
 from tests.web.echoes import PATIENCE_SECONDS, PIECE_BYTES, STREAM_PIECES, Bench, Line, post
 
+OFFER = b"POST %b HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, x\r\nUpgrade: h2c\r\n%b\r\n\r\n"
+
 
 async def test_an_answer_has_the_servers_headers_and_its_own(line: Line) -> None:
     """The head is the status, what the server adds, and what the application gave."""
@@ -124,13 +126,47 @@ async def test_a_stream_that_breaks_off_does_not_look_whole(line: Line) -> None:
     assert answered.endswith(b"4\r\nhalf\r\n")
 
 
-async def test_an_offer_of_another_protocol_is_passed_over(line: Line) -> None:
-    """An upgrade is never taken up; the request is answered as it is."""
-    line.send(b"GET /a HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
-    first = await line.answer()
-    line.send(post("/b", b"2"))
+@pytest.mark.parametrize("cut", [1, 7, 70, 10_000])
+async def test_an_offer_of_another_protocol_is_passed_over(
+    bench: Bench, line: Line, cut: int
+) -> None:
+    """An upgrade is never taken up: the request is answered with its body, and those after it."""
+    length, chunks = b"Content-Length: 5", b"Transfer-Encoding: chunked"
+    data = (
+        OFFER % (b"/a", b"X-Own: 1")
+        + OFFER % (b"/b?c", length)
+        + b"hello"
+        + OFFER % (b"/d", chunks)
+        + b"5\r\nhello\r\n0\r\n\r\n"
+        + post("/e", b"2")
+    )
+    for start in range(0, len(data), cut):
+        line.send(data[start : start + cut])
+        await asyncio.sleep(0)
 
-    assert [first[1], (await line.answer())[1]] == [b"/a ", b"/b 2"]
+    answers = [(await line.answer())[1] for _ in range(4)]
+    assert answers == [b"/a ", b"/b hello", b"/d hello", b"/e 2"]
+    first = bench.application.requests[0]
+    assert first.headers == {b"host": b"x", b"connection": b"Upgrade, x", b"x-own": b"1"}
+
+
+async def test_many_offers_are_passed_over_at_once(line: Line) -> None:
+    """Each costs no more than a request, however many come in one segment."""
+    count = 2_000
+    line.send(b"".join(OFFER % (b"/%d" % number, b"X-Own: 1") for number in range(count)))
+
+    answers = [(await line.answer())[1] for _ in range(count)]
+    assert answers == [b"/%d " % number for number in range(count)]
+
+
+async def test_what_is_behind_an_offer_is_read_to_its_end(bench: Bench, line: Line) -> None:
+    """A request that is cut in two stays one: its second half is never another request."""
+    line.send(OFFER % (b"/a", b"X-Own: 1") + b"POST /b HTTP/1.1\r\nHost: x\r\nX-Own: ")
+    await line.answer()
+    line.send(b"GET /smuggled HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
+    await line.answer()
+
+    assert [request.path for request in bench.application.requests] == ["/a", "/b"]
 
 
 @pytest.mark.parametrize("path", ["/broken", "/split"])

@@ -29,6 +29,9 @@ async def test_a_connection_closes_when_the_client_says_so(line: Line, head: byt
         b"GET\r\n\r\n",
         b"GET /\xff HTTP/1.1\r\n\r\n",
         b"CONNECT x:1 HTTP/1.1\r\n\r\n",
+        b"CONNECT /a HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT http://x/a HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT http://x/a HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: y\r\n\r\n",
     ],
 )
 async def test_what_is_not_http_is_refused(line: Line, noise: bytes) -> None:

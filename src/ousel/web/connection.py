@@ -87,9 +87,10 @@ class Connection(asyncio.Protocol):
             return
         self._active_at = self._loop.time()
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            return  # an offer of another protocol: it is answered as if none had been made
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offer:
+                self._pass_over(offer, memoryview(data))
         except httptools.HttpParserError:
             self._refuse(_NOT_HTTP)
             return
@@ -133,10 +134,16 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """Know what is asked for; a body that is announced too large is not waited for."""
+        parser = self._parser
+        method = parser.get_method()
+        if parser.should_upgrade():
+            if method == b"CONNECT":
+                raise ValueError("a proxy is asked for")
+            return  # it is read again as if it offered nothing
         path, query = _path_and_query(self._url)
         headers = self._headers
         request = self._arriving = Request(
-            method=self._parser.get_method().decode("ascii"),
+            method=method.decode("ascii"),
             path=path.decode("ascii"),
             query=query,
             headers=headers,
@@ -169,11 +176,30 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """Take the request, which is whole, unless it was taken before its end."""
         request = self._arriving
-        assert request is not None
         self._is_owed = False
         self._head_bytes = -SEGMENT_BYTES_MAX  # the next may begin in the same segment
-        if request.body is not None:
+        if request is not None and request.body is not None:
             self._take(request)
+
+    def _pass_over(self, offer: Exception, data: memoryview) -> None:
+        """Read a request again as if it offered no other protocol (RFC 9110, section 7.8).
+
+        The parser takes all that follows such a head, a body too, for the other protocol.
+        """
+        parser = self._parser
+        while True:
+            data = data[offer.args[0] :]
+            del self._headers[b"upgrade"]
+            lines = [b"%b: %b\r\n" % header for header in self._headers.items()]
+            version = parser.get_http_version().encode()
+            first = b"%b %b HTTP/%b\r\n" % (parser.get_method(), self._url, version)
+            parser.feed_data(first + b"".join(lines) + b"\r\n")
+            try:
+                parser.feed_data(data)
+            except httptools.HttpParserUpgrade as another:
+                offer = another
+            else:
+                return
 
     def _count(self, segment_bytes: int) -> None:
         """Refuse a head that goes on and on, or as much around the chunks of a body."""
