@@ -91,6 +91,47 @@ async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(line: Line) -
     assert (await line.answer())[1] == b"/a ok"
 
 
+async def test_a_client_that_asks_while_another_answer_is_under_way_is_told_after_it(
+    bench: Bench, line: Line
+) -> None:
+    """`100 Continue` never stands inside an answer, and comes before the next one."""
+    line.send(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n" + post("/b", b"1"))
+    line.send(b"POST /c HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n")
+    await asyncio.sleep(0.05)
+    bench.application.let_go.set()
+    before = [(await line.answer())[1] for _ in range(2)]
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        between = await line.reader.readuntil(b"\r\n\r\n")
+    line.send(b"ok")
+
+    assert before == [b"slow", b"/b 1"]
+    assert between == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert (await line.answer())[1] == b"/c ok"
+
+
+async def test_a_client_that_does_not_wait_for_an_answer_to_its_question_gets_none(
+    bench: Bench, line: Line
+) -> None:
+    """Once the body arrives, nothing has to be said."""
+    line.send(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
+    line.send(b"POST /c HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\no")
+    await asyncio.sleep(0.05)
+    bench.application.let_go.set()
+    first = await line.answer()
+    line.send(b"k")
+
+    assert [first[1], (await line.answer())[1]] == [b"slow", b"/c ok"]
+
+
+async def test_an_old_client_is_never_told_to_go_on(line: Line) -> None:
+    """HTTP/1.0 knows no `100 Continue` (RFC 9110, section 10.1.1)."""
+    line.send(b"POST /a HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+    await asyncio.sleep(0.02)
+    line.send(b"ok")
+
+    assert (await line.rest()).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
 async def test_a_client_that_asks_to_send_too_much_is_told_at_once(line: Line) -> None:
     """The body is not asked for, and not waited for."""
     length = BODY_BYTES_MAX + 1

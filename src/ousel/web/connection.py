@@ -157,8 +157,8 @@ class Connection(asyncio.Protocol):
                 return
         elif b"transfer-encoding" in headers:
             self._headers = {}  # for what follows the last chunk: it is never a header
-        if b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if b"expect" in headers and self._answering is None:
+            self._invite(request)
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body; of one that is too large nothing more is kept."""
@@ -180,6 +180,12 @@ class Connection(asyncio.Protocol):
         self._head_bytes = -SEGMENT_BYTES_MAX  # the next may begin in the same segment
         if request is not None and request.body is not None:
             self._take(request)
+
+    def _invite(self, request: Request) -> None:
+        """Tell a client that asked before it sends its body to go on, as long as it waits."""
+        asks = request.headers.get(b"expect", b"").lower() == b"100-continue"
+        if asks and request.body == b"" and self._parser.get_http_version() == "1.1":
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def _pass_over(self, offer: Exception, data: memoryview) -> None:
         """Read a request again as if it offered no other protocol (RFC 9110, section 7.8).
@@ -279,6 +285,8 @@ class Connection(asyncio.Protocol):
             return
         if self._waiting:
             self._answer(self._waiting.popleft())
+        elif self._is_owed and self._arriving is not None:
+            self._invite(self._arriving)
         if self._reading_paused:
             self._reading_paused = False
             self._transport.resume_reading()
