@@ -117,6 +117,19 @@ async def test_a_stream_waits_for_a_slow_reader(bench: Bench, line: Line) -> Non
     assert answered.endswith(b"\r\n0\r\n\r\n")
 
 
+@pytest.mark.parametrize("header", [b"", b"Connection: keep-alive\r\n"])
+async def test_a_stream_to_an_old_client_lasts_until_the_connection_closes(
+    line: Line, header: bytes
+) -> None:
+    """HTTP/1.0 knows no chunks: the end of the connection is the end of the answer."""
+    line.send(b"GET /stream HTTP/1.0\r\n%b\r\n" % header)
+
+    head, _, body = (await line.rest()).partition(b"\r\n\r\n")
+
+    assert head == b"HTTP/1.1 200 OK\r\ndate: today\r\nconnection: close"
+    assert body == b"s" * PIECE_BYTES * STREAM_PIECES
+
+
 async def test_a_stream_that_breaks_off_does_not_look_whole(line: Line) -> None:
     """The connection ends without the last chunk, by which a client knows."""
     line.send(b"GET /torn HTTP/1.1\r\n\r\n")

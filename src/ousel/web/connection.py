@@ -218,7 +218,10 @@ class Connection(asyncio.Protocol):
     def _take(self, request: Request) -> None:
         """Answer the request, or let it wait for those before it."""
         parser = self._parser
-        request.is_last = not parser.should_keep_alive() or parser.get_http_version() == "1.0"
+        is_kept = parser.should_keep_alive()
+        if not is_kept or b"connection" in request.headers:  # so is every older client's
+            request.takes_chunks = parser.get_http_version() == "1.1"
+            request.is_last = not (is_kept and request.takes_chunks)
         if self._answering is None:
             self._answer(request)
             return
@@ -256,24 +259,26 @@ class Connection(asyncio.Protocol):
         parts.append(response.head)
         if self._is_last:
             parts.append(b"connection: close\r\n")
-        if response.stream is not None:
+        if response.stream is not None and request.takes_chunks:
             parts.append(b"transfer-encoding: chunked\r\n")
         parts.append(b"\r\n")
         if request.method != "HEAD":
             parts.append(response.body)
         self._transport.write(b"".join(parts))
         if response.stream is not None and request.method != "HEAD":
-            await self._send_chunks(response.stream)
+            await self._send_pieces(response.stream, in_chunks=request.takes_chunks)
 
-    async def _send_chunks(self, stream: AsyncIterator[bytes]) -> None:
+    async def _send_pieces(self, stream: AsyncIterator[bytes], *, in_chunks: bool) -> None:
         async for piece in stream:
             if self._drain is not None:
                 await self._drain
             if self._transport.is_closing():
                 return
             if piece:
-                self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-        self._transport.write(b"0\r\n\r\n")
+                chunk = b"%x\r\n%b\r\n" % (len(piece), piece) if in_chunks else piece
+                self._transport.write(chunk)
+        if in_chunks:
+            self._transport.write(b"0\r\n\r\n")
 
     def _go_on(self) -> None:
         """Go on to the next request, or close the connection."""

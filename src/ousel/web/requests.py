@@ -24,6 +24,7 @@ class Request(msgspec.Struct, gc=False, kw_only=True):
     body: bytes | None  # none of it where it has more than BODY_BYTES_MAX
     address: str  # of the client
     is_last: bool = False  # the client wants the connection closed
+    takes_chunks: bool = True  # else the end of the connection is the end of a stream
     route: Any = None
     caller: Partner | User | None = None
 
@@ -34,7 +35,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
     status: int
     head: bytes
     body: bytes
-    stream: AsyncIterator[bytes] | None = None  # goes out after the body, in chunks
+    stream: AsyncIterator[bytes] | None = None  # goes out after the body, piece by piece
 
 
 class Responder(Protocol):
