@@ -1,6 +1,8 @@
 """How a connection ends: by the client, after noise, when idle, and with the server."""
 
 import asyncio
+import contextlib
+import time
 from typing import Any
 
 import pytest
@@ -121,6 +123,39 @@ async def test_an_idle_connection_is_closed(line: Line) -> None:
     await line.answer()
 
     assert await line.rest() == b""
+
+
+async def test_a_request_has_no_longer_to_arrive_than_a_connection_may_be_idle(
+    bench: Bench,
+) -> None:
+    """A byte now and then keeps nothing open: what counts is when the request began."""
+    head, post_head = b"GET /b HTTP/1.1\r\nHost: x\r\nX: ", b"POST /a HTTP/1.1\r\nHost: x\r\n"
+    slow = [
+        (b"", b"\r\n"),
+        (head, b"x"),
+        (post_head + b"Content-Length: 999\r\n\r\n", b"x"),
+        (post_head + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        (post("/a", b"1"), b"\r\n"),
+        (post("/a", b"1") + head, b"x"),
+    ]
+
+    lasted = await asyncio.gather(*[_seconds_open(bench, *each) for each in slow])
+
+    assert all(IDLE_SECONDS * 0.9 < seconds < IDLE_SECONDS * 2 for seconds in lasted), lasted
+
+
+async def _seconds_open(bench: Bench, start: bytes, dribble: bytes) -> float:
+    """Return how long a connection stays open to a client that sends a little now and then."""
+    started = time.monotonic()
+    async with bench.line() as line:
+        line.send(start)
+        with contextlib.suppress(ConnectionError):
+            while not line.reader.at_eof() and time.monotonic() < started + PATIENCE_SECONDS:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(IDLE_SECONDS / 10):
+                        await line.reader.read()
+                line.send(dribble)
+    return time.monotonic() - started
 
 
 async def test_an_answer_under_way_keeps_the_connection(bench: Bench, line: Line) -> None:

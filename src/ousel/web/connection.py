@@ -85,7 +85,6 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
             return
-        self._active_at = self._loop.time()
         try:
             try:
                 self._parser.feed_data(data)
@@ -121,6 +120,7 @@ class Connection(asyncio.Protocol):
         self._headers: dict[bytes, bytes] = {}
         self._arriving = None
         self._is_owed = True
+        self._active_at = self._loop.time()
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the address."""
@@ -321,7 +321,10 @@ class Connection(asyncio.Protocol):
         return self._arriving is not None and self._arriving.body is None
 
     def _close_when_idle(self) -> None:
-        """Look now and then, which costs less than a timer for every request."""
+        """Look now and then, which costs less than a timer for every request.
+
+        A request that arrives has no longer than that from its first byte on.
+        """
         now = self._loop.time()
         if self._answering is not None:
             self._active_at = now
