@@ -37,10 +37,11 @@ class Echo:
                 return answer(b"slow")
             case "/nothing":
                 return Response(204, b"", b"")
-            case "/stream":
-                return Response(200, b"", b"", self._stream())
-            case "/torn":
-                return Response(200, b"", b"", self._torn())
+            case "/large":
+                return answer(b"l" * PIECE_BYTES * STREAM_PIECES)
+            case "/stream" | "/torn" as path:
+                stream = self._stream() if path == "/stream" else self._torn()
+                return Response(200, b"", b"", stream)
             case path:
                 body = b"too large" if request.body is None else request.body
                 return answer(path.encode() + b" " + body)
@@ -90,6 +91,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.application = Echo()
+        self.idle_seconds: float = IDLE_SECONDS
         self.state = ServerState()
         self.state.default_headers = [(b"date", b"today")]
 
@@ -104,11 +106,16 @@ class Bench:
     async def running(self) -> AsyncIterator[None]:
         """Listen for the length of a block."""
         server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(self.application, self.state, IDLE_SECONDS), "127.0.0.1", 0
+            lambda: Connection(self.application, self.state, self.idle_seconds), "127.0.0.1", 0
         )
         self.port = server.sockets[0].getsockname()[1]
         yield
         server.close()
+
+
+def get(path: str, headers: bytes = b"") -> bytes:
+    """Return a request's bytes; each of the headers ends its line."""
+    return b"GET %b HTTP/1.1\r\nHost: x\r\n%b\r\n" % (path.encode(), headers)
 
 
 def post(path: str, body: bytes) -> bytes:

@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 
-from ousel.web.connection import HEAD_BYTES_MAX, SEGMENT_BYTES_MAX
-from tests.web.echoes import IDLE_SECONDS, PATIENCE_SECONDS, Bench, Line, post
+from ousel.web import connection
+from ousel.web.connection import HEAD_BYTES_MAX, REQUESTS_WAITING_MAX, SEGMENT_BYTES_MAX
+from tests.web.echoes import (
+    IDLE_SECONDS,
+    PATIENCE_SECONDS,
+    PIECE_BYTES,
+    STREAM_PIECES,
+    Bench,
+    Line,
+    get,
+    post,
+)
 
 
 @pytest.mark.parametrize(
@@ -167,13 +177,59 @@ async def test_an_answer_under_way_keeps_the_connection(bench: Bench, line: Line
     assert (await line.answer())[1] == b"slow"
 
 
+async def test_a_client_that_reads_nothing_is_not_waited_for_longer_than_an_idle_one(
+    bench: Bench,
+) -> None:
+    """An answer that is not taken is given up, whatever the client sends meanwhile."""
+    async with contextlib.AsyncExitStack() as stack:
+        for requests in (
+            get("/stream"),
+            get("/large"),
+            get("/large", b"Connection: close\r\n"),
+            get("/large") * 2 * REQUESTS_WAITING_MAX,
+            get("/large") + b"\x00",
+        ):
+            line = await stack.enter_async_context(bench.line())
+            line.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            line.send(requests)
+        await asyncio.sleep(IDLE_SECONDS / 2)
+        line.send(b"GET /more HTTP/1.1\r\n")
+        assert len(bench.state.connections) == 5
+        await asyncio.sleep(IDLE_SECONDS)
+
+        assert not bench.state.connections
+        assert not bench.state.tasks
+
+
+@pytest.mark.parametrize("path", ["/stream", "/large"])
+async def test_a_server_that_stops_does_not_wait_for_a_client_that_reads_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """It has as long as one that is still sending; who reads has its answer whole."""
+    monkeypatch.setattr(connection, "LINGER_SECONDS_MAX", 1.0)
+    bench.idle_seconds = 60
+    async with bench.line() as idle, bench.line() as reading:
+        for line in (idle, reading):
+            line.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            line.send(get(path))
+        await asyncio.sleep(0.1)
+        for each in list(bench.state.connections):
+            each.shutdown()
+        reading.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        answered = await reading.rest()
+        await asyncio.sleep(1.1)
+
+        assert len(answered) > PIECE_BYTES * STREAM_PIECES
+        assert not bench.state.connections
+
+
 async def test_a_server_that_stops_finishes_what_was_begun(bench: Bench, line: Line) -> None:
     """The answer under way goes out and says that it is the last; idle connections close."""
     async with bench.line() as idle:
         line.send(b"GET /slow HTTP/1.1\r\n\r\n")
         await asyncio.sleep(0.05)
-        for connection in list(bench.state.connections):
-            connection.shutdown()
+        for each in list(bench.state.connections):
+            each.shutdown()
         bench.application.let_go.set()
 
         assert await idle.rest() == b""

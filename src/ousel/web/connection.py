@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
         self._server.connections.add(cast("Any", self))
         peer = transport.get_extra_info("peername")
         self._address = str(peer[0]) if isinstance(peer, (list, tuple)) else ""
-        self._close_when_idle()
+        self._end_when_idle()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -101,6 +101,7 @@ class Connection(asyncio.Protocol):
     @override
     def pause_writing(self) -> None:
         self._drain = self._loop.create_future()
+        self._full_at = self._loop.time()
 
     @override
     def resume_writing(self) -> None:
@@ -109,10 +110,16 @@ class Connection(asyncio.Protocol):
             self._drain = None
 
     def shutdown(self) -> None:
-        """Close the connection, after the answer under way where there is one."""
+        """Close the connection, after the answer under way where there is one.
+
+        A client that does not read its answers is not waited for any longer.
+        """
         self._is_last = True
         if self._answering is None:
             self._transport.close()
+        self._idle_seconds_max = min(self._idle_seconds_max, LINGER_SECONDS_MAX)
+        self._idle_timer.cancel()
+        self._end_when_idle()
 
     def on_message_begin(self) -> None:
         """Expect a request."""
@@ -290,7 +297,7 @@ class Connection(asyncio.Protocol):
             return
         if self._waiting:
             self._answer(self._waiting.popleft())
-        elif self._is_owed and self._arriving is not None:
+        elif self._is_owed and self._arriving is not None and not self._transport.is_closing():
             self._invite(self._arriving)
         if self._reading_paused:
             self._reading_paused = False
@@ -320,19 +327,24 @@ class Connection(asyncio.Protocol):
         """Say whether what arrives was answered before its end, since its body is too large."""
         return self._arriving is not None and self._arriving.body is None
 
-    def _close_when_idle(self) -> None:
+    def _end_when_idle(self) -> None:
         """Look now and then, which costs less than a timer for every request.
 
-        A request that arrives has no longer than that from its first byte on.
+        A request that arrives has no longer than that from its first byte on, and a client that
+        does not read no longer than that from when it fell behind: what it has not read is lost.
         """
         now = self._loop.time()
-        if self._answering is not None:
-            self._active_at = now
-        left_seconds = self._active_at + self._idle_seconds_max - now
-        if left_seconds <= 0:
-            self._transport.close()
+        if self._drain is not None:
+            active_at = self._full_at
+        elif self._answering is not None:
+            active_at = now
         else:
-            self._idle_timer = self._loop.call_later(left_seconds, self._close_when_idle)
+            active_at = self._active_at
+        left_seconds = active_at + self._idle_seconds_max - now
+        if left_seconds <= 0:
+            self._transport.abort()
+        else:
+            self._idle_timer = self._loop.call_later(left_seconds, self._end_when_idle)
 
 
 def _path_and_query(url: bytes) -> tuple[bytes, bytes]:
