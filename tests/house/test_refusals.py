@@ -12,7 +12,9 @@ from ousel.web.openapi import refusals_of
 from ousel.web.routes import Route
 
 REFUSALS = tuple(dict.fromkeys(every_refusal()))
-OUTSIDE_OPERATIONS = {"not_found", "method_not_allowed", "schema_outdated"}
+OUTSIDE_OPERATIONS = {
+    *("malformed_request", "head_too_large", "not_found", "method_not_allowed", "schema_outdated"),
+}
 IN_OAUTHS_OWN_FORM = {
     *("invalid_request", "invalid_client", "invalid_grant", "unsupported_grant_type"),
     *("unsupported_response_type", "invalid_scope", "access_denied"),

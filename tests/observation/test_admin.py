@@ -20,6 +20,7 @@ from tests.support.engines import Engine, Engines
 from tests.support.inside import inside
 from tests.support.servers import START_SECONDS_MAX, Server, free_port
 from tests.support.transports import InsideTransport
+from tests.support.wire import exchange
 
 REFUSED = "ousel_refusals_total"
 STARTED = "process_start_time_seconds"
@@ -36,6 +37,13 @@ def test_probes_and_metrics_are_all_there_is(post: Post) -> None:
     refused = post.get("/metrics", "POST")
     assert refused.status_code == 405
     assert refused.headers["Allow"] == "GET, HEAD"
+
+
+async def test_noise_is_refused_there_too(post: Post) -> None:
+    """What is no request is told so, in a word."""
+    answer = await exchange(int(post.admin.rpartition(":")[2]), b"noise\r\n\r\n")
+
+    assert (answer.status_code, answer.text) == (400, "This is not an HTTP request.\n")
 
 
 def test_the_public_port_tells_no_metrics(post: Post) -> None:

@@ -26,6 +26,11 @@ class Echo:
 
     async def respond(self, request: Request) -> Response:
         self.requests.append(request)
+        if request.refusal is not None:
+            return answer(request.refusal.code.encode(), request.refusal.status)
+        return await self._echo(request)
+
+    async def _echo(self, request: Request) -> Response:
         match request.path:
             case "/broken":
                 raise RuntimeError("as told")
@@ -56,9 +61,9 @@ class Echo:
         raise RuntimeError("as told")
 
 
-def answer(body: bytes) -> Response:
-    """Return a 200 with this body."""
-    return Response(200, b"content-length: %d\r\n" % len(body), body)
+def answer(body: bytes, status: int = 200) -> Response:
+    """Return an answer with this body."""
+    return Response(status, b"content-length: %d\r\n" % len(body), body)
 
 
 class Line:

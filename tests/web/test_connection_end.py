@@ -75,7 +75,7 @@ async def test_a_head_without_end_is_refused(line: Line) -> None:
     answered = await line.rest()
 
     assert answered.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
-    assert answered.endswith(b"The request's head is too large.\n")
+    assert answered.endswith(b"head_too_large")
 
 
 async def test_a_head_without_end_behind_a_request_is_refused(line: Line) -> None:
@@ -99,15 +99,38 @@ async def test_requests_before_a_head_are_not_counted_with_it(line: Line) -> Non
     assert (await line.answer())[1] == b"/last "
 
 
-async def test_noise_behind_a_request_does_not_spoil_its_answer(bench: Bench, line: Line) -> None:
-    """The request before it is answered, then the connection ends."""
-    line.send(b"GET /slow HTTP/1.1\r\n\r\n")
+async def test_noise_behind_requests_is_refused_after_them(bench: Bench, line: Line) -> None:
+    """The requests before it are answered in their order, then it is, and the connection ends."""
+    line.send(get("/slow") + get("/a"))
     await asyncio.sleep(0.02)
-    line.send(b"\x00\x00\x00")
-    await asyncio.sleep(0.02)
+    for _ in range(3):
+        line.send(b"\x00\x00\x00")
+        await asyncio.sleep(0.02)
     bench.application.let_go.set()
+    answers = [await line.answer() for _ in range(3)]
 
-    assert (await line.rest()).endswith(b"slow")
+    assert [answer[1] for answer in answers] == [b"slow", b"/a ", b"malformed_request"]
+    assert [b"connection: close" in answer[0] for answer in answers] == [False, False, True]
+    assert await line.rest() == b""
+
+
+async def test_noise_behind_the_last_request_is_not_answered(line: Line) -> None:
+    """Who says that nothing more comes is told nothing more."""
+    line.send(get("/a", b"Connection: close\r\n") + b"\x00")
+
+    assert (await line.rest()).endswith(b"/a ")
+
+
+async def test_noise_in_a_body_that_is_answered_already_ends_the_connection(line: Line) -> None:
+    """One request has one answer."""
+    head = b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    line.send(head + b"20000\r\n" + b"x" * 0x20000)
+    answered = await line.answer()
+    line.send(b"noise")
+
+    assert answered[1] == b"/a too large"
+    async with asyncio.timeout(IDLE_SECONDS / 2):
+        assert await line.rest() == b""
 
 
 async def test_what_a_client_began_is_ended_though_it_has_left(bench: Bench) -> None:

@@ -105,7 +105,7 @@ async def test_every_answer_is_kept_from_caches_frames_and_sniffing(edge: Edge) 
 
 
 async def test_a_request_that_is_no_http_is_refused(edge: Edge, subtests: pytest.Subtests) -> None:
-    """Nonsense on the wire is a 400, and the next request is served."""
+    """Nonsense on the wire is a 400 problem, and the next request is served."""
     nonsense = (
         b"nonsense\r\n\r\n",
         b"GET\r\n\r\n",
@@ -120,7 +120,9 @@ async def test_a_request_that_is_no_http_is_refused(edge: Edge, subtests: pytest
     for octets in nonsense:
         with subtests.test(octets=octets):
             answer = await exchange(edge.server.port, octets)
-            assert answer.status_code == 400
+            assert_problem(answer, 400, "malformed_request")
+            assert answer.headers["Connection"] == "close"
+            assert answer.headers["Cache-Control"] == "no-store"
 
     async with edge.partner() as caller:
         assert (await caller.client.get("/me")).status_code == 200
@@ -138,4 +140,6 @@ async def test_headers_have_a_limit(edge: Edge, subtests: pytest.Subtests) -> No
         many = request("GET", "/v1/me", [key, *((f"X-{n}", "x") for n in range(50_000))])[:-4]
         for head in (endless, many, b"GET /" + b"x" * 1_000_000):
             with subtests.test(head=head[:20], size=len(head)):
-                assert (await exchange(edge.server.port, head)).status_code == 431
+                answer = await exchange(edge.server.port, head)
+                assert_problem(answer, 431, "head_too_large")
+                assert answer.headers["Connection"] == "close"

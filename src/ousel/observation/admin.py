@@ -44,7 +44,11 @@ class AdminPort:
 
     async def respond(self, request: Request) -> Response:
         """Serve one request."""
-        answer = await self._answer(request.method, request.path)
+        if request.refusal is None:
+            answer = await self._answer(request.method, request.path)
+        else:
+            reason = f"{request.refusal.title}.\n".encode()
+            answer = Answer(request.refusal.status, reason, b"text/plain")
         return Response(answer.status, head_of(answer), answer.body)
 
     @contextlib.asynccontextmanager

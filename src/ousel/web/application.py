@@ -32,6 +32,7 @@ from ousel.web.watch import Watch
 
 _NO_QUERY: Final = NoQuery()
 _NO_BODY: Final = NoBody()
+_HEAD: Final = b"x-request-id: %b\r\n%b%b"
 _SECURITY_HEADERS: Final[tuple[RawHeader, ...]] = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -76,17 +77,24 @@ class Application:
         request_id = self._watch.new_request_id()
         answer = await self._answer(request, request_id)
         seconds = perf_counter() - started
-        trace = self._watch.answered(request, answer, request_id, seconds)
-        head = b"x-request-id: %b\r\n%b%b" % (
-            request_id.encode(),
-            head_of(answer),
-            self._common_beside(answer) if answer.headers else self._common_lines,
-        )
-        if trace is not None:
-            head += lines((b"traceresponse", trace.response))
+        try:
+            trace = self._watch.answered(request, answer, request_id, seconds)
+            head = _HEAD % (
+                request_id.encode(),
+                head_of(answer),
+                self._common_beside(answer) if answer.headers else self._common_lines,
+            )
+            if trace is not None:
+                head += lines((b"traceresponse", trace.response))
+        except Exception:  # noqa: BLE001 - an answer that cannot be told is a failure like others
+            request.is_last = True
+            answer = self._failure(request, request_id)
+            head = _HEAD % (request_id.encode(), head_of(answer), self._common_lines)
         return Response(answer.status, head, answer.body, answer.stream)
 
     async def _answer(self, request: Request, request_id: str) -> Answer:
+        if request.refusal is not None:
+            return problem_answer(request.refusal, request_id, self._docs_url)
         headers: list[RawHeader] = []
         try:
             return await self._serve(request, request_id, headers)
@@ -97,9 +105,15 @@ class Application:
                 _log.error("unavailable", request_id=request_id, code=refusal.code)
             return problem_answer(refusal, request_id, self._docs_url, tuple(headers))
         except Exception:  # noqa: BLE001 - the last stop: whatever it is, the caller is answered
-            _log.exception("internal error", request_id=request_id, path=request.path)
-            failure = InternalError("The server failed to answer this request.")
-            return problem_answer(failure, request_id, self._docs_url, tuple(headers))
+            return self._failure(request, request_id, tuple(headers))
+
+    def _failure(
+        self, request: Request, request_id: str, headers: tuple[RawHeader, ...] = ()
+    ) -> Answer:
+        """Log the failure that is being handled, and return the answer that tells it."""
+        _log.exception("internal error", request_id=request_id, path=request.path)
+        failure = InternalError("The server failed to answer this request.")
+        return problem_answer(failure, request_id, self._docs_url, headers)
 
     async def _nothing_there(
         self, refusal: NotFound | MethodNotAllowed, request: Request, request_id: str

@@ -13,6 +13,8 @@ import httptools
 import structlog
 from typing_extensions import override
 
+from ousel.kernel.errors import Refusal
+from ousel.web.refusals import HeadTooLarge, MalformedRequest
 from ousel.web.requests import BODY_BYTES_MAX, Request, Responder, Response
 
 if TYPE_CHECKING:
@@ -23,14 +25,6 @@ SEGMENT_BYTES_MAX: Final = 256 * 1024  # that an event loop reads at once
 REQUESTS_WAITING_MAX: Final = 16
 LINGER_SECONDS_MAX: Final = 5.0
 
-_NOT_HTTP: Final = (
-    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\n"
-    b"content-length: 29\r\nconnection: close\r\n\r\nThis is not an HTTP request.\n"
-)
-_HEAD_TOO_LARGE: Final = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain; charset=utf-8\r\n"
-    b"content-length: 33\r\nconnection: close\r\n\r\nThe request's head is too large.\n"
-)
 _FAILED: Final = Response(HTTPStatus.INTERNAL_SERVER_ERROR, b"content-length: 0\r\n", b"")
 
 _STATUS_LINES: Final[dict[int, bytes]] = {
@@ -90,8 +84,8 @@ class Connection(asyncio.Protocol):
                 self._parser.feed_data(data)
             except httptools.HttpParserUpgrade as offer:
                 self._pass_over(offer, memoryview(data))
-        except httptools.HttpParserError:
-            self._refuse(_NOT_HTTP)
+        except httptools.HttpParserError as error:
+            self._refuse(_refusal_of(error))
             return
         if self._is_owed:
             self._count(len(data))
@@ -145,7 +139,7 @@ class Connection(asyncio.Protocol):
         method = parser.get_method()
         if parser.should_upgrade():
             if method == b"CONNECT":
-                raise ValueError("a proxy is asked for")
+                raise MalformedRequest("This is no proxy.")
             return  # it is read again as if it offered nothing
         path, query = _path_and_query(self._url)
         headers = self._headers
@@ -220,7 +214,7 @@ class Connection(asyncio.Protocol):
         request = self._arriving
         kept = b"" if request is None else request.body or b""
         if self._head_bytes - len(kept) > HEAD_BYTES_MAX:
-            self._refuse(_HEAD_TOO_LARGE)
+            self._refuse(HeadTooLarge(f"A head must be at most {HEAD_BYTES_MAX} bytes."))
 
     def _take(self, request: Request) -> None:
         """Answer the request, or let it wait for those before it."""
@@ -241,11 +235,11 @@ class Connection(asyncio.Protocol):
         self._answering = self._loop.create_task(self._respond(request))
 
     async def _respond(self, request: Request) -> None:
-        """Write the response; should the application fail, say so and close the connection."""
+        """Write the response; should the responder itself fail, say so and close the connection."""
         try:
             response = await self._responder.respond(request)
         except Exception:  # noqa: BLE001 - whatever it is, the client is told
-            _log.exception("the application failed", path=request.path)
+            _log.exception("the responder failed", path=request.path)
             request.is_last = True
             response = _FAILED
         self._is_last |= request.is_last
@@ -292,16 +286,17 @@ class Connection(asyncio.Protocol):
         self._server.total_requests += 1
         self._active_at = self._loop.time()
         self._answering = None
-        if self._is_last:
-            self._close()
-            return
-        if self._waiting:
-            self._answer(self._waiting.popleft())
-        elif self._is_owed and self._arriving is not None and not self._transport.is_closing():
-            self._invite(self._arriving)
         if self._reading_paused:
             self._reading_paused = False
             self._transport.resume_reading()
+        if self._is_last:
+            self._close()
+        elif self._waiting:
+            self._answer(self._waiting.popleft())
+        elif self._is_deaf:
+            self._close()
+        elif self._is_owed and self._arriving is not None and not self._transport.is_closing():
+            self._invite(self._arriving)
 
     def _close(self) -> None:
         """Close the connection, but let a client that still sends read its answer first.
@@ -315,17 +310,28 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.close()
 
-    def _refuse(self, answer: bytes) -> None:
-        """Answer what is no request, once; an answer under way comes first, and is the last."""
-        self._is_last = self._is_owed = self._is_deaf = True
-        if self._answering is None:
-            if not self._is_answered_early():
-                self._transport.write(answer)
-            self._close()
+    def _refuse(self, refusal: Refusal) -> None:
+        """Let what is no request be answered in its turn, and hear no more.
 
-    def _is_answered_early(self) -> bool:
-        """Say whether what arrives was answered before its end, since its body is too large."""
-        return self._arriving is not None and self._arriving.body is None
+        One that was answered before its end, since its body is too large, has had its answer.
+        """
+        arriving = self._arriving if self._is_owed else None
+        self._is_owed = self._is_deaf = True
+        if arriving is None or arriving.body is not None:
+            self._take(
+                Request(
+                    method="",
+                    path="",
+                    query=b"",
+                    headers={},
+                    body=b"",
+                    address=self._address,
+                    is_last=True,
+                    refusal=refusal,
+                )
+            )
+        elif self._answering is None:
+            self._close()
 
     def _end_when_idle(self) -> None:
         """Look now and then, which costs less than a timer for every request.
@@ -345,6 +351,12 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
         else:
             self._idle_timer = self._loop.call_later(left_seconds, self._end_when_idle)
+
+
+def _refusal_of(error: httptools.HttpParserError) -> Refusal:
+    """Return what was refused while it was parsed, or that nothing could be."""
+    cause = error.__context__
+    return cause if isinstance(cause, Refusal) else MalformedRequest("It could not be read.")
 
 
 def _path_and_query(url: bytes) -> tuple[bytes, bytes]:

@@ -7,6 +7,15 @@ from ousel.kernel.errors import Refusal
 _BEARER: Final = b"Bearer"
 
 
+class MalformedRequest(Refusal):
+    """What arrived is no HTTP request, or one that cannot be read."""
+
+    status = 400
+    code = "malformed_request"
+    title = "This is not an HTTP request"
+    cure = "Send HTTP/1.1 with a `Host`, from a client or through a proxy that speaks it."
+
+
 class MalformedJson(Refusal):
     """The body is not JSON, not UTF-8, not an object, or nested too deep."""
 
@@ -144,6 +153,15 @@ class UnsupportedMediaType(Refusal):
     code = "unsupported_media_type"
     title = "The content type is not supported"
     cure = "Send `Content-Type: application/json`."
+
+
+class HeadTooLarge(Refusal):
+    """The address and the headers, or what stands around a body's chunks, are too large."""
+
+    status = 431
+    code = "head_too_large"
+    title = "The head of the request is too large"
+    cure = "Send fewer or smaller headers, and a shorter address."
 
 
 class RateLimited(Refusal):

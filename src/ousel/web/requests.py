@@ -6,6 +6,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from ousel.kernel.errors import Refusal
 from ousel.web.callers import Partner, User
 from ousel.web.routes import Answer, Headers, RawHeader
 
@@ -24,6 +25,7 @@ class Request(msgspec.Struct, gc=False, kw_only=True):
     body: bytes | None  # none of it where it has more than BODY_BYTES_MAX
     address: str  # of the client
     is_last: bool = False  # the client wants the connection closed
+    refusal: Refusal | None = None  # where it could not be read; then nothing else is known of it
     takes_chunks: bool = True  # else the end of the connection is the end of a stream
     route: Any = None
     caller: Partner | User | None = None
@@ -39,10 +41,10 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
 
 class Responder(Protocol):
-    """Answers requests."""
+    """Answers requests, and tells those who sent none that could be read."""
 
     async def respond(self, request: Request) -> Response:
-        """Return the response to a request."""
+        """Return the response to a request, or to what arrived in its place."""
         ...
 
 

@@ -13,6 +13,12 @@ from ousel_client.errors import (
 from ousel_client.records import Charge, Transfer
 
 
+class MalformedRequest(BadRequest):
+    """What arrived was no HTTP request that the server could read: a proxy may be at fault."""
+
+    code = "malformed_request"
+
+
 class InvalidAmount(BadRequest):
     """The amount is out of range, or has too many decimals."""
 
@@ -200,6 +206,13 @@ class UnsupportedMediaType(ApiError):
 
     status = 415
     code = "unsupported_media_type"
+
+
+class HeadTooLarge(ApiError):
+    """The address and the headers are larger than the server takes."""
+
+    status = 431
+    code = "head_too_large"
 
 
 class IdempotencyConflict(Conflict):

@@ -1,0 +1,74 @@
+"""A failure of ours: the client is told, with an id by which the operator finds it in the log."""
+
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from ousel.kernel.clock import system_clock
+from ousel.kernel.settings import Settings
+from ousel.web.application import Application
+from ousel.web.gate import Gate
+from ousel.web.requests import Request
+from ousel.web.routes import Answer, Call, NoBody, NoQuery, Route
+from ousel.web.watch import Answered, Watch
+
+
+class Blind:
+    """An observer that fails for one path."""
+
+    def answered(self, request: Answered) -> None:
+        """Fail, or not."""
+        if request.route is not None and request.route.path == "/unseen":
+            raise RuntimeError("as told")
+
+
+async def failing(_: Call[NoBody, NoQuery]) -> Answer:
+    """Fail to find an answer."""
+    raise RuntimeError("as told")
+
+
+async def split(_: Call[NoBody, NoQuery]) -> Answer:
+    """Answer with a header that would be two."""
+    return Answer(200, b"{}", headers=((b"x-note", b"a\r\nx-other: b"),))
+
+
+async def well(_: Call[NoBody, NoQuery]) -> Answer:
+    """Answer as one should."""
+    return Answer(200, b"{}")
+
+
+@pytest.fixture
+def application() -> Application:
+    """An application with routes that fail, each in its own way."""
+    nobody = cast("Any", None)
+    settings = Settings(database_url="unopened.db", rate_limit=None)
+    handlers = {"/failing": failing, "/split": split, "/unseen": well, "/well": well}
+    routes = [
+        Route(method="GET", path=path, handle=handle, name="x", summary="X", access="public")
+        for path, handle in handlers.items()
+    ]
+    gate = Gate(nobody, nobody, settings)
+    return Application(routes, gate, nobody, nobody, settings, Watch(system_clock, [Blind()]))
+
+
+@pytest.mark.parametrize("path", ["/failing", "/split", "/unseen"])
+async def test_a_failure_is_told_with_its_id(application: Application, path: str) -> None:
+    """Wherever it fails: in finding an answer, in writing it, in noting it."""
+    response = await application.respond(_get(path))
+
+    problem = msgspec.json.decode(response.body)
+    assert (response.status, problem["code"]) == (500, "internal_error")
+    assert b"x-request-id: %b\r\n" % problem["request_id"].encode() in response.head
+    assert b"content-type: application/problem+json\r\n" in response.head
+    assert b"cache-control: no-store\r\n" in response.head
+    assert b"x-other" not in response.head
+
+
+async def test_what_does_not_fail_is_answered(application: Application) -> None:
+    """The application of these tests is one that works."""
+    assert (await application.respond(_get("/well"))).status == 200
+
+
+def _get(path: str) -> Request:
+    return Request(method="GET", path=path, query=b"", headers={}, body=b"", address="192.0.2.1")
