@@ -6,7 +6,7 @@ import pytest
 
 from ousel.web.connection import REQUESTS_WAITING_MAX
 from ousel.web.requests import Request
-from tests.web.echoes import PATIENCE_SECONDS, PIECE_BYTES, STREAM_PIECES, Bench, Line, post
+from tests.web.echoes import PATIENCE_SECONDS, PIECE_BYTES, STREAM_PIECES, Bench, Line, get, post
 
 OFFER = b"POST %b HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, x\r\nUpgrade: h2c\r\n%b\r\n\r\n"
 
@@ -50,7 +50,7 @@ async def test_the_application_sees_the_request_as_it_was_sent(bench: Bench, lin
 @pytest.mark.parametrize("address", [b"http://elsewhere/a?b#c", b"/a?b"])
 async def test_an_address_may_be_whole(bench: Bench, line: Line, address: bytes) -> None:
     """As a proxy is sent it: what counts is the path and the query."""
-    line.send(b"GET %b HTTP/1.1\r\n\r\n" % address)
+    line.send(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % address)
     await line.answer()
 
     assert (bench.application.requests[0].path, bench.application.requests[0].query) == ("/a", b"b")
@@ -58,7 +58,7 @@ async def test_an_address_may_be_whole(bench: Bench, line: Line, address: bytes)
 
 async def test_requests_sent_ahead_are_answered_in_their_order(bench: Bench, line: Line) -> None:
     """The second waits until the first is answered, even if it would be quicker."""
-    line.send(b"GET /slow HTTP/1.1\r\n\r\n" + post("/b", b"1") + post("/c", b"2"))
+    line.send(get("/slow") + post("/b", b"1") + post("/c", b"2"))
     await asyncio.sleep(0.05)
     assert len(bench.application.requests) == 1
     bench.application.let_go.set()
@@ -69,7 +69,7 @@ async def test_requests_sent_ahead_are_answered_in_their_order(bench: Bench, lin
 async def test_many_requests_sent_ahead_are_all_answered(bench: Bench, line: Line) -> None:
     """Past a limit the server reads no further until it has caught up, and loses nothing."""
     count = REQUESTS_WAITING_MAX * 100
-    line.send(b"GET /slow HTTP/1.1\r\n\r\n")
+    line.send(get("/slow"))
     line.send(b"".join(post(f"/{number}", b"x" * 1000) for number in range(count)))
     await asyncio.sleep(0.05)
     bench.application.let_go.set()
@@ -81,7 +81,7 @@ async def test_many_requests_sent_ahead_are_all_answered(bench: Bench, line: Lin
 
 async def test_a_head_request_gets_the_head_alone(line: Line) -> None:
     """The length is told, the body is not sent, and the connection goes on."""
-    line.send(b"HEAD /four HTTP/1.1\r\n\r\n")
+    line.send(b"HEAD /four HTTP/1.1\r\nHost: x\r\n\r\n")
     async with asyncio.timeout(PATIENCE_SECONDS):
         head = await line.reader.readuntil(b"\r\n\r\n")
     line.send(post("/next", b""))
@@ -92,7 +92,7 @@ async def test_a_head_request_gets_the_head_alone(line: Line) -> None:
 
 async def test_no_content_has_no_body_and_no_length(line: Line) -> None:
     """A 204 ends with its head."""
-    line.send(b"GET /nothing HTTP/1.1\r\nConnection: close\r\n\r\n")
+    line.send(get("/nothing", b"Connection: close\r\n"))
 
     answered = await line.rest()
 
@@ -104,7 +104,7 @@ async def test_no_content_has_no_body_and_no_length(line: Line) -> None:
 async def test_a_stream_waits_for_a_slow_reader(bench: Bench, line: Line) -> None:
     """What the client does not take is not produced; in the end it has it all, in chunks."""
     line.writer.transport.pause_reading()  # type: ignore[attr-defined]
-    line.send(b"GET /stream HTTP/1.1\r\nConnection: close\r\n\r\n")
+    line.send(get("/stream", b"Connection: close\r\n"))
     await asyncio.sleep(0.1)
     produced = bench.application.pieces_sent
     line.writer.transport.resume_reading()  # type: ignore[attr-defined]
@@ -132,7 +132,7 @@ async def test_a_stream_to_an_old_client_lasts_until_the_connection_closes(
 
 async def test_a_stream_that_breaks_off_does_not_look_whole(line: Line) -> None:
     """The connection ends without the last chunk, by which a client knows."""
-    line.send(b"GET /torn HTTP/1.1\r\n\r\n")
+    line.send(get("/torn"))
 
     answered = await line.rest()
 
@@ -185,7 +185,7 @@ async def test_what_is_behind_an_offer_is_read_to_its_end(bench: Bench, line: Li
 @pytest.mark.parametrize("path", ["/broken", "/split"])
 async def test_an_application_that_fails_is_a_500(line: Line, path: str) -> None:
     """Whatever goes wrong is told, and a line break in a header is never sent on."""
-    line.send(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    line.send(get(path))
 
     answered = await line.rest()
 

@@ -14,7 +14,7 @@ ENDLESS_BYTES = HEAD_BYTES_MAX + 2 * SEGMENT_BYTES_MAX
 
 async def test_a_body_may_come_in_chunks(line: Line) -> None:
     """A request without a length is read to its last chunk."""
-    line.send(b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+    line.send(b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
     await asyncio.sleep(0.02)
     line.send(b"2\r\nde\r\n0\r\n\r\n")
 
@@ -83,7 +83,7 @@ async def test_chunks_are_not_taken_for_what_surrounds_them(line: Line) -> None:
 
 async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(line: Line) -> None:
     """`Expect: 100-continue` is answered at once."""
-    line.send(b"POST /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+    line.send(b"POST /a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
     async with asyncio.timeout(PATIENCE_SECONDS):
         assert await line.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
     line.send(b"ok")
@@ -135,7 +135,10 @@ async def test_an_old_client_is_never_told_to_go_on(line: Line) -> None:
 async def test_a_client_that_asks_to_send_too_much_is_told_at_once(line: Line) -> None:
     """The body is not asked for, and not waited for."""
     length = BODY_BYTES_MAX + 1
-    line.send(b"POST /a HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % length)
+    line.send(
+        b"POST /a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
+        % length
+    )
 
     assert (await line.answer())[1] == b"/a too large"
 
@@ -158,7 +161,7 @@ async def test_a_body_that_is_too_large_is_passed_over(line: Line) -> None:
 async def test_chunks_that_add_up_to_too_much_are_passed_over(line: Line) -> None:
     """A body without a length is kept no further than one with."""
     chunk = b"8000\r\n%b\r\n" % (b"x" * 0x8000)
-    line.send(b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk * 9)
+    line.send(b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk * 9)
     first = await line.answer()
     line.send(b"0\r\n\r\n" + post("/next", b"1"))
 
@@ -167,7 +170,10 @@ async def test_chunks_that_add_up_to_too_much_are_passed_over(line: Line) -> Non
 
 async def test_a_client_that_goes_on_sending_reads_its_answer_all_the_same(line: Line) -> None:
     """The connection is closed to it only when it has had time to read: a reset would lose it."""
-    line.send(b"POST /a HTTP/1.1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % BIG_BYTES)
+    line.send(
+        b"POST /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+        % BIG_BYTES
+    )
     answered = await line.answer()
     for _ in range(20):
         line.send(b"x" * PIECE_BYTES)
@@ -183,7 +189,7 @@ async def test_a_body_that_breaks_off_in_noise_is_refused(
     bench: Bench, line: Line, body: bytes
 ) -> None:
     """Chunks that cannot be read are a 400, and the application never hears of them."""
-    line.send(b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
+    line.send(b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
     await asyncio.sleep(0.02)
     line.send(body)
 
@@ -195,7 +201,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for_longer_than_for_a_req
     bench: Bench, line: Line
 ) -> None:
     """A client that owes the rest of its request is idle, and its connection ends so."""
-    line.send(b"POST /a HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc")
+    line.send(b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc")
 
     assert await line.rest() == b""
     assert not bench.application.requests

@@ -21,9 +21,7 @@ from tests.web.echoes import (
 )
 
 
-@pytest.mark.parametrize(
-    "head", [b"GET /a HTTP/1.1\r\nConnection: close\r\n\r\n", b"GET /a HTTP/1.0\r\n\r\n"]
-)
+@pytest.mark.parametrize("head", [get("/a", b"Connection: close\r\n"), b"GET /a HTTP/1.0\r\n\r\n"])
 async def test_a_connection_closes_when_the_client_says_so(line: Line, head: bytes) -> None:
     """With `Connection: close`, and for HTTP/1.0, the answer is the last one."""
     line.send(head)
@@ -39,11 +37,11 @@ async def test_a_connection_closes_when_the_client_says_so(line: Line, head: byt
     [
         b"\x16\x03\x01\x02\x00",
         b"GET\r\n\r\n",
-        b"GET /\xff HTTP/1.1\r\n\r\n",
-        b"CONNECT x:1 HTTP/1.1\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
         b"CONNECT /a HTTP/1.1\r\nHost: x\r\n\r\n",
         b"CONNECT http://x/a HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"CONNECT http://x/a HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: y\r\n\r\n",
+        b"CONNECT http://x/a HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: y\r\n\r\n",
     ],
 )
 async def test_what_is_not_http_is_refused(line: Line, noise: bytes) -> None:
@@ -54,6 +52,19 @@ async def test_what_is_not_http_is_refused(line: Line, noise: bytes) -> None:
 
     assert answered.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert b"connection: close\r\n" in answered
+
+
+@pytest.mark.parametrize(
+    "hosts", [b"", b"Host: x\r\nHost: x\r\n", b"Host: x\r\nX-Own: 1\r\nHost:\r\n"]
+)
+async def test_a_request_names_one_host(bench: Bench, line: Line, hosts: bytes) -> None:
+    """HTTP/1.1 without a Host, or with more than one, is a 400 (RFC 9112, section 3.2)."""
+    line.send(b"GET /a HTTP/1.1\r\n%b\r\n" % hosts)
+
+    assert (await line.answer())[1] == b"malformed_request"
+    [request] = bench.application.requests
+    assert request.refusal is not None
+    assert "Host" in request.refusal.detail
 
 
 async def test_much_noise_is_refused_once(line: Line) -> None:
@@ -136,7 +147,7 @@ async def test_noise_in_a_body_that_is_answered_already_ends_the_connection(line
 async def test_what_a_client_began_is_ended_though_it_has_left(bench: Bench) -> None:
     """The server knows of the work until it is done, so that it does not stop before."""
     async with bench.line() as line:
-        line.send(b"GET /slow HTTP/1.1\r\n\r\n" + post("/never", b""))
+        line.send(get("/slow") + post("/never", b""))
         await asyncio.sleep(0.02)
     await asyncio.sleep(0.05)
     assert not bench.state.connections
@@ -193,7 +204,7 @@ async def _seconds_open(bench: Bench, start: bytes, dribble: bytes) -> float:
 
 async def test_an_answer_under_way_keeps_the_connection(bench: Bench, line: Line) -> None:
     """A request that takes longer than a connection may be idle is answered."""
-    line.send(b"GET /slow HTTP/1.1\r\n\r\n")
+    line.send(get("/slow"))
     await asyncio.sleep(IDLE_SECONDS * 1.2)
     bench.application.let_go.set()
 
@@ -249,7 +260,7 @@ async def test_a_server_that_stops_does_not_wait_for_a_client_that_reads_nothing
 async def test_a_server_that_stops_finishes_what_was_begun(bench: Bench, line: Line) -> None:
     """The answer under way goes out and says that it is the last; idle connections close."""
     async with bench.line() as idle:
-        line.send(b"GET /slow HTTP/1.1\r\n\r\n")
+        line.send(get("/slow"))
         await asyncio.sleep(0.05)
         for each in list(bench.state.connections):
             each.shutdown()

@@ -106,16 +106,19 @@ async def test_every_answer_is_kept_from_caches_frames_and_sniffing(edge: Edge) 
 
 async def test_a_request_that_is_no_http_is_refused(edge: Edge, subtests: pytest.Subtests) -> None:
     """Nonsense on the wire is a 400 problem, and the next request is served."""
+    head = b"POST /v1/transfers HTTP/1.1\r\nHost: x\r\n"
     nonsense = (
         b"nonsense\r\n\r\n",
         b"GET\r\n\r\n",
         b"GET /v1/me HTTP/9.9\r\n\r\n",
         b"GET /v1/accounts/\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET /v1/me HTTP/1.1\r\nHost x\r\n\r\n",
-        b"GET /v1/me HTTP/1.1\r\nX: \x00\r\n\r\n",
-        b"POST /v1/transfers HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
-        b"POST /v1/transfers HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-        b"POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET /v1/me HTTP/1.1\r\nHost: x\r\nX: \x00\r\n\r\n",
+        head + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
+        head + b"Content-Length: -1\r\n\r\n",
+        head + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        head + b"Host: x\r\nContent-Length: 0\r\n\r\n",
+        b"GET /v1/me HTTP/1.1\r\n\r\n",
     )
     for octets in nonsense:
         with subtests.test(octets=octets):

@@ -131,7 +131,12 @@ class Connection(asyncio.Protocol):
         """Take a header; one that is sent twice is one list (RFC 9110, section 5.3)."""
         name = name.lower()
         headers = self._headers
-        headers[name] = headers[name] + b", " + value if name in headers else value
+        if name not in headers:
+            headers[name] = value
+        elif name == b"host":
+            raise MalformedRequest("A request names one Host.")
+        else:
+            headers[name] += b", " + value
 
     def on_headers_complete(self) -> None:
         """Know what is asked for; a body that is announced too large is not waited for."""
@@ -141,8 +146,10 @@ class Connection(asyncio.Protocol):
             if method == b"CONNECT":
                 raise MalformedRequest("This is no proxy.")
             return  # it is read again as if it offered nothing
-        path, query = _path_and_query(self._url)
         headers = self._headers
+        if b"host" not in headers and parser.get_http_version() == "1.1":
+            raise MalformedRequest("HTTP/1.1 asks for a Host.")
+        path, query = _path_and_query(self._url)
         request = self._arriving = Request(
             method=method.decode("ascii"),
             path=path.decode("ascii"),
