@@ -47,6 +47,16 @@ async def test_the_application_sees_the_request_as_it_was_sent(bench: Bench, lin
     )
 
 
+async def test_space_around_a_value_is_not_a_part_of_it(bench: Bench, line: Line) -> None:
+    """Spaces and tabs at either end are optional, those within are not (RFC 9110, section 5.5)."""
+    line.send(get("/a", b"Spaced:  \t a \tb \t \r\nEmpty: \t\r\nTwo: 1 \r\nTwo:\t2 \r\n"))
+    await line.answer()
+
+    [request] = bench.application.requests
+    headers = {b"spaced": b"a \tb", b"empty": b"", b"two": b"1, 2"}
+    assert request.headers == {b"host": b"x"} | headers
+
+
 @pytest.mark.parametrize("address", [b"http://elsewhere/a?b#c", b"/a?b"])
 async def test_an_address_may_be_whole(bench: Bench, line: Line, address: bytes) -> None:
     """As a proxy is sent it: what counts is the path and the query."""

@@ -130,6 +130,7 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; one that is sent twice is one list (RFC 9110, section 5.3)."""
         name = name.lower()
+        value = value.rstrip()  # the parser leaves out what stands before it
         headers = self._headers
         if name not in headers:
             headers[name] = value
