@@ -27,6 +27,22 @@ NESTED = (
     b'{"to":"@a","amount":1,"note":' + b'{"a":' * 9_000 + b"1" + b"}" * 9_000 + b"}",
     b'{"to":"@a","amount":1,"other":' + b"[" * 2_000 + b"]" * 2_000 + b"}",
 )
+NO_OBJECTS = (
+    *(
+        b" ",
+        b"\x00",
+        b"{",
+        b"{}{}",
+        b"nonsense",
+        b'{"a"}',
+        b"[]",
+        b'"text"',
+        b"null",
+        b"5",
+        b"\xff",
+    ),
+    *(b'{"\xff":1}', b'{"\\ud800":1}', b"{}\x00", b"\xef\xbb\xbf{}", NESTED[0], NESTED[1]),
+)
 CONTENT_TYPES = (
     "application/json",
     "application/json; charset=utf-8",
@@ -199,6 +215,56 @@ async def test_a_body_in_slow_pieces_is_read_to_its_end(edge: Edge) -> None:
 
     assert answer.status_code == 201, answer.text
     assert await edge.balance(ada) == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (None, None),
+        (b"", "text/plain"),
+        (b"", "application/x-www-form-urlencoded"),
+        (b"{}", "application/json"),
+        (b" { } ", "application/json; charset=utf-8"),
+    ],
+)
+async def test_an_endpoint_without_a_body_takes_none_or_one_without_fields(
+    edge: Edge, body: bytes | None, content_type: str | None
+) -> None:
+    """Some clients send an empty object where nothing is asked for."""
+    headers = {} if content_type is None else {"Content-Type": content_type}
+    async with edge.partner() as caller:
+        created = await caller.client.post("/charges", json={"amount": 1})
+        path = f"/charges/{created.json()['id']}/cancel"
+        answer = await caller.client.post(path, content=body, headers=headers)
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["status"] == "canceled"
+
+
+async def test_an_endpoint_without_a_body_refuses_any_other(
+    edge: Edge, subtests: pytest.Subtests
+) -> None:
+    """What is sent is looked at as everywhere: a misspelt wish is never passed over."""
+    json = "application/json"
+    refused: list[tuple[bytes, str | None, int, str, str | None]] = [
+        (b'{"reason":"late"}', json, 400, "unknown_field", "reason"),
+        *((body, json, 400, "malformed_json", None) for body in NO_OBJECTS),
+        *((b"{}", other, 415, "unsupported_media_type", None) for other in OTHER_CONTENT_TYPES),
+        (b"{}", None, 415, "unsupported_media_type", None),
+        (b"{}".ljust(LIMIT + 1), json, 413, "body_too_large", None),
+    ]
+    async with edge.partner() as caller:
+        created = await caller.client.post("/charges", json={"amount": 1})
+        path = f"/charges/{created.json()['id']}"
+        for body, content_type, status, code, param in refused:
+            with subtests.test(body=body[:40], content_type=content_type):
+                headers = {} if content_type is None else {"Content-Type": content_type}
+                answer = await caller.client.post(f"{path}/cancel", content=body, headers=headers)
+
+                assert_problem(answer, status, code, param)
+        charge = (await caller.client.get(path)).json()
+
+    assert charge["status"] == "created"
 
 
 async def test_a_get_with_a_body_is_answered_as_without(edge: Edge) -> None:

@@ -191,7 +191,7 @@ def _query_of(route: Route, query: bytes) -> Any:
 
 
 def _body_of(route: Route, request: Request) -> Any:
-    if route.body is NoBody:
+    if route.body is NoBody and (route.method == "GET" or request.body == b""):
         return _NO_BODY
     body = whole_body(request)
     if route.takes_forms and is_form(request.headers):

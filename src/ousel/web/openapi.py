@@ -29,14 +29,13 @@ _OF_CALLERS: Final[dict[Access, tuple[type[Refusal], ...]]] = {
     "user": (refusals.InvalidToken, refusals.InsufficientScope, *_OF_KNOWN_CALLERS),
 }
 _OF_WRITES: Final = (OutcomeUnknown,)
-_OF_BODIES: Final = (
+_OF_EMPTY_BODIES: Final = (
     refusals.MalformedJson,
-    refusals.MissingField,
     refusals.UnknownField,
-    InvalidField,
     refusals.BodyTooLarge,
     refusals.UnsupportedMediaType,
 )
+_OF_BODIES: Final = (*_OF_EMPTY_BODIES, refusals.MissingField, InvalidField)
 _HEADERS_EVERYWHERE: Final[dict[str, Any]] = {
     "X-Request-Id": {
         "description": "Names this answer in a question to the operator.",
@@ -123,7 +122,8 @@ def refusals_of(route: Route) -> list[type[Refusal]]:
     possible = {*_EVERYWHERE, *(_OF_WRITES if route.method == "POST" else ())}
     if route.refused is None:  # otherwise the rest is told in the route's own form
         possible |= {*route.refusals, *_OF_CALLERS[route.access]}
-        possible |= {*(_OF_BODIES if route.body is not NoBody else ())}
+        if route.method == "POST":
+            possible |= {*(_OF_EMPTY_BODIES if route.body is NoBody else _OF_BODIES)}
     return sorted(possible, key=lambda refusal: (refusal.status, refusal.code))
 
 

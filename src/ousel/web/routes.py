@@ -17,8 +17,8 @@ class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """No query parameters at all."""
 
 
-class NoBody(msgspec.Struct, frozen=True):
-    """No body at all."""
+class NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No body at all, or an object without fields; where something is only read, it is ignored."""
 
 
 Body = TypeVar("Body")
