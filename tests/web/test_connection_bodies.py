@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ousel.web.connection import HEAD_BYTES_MAX, SEGMENT_BYTES_MAX
+from ousel.web.arrivals import HEAD_BYTES_MAX, SEGMENT_BYTES_MAX
 from ousel.web.requests import BODY_BYTES_MAX
 from tests.web.echoes import IDLE_SECONDS, PATIENCE_SECONDS, PIECE_BYTES, Bench, Line, post
 

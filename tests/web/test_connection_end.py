@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ousel.web import connection
-from ousel.web.connection import HEAD_BYTES_MAX, REQUESTS_WAITING_MAX, SEGMENT_BYTES_MAX
+from ousel.web.arrivals import HEAD_BYTES_MAX, SEGMENT_BYTES_MAX
+from ousel.web.connection import REQUESTS_WAITING_MAX
 from tests.web.echoes import (
     IDLE_SECONDS,
     PATIENCE_SECONDS,
@@ -216,6 +217,7 @@ async def test_a_client_that_reads_nothing_is_not_waited_for_longer_than_an_idle
 ) -> None:
     """An answer that is not taken is given up, whatever the client sends meanwhile."""
     async with contextlib.AsyncExitStack() as stack:
+        lines = []
         for requests in (
             get("/stream"),
             get("/large"),
@@ -226,9 +228,11 @@ async def test_a_client_that_reads_nothing_is_not_waited_for_longer_than_an_idle
             line = await stack.enter_async_context(bench.line())
             line.writer.transport.pause_reading()  # type: ignore[attr-defined]
             line.send(requests)
+            lines.append(line)
         await asyncio.sleep(IDLE_SECONDS / 2)
-        line.send(b"GET /more HTTP/1.1\r\n")
-        assert len(bench.state.connections) == 5
+        for each in lines:
+            each.send(b"GET /more HTTP/1.1\r\n")
+        assert len(bench.state.connections) == len(lines)
         await asyncio.sleep(IDLE_SECONDS)
 
         assert not bench.state.connections
