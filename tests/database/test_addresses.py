@@ -18,12 +18,14 @@ from ousel.kernel.settings import SettingError
         ("sqlite:////var/lib/ousel.db", "/var/lib/ousel.db"),
         ("ousel.db", "ousel.db"),
         ("/var/lib/ousel.db", "/var/lib/ousel.db"),
+        ("sqlite:///what?50%25#.db", "what?50%25#.db"),
+        (":memory:", ":memory:"),
     ],
 )
 def test_a_file_is_sqlite(url: str, path: str) -> None:
-    """An SQLite address or a plain path is that file."""
+    """An SQLite address or a plain path is that file, whatever stands in its name."""
     assert not is_postgres(url)
-    assert sqlite_path(url) == Path(path)
+    assert sqlite_path(url) == Path(path).absolute()
     assert isinstance(database_at(url), SqliteDatabase)
 
 

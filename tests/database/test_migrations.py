@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shutil
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Iterator
@@ -119,6 +120,20 @@ def test_the_version_in_the_code_is_the_last_migration() -> None:
     config.set_main_option("script_location", str(folder))
 
     assert ScriptDirectory.from_config(config).get_heads() == [SCHEMA_VERSION]
+
+
+async def test_ousel_may_be_installed_in_any_folder(
+    engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its migrations are found where a percent sign stands in the path."""
+    folder = tmp_path / "50% off"
+    shutil.copytree(Path(ousel.database.__file__).parent / "migrations", folder / "migrations")
+    monkeypatch.setattr("ousel.database.schema.__file__", str(folder / "schema.py"))
+    url = engines.empty_url("sqlite", tmp_path)
+
+    await migrate(url)
+
+    assert "entries" in await schema_at(url)
 
 
 def test_a_schema_is_served_from_its_own_version_on() -> None:

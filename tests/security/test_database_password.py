@@ -14,6 +14,7 @@ from tests.support.servers import Server, free_port
 PASSWORD = "planted%2Fdatabase%40password"
 PLAIN = "planted/database@password"
 TOOL = """#!/bin/sh
+case "$1" in --list) echo '1; 2 3 TABLE public entries ousel'; exit ;; esac
 printf '%s\\n' "$@" > {folder}/arguments
 printf '%s' "$PGPASSWORD" > {folder}/password
 for argument in "$@"; do

@@ -16,12 +16,15 @@ def is_postgres(url: str) -> bool:
 
 
 def sqlite_path(url: str) -> Path:
-    """Return the file that an SQLite address, or a plain path, stands for."""
+    """Return the file that an SQLite address, or a plain path, stands for.
+
+    Nothing in it is escaped, and no name means anything else: ":memory:" is a file too.
+    """
     if "://" in url and not url.startswith(SQLITE):
         raise SettingError(
             "OUSEL_DATABASE_URL must be postgresql://…, sqlite:///FILE or the path of a file."
         )
-    return Path(url.removeprefix(SQLITE))
+    return Path(url.removeprefix(SQLITE)).absolute()
 
 
 def database_at(url: str) -> Database:

@@ -1,6 +1,7 @@
 """Backup and restore, while servers run: SQLite's own backup, or pg_dump's custom format."""
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -15,6 +16,8 @@ from ousel.database.hosts import to_primary
 # PostgreSQL's tools try one host after the other; without this, a dead one holds them for minutes.
 _PATIENCE: Final = {"PGCONNECT_TIMEOUT": "5"}
 
+_JOURNAL: Final = "entries"  # the table without which there are no books
+
 
 class BackupFailed(Exception):
     """A backup or a restore that could not be made; its text says why."""
@@ -28,6 +31,7 @@ def back_up(url: str, target: Path) -> None:
     try:
         if is_postgres(url):
             _run("pg_dump", url, "--format=custom", f"--file={unfinished}")
+            _check_dump(unfinished, "the database")
         else:
             _copy_sqlite(sqlite_path(url), unfinished)
         unfinished.rename(target)
@@ -42,33 +46,57 @@ def restore(url: str, source: Path) -> None:
     if not source.is_file():
         raise BackupFailed(f"there is no backup at {source}")
     if is_postgres(url):
+        _check_dump(source, str(source))
         options = ("--exit-on-error", "--single-transaction", "--no-owner")
-        _run("pg_restore", url, *options, str(source))
+        _run("pg_restore", url, *options, str(source.absolute()))
     else:
         _copy_sqlite(source, sqlite_path(url))
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:
     try:
-        with (
-            closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as reader,
-            closing(sqlite3.connect(target)) as writer,
-        ):
-            reader.backup(writer)
+        with closing(_reader(source)) as reader:
+            if not reader.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name = ?", (_JOURNAL,)
+            ).fetchall():
+                raise _no_books(str(source))
+            with closing(sqlite3.connect(target.absolute())) as writer:
+                reader.backup(writer)
     except sqlite3.Error as error:
         raise BackupFailed(f"SQLite could not copy the database: {error}") from error
+
+
+def _reader(path: Path) -> sqlite3.Connection:
+    """Open a file that is there; whatever its name, its URI means no other."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+
+
+def _check_dump(file: Path, named: str) -> None:
+    """See that the file has the books in it, by what PostgreSQL's own tool finds there."""
+    contents = _output("pg_restore", "--list", str(file.absolute()))
+    if not re.search(rf" TABLE .*\b{_JOURNAL} ", contents):
+        raise _no_books(named)
+
+
+def _no_books(named: str) -> BackupFailed:
+    return BackupFailed(f"{named} holds no books of Ousel")
 
 
 def _run(program: str, url: str, *arguments: str) -> None:
     """Run a tool on a database; the password is in no list of processes that others can see."""
     public_url, password = _parted(to_primary(url))
+    _output(program, f"--dbname={public_url}", *arguments, **password)
+
+
+def _output(program: str, *arguments: str, **environment: str) -> str:
+    """Return what one of PostgreSQL's tools prints."""
     path = shutil.which(program)
     if path is None:
         raise BackupFailed(f"{program} is not installed: it comes with PostgreSQL's client tools")
     ended = subprocess.run(  # noqa: S603 - PostgreSQL's own tool
-        [path, f"--dbname={public_url}", *arguments],
-        env=_PATIENCE | os.environ | password,
-        stderr=subprocess.PIPE,
+        [path, *arguments],
+        env=_PATIENCE | os.environ | environment,
+        capture_output=True,
         check=False,
         text=True,
         errors="replace",
@@ -76,6 +104,7 @@ def _run(program: str, url: str, *arguments: str) -> None:
     if ended.returncode != 0:
         lines = ended.stderr.strip().splitlines() or ["it said nothing"]
         raise BackupFailed(f"{program} failed: {lines[0]}")
+    return ended.stdout
 
 
 def _parted(url: str) -> tuple[str, dict[str, str]]:

@@ -94,9 +94,9 @@ async def _migrate_postgres(url: str) -> None:
 
 
 def _migrate_sqlite(url: str) -> None:
-    from sqlalchemy import create_engine
+    from sqlalchemy import URL, create_engine
 
-    engine = create_engine(f"sqlite:///{sqlite_path(url)}")
+    engine = create_engine(URL.create("sqlite", database=str(sqlite_path(url))))
     try:
         with engine.begin() as connection:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -110,6 +110,7 @@ def _upgrade(connection: "Connection") -> None:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    scripts = str(Path(__file__).parent / "migrations")
+    config.set_main_option("script_location", scripts.replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
