@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from ousel.database.backup import back_up, restore
+from ousel.database.backup import BackupFailed, back_up, restore
 from tests.cli.commands import assert_fails, ousel, ousel_process
 from tests.support.engines import Engines
 from tests.support.servers import Server, free_port
@@ -49,6 +49,45 @@ def test_tools_are_handed_the_password_where_no_list_of_processes_shows_it(
         assert "planted" not in arguments
         assert f"postgresql://ousel@{hosts}/books?" in arguments
         assert "sslmode=require" in arguments
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql:///books?user=ousel&password={PASSWORD}&host=/run/postgresql",
+        f"postgresql://db.internal?user=ousel&pass%77ord={PASSWORD}",
+        f"postgresql://one.internal,two.internal/books?password=other&password={PASSWORD}",
+        f"postgresql://ousel:{PASSWORD}@db.internal/books?password=planted",
+    ],
+)
+def test_a_password_in_the_query_is_handed_over_alike(tools: Path, url: str) -> None:
+    """Of several, the one that the server itself signs in with."""
+    back_up(url, tools / "backup")
+
+    arguments = (tools / "arguments").read_text()
+    assert (tools / "password").read_text() == PLAIN
+    assert "planted" not in arguments
+    assert "other" not in arguments
+    assert arguments.count("user=ousel") == url.count("user=ousel")
+    assert arguments.count("host=/run") == url.count("host=/run")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ousel:planted/slash@db/books",
+        "postgresql://ousel:planted?mark@db/books",
+        "postgresql://ousel:planted#sign@db/books",
+        "postgresql://ousel@db/books?sslpassword=planted",
+    ],
+)
+def test_a_password_that_cannot_be_parted_is_handed_to_nobody(tools: Path, url: str) -> None:
+    """An address that cannot be read, or a secret that a tool takes by its arguments alone."""
+    with pytest.raises(BackupFailed) as failed:
+        back_up(url, tools / "backup")
+
+    assert "planted" not in str(failed.value)
+    assert not (tools / "arguments").exists()
 
 
 def test_an_address_without_a_password_is_passed_on_as_it_is(tools: Path) -> None:

@@ -8,13 +8,19 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 from ousel.database.addresses import is_postgres, sqlite_path
 from ousel.database.hosts import to_primary
 
 # PostgreSQL's tools try one host after the other; without this, a dead one holds them for minutes.
 _PATIENCE: Final = {"PGCONNECT_TIMEOUT": "5"}
+
+_HOST: Final = r"(?:[^:,@/?#\[\]]*|\[[^\]/?#]*\])(?::[0-9]*)?"
+_ADDRESS: Final = re.compile(
+    r"(postgres(?:ql)?://)(?:([^:/?#]*)(?::([^/?#]*))?(?=@))?"
+    rf"(@?{_HOST}(?:,{_HOST})*(?:/[^?#]*)?)(?:\?([^#]*))?"
+)
 
 _JOURNAL: Final = "entries"  # the table without which there are no books
 
@@ -109,9 +115,20 @@ def _output(program: str, *arguments: str, **environment: str) -> str:
 
 def _parted(url: str) -> tuple[str, dict[str, str]]:
     """Return the address without its password, and the environment that hands it over."""
-    scheme, _, rest = url.partition("://")
-    authority, slash, path = rest.partition("/")
-    credentials, at, hosts = authority.rpartition("@")
-    user, _, password = credentials.partition(":")
-    public = f"{scheme}://{user}{at}{hosts}{slash}{path}"
-    return public, {"PGPASSWORD": unquote(password)} if password else {}
+    parts = _ADDRESS.fullmatch(url)
+    if parts is None:
+        raise BackupFailed("the database's address cannot be read: escape what is special in it")
+    scheme, user, password, place, query = parts.groups(default="")
+    secrets = {"password": "", "sslpassword": ""}
+    public = []
+    for option in filter(None, query.split("&")):
+        [(name, value)] = parse_qsl(option, keep_blank_values=True)
+        if name in secrets:
+            secrets[name] = value
+        else:
+            public.append(option)
+    if secrets["sslpassword"]:
+        raise BackupFailed("PostgreSQL's tools take an sslpassword where all see it: use none")
+    known = unquote(password) or secrets["password"]  # of two, the one that servers sign in with
+    address = scheme + user + place + ("?" + "&".join(public) if public else "")
+    return address, {"PGPASSWORD": known} if known else {}
