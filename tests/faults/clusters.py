@@ -33,10 +33,14 @@ class OwnPostgres:
 
     def fresh_url(self, options: str = "") -> str:
         """Return the address of a new database with today's schema."""
-        asyncio.run(self.execute(f"CREATE DATABASE ousel {options}"))
-        url = self._server.get_uri("ousel")
+        url = self.empty_url("ousel", options)
         asyncio.run(migrate(url))
         return url
+
+    def empty_url(self, name: str, options: str = "") -> str:
+        """Return the address of a new database with nothing in it."""
+        asyncio.run(self.execute(f"CREATE DATABASE {name} {options}"))
+        return str(self._server.get_uri(name))
 
     async def execute(self, sql: str) -> None:
         """Run a statement as the server's owner."""

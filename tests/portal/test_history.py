@@ -8,6 +8,7 @@ import pytest
 
 from ousel.accounts.service import find
 from ousel.database.port import Transaction
+from ousel.kernel.ids import DIGITS
 from ousel.people import store
 from ousel.people.audit import Happening
 from ousel.portal import settings
@@ -22,7 +23,7 @@ async def events_of(portal: Portal, username: str) -> list[store.AuditEvent]:
 
     async def read(transaction: Transaction) -> list[store.AuditEvent]:
         account = await find(transaction, f"@{username}", param="to")
-        return await store.events_before(transaction, account.id, "ev_~", 100)
+        return await store.events_before(transaction, account.id, settings.AFTER_ALL_EVENTS, 100)
 
     return await portal.database.read(read)
 
@@ -105,6 +106,11 @@ async def test_the_record_is_shown_in_words(portal: Portal) -> None:
         page = (await ada.get(path)).text
         for text in ("Failed attempt to sign in", "203.0.113.66", "Safari on iPhone"):
             assert text in page
+
+
+def test_the_record_begins_after_every_id() -> None:
+    """By a letter that follows the last digit, since languages disagree on where signs stand."""
+    assert settings.AFTER_ALL_EVENTS.removeprefix("ev_") == chr(ord(DIGITS[-1]) + 1)
 
 
 async def test_the_record_goes_back_to_the_beginning(

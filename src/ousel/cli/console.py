@@ -18,7 +18,7 @@ from ousel.database.addresses import database_at
 from ousel.database.backup import BackupFailed
 from ousel.database.deployment import mode_of
 from ousel.database.port import Database, Transaction
-from ousel.database.schema import SCHEMA_VERSION, is_served, schema_version
+from ousel.database.schema import SCHEMA_VERSION, check_order, is_served, schema_version
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import SettingError, Settings, settings_from
@@ -87,7 +87,8 @@ async def clock_of(opened: Database) -> Clock:
 
 
 async def check_schema(database: Database, url: str) -> None:
-    """End the command where the schema is too old, and name the cure."""
+    """End the command where the schema is too old, or the order of ids another; name the cure."""
+    await check_order(database, url)
     version = await schema_version(database, url)
     if not is_served(version):
         fail(

@@ -7,6 +7,7 @@ from ousel.database.addresses import is_postgres, sqlite_path
 from ousel.database.port import Database, Transaction
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
+from ousel.kernel.ids import DIGITS
 
 if TYPE_CHECKING:
     import asyncpg
@@ -27,11 +28,23 @@ TABLES_NAMED = {
     ),
 }
 VERSION = Statement("the version of the schema", "SELECT version_num FROM alembic_version")
+# Ids sort by time, and the books are walked in their order. Most languages keep it; one in which
+# two letters sort as a third, as "ch" in Czech, does not.
+IDS_IN_ORDER = {
+    "sqlite": Statement("whether SQLite sorts ids by their bytes: always", "SELECT TRUE"),
+    "postgres": Statement(
+        "whether the collation of a PostgreSQL database sorts ids by their bytes",
+        f"WITH digits AS (SELECT unnest(string_to_array('{DIGITS}', NULL)) AS digit),"
+        " pairs AS (SELECT one.digit || other.digit AS pair FROM digits AS one, digits AS other)"
+        " SELECT string_agg(pair, '' ORDER BY pair)"
+        " = string_agg(pair, '' ORDER BY pair COLLATE \"C\") FROM pairs",
+    ),
+}
 
 
 async def schema_version(database: Database, url: str) -> str | None:
     """Return the version that the database's schema is at; None for an empty database."""
-    tables_named = TABLES_NAMED["postgres" if is_postgres(url) else "sqlite"]
+    tables_named = TABLES_NAMED[_engine(url)]
 
     async def version(transaction: Transaction) -> str | None:
         if not await transaction.fetch(tables_named, name="alembic_version"):
@@ -40,6 +53,13 @@ async def schema_version(database: Database, url: str) -> str | None:
         return str(rows[0][0]) if rows else None
 
     return await database.read(version)
+
+
+async def check_order(database: Database, url: str) -> None:
+    """Refuse a database in which ids would stand in another order than their bytes do."""
+    in_order = IDS_IN_ORDER[_engine(url)]
+    rows = await database.read(lambda transaction: transaction.fetch(in_order))
+    _refuse_unless(in_order=rows[0][0])
 
 
 def is_served(version: str | None) -> bool:
@@ -65,6 +85,10 @@ async def migrate(url: str) -> None:
         raise DatabaseUnavailable(f"The database cannot be migrated: {reason}.") from error
 
 
+def _engine(url: str) -> str:
+    return "postgres" if is_postgres(url) else "sqlite"
+
+
 async def _migrate_postgres(url: str) -> None:
     import asyncpg
     from sqlalchemy.ext.asyncio import create_async_engine
@@ -88,9 +112,18 @@ async def _migrate_postgres(url: str) -> None:
     try:
         async with engine.begin() as connection:
             await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            order = await connection.exec_driver_sql(IDS_IN_ORDER["postgres"].text)
+            _refuse_unless(in_order=order.scalar_one())
             await connection.run_sync(_upgrade)
     finally:
         await engine.dispose()
+
+
+def _refuse_unless(*, in_order: bool) -> None:
+    if not in_order:
+        raise DatabaseUnavailable(
+            'The database sorts ids in an order of its language: create it with the collation "C".'
+        )
 
 
 def _migrate_sqlite(url: str) -> None:

@@ -8,12 +8,12 @@ from typing import Final
 
 from ousel.kernel.clock import Clock
 
+DIGITS: Final = "0123456789abcdefghijklmnopqrstuv"  # 5 bits each, in the order they sort in
 SECRET_CHARACTERS: Final = 40
 HANDLE_CHARACTERS: Final = 8  # the public part of a secret, that names it in lists and look-ups
 
-_DIGITS: Final = "0123456789abcdefghijklmnopqrstuv"  # 5 bits each, in the order they sort in
-_DIGIT_OF_BYTE: Final = (_DIGITS * 8).encode()
-_PAIRS: Final = [high + low for high in _DIGITS for low in _DIGITS]  # of digits, 10 bits each
+_DIGIT_OF_BYTE: Final = (DIGITS * 8).encode()
+_PAIRS: Final = [high + low for high in DIGITS for low in DIGITS]  # of digits, 10 bits each
 _TIME_SHIFTS: Final = (40, 30, 20, 10, 0)
 _RANDOM_DIGITS: Final = 16
 _SECRET_TAIL: Final = re.compile(r"[0-9a-v]{40}")

@@ -22,7 +22,7 @@ from ousel.web.visits import PageRoute, Visit
 
 EVENTS_SHOWN: Final = 30
 SESSIONS_SHOWN: Final = 20
-AFTER_ALL_EVENTS: Final = "ev_~"  # sorts after every id
+AFTER_ALL_EVENTS: Final = "ev_w"  # after every id, whose digits end with v
 HAPPENINGS: Final = {
     "signed_up": "Account created",
     "signed_in": "Signed in",

@@ -1,0 +1,93 @@
+"""PostgreSQL databases that sort texts as a language does, not by their bytes."""
+
+import asyncio
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ousel.database.port import Transaction
+from ousel.database.schema import migrate
+from ousel.kernel.clock import system_clock
+from ousel.people import store
+from ousel.people.audit import Happening, Trace, record
+from ousel.portal.settings import AFTER_ALL_EVENTS
+from tests.cli.commands import assert_fails, ousel
+from tests.faults.clusters import OwnPostgres
+from tests.support.books import opened, person, proven
+
+pytestmark = pytest.mark.slow
+
+LANGUAGES = ("en_US", "cs_CZ")  # in Czech, "ch" is a letter that comes after "h"
+PEOPLE = 40
+EVENTS: tuple[Happening, ...] = ("signed_up", "password_changed", "signed_out")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OwnPostgres]:
+    """A server that knows these languages, which a bare system does not."""
+    compiler = shutil.which("localedef")
+    if compiler is None:
+        pytest.skip("there is no localedef to make locales with")
+    folder = Path(tempfile.mkdtemp(prefix="ousel-locales-"))
+    folder.chmod(0o755)
+    for language in LANGUAGES:
+        target = str(folder / f"{language}.UTF-8")
+        made = subprocess.run([compiler, "-i", language, "-f", "UTF-8", target], check=False)
+        if made.returncode != 0:
+            pytest.skip(f"there are no sources of the locale {language}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOCPATH", str(folder))
+        running = OwnPostgres()
+    with running:
+        yield running
+    shutil.rmtree(folder)
+
+
+def created(server: OwnPostgres, language: str) -> str:
+    """Return the address of a new database in which texts sort as in this language."""
+    options = f"TEMPLATE template0 ENCODING 'UTF8' LOCALE '{language}.UTF-8'"
+    return server.empty_url(language.lower(), options)
+
+
+@pytest.fixture
+def english(server: OwnPostgres) -> str:
+    """An empty database in which punctuation comes before digits, and case counts last."""
+    return created(server, "en_US")
+
+
+@pytest.fixture
+def czech(server: OwnPostgres) -> str:
+    """An empty database in which some pairs of letters sort as one."""
+    return created(server, "cs_CZ")
+
+
+async def history(transaction: Transaction, account_id: str) -> list[str]:
+    """Let things happen to an account, and return what the first page of its history shows."""
+    for kind in EVENTS:
+        await record(transaction, account_id, kind, Trace("192.0.2.1", ""), system_clock)
+        await asyncio.sleep(0.002)  # an id tells the millisecond
+    shown = await store.events_before(transaction, account_id, AFTER_ALL_EVENTS, 10)
+    return [event.kind for event in shown]
+
+
+async def test_ids_sort_by_time_in_english_too(english: str) -> None:
+    """An account's history is whole, newest first, and the books are walked in order."""
+    await migrate(english)
+    async with opened(english) as database:
+        people = [await person(database, f"person_{number}", "1") for number in range(PEOPLE)]
+
+        shown = await database.write(partial(history, account_id=people[0].id))
+
+        assert shown == list(reversed(EVENTS))
+        assert (await proven(database)).accounts == PEOPLE + 1
+
+
+def test_a_database_that_would_mix_ids_up_is_refused(czech: str) -> None:
+    """Neither migrated nor used: one clear line says which collation to choose."""
+    for command in ("migrate", "verify", "serve"):
+        assert_fails(ousel(command, database=czech), 'create it with the collation "C"')
