@@ -62,6 +62,7 @@ SWEPT_SECONDS: Final = 60.0
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+Chore = Callable[[], Awaitable[Any]]
 
 _log = structlog.get_logger()
 
@@ -142,9 +143,12 @@ class Ousel:
         await self.database.open()
         chores = await self._sandbox_chores()
         chores += [
-            asyncio.create_task(self._again_and_again(USES_RECORDED_SECONDS, self._record_uses)),
-            asyncio.create_task(self._again_and_again(SWEPT_SECONDS, self._user_tokens.sweep)),
-            asyncio.create_task(self._again_and_again(SWEPT_SECONDS, self._attempts.sweep)),
+            asyncio.create_task(self._again_and_again(seconds, chore))
+            for seconds, chore in (
+                *((USES_RECORDED_SECONDS, write) for write in self._writes_behind()),
+                (SWEPT_SECONDS, self._user_tokens.sweep),
+                (SWEPT_SECONDS, self._attempts.sweep),
+            )
         ]
         try:
             async with self._lookout.open(self.database, self._desk, self._health):
@@ -155,8 +159,8 @@ class Ousel:
         finally:
             for chore in chores:
                 chore.cancel()
-            with contextlib.suppress(Refusal):
-                await self._record_uses()
+            await asyncio.gather(*chores, return_exceptions=True)
+            await asyncio.gather(*map(_tried, self._writes_behind()))
             await self.database.close()
 
     def _page_routes(
@@ -182,10 +186,9 @@ class Ousel:
             *SettingsPages(pages, self.database, door, clock).routes(),
         ]
 
-    async def _record_uses(self) -> None:
-        await self._keyring.record_uses()
-        await self._troubles.write()
-        await self._user_tokens.record_uses()
+    def _writes_behind(self) -> tuple[Chore, ...]:
+        """Return what writes down that which was gathered in memory."""
+        return self._keyring.record_uses, self._troubles.write, self._user_tokens.record_uses
 
     async def _sandbox_chores(self) -> list[asyncio.Task[None]]:
         clock = self._sandbox_clock
@@ -194,13 +197,20 @@ class Ousel:
         await clock.refresh()
         return [asyncio.create_task(self._again_and_again(REFRESH_SECONDS, clock.refresh))]
 
-    async def _again_and_again(self, seconds: float, chore: Callable[[], Awaitable[Any]]) -> None:
+    async def _again_and_again(self, seconds: float, chore: Chore) -> None:
         while True:
             await asyncio.sleep(seconds)
-            try:
-                await chore()
-            except Refusal as refusal:
-                _log.warning("a chore waits for its next turn", code=refusal.code)
+            await _tried(chore)
+
+
+async def _tried(chore: Chore) -> None:
+    """Do a chore; whatever goes wrong, it has its next turn."""
+    try:
+        await chore()
+    except Refusal as refusal:
+        _log.warning("a chore waits for its next turn", code=refusal.code)
+    except Exception:  # noqa: BLE001 - it is logged, and the others go on
+        _log.exception("a chore failed, and waits for its next turn")
 
 
 def in_worker(settings: Settings, processes: int) -> Ousel:

@@ -234,7 +234,10 @@ class PostgresDatabase:
             raise _translated(error) from error
 
     async def _acquired(self) -> "PoolConnectionProxy[Any]":
-        """Return a connection that is at hand, or the pool's next one."""
+        """Return a connection that is at hand, or the pool's next one.
+
+        Whatever a server says to a new connection but welcome, it is no fault of a statement's.
+        """
         while self._at_hand:
             connection = self._at_hand.pop()
             if not connection.is_closed():
@@ -243,6 +246,8 @@ class PostgresDatabase:
         self._awaited += 1
         try:
             return await self._connections.acquire(timeout=ACQUIRE_TIMEOUT_SECONDS)
+        except asyncpg.PostgresError as error:
+            raise TransientFailure(str(error)) from error
         finally:
             self._awaited -= 1
 

@@ -1,0 +1,126 @@
+"""PostgreSQL is there, but lets nobody in: for Ousel it is out of reach, until it does again."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ousel.database.port import ATTEMPTS_MAX, Transaction
+from ousel.database.postgres import PostgresDatabase
+from ousel.database.sharing import SharedReads
+from ousel.database.statements import Statement
+from ousel.kernel.errors import DatabaseUnavailable
+from ousel.kernel.ids import new_secret
+from tests.support.aside import Aside
+from tests.support.inside import inside
+from tests.support.problems import assert_problem
+
+ONE = Statement("one", "SELECT 1")
+END_ALL = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'"
+REFUSALS = {
+    "the role may not log in": ("ALTER ROLE {role} NOLOGIN", "ALTER ROLE {role} LOGIN"),
+    "the role has too many connections": (
+        "ALTER ROLE {role} CONNECTION LIMIT 0",
+        "ALTER ROLE {role} CONNECTION LIMIT -1",
+    ),
+    "the database takes no connections": (
+        "ALTER DATABASE {database} ALLOW_CONNECTIONS false",
+        "ALTER DATABASE {database} ALLOW_CONNECTIONS true",
+    ),
+}
+
+
+class Gate:
+    """A database open to one role, which its server can be told to refuse."""
+
+    def __init__(self, aside: Aside, role: str, database: str, url: str) -> None:
+        self._aside = aside
+        self._names = {"role": role, "database": database}
+        self.url = url
+        self.database = PostgresDatabase(url)
+
+    async def run(self, sql: str) -> None:
+        """Run a statement as the server's owner; from then on every connection is a new one."""
+        for statement in (sql, END_ALL):
+            await self._aside.run(statement.format(**self._names))
+        await asyncio.sleep(0.05)  # until the connections have heard of it
+
+
+@pytest.fixture
+async def gate(postgres_url: str) -> AsyncIterator[Gate]:
+    """A database that is open."""
+    role = f"clerk_{secrets.token_hex(4)}"
+    name = postgres_url.partition("?")[0].rpartition("/")[2]
+    async with Aside(postgres_url.replace(f"/{name}?", "/postgres?")) as aside:
+        await aside.run(f"CREATE ROLE {role} LOGIN")
+        gate = Gate(aside, role, name, postgres_url.replace("postgres:@", f"{role}@"))
+        await gate.database.open()
+        yield gate
+        await gate.database.close()
+        await gate.run("DROP ROLE {role}")
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is refused tries again at once."""
+    monkeypatch.setattr("ousel.database.port.BACKOFF_SECONDS", 0.0)
+
+
+async def one(transaction: Transaction) -> int:
+    """Read a number."""
+    return int((await transaction.fetch(ONE))[0][0])
+
+
+@pytest.mark.parametrize("reason", REFUSALS)
+async def test_a_refused_log_in_is_unavailable(gate: Gate, reason: str) -> None:
+    """Reads, snapshots and writes are asked to come back, and find the way by themselves."""
+    refuse, admit = REFUSALS[reason]
+    database = gate.database
+    await gate.run(refuse)
+    try:
+        for run in (database.read, database.snapshot, database.write):
+            with pytest.raises(DatabaseUnavailable, match="refuses the connection") as refused:
+                await run(one)
+            assert refused.value.retry_after_seconds == 1
+    finally:
+        await gate.run(admit)
+
+    assert await database.read(one) == 1
+
+
+async def test_a_refused_log_in_is_no_keys_fault(
+    gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read together fails together: no half of it is tried again by itself."""
+    database, tries = gate.database, []
+    acquired = database._acquired  # noqa: SLF001 - to count how often it is tried
+
+    async def counted() -> object:
+        tries.append(1)
+        return await acquired()
+
+    async def load(transaction: Transaction, keys: list[int]) -> dict[int, int]:
+        return dict.fromkeys(keys, await one(transaction))
+
+    monkeypatch.setattr(database, "_acquired", counted)
+    reads = SharedReads(database, load)
+    await gate.run("ALTER ROLE {role} NOLOGIN")
+    outcomes = await asyncio.gather(*map(reads.get, range(64)), return_exceptions=True)
+    await gate.run("ALTER ROLE {role} LOGIN")
+
+    assert all(isinstance(each, DatabaseUnavailable) for each in outcomes)
+    assert len(tries) == ATTEMPTS_MAX
+    assert await reads.get(1) == 1
+
+
+async def test_a_request_meanwhile_is_asked_to_come_back(gate: Gate) -> None:
+    """The caller is told when to try again, not that something is broken."""
+    headers = {"Authorization": f"Bearer {new_secret('sk_live_')}"}
+    async with inside(gate.url) as client:
+        await gate.run("ALTER ROLE {role} NOLOGIN")
+        answer = await client.get("/balance", headers=headers)
+        await gate.run("ALTER ROLE {role} LOGIN")
+
+    assert_problem(answer, 503, "database_unavailable")
+    assert answer.headers["Retry-After"] == "1"
