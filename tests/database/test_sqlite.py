@@ -187,6 +187,27 @@ async def test_a_full_disk_is_unavailable(sqlite: SqliteDatabase) -> None:
 
 
 @pytest.fixture
+def mounted_file(sqlite_file: Path) -> Path:
+    """A database in a folder of its own."""
+    folder = sqlite_file.parent / "mounted"
+    folder.mkdir()
+    return sqlite_file.rename(folder / "ousel.db")
+
+
+async def test_a_file_that_cannot_be_opened_anew_is_unavailable(mounted_file: Path) -> None:
+    """A snapshot opens the file by its path: where that is gone, it is the operator's matter."""
+    sqlite = SqliteDatabase(mounted_file)
+    await sqlite.open()
+    mounted_file.parent.rename(mounted_file.parents[1] / "gone")
+
+    with pytest.raises(DatabaseUnavailable, match="unable to open") as refused:
+        await sqlite.snapshot(fetch_all)
+
+    assert refused.value.retry_after_seconds == 5
+    await sqlite.close()
+
+
+@pytest.fixture
 def damaged_file(sqlite_file: Path) -> Path:
     """A database in which the pages of one table are overwritten."""
     connection = sqlite3.connect(sqlite_file)

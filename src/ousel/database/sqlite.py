@@ -9,6 +9,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import closing
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, cast
@@ -159,14 +160,12 @@ class SqliteDatabase:
             raise _translated(error) from error
 
     def _snapshot(self, work: Work[Result]) -> Result:
-        connection = _connect(self._path)
         try:
-            connection.execute("BEGIN")
-            return _run_through(work, connection)
+            with closing(_connect(self._path)) as connection:
+                connection.execute("BEGIN")
+                return _run_through(work, connection)
         except _FAILURES as error:
             raise _translated(error) from error
-        finally:
-            connection.close()
 
     async def _transact(self, work: Work[Result]) -> Result:
         connection, commits = self._writer, self._commits
