@@ -35,18 +35,3 @@ async def test_the_metadata_document(database_url: str) -> None:
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": True,
     }
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/pay/.well-known/oauth-authorization-server",
-        "/.well-known/oauth-authorization-server/pay",
-    ],
-)
-async def test_an_issuer_with_a_path_is_found_as_well(database_url: str, path: str) -> None:
-    """Where the portal lives below a path, the well-known part may stand before or after it."""
-    async with inside(database_url, portal_url="https://ousel.example/pay") as client:
-        answer = await client.get(f"https://ousel.example{path}")
-
-    assert answer.json()["issuer"] == "https://ousel.example/pay"

@@ -66,7 +66,7 @@ def settings_from(environment: Mapping[str, str] = os.environ) -> Settings:
     default = Settings()
     return Settings(
         base_url=_url(environment, "OUSEL_BASE_URL", default.base_url),
-        portal_url=_url(environment, "OUSEL_PORTAL_URL", default.portal_url),
+        portal_url=_root(environment, "OUSEL_PORTAL_URL", default.portal_url),
         database_url=_secret(environment, "OUSEL_DATABASE_URL") or default.database_url,
         rate_limit=_rate_limit(environment.get("OUSEL_RATE_LIMIT") or "100/second"),
         queue_limit=_count(environment, "OUSEL_QUEUE_LIMIT", default.queue_limit),
@@ -104,6 +104,13 @@ def _url(environment: Mapping[str, str], name: str, default: str) -> str:
     url = (environment.get(name) or default).rstrip("/")
     if not _is_plain_address(url):
         raise SettingError(f"{name} must be an http or https address without query or fragment.")
+    return url
+
+
+def _root(environment: Mapping[str, str], name: str, default: str) -> str:
+    url = _url(environment, name, default)
+    if urlsplit(url).path:
+        raise SettingError(f"{name} must be an address without a path: pages stand at its root.")
     return url
 
 

@@ -1,7 +1,6 @@
 """POST /oauth/token and /oauth/revoke, and the server's metadata."""
 
 from typing import Final
-from urllib.parse import urlsplit
 
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock
@@ -44,7 +43,6 @@ class OauthApi:
         self._clock = clock
         self._kind = settings.secret_kind
         self._metadata = json_answer(metadata_record(settings))
-        self._portal_path = urlsplit(settings.portal_url).path
         self._token_route = Route(
             method="POST",
             path=f"{settings.base_path}/oauth/token",
@@ -79,8 +77,20 @@ class OauthApi:
         )
 
     def routes(self) -> list[Route]:
-        """Return the two endpoints, and the metadata at its well-known places."""
-        return [self._token_route, self._revocation_route, *self._metadata_routes()]
+        """Return the two endpoints, and the metadata at its well-known place."""
+        return [
+            self._token_route,
+            self._revocation_route,
+            Route(
+                method="GET",
+                path=WELL_KNOWN,
+                handle=self.metadata,
+                name="oauthMetadata",
+                summary="What the authorization server can do",
+                access="public",
+                in_reference=False,
+            ),
+        ]
 
     async def token(self, call: Call[TokenRequest, NoQuery]) -> Answer:
         """Exchange a code for a user token."""
@@ -116,22 +126,6 @@ class OauthApi:
             lambda transaction: service.revoke(transaction, secret, client.client_id, self._kind)
         )
         return RevocationRecord()
-
-    def _metadata_routes(self) -> list[Route]:
-        # RFC 8414 section 3.1: the well-known part stands before an issuer's path.
-        paths = {f"{self._portal_path}{WELL_KNOWN}", f"{WELL_KNOWN}{self._portal_path}"}
-        return [
-            Route(
-                method="GET",
-                path=path,
-                handle=self.metadata,
-                name="oauthMetadata",
-                summary="What the authorization server can do",
-                access="public",
-                in_reference=False,
-            )
-            for path in sorted(paths)
-        ]
 
 
 def _exchange(request: TokenRequest, app_id: str) -> Exchange:
