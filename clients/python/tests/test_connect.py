@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import httpx2
 import pytest
 
 from clients.python.tests.both import Manner, client_of, done
@@ -20,6 +21,7 @@ from ousel_client import (
     BadRequest,
     Client,
     Holder,
+    Missing,
     ProofKey,
     ReturnNotTrusted,
     UnexpectedAnswer,
@@ -216,3 +218,27 @@ def test_a_state_is_never_empty() -> None:
         pytest.raises(ReturnNotTrusted),
     ):
         client.code_from(f"{REDIRECT_URI}?code=ac_1&state=&iss=https://pay.example", state="")
+
+
+def test_a_slash_at_the_end_of_an_address_means_nothing() -> None:
+    """The portal and the server are found, and the issuer is the same, with and without it."""
+    asked: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(str(request.url))
+        return httpx2.Response(404)
+
+    with Client(
+        "sk_live_any",
+        base_url="https://api.example/v1/",
+        portal_url="https://pay.example/",
+        transport=httpx2.MockTransport(answer),
+    ) as client:
+        url = client.connect_url(client_id="app_1", redirect_uri=REDIRECT_URI, state="s")
+        back = urlencode({"code": "ac_1", "state": "s", "iss": "https://pay.example"})
+        with pytest.raises(Missing):
+            client.balance()
+
+        assert url.startswith("https://pay.example/connect?")
+        assert client.code_from(f"{REDIRECT_URI}?{back}", state="s") == "ac_1"
+        assert asked == ["https://api.example/v1/balance"]

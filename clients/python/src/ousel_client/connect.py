@@ -43,7 +43,7 @@ class Connecting(Resource[Driver]):
     def __init__(self, driver: Driver, conduct: Conduct, portal_url: str) -> None:
         """People connect at this portal."""
         super().__init__(driver, conduct)
-        self._portal_url = portal_url
+        self._portal_url = portal_url.rstrip("/")
 
     def connect_url(
         self,
