@@ -110,6 +110,7 @@ APP_REMOVED: Final = tuple(
         f"DELETE FROM {table} WHERE account_id = :account_id AND {column} = :app_id",
     )
     for table, column in (
+        ("api_errors", "app_id"),
         ("app_origins", "app_id"),
         ("app_redirect_uris", "app_id"),
         ("partner_keys", "app_id"),
@@ -132,6 +133,11 @@ KEY_ENDED: Final = Statement(
     "UPDATE partner_keys SET ends_at = :ends_at"
     " WHERE account_id = :account_id AND handle = :handle"
     " AND (ends_at IS NULL OR ends_at > 0 AND ends_at > :ends_at)",
+)
+APPS_AMONG: Final = Statement(
+    "which of these apps there are",
+    "SELECT apps.account_id, apps.id FROM ROWS(:keys, account_id text, id text)"
+    " JOIN apps ON apps.account_id = keys.account_id AND apps.id = keys.id",
 )
 TROUBLES_OF: Final = Statement(
     "the refused calls of an app, newest first",
@@ -224,7 +230,7 @@ async def rename_app(transaction: Transaction, app: App, name: str) -> None:
 
 
 async def remove_app(transaction: Transaction, app: App) -> None:
-    """Remove the app with its keys, redirect URIs and origins."""
+    """Remove the app with its keys, redirect URIs, origins and refused calls."""
     for statement in APP_REMOVED:
         await transaction.execute(statement, account_id=app.account_id, app_id=app.id)
 
@@ -310,9 +316,12 @@ async def record_uses(transaction: Transaction, uses: dict[tuple[str, str], int]
 
 
 async def add_troubles(transaction: Transaction, troubles: Collection[Trouble]) -> None:
-    """Write refused calls down, and forget all but the newest of each app."""
-    await transaction.insert(TROUBLES, [msgspec.structs.astuple(each) for each in troubles])
-    for account_id, app_id in {(each.account_id, each.app_id) for each in troubles}:
+    """Write refused calls of apps that are there down, and forget all but the newest of each."""
+    keys = {(each.account_id, each.app_id) for each in troubles}
+    apps = set(map(tuple, await transaction.fetch(APPS_AMONG, keys=list(keys))))
+    kept = [each for each in troubles if (each.account_id, each.app_id) in apps]
+    await transaction.insert(TROUBLES, [msgspec.structs.astuple(each) for each in kept])
+    for account_id, app_id in apps:
         await transaction.execute(
             OLD_TROUBLES_REMOVED, account_id=account_id, app_id=app_id, limit=TROUBLES_KEPT
         )

@@ -1,0 +1,55 @@
+"""The refused calls of an app are kept as long as the app itself."""
+
+import pytest
+
+from ousel.database.port import Database, Transaction
+from ousel.partners import store
+from ousel.partners.store import App, Trouble
+from tests.support.books import partner
+
+CALLS = 5
+
+
+def refused_calls(app: App, start: int = 0) -> list[Trouble]:
+    """Return some calls of an app that were refused."""
+    return [
+        Trouble(app.account_id, app.id, f"req_{number}", 400, "invalid_field", "GET", "/v1/me", 1)
+        for number in range(start, start + CALLS)
+    ]
+
+
+@pytest.fixture
+async def app(database: Database) -> App:
+    """An app with refused calls."""
+    _, created, _ = await partner(database, "shop")
+    await database.write(lambda each: store.add_troubles(each, refused_calls(created)))
+    return created
+
+
+async def kept(database: Database, app: App) -> int:
+    """Return how many refused calls of an app are kept."""
+    return len(await database.read(lambda each: store.troubles_of(each, app)))
+
+
+async def test_with_an_app_its_refused_calls_are_gone(database: Database, app: App) -> None:
+    """Nothing of a deleted app stays behind."""
+    assert await kept(database, app) == CALLS
+
+    await database.write(lambda each: store.remove_app(each, app))
+
+    assert await kept(database, app) == 0
+
+
+async def test_a_call_is_not_kept_for_an_app_that_is_gone(database: Database, app: App) -> None:
+    """What a server still had in memory is let go; calls of other apps are kept."""
+    _, other, _ = await partner(database, "bakery")
+    late = [*refused_calls(app, CALLS), *refused_calls(other, CALLS)]
+
+    async def work(transaction: Transaction) -> None:
+        await store.remove_app(transaction, app)
+        await store.add_troubles(transaction, late)
+
+    await database.write(work)
+
+    assert await kept(database, app) == 0
+    assert await kept(database, other) == CALLS
