@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from ousel.database.last_uses import LastUses
 from ousel.database.port import Database, Transaction
 from ousel.database.sharing import SharedReads
 from ousel.kernel.clock import Clock
@@ -28,7 +29,7 @@ class UserTokens:
         self._prefix = token_prefix(kind)
         self._other_prefix = token_prefix("live" if kind == "test" else "test")
         self._tokens = SharedReads(database, _tokens_by_handle)
-        self._uses: dict[tuple[str, str], int] = {}
+        self._uses = LastUses(database, store.record_uses)
 
     async def user(self, secret: str) -> User:
         """Return the user whose token this is, or raise InvalidToken."""
@@ -37,7 +38,7 @@ class UserTokens:
         now = self._clock()
         if token is None or not token.valid_at(now):
             raise InvalidToken
-        self._uses[token.account_id, token.handle] = now
+        self._uses.unwritten[token.account_id, token.handle] = now
         return User(
             account_id=token.account_id,
             app_account_id=token.app_account_id,
@@ -48,9 +49,7 @@ class UserTokens:
 
     async def record_uses(self) -> None:
         """Write down when tokens were last used, all in one go."""
-        uses, self._uses = self._uses, {}
-        if uses:
-            await self._database.write(lambda transaction: store.record_uses(transaction, uses))
+        await self._uses.record()
 
     async def sweep(self) -> int:
         """Remove codes and tokens that have ended, in small steps; return how many."""

@@ -5,10 +5,10 @@ from typing import Final
 
 import msgspec
 
+from ousel.database.last_uses import LastUses
 from ousel.database.port import Database, Transaction
 from ousel.database.sharing import SharedReads
 from ousel.kernel.clock import Clock
-from ousel.kernel.errors import Refusal
 from ousel.kernel.ids import handle_of, is_secret, secret_hash
 from ousel.partners import store
 from ousel.web.callers import Partner, User
@@ -35,7 +35,7 @@ class Keyring:
         self._other_prefix = "sk_live_" if kind == "test" else "sk_test_"
         self._keys = SharedReads(database, _keys_by_handle)
         self._seen: dict[str, _Held] = {}  # by the secret, which need not be hashed again
-        self._uses: dict[tuple[str, str], int] = {}
+        self._uses = LastUses(database, store.record_uses)
 
     async def partner(self, secret: str) -> Partner:
         """Return the partner whose key this is, or raise Unauthorized."""
@@ -59,7 +59,7 @@ class Keyring:
         now = self._clock()
         if seen is None or not seen.key.valid_at(now):
             return None
-        self._uses[seen.key.account_id, seen.key.handle] = now
+        self._uses.unwritten[seen.key.account_id, seen.key.handle] = now
         return seen.partner
 
     async def origin_allowed(self, caller: Partner | User, origin: str) -> bool:
@@ -82,14 +82,7 @@ class Keyring:
 
     async def record_uses(self) -> None:
         """Write down when keys were last used, all in one go."""
-        uses, self._uses = self._uses, {}
-        if not uses:
-            return
-        try:
-            await self._database.write(lambda transaction: store.record_uses(transaction, uses))
-        except Refusal:
-            self._uses = uses | self._uses
-            raise
+        await self._uses.record()
 
     def _remember(self, secret: str, held: _Held) -> None:
         if len(self._seen) >= SECRETS_REMEMBERED_MAX:

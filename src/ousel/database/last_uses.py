@@ -1,0 +1,30 @@
+"""When keys and tokens were last used: gathered in memory, and written down now and then."""
+
+from collections.abc import Awaitable, Callable
+
+from ousel.database.port import Database, Transaction
+
+Uses = dict[tuple[str, str], int]  # moments, by account and handle
+
+
+class LastUses:
+    """Holds the last use of each key or token until it is written."""
+
+    def __init__(
+        self, database: Database, write: Callable[[Transaction, Uses], Awaitable[None]]
+    ) -> None:
+        """Write to this database with `write`."""
+        self._database = database
+        self._write = write
+        self.unwritten: Uses = {}
+
+    async def record(self) -> None:
+        """Write them down, all in one go; what could not be written waits for the next time."""
+        uses, self.unwritten = self.unwritten, {}
+        if not uses:
+            return
+        try:
+            await self._database.write(lambda transaction: self._write(transaction, uses))
+        except BaseException:
+            self.unwritten = uses | self.unwritten
+            raise

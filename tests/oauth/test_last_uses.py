@@ -1,0 +1,69 @@
+"""When a key or a token was last used is not forgotten while the database is away."""
+
+import pytest
+
+from ousel.database.last_uses import LastUses
+from ousel.database.port import Database, Transaction
+from ousel.kernel.errors import DatabaseUnavailable
+from ousel.oauth import service
+from ousel.oauth.tokens import UserTokens
+from ousel.partners.keyring import Keyring
+from ousel.partners.store import keys_of
+from tests.oauth.consents import Consent
+from tests.support.clocks import ManualClock
+from tests.support.inside import inside
+
+
+async def refused(_: object) -> None:
+    """Write nothing."""
+    raise DatabaseUnavailable("The database is away.")
+
+
+async def test_a_use_that_could_not_be_written_is_written_later(
+    database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of keys and tokens alike: the next time that uses are written, it is among them."""
+    consent = await Consent.of_new_people(database)
+    clock = ManualClock()
+    async with inside(database_url, clock) as client:
+        token = await consent.token(client, clock)
+    keyring = Keyring(database, clock, kind="live")
+    tokens = UserTokens(database, clock, kind="live")
+
+    async def last_uses(transaction: Transaction) -> list[int | None]:
+        [key] = await keys_of(transaction, consent.app)
+        [connection] = await service.connections(transaction, consent.user.id, clock())
+        return [key.last_used_at, connection.last_used_at]
+
+    clock.advance(seconds=5)
+    await keyring.partner(consent.key)
+    await tokens.user(token)
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "write", refused)
+        for each in (keyring, tokens):
+            with pytest.raises(DatabaseUnavailable):
+                await each.record_uses()
+    for each in (keyring, tokens):
+        await each.record_uses()
+
+    assert await database.read(last_uses) == [clock.now, clock.now]
+
+
+async def test_what_waits_gives_way_to_what_is_newer(database: Database) -> None:
+    """A use during a write that fails is the later one, and is the one that is written."""
+    written: list[dict[tuple[str, str], int]] = []
+
+    async def write(_: Transaction, uses: dict[tuple[str, str], int]) -> None:
+        written.append(uses)
+        if len(written) == 1:
+            last.unwritten["acct_1", "a"] = 3
+            raise DatabaseUnavailable("The database is away.")
+
+    last = LastUses(database, write)
+    last.unwritten |= {("acct_1", "a"): 1, ("acct_1", "b"): 2}
+    with pytest.raises(DatabaseUnavailable):
+        await last.record()
+    await last.record()
+    await last.record()
+
+    assert written[1:] == [{("acct_1", "a"): 3, ("acct_1", "b"): 2}]
