@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ousel.kernel.clock import (
-    TIME_MICROS_MAX,
     micros_from_timestamp,
     system_clock,
     timestamp,
 )
 from ousel.kernel.errors import InvalidField
+from tests.support.clocks import TIME_MICROS_MAX
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

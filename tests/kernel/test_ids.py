@@ -7,7 +7,6 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ousel.kernel.clock import TIME_MICROS_MAX
 from ousel.kernel.ids import (
     HANDLE_CHARACTERS,
     handle_of,
@@ -16,6 +15,7 @@ from ousel.kernel.ids import (
     new_secret,
     secret_hash,
 )
+from tests.support.clocks import TIME_MICROS_MAX
 
 BITS_A_CHARACTER = 5
 TAIL = re.compile(r"[0-9a-v]+", re.ASCII)

@@ -10,6 +10,7 @@ import pytest
 from ousel.accounts.rules import checked_display_name, checked_email, checked_username, normalized
 from ousel.charges.api import ChargeRequest, ChargesQuery
 from ousel.charges.records import position_after
+from ousel.database.statements import BIGINT_MAX
 from ousel.kernel.clock import micros_from_timestamp, timestamp
 from ousel.kernel.errors import InvalidAmount, InvalidField, Refusal
 from ousel.kernel.ids import handle_of, is_secret
@@ -26,7 +27,7 @@ from ousel.sandbox.api import ClockRequest, FundRequest, PayRequest
 from ousel.transfers.api import TransferRequest, TransfersQuery
 from ousel.web.bodies import decode_body, decode_form, decode_query
 from ousel.web.fields import checked_text, idempotency_key
-from ousel.web.paging import CURSOR_POSITION_MAX, cursor_at, position_of
+from ousel.web.paging import cursor_at, position_of
 from ousel.web.polling import WAIT_SECONDS_MAX, tagged, wait_seconds
 from ousel.web.routes import Answer
 from ousel.web.site import Cookies, local_path
@@ -140,7 +141,7 @@ def test_cursors(cursor: str) -> None:
     with contextlib.suppress(InvalidField), quickly():
         position = position_of(cursor)
         assert position is not None
-        assert 1 <= position <= CURSOR_POSITION_MAX
+        assert 1 <= position <= BIGINT_MAX
         assert cursor_at(position) == cursor
     with contextlib.suppress(InvalidField), quickly():
         assert position_after(cursor) is not None

@@ -2,6 +2,8 @@
 
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 
+TIME_MICROS_MAX = 253_402_300_799_999_999  # the last microsecond of the year 9999
+
 
 class ManualClock:
     """Stands still until it is moved."""

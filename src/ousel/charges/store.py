@@ -7,9 +7,7 @@ import msgspec
 
 from ousel.charges.rules import LIFETIME_MICROS, Charge, Payer, Status
 from ousel.database.port import Transaction
-from ousel.database.statements import Statement, Table
-
-TIME_MAX: Final = 2**63 - 1
+from ousel.database.statements import BIGINT_MAX, Statement, Table
 
 _KEY: Final = ("account_id text", "id text")
 
@@ -242,7 +240,7 @@ async def page(transaction: Transaction, query: PageQuery, now: int) -> list[Cha
 async def _page(
     transaction: Transaction, query: PageQuery, status: Status | None, created_after: int = 0
 ) -> list[Charge]:
-    before_time, before_id = query.before or (TIME_MAX, "")
+    before_time, before_id = query.before or (BIGINT_MAX, "")
     parameters: dict[str, object] = {
         "account_id": query.account_id,
         "before_time": before_time,

@@ -6,11 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ousel.cli.console import DatabaseOption, JsonOption, fail, run, settings, show
+from ousel.cli.console import DatabaseOption, JsonOption, check_empty, run, settings, show
 from ousel.cli.proof import proven
 from ousel.database import backup as database_backup
-from ousel.database.addresses import database_at
-from ousel.database.schema import schema_version
 
 
 def backup(
@@ -32,7 +30,8 @@ def restore(
 ) -> None:
     """Fill an empty database from a backup, and prove its books."""
     url = settings(database).database_url
-    asyncio.run(_check_empty(url))
+    reason = "the database is not empty: a backup is restored into an empty one"
+    asyncio.run(check_empty(url, otherwise=reason))
     database_backup.restore(url, file)
     figures, _ = run(database, lambda opened: opened.snapshot(proven))
     show(
@@ -43,14 +42,3 @@ def restore(
         },
         as_json=as_json,
     )
-
-
-async def _check_empty(url: str) -> None:
-    opened = database_at(url)
-    await opened.open()
-    try:
-        version = await schema_version(opened, url)
-    finally:
-        await opened.close()
-    if version is not None:
-        fail("the database is not empty: a backup is restored into an empty one")

@@ -9,9 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ousel.cli.console import JsonOption, error_console, fail, show_list
-from ousel.database.addresses import database_at
-from ousel.database.schema import schema_version
+from ousel.cli.console import JsonOption, check_empty, error_console, fail, show_list
 from ousel.workload import books, plans
 from ousel.workload.flushes import flush_seconds
 from ousel.workload.load import Plan
@@ -80,18 +78,9 @@ def _line(name: str, rate: float, p50_seconds: float, p99_seconds: float) -> dic
 def _scratch(database: str | None) -> Iterator[str]:
     """Lend a database with nothing in it: money that is only measured must mix with no other."""
     if database is not None:
-        asyncio.run(_check_empty(database))
+        reason = "this database is in use: a measurement needs an empty one"
+        asyncio.run(check_empty(database, otherwise=reason))
         yield database
         return
     with tempfile.TemporaryDirectory(prefix="ousel-bench-", dir=Path()) as folder:
         yield f"sqlite:///{Path(folder).resolve() / 'ousel.db'}"
-
-
-async def _check_empty(url: str) -> None:
-    opened = database_at(url)
-    await opened.open()
-    try:
-        if await schema_version(opened, url) is not None:
-            fail("this database is in use: a measurement needs an empty one")
-    finally:
-        await opened.close()

@@ -97,6 +97,18 @@ async def check_schema(database: Database, url: str) -> None:
         )
 
 
+async def check_empty(url: str, otherwise: str) -> None:
+    """End the command, and say why, where there is something in the database already."""
+    database = database_at(url)
+    await database.open()
+    try:
+        version = await schema_version(database, url)
+    finally:
+        await database.close()
+    if version is not None:
+        fail(otherwise)
+
+
 def show(record: dict[str, Any], *, as_json: bool) -> None:
     """Print one record."""
     if as_json:

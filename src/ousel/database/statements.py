@@ -16,6 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
+BIGINT_MAX: Final = 2**63 - 1  # what a column of integers holds
+
 _PARAMETER: Final = re.compile(r"(?<!:):([a-z_]+)")
 _ANY: Final = re.compile(r"= ANY\((:[a-z_]+)\)")
 _ROWS: Final = re.compile(r"ROWS\(:([a-z_]+), ([a-z_, ]+)\)")

@@ -10,7 +10,6 @@ from typing import Final
 from ousel.kernel.errors import InvalidField
 
 MICROS_PER_SECOND: Final = 1_000_000
-TIME_MICROS_MAX: Final = 253_402_300_799_999_999  # the last microsecond of the year 9999
 
 _RFC_3339: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})"

@@ -8,7 +8,6 @@ from ousel.kernel.errors import InvalidAmount
 CURRENCY: Final = "OUSD"
 DECIMAL_PLACES: Final = 6
 MICROS_PER_UNIT: Final = 10**DECIMAL_PLACES
-AMOUNT_MICROS_MIN: Final = 1
 AMOUNT_MICROS_MAX: Final = 999_999_999_999_999
 LITERAL_CHARACTERS_MAX: Final = 64
 

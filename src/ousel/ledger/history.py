@@ -5,18 +5,15 @@ from typing import Final
 import msgspec
 
 from ousel.database.port import Transaction
-from ousel.database.statements import Statement
-from ousel.ledger.journal import ACCOUNTS, ENTRIES
+from ousel.database.statements import BIGINT_MAX, Statement
+from ousel.ledger.journal import ACCOUNTS, ENTRIES, ENTRY_COLUMNS
 from ousel.ledger.rules import Account, Entry, Kind
 
-SEQUENCE_MAX: Final = 2**63 - 1
-
-_ENTRY_COLUMNS: Final = ", ".join(f"entries.{name}" for name in ENTRIES.names)
 _COUNTERPARTY_COLUMNS: Final = ", ".join(f"counterparty.{name}" for name in ACCOUNTS.names)
 _ENTRY_WIDTH: Final = len(ENTRIES.names)
 
 _FITTING: Final = (
-    f"SELECT {_ENTRY_COLUMNS}, {_COUNTERPARTY_COLUMNS} FROM entries"
+    f"SELECT {ENTRY_COLUMNS}, {_COUNTERPARTY_COLUMNS} FROM entries"
     " JOIN accounts AS counterparty ON counterparty.id = entries.counterparty_id"
     " WHERE entries.account_id = :account_id"
     " AND entries.amount BETWEEN :amount_min AND :amount_max"
@@ -36,7 +33,7 @@ HISTORY_OF_KEY: Final = Statement(
 )
 ENTRY_OF_TRANSFER: Final = Statement(
     "an account's entry of a transfer, searched from a sequence number on",
-    f"SELECT {_ENTRY_COLUMNS} FROM entries"
+    f"SELECT {ENTRY_COLUMNS} FROM entries"
     " WHERE entries.account_id = :account_id AND entries.sequence >= :first"
     " AND entries.transfer_id = :transfer_id ORDER BY entries.sequence LIMIT 1",
 )
@@ -73,7 +70,7 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
 async def history(transaction: Transaction, query: HistoryQuery) -> list[tuple[Entry, Account]]:
     """Return the newest entries that fit, each with its counterparty, one more than the limit."""
     first = 1
-    before = SEQUENCE_MAX if query.before_sequence is None else query.before_sequence
+    before = BIGINT_MAX if query.before_sequence is None else query.before_sequence
     if query.created_after is not None:
         first = await _first_since(transaction, query.account_id, query.created_after + 1)
     if query.created_before is not None:
@@ -84,8 +81,8 @@ async def history(transaction: Transaction, query: HistoryQuery) -> list[tuple[E
         account_id=query.account_id,
         first=first,
         before=before,
-        amount_min=1 if query.direction == "in" else -SEQUENCE_MAX,
-        amount_max=-1 if query.direction == "out" else SEQUENCE_MAX,
+        amount_min=1 if query.direction == "in" else -BIGINT_MAX,
+        amount_max=-1 if query.direction == "out" else BIGINT_MAX,
         kinds=[query.kind] if query.kind is not None else list(KINDS),
         idempotency_key=query.idempotency_key,
         limit=query.limit + 1,

@@ -54,8 +54,9 @@ ENTRIES: Final = Table(
     ),
 )
 
+ENTRY_COLUMNS: Final = ", ".join(f"entries.{name}" for name in ENTRIES.names)
+
 _ACCOUNT_COLUMNS: Final = ", ".join(ACCOUNTS.names)
-_ENTRY_COLUMNS: Final = ", ".join(f"entries.{name}" for name in ENTRIES.names)
 
 ACCOUNTS_BY_ID: Final = Statement(
     "accounts by id",
@@ -101,17 +102,17 @@ WARRANTS_HELD: Final = Statement(
     f"SELECT shown.account_id, shown.handle FROM {_WARRANTS_HELD}",
 )
 ENTRIES_OF_KEYS: Final = Statement(
-    "entries that used these idempotency keys", f"SELECT {_ENTRY_COLUMNS} FROM {_KEYS_USED}"
+    "entries that used these idempotency keys", f"SELECT {ENTRY_COLUMNS} FROM {_KEYS_USED}"
 )
 ENTRIES_SINCE: Final = Statement(
     "entries of accounts since a sequence number",
-    f"SELECT {_ENTRY_COLUMNS} FROM ROWS(:heads, account_id text, sequence bigint)"
+    f"SELECT {ENTRY_COLUMNS} FROM ROWS(:heads, account_id text, sequence bigint)"
     " JOIN entries ON entries.account_id = heads.account_id"
     " AND entries.sequence > heads.sequence",
 )
 ENTRIES_IN_ORDER: Final = Statement(
     "all entries after one, in the order of accounts and sequences",
-    f"SELECT {_ENTRY_COLUMNS} FROM entries"
+    f"SELECT {ENTRY_COLUMNS} FROM entries"
     " WHERE (account_id, sequence) > (:account_id, :sequence)"
     " ORDER BY account_id, sequence LIMIT :limit",
 )

@@ -11,10 +11,11 @@ import msgspec
 
 from ousel.accounts import service as accounts
 from ousel.database.port import Database, Transaction
+from ousel.database.statements import BIGINT_MAX
 from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
 from ousel.kernel.errors import InvalidField
 from ousel.kernel.money import CURRENCY, json_from_micros
-from ousel.ledger.history import SEQUENCE_MAX, HistoryQuery, history
+from ousel.ledger.history import HistoryQuery, history
 from ousel.ledger.rules import Account, Entry, Kind
 from ousel.web.pages import Pages
 from ousel.web.paging import cursor_at, position_of
@@ -74,7 +75,7 @@ class ActivityPages:
     async def show(self, visit: Visit) -> Answer:
         """Show one movement."""
         number = visit.path["entry"]
-        if not number.isascii() or not number.isdigit() or len(number) >= len(str(SEQUENCE_MAX)):
+        if not number.isascii() or not number.isdigit() or len(number) >= len(str(BIGINT_MAX)):
             raise NotFound("There is no such movement.")
         wanted = HistoryQuery(
             account_id=visit.signed_in.account_id, limit=1, before_sequence=int(number) + 1

@@ -7,14 +7,14 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
 
+from ousel.database.statements import BIGINT_MAX
 from ousel.kernel.errors import InvalidField
 
 LIMIT_DEFAULT: Final = 20
 LIMIT_MAX: Final = 100
 CURSOR_CHARACTERS_MAX: Final = 100
-CURSOR_POSITION_MAX: Final = 2**63 - 1
 
-_POSITION_DIGITS_MAX: Final = len(str(CURSOR_POSITION_MAX))
+_POSITION_DIGITS_MAX: Final = len(str(BIGINT_MAX))
 
 Limit = Annotated[
     int, msgspec.Meta(ge=1, le=LIMIT_MAX, description="How many records a page has at most.")
@@ -68,7 +68,7 @@ def position_of(cursor: str | None) -> int | None:
         return None
     text = text_position_of(cursor)
     position = int(text) if text.isdigit() and len(text) <= _POSITION_DIGITS_MAX else 0
-    if not 1 <= position <= CURSOR_POSITION_MAX or cursor_at(position) != cursor:
+    if not 1 <= position <= BIGINT_MAX or cursor_at(position) != cursor:
         raise cursor_refused()
     return position
 
