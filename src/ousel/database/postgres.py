@@ -310,7 +310,10 @@ async def _roll_back(connection: "PoolConnectionProxy[Any]") -> None:
 
 
 async def _keep_as_it_is(_: object) -> None:
-    """Spare the round trip of a reset: no statement of Ousel changes its session."""
+    """Spare the round trip of a reset: all that Ousel leaves in a session is statements prepared.
+
+    Those are to stay; nothing that it runs changes a session's settings or keeps a lock there.
+    """
 
 
 def _translated(error: Exception) -> Exception:

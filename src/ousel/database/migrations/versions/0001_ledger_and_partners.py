@@ -2,8 +2,8 @@
 
 Each table that grows with an account begins its primary key with the account's id, and no
 unique index or foreign key reaches across accounts, so that the tables can be spread by account
-over several machines. The two directories, by which an account is found, are keyed by what
-they are asked for.
+over several machines. The directory of identifiers, by which an account is found, is keyed by
+what it is asked for.
 """
 
 from alembic import op
