@@ -1,16 +1,17 @@
 """A small book shop that is paid with Ousel: what a partner's software looks like, in one file.
 
-It sells by charges and delivers once; lets people sign in with their Ousel account; and pays its
-supplier by a transfer that is safe to repeat. Orders are kept in SQLite, each with the key that
-makes its charge happen once, written down before anything is sent.
+It sells by charges and delivers once; lets people sign in with their Ousel account; and lets its
+owner pay the supplier by a transfer that is safe to repeat. Orders are kept in SQLite. Each is
+written down before its payment is asked for, and its id is the key that makes this happen once:
+where no answer came, the visitor finds the order in the shop and asks again.
 """
 
 import os
 import secrets
 import sqlite3
+import time
 from decimal import Decimal
 from html import escape
-from urllib.parse import parse_qs
 
 import uvicorn
 from starlette.applications import Starlette
@@ -18,7 +19,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from ousel_client import AsyncClient, OuselError, ProofKey, UserToken, WaitTimedOut
+from ousel_client import (
+    AsyncClient,
+    Holder,
+    NotAuthenticated,
+    OuselError,
+    ProofKey,
+    UserToken,
+    WaitTimedOut,
+)
 from ousel_client.refusals import ChargeNotCancelable
 
 SHOP_URL = os.environ.get("SHOP_URL", "http://127.0.0.1:8001")
@@ -47,7 +56,8 @@ ousel = AsyncClient(
 books = sqlite3.connect(os.environ.get("SHOP_DATABASE", ":memory:"), isolation_level=None)
 books.execute(
     "CREATE TABLE IF NOT EXISTS orders"
-    " (id TEXT PRIMARY KEY, items TEXT, total TEXT, charge_id TEXT, delivered INTEGER DEFAULT 0)"
+    " (id TEXT PRIMARY KEY, visitor TEXT, items TEXT, total TEXT, charge_id TEXT,"
+    " delivered INTEGER DEFAULT 0)"
 )
 carts: dict[str, list[str]] = {}
 sign_ins: dict[str, tuple[str, ProofKey]] = {}
@@ -55,7 +65,7 @@ tokens: dict[str, UserToken] = {}
 
 
 async def catalogue(request: Request) -> Response:
-    """Show the books, the cart, and who is signed in."""
+    """Show the books, the cart, what is still to be paid, and who is signed in."""
     visitor = visitor_of(request)
     shelf = "".join(
         f'<li>{escape(title)} <span class="price">{price}</span> '
@@ -63,21 +73,25 @@ async def catalogue(request: Request) -> Response:
         for slug, (title, price) in BOOKS.items()
     )
     cart = carts.get(visitor, [])
-    total = sum((BOOKS[slug][1] for slug in cart), Decimal(0))
     basket = "<p>Your cart is empty.</p>"
     if cart:
-        titles = "".join(f"<li>{escape(BOOKS[slug][0])}</li>" for slug in cart)
         basket = (
-            f"<ul>{titles}</ul>"
-            f'<form method="post" action="/pay"><button>Pay {total:.2f} OUSD</button></form>'
+            f"<ul>{''.join(f'<li>{escape(BOOKS[slug][0])}</li>' for slug in cart)}</ul>"
+            f'<form method="post" action="/pay"><button>Pay {total_of(cart)} OUSD</button></form>'
         )
+    begun = "".join(
+        f'<div><form method="post" action="/orders/{order_id}/pay">'
+        f"<button>Pay your order of {total} OUSD</button></form></div>"
+        for order_id, total in books.execute(
+            "SELECT id, total FROM orders WHERE visitor = ? AND charge_id IS NULL", (visitor,)
+        )
+    )
+    person = await person_of(visitor)
     return page(
         request,
         "The Blackbird Bookshop",
-        f"{await greeting(visitor)}<h2>Books</h2><ul>{shelf}</ul><h2>Cart</h2>{basket}"
-        f'<h2>Office</h2><form method="post" action="/supplier">'
-        f'<input type="hidden" name="key" value="supplier-{secrets.token_hex(8)}">'
-        f"<button>Pay the supplier, {escape(SUPPLIER)}, {SUPPLIES} OUSD</button></form>",
+        f"{await greeting(visitor, person)}<h2>Books</h2><ul>{shelf}</ul>"
+        f"<h2>Cart</h2>{basket}{begun}{await office(person)}",
     )
 
 
@@ -90,19 +104,34 @@ async def add_to_cart(request: Request) -> Response:
 
 
 async def pay(request: Request) -> Response:
-    """Write an order down, ask for its payment, and send the payer to the checkout page."""
-    cart = carts.pop(visitor_of(request), [])
+    """Write an order down, and ask for its payment."""
+    visitor = visitor_of(request)
+    cart = carts.get(visitor)
     if not cart:
         return redirect(request, "/")
     order_id = f"order-{secrets.token_hex(8)}"
-    total = sum((BOOKS[slug][1] for slug in cart), Decimal(0))
     books.execute(
-        "INSERT INTO orders (id, items, total) VALUES (?, ?, ?)",
-        (order_id, ",".join(cart), str(total)),
+        "INSERT INTO orders (id, visitor, items, total) VALUES (?, ?, ?, ?)",
+        (order_id, visitor, ",".join(cart), total_of(cart)),
     )
+    del carts[visitor]
+    return await to_checkout(request, order_id)
+
+
+async def pay_order(request: Request) -> Response:
+    """Ask again for the payment of an order that was written down."""
+    return await to_checkout(request, request.path_params["order_id"])
+
+
+async def to_checkout(request: Request, order_id: str) -> Response:
+    """Send the payer of an order to its checkout page; its charge is created once."""
+    found = books.execute("SELECT items, total FROM orders WHERE id = ?", (order_id,)).fetchone()
+    if found is None:
+        return page(request, "No such order", '<p><a href="/">Back to the shop</a></p>', 404)
+    items, total = found
     charge = await ousel.charges.create(
-        amount=total,
-        description=", ".join(BOOKS[slug][0] for slug in cart),
+        amount=Decimal(total),
+        description=", ".join(BOOKS[slug][0] for slug in items.split(",")),
         reference=order_id,
         success_url=f"{SHOP_URL}/orders/{order_id}",
         cancel_url=f"{SHOP_URL}/orders/{order_id}/canceled",
@@ -182,15 +211,16 @@ async def connected(request: Request) -> Response:
 
 
 async def pay_supplier(request: Request) -> Response:
-    """Pay the supplier, once for each form that was shown, however often it is sent."""
-    form = parse_qs((await request.body()).decode())
-    key = form["key"][0]
-    try:
-        transfer = await ousel.transfers.send(
-            to=SUPPLIER, amount=SUPPLIES, note="This month's books", idempotency_key=key
-        )
-    except OuselError as error:
-        return page(request, "The supplier is not paid", f"<p>{escape(str(error))}</p>", 502)
+    """Pay the supplier, once a month, however often the owner asks for it; for nobody else."""
+    if not await is_owner(await person_of(visitor_of(request))):
+        return page(request, "For the owner alone", '<p><a href="/">Back to the shop</a></p>', 403)
+    month = time.strftime("%Y-%m", time.gmtime())
+    transfer = await ousel.transfers.send(
+        to=SUPPLIER,
+        amount=SUPPLIES,
+        note=f"Books of {month}",
+        idempotency_key=f"supplier-{month}",
+    )
     return page(
         request,
         "The supplier is paid",
@@ -199,19 +229,50 @@ async def pay_supplier(request: Request) -> Response:
     )
 
 
-async def greeting(visitor: str) -> str:
-    """Greet a person by name, if their account is connected."""
+async def person_of(visitor: str) -> Holder | None:
+    """Return the person whose account is connected, if there is one."""
     token = tokens.get(visitor)
-    invitation = '<p><a href="/connect">Connect with Ousel</a></p>'
     if token is None:
-        return invitation
+        return None
     try:
-        user = ousel.user(token.access_token)
-        person, balance = await user.me(), await user.balance()
-    except OuselError:
+        return await ousel.user(token.access_token).me()
+    except NotAuthenticated:  # the token has ended
         del tokens[visitor]
-        return invitation
+        return None
+
+
+async def is_owner(person: Holder | None) -> bool:
+    """Say whether the person is the one whom the shop's key belongs to."""
+    return person is not None and person.id == (await ousel.me()).id
+
+
+async def greeting(visitor: str, person: Holder | None) -> str:
+    """Greet a person by name, if their account is connected."""
+    if person is None:
+        return '<p><a href="/connect">Connect with Ousel</a></p>'
+    balance = await ousel.user(tokens[visitor].access_token).balance()
     return f"<p>Hello, {escape(person.display_name)}. You have {balance.available:.2f} OUSD.</p>"
+
+
+async def office(person: Holder | None) -> str:
+    """Show the shop's owner what there is to do."""
+    if not await is_owner(person):
+        return ""
+    return (
+        '<h2>Office</h2><form method="post" action="/supplier">'
+        f"<button>Pay the supplier, {escape(SUPPLIER)}, {SUPPLIES} OUSD</button></form>"
+    )
+
+
+async def not_answered(request: Request, error: Exception) -> Response:
+    """Say that Ousel refused or could not be asked; whatever was begun can be asked for again."""
+    reason = escape(str(error))
+    return page(request, "Please try again", f'<p>{reason}</p><p><a href="/">Back</a></p>', 502)
+
+
+def total_of(cart: list[str]) -> str:
+    """Return what the books in a cart cost."""
+    return f"{sum((BOOKS[slug][1] for slug in cart), Decimal(0)):.2f}"
 
 
 def visitor_of(request: Request) -> str:
@@ -248,11 +309,13 @@ shop = Starlette(
         Route("/cart/{slug}", add_to_cart, methods=["POST"]),
         Route("/pay", pay, methods=["POST"]),
         Route("/orders/{order_id}", order),
+        Route("/orders/{order_id}/pay", pay_order, methods=["POST"]),
         Route("/orders/{order_id}/canceled", canceled),
         Route("/connect", connect),
         Route("/connected", connected),
         Route("/supplier", pay_supplier, methods=["POST"]),
-    ]
+    ],
+    exception_handlers={OuselError: not_answered},
 )
 
 if __name__ == "__main__":

@@ -70,8 +70,12 @@ def test_a_person_connects_and_is_greeted(shop_url: str, page: Page) -> None:
 
 
 def test_the_supplier_is_paid(shop_url: str, page: Page) -> None:
-    """The shop pays its supplier by transfer and shows what it has left."""
+    """Its owner, connected, lets the shop pay by transfer and sees what it has left."""
     page.goto(shop_url)
+    expect(page.get_by_role("button", name="Pay the supplier")).to_have_count(0)
+    page.get_by_role("link", name="Connect with Ousel").click()
+    _sign_in(page, "blackbird")
+    page.get_by_role("button", name="Allow").click()
     page.get_by_role("button", name="Pay the supplier").click()
     expect(page.get_by_role("heading", name="The supplier is paid")).to_be_visible()
 

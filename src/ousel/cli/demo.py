@@ -151,7 +151,8 @@ def _welcome(furnished: _Demo, shop: str) -> str:
   people         {names}: each with 10000.00 OUSD and the password {PASSWORD}
   partner        @{PARTNER}, with the key {furnished.key}
 
-[bold]Click through it:[/bold] put a book into the shop's cart, pay as ada, connect with Ousel.
+[bold]Click through it:[/bold] put a book into the shop's cart, pay as ada, connect with Ousel;
+connected as {PARTNER}, its owner, let the shop pay its supplier.
 
 [bold]Send 25.00 to @ada[/bold] (twice, if you like: the key in the header makes it move once):
 

@@ -1,0 +1,125 @@
+"""The example of a partner's application: what it begins it can finish, and it pays for nobody."""
+
+import importlib.util
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import httpx2
+import pytest
+
+from ousel.ledger.rules import Account
+from ousel_client import AsyncClient, RetryPolicy, UserToken
+from tests.oauth.consents import REDIRECT_URI, Consent
+from tests.support.edge import Caller, Edge
+from tests.support.servers import free_port
+
+SHOP = Path(__file__).parents[2] / "examples" / "shop" / "shop.py"
+ORDER = re.compile(r'action="(/orders/order-\w+/pay)"><button>Pay your order of 12.50 OUSD')
+IMPATIENT = RetryPolicy(attempts_max=1)
+
+pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+
+
+class Shop:
+    """The shop of a partner, and a browser that visits it."""
+
+    def __init__(
+        self, module: Any, edge: Edge, caller: Caller, browser: httpx2.AsyncClient
+    ) -> None:
+        self.module = module
+        self.edge = edge
+        self.caller = caller
+        self.browser = browser
+
+    async def call(self, base_url: str) -> None:
+        """Let the shop call Ousel at this address."""
+        await self.module.ousel.close()
+        self.module.ousel = AsyncClient(self.caller.key, base_url=base_url, retry=IMPATIENT)
+
+    async def connect(self, person: Account) -> None:
+        """Connect a person's account, as if they had come back from the portal."""
+        consent = Consent(self.edge.database, self.caller.app, self.caller.key, person)
+        async with self.edge.server.client() as client:
+            token = await consent.token(client)
+        await self.browser.get("/")
+        self.module.tokens[self.browser.cookies["visitor"]] = UserToken(
+            access_token=token,
+            token_type="Bearer",
+            expires_in=1,
+            scope="profile balance",
+            user_id=person.id,
+        )
+
+
+def loaded() -> ModuleType:
+    """Return the shop's one file as a module of its own."""
+    spec = importlib.util.spec_from_file_location("shop", SHOP)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@asynccontextmanager
+async def opened(edge: Edge, caller: Caller) -> AsyncIterator[Shop]:
+    """Open the shop of this partner."""
+    module: Any = loaded()
+    transport = httpx2.ASGITransport(module.shop)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://shop.test") as browser:
+        shop = Shop(module, edge, caller, browser)
+        await shop.call(edge.server.base_url)
+        yield shop
+        await module.ousel.close()
+        module.books.close()
+
+
+@pytest.fixture
+async def shop(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shop]:
+    """A shop whose supplier is somebody else."""
+    supplier = await edge.person()
+    async with edge.partner("100", redirect_uris=[REDIRECT_URI]) as caller:
+        monkeypatch.setenv("OUSEL_CLIENT_ID", caller.app.id)
+        monkeypatch.setenv("OUSEL_KEY", caller.key)
+        monkeypatch.setenv("SHOP_SUPPLIER", f"@{supplier.username}")
+        async with opened(edge, caller) as ready:
+            yield ready
+
+
+async def test_an_order_that_got_no_charge_is_paid_later(shop: Shop) -> None:
+    """The visitor finds it in the shop, and asks again with the same key: there is one charge."""
+    await shop.browser.post("/cart/notes")
+    await shop.call(f"http://127.0.0.1:{free_port()}/v1")
+
+    failed = await shop.browser.post("/pay")
+    await shop.call(shop.edge.server.base_url)
+    waiting = ORDER.findall((await shop.browser.get("/")).text)
+    answers = [await shop.browser.post(waiting[0]) for _ in range(2)]
+
+    assert failed.status_code == 502
+    assert len(waiting) == 1
+    [charge] = (await shop.caller.client.get("/charges")).json()["data"]
+    assert {each.headers["location"] for each in answers} == {charge["checkout_url"]}
+    assert not ORDER.search((await shop.browser.get("/")).text)
+
+
+async def test_only_the_owner_pays_the_supplier(shop: Shop) -> None:
+    """A stranger and a customer are refused; the owner pays once a month, however often asked."""
+    answers = [await shop.browser.post("/supplier", data={"key": "a stranger's"})]
+    await shop.connect(await shop.edge.person())
+    answers.append(await shop.browser.post("/supplier"))
+    before = await shop.edge.balance(shop.caller.account)
+
+    await shop.connect(shop.caller.account)
+    office = (await shop.browser.get("/")).text
+    paid = [await shop.browser.post("/supplier") for _ in range(2)]
+
+    assert [each.status_code for each in answers] == [403, 403]
+    assert before == 100_000_000
+    assert "Pay the supplier" in office
+    assert [each.status_code for each in paid] == [200, 200]
+    assert await shop.edge.balance(shop.caller.account) == 95_000_000
