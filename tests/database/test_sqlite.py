@@ -149,7 +149,7 @@ async def test_work_that_waits_for_something_else_is_a_defect(sqlite: SqliteData
 
 async def test_reads_cannot_write(sqlite: SqliteDatabase) -> None:
     """The connection for reads refuses to change anything."""
-    with pytest.raises(DatabaseUnavailable, match="readonly"):
+    with pytest.raises(DatabaseUnavailable, match="SQLITE_READONLY"):
         await sqlite.read(lambda transaction: add(transaction, "a"))
 
     assert await found(sqlite) == {}
@@ -176,7 +176,7 @@ async def test_a_full_disk_is_unavailable(sqlite: SqliteDatabase) -> None:
         await transaction.insert(NOTES, [(f"note {number}", "x" * 3000) for number in range(50)])
 
     await sqlite.write(lambda transaction: limit(transaction, 1))
-    with pytest.raises(DatabaseUnavailable, match="full") as refused:
+    with pytest.raises(DatabaseUnavailable, match="SQLITE_FULL") as refused:
         await sqlite.write(fill)
 
     assert refused.value.retry_after_seconds == 5
@@ -200,7 +200,7 @@ async def test_a_file_that_cannot_be_opened_anew_is_unavailable(mounted_file: Pa
     await sqlite.open()
     mounted_file.parent.rename(mounted_file.parents[1] / "gone")
 
-    with pytest.raises(DatabaseUnavailable, match="unable to open") as refused:
+    with pytest.raises(DatabaseUnavailable, match="SQLITE_CANTOPEN") as refused:
         await sqlite.snapshot(fetch_all)
 
     assert refused.value.retry_after_seconds == 5
@@ -228,7 +228,7 @@ async def test_a_damaged_file_is_unavailable(damaged_file: Path) -> None:
     await sqlite.open()
 
     for run in (sqlite.read, sqlite.snapshot, sqlite.write):
-        with pytest.raises(DatabaseUnavailable, match="malformed"):
+        with pytest.raises(DatabaseUnavailable, match="SQLITE_CORRUPT"):
             await run(fetch_all)
     await sqlite.close()
 

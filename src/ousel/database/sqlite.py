@@ -239,7 +239,8 @@ def _translated(error: Exception) -> Exception:
         return UnfitValue(str(error))
     if _is_busy(code):
         return TransientFailure(str(error))
-    return DatabaseUnavailable(f"SQLite could not read or write: {error}.", retry_after_seconds=5)
+    reason = getattr(error, "sqlite_errorname", "unknown")
+    return DatabaseUnavailable(f"SQLite could not read or write ({reason}).", retry_after_seconds=5)
 
 
 @lru_cache(maxsize=STATEMENTS_CACHED)

@@ -102,7 +102,8 @@ class Application:
             return await self._nothing_there(refusal, request, request_id)
         except Refusal as refusal:
             if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                _log.error("unavailable", request_id=request_id, code=refusal.code)
+                cause = repr(refusal.__cause__ or refusal)
+                _log.error("unavailable", request_id=request_id, code=refusal.code, cause=cause)
             return problem_answer(refusal, request_id, self._docs_url, tuple(headers))
         except Exception:  # noqa: BLE001 - the last stop: whatever it is, the caller is answered
             return self._failure(request, request_id, tuple(headers))
