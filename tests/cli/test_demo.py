@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx2
 import msgspec
@@ -200,6 +201,25 @@ def test_a_taken_port_of_the_shop_is_told_and_the_demo_runs_without(
     shop = next(line for line in outcome.output.splitlines() if line.startswith("  shop "))
     assert shop.endswith(f"not running: port {port} is taken; choose another with --shop-port")
     assert "curl -s " in outcome.output
+
+
+def test_a_database_of_ones_own_is_filled_once_and_told_as_json(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It stays when the demo ends; what is in it is never mixed with another demo's."""
+    monkeypatch.setattr(demo_command, "serve_until_stopped", lambda _, listener: listener.close())
+    own = str(tmp_path / "own.db")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        shop_port = f"--shop-port={taken.getsockname()[1]}"
+        call = ("demo", f"--port={free_port()}", shop_port, f"--database={own}", "--json")
+        first, second = ousel(*call, database="unused.db"), ousel(*call, database="unused.db")
+
+    told = first.json
+    accounts = ousel("account", "list", "--json", database=own).json
+    assert set(told["usernames"]) < {account["username"] for account in accounts}
+    assert told["key"].startswith("sk_test_")
+    assert told["shop_url"] is None
+    assert_fails(second, "the database is not empty: a demo fills an empty one")
 
 
 def _bought(browser: httpx2.Client) -> str:

@@ -7,12 +7,13 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from ousel.cli import operation
 from ousel.database.schema import SCHEMA_VERSION
 from tests.cli.commands import assert_fails, ousel
 from tests.cli.conftest import Operator
 from tests.support.aside import Aside
 from tests.support.engines import ENGINES, Engine, Engines
-from tests.support.servers import Server
+from tests.support.servers import Server, free_port
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -100,6 +101,24 @@ def test_serve_makes_an_sqlite_file_ready_by_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_serve_tells_what_it_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As JSON where that is asked for; else to a terminal alone, for a log has no use for it."""
+    monkeypatch.setattr(operation, "serve_until_stopped", lambda _, listener, __: listener.close())
+    url, port = str(tmp_path / "ousel.db"), free_port()
+
+    told = ousel("serve", "--sandbox", f"--port={port}", "--json", database=url).json
+    untold = ousel("serve", "--sandbox", f"--port={port}", database=url)
+
+    assert told == {
+        "mode": "sandbox",
+        "listening": f"http://127.0.0.1:{port}",
+        "base_url": "http://127.0.0.1:8000/v1",
+        "portal_url": "http://127.0.0.1:8000",
+        "workers": 1,
+    }
+    assert (untold.exit_code, untold.output) == (0, "")
+
+
 def test_a_database_is_live_or_a_sandbox_from_its_first_server_on(tmp_path: Path) -> None:
     """Each then refuses to be the other, and keys are issued for what the database is."""
     url = str(tmp_path / "sandbox.db")

@@ -50,12 +50,21 @@ def wrong_targets(text: str) -> set[str]:
 def wrong_commands(text: str) -> set[str]:
     """Return commands that a table of them lacks, or has although they do not exist."""
     named = set(re.findall(r"^\| `ousel ([a-z ]+)` \|", text, re.MULTILINE))
-    return named ^ set(_names(get_command(commands)))
+    return named ^ {name for name, _ in _commands(get_command(commands))}
+
+
+def commands_without(option: str) -> set[str]:
+    """Return the commands that do not take this option."""
+    return {
+        name
+        for name, command in _commands(get_command(commands))
+        if not any(option in parameter.opts for parameter in command.params)
+    }
 
 
 def wrong_command_lines(text: str) -> set[str]:
     """Return the first words behind `ousel`, in lines of shell, that are no command."""
-    names = {name.split()[0] for name in _names(get_command(commands))}
+    names = {name.split()[0] for name, _ in _commands(get_command(commands))}
     return set(re.findall(r"^ *ousel ([a-z]+)", text, re.MULTILINE)) - names
 
 
@@ -110,13 +119,13 @@ def _served() -> set[str]:
     return {f"{route.method} {route.path.removeprefix(base)}" for route in ousel.routes}
 
 
-def _names(command: Any, prefix: str = "") -> Iterator[str]:
-    """Yield the full name of each command that does something."""
+def _commands(command: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each command that does something, with its full name."""
     for name, child in getattr(command, "commands", {}).items():
         if hasattr(child, "commands"):
-            yield from _names(child, f"{prefix}{name} ")
+            yield from _commands(child, f"{prefix}{name} ")
         else:
-            yield f"{prefix}{name}"
+            yield f"{prefix}{name}", child
 
 
 def _as_written(value: object) -> str:

@@ -10,6 +10,7 @@ from tests.house.documents import (
     FOLDERS,
     ROOT,
     broken_links,
+    commands_without,
     documents,
     missing_rooms,
     wrong_codes,
@@ -94,6 +95,12 @@ def test_every_make_target_that_a_document_names_exists(document: str) -> None:
 def test_every_command_is_documented_and_no_other() -> None:
     """The table of commands names each command of the command line, and nothing else."""
     assert wrong_commands((ROOT / COMMANDS).read_text()) == set()
+
+
+def test_every_command_takes_a_database_and_prints_json() -> None:
+    """As the page on commands says, with its one exception."""
+    assert commands_without("--database") == {"top"}
+    assert commands_without("--json") == set()
 
 
 @pytest.mark.parametrize("document", documents())

@@ -3,16 +3,17 @@
 import asyncio
 import socket
 import tempfile
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
 from rich.console import Console
 
 from ousel.accounts.service import NewHolder, open_account
-from ousel.cli.console import settings
+from ousel.cli.console import JsonOption, check_empty, settings, show
 from ousel.cli.server import bound_socket, prepare, serve_until_stopped
 from ousel.cli.shop import shop_can_run, shop_running
 from ousel.database.addresses import database_at
@@ -49,14 +50,21 @@ def demo(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
     shop_port: Annotated[int, typer.Option(help="The shop's port.", min=1, max=65535)] = 8001,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="An empty database to fill; default: one that is thrown away."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run a sandbox on a fresh database: people with money, a partner's key, and its shop."""
-    listener = bound_socket(host, port)
-    no_shop = _why_no_shop(shop_port)
-    origin = f"http://{host}:{port}"
-    with tempfile.TemporaryDirectory(prefix="ousel-demo-") as folder:
+    with _fresh(database) as url:
+        listener = bound_socket(host, port)
+        no_shop = _why_no_shop(shop_port)
+        origin = f"http://{host}:{port}"
         wanted = settings(
-            str(Path(folder) / "ousel.db"),
+            url,
             sandbox=True,
             base_url=f"{origin}/v1",
             portal_url=origin,
@@ -64,9 +72,25 @@ def demo(
         )
         furnished = asyncio.run(_furnished(wanted, f"http://127.0.0.1:{shop_port}"))
         with nullcontext() if no_shop else shop_running(_environment(furnished)):
-            welcome = _welcome(furnished, no_shop or furnished.shop_url)
-            Console(soft_wrap=True, highlight=False).print(welcome)
+            if as_json:
+                show(_record(furnished, runs_shop=no_shop is None), as_json=True)
+            else:
+                lasts = "gone when you stop it" if database is None else "kept when you stop it"
+                welcome = _welcome(furnished, no_shop or furnished.shop_url, lasts)
+                Console(soft_wrap=True, highlight=False).print(welcome)
             serve_until_stopped(wanted, listener)
+
+
+@contextmanager
+def _fresh(database: str | None) -> Iterator[str]:
+    """Lend a database with nothing in it: the one that is given, or one that does not last."""
+    if database is not None:
+        reason = "the database is not empty: a demo fills an empty one"
+        asyncio.run(check_empty(database, otherwise=reason))
+        yield database
+        return
+    with tempfile.TemporaryDirectory(prefix="ousel-demo-") as folder:
+        yield str(Path(folder) / "ousel.db")
 
 
 def _is_taken(port: int) -> bool:
@@ -136,14 +160,28 @@ def _environment(furnished: _Demo) -> dict[str, str]:
     }
 
 
-def _welcome(furnished: _Demo, shop: str) -> str:
+def _record(furnished: _Demo, *, runs_shop: bool) -> dict[str, Any]:
+    wanted = furnished.settings
+    return {
+        "base_url": wanted.base_url,
+        "portal_url": wanted.portal_url,
+        "shop_url": furnished.shop_url if runs_shop else None,
+        "usernames": list(PEOPLE),
+        "password": PASSWORD,
+        "partner": PARTNER,
+        "client_id": furnished.client_id,
+        "key": furnished.key,
+    }
+
+
+def _welcome(furnished: _Demo, shop: str, lasts: str) -> str:
     wanted = furnished.settings
     names = ", ".join(PEOPLE)
     call = f"""\\
   -H 'Authorization: Bearer {furnished.key}' \\
   -H 'Content-Type: application/json' \\"""
     return f"""
-[bold]Ousel is running: a sandbox on a fresh database, gone when you stop it (Ctrl-C).[/bold]
+[bold]Ousel is running: a sandbox on a fresh database, {lasts} (Ctrl-C).[/bold]
 
   shop           {shop}
   portal         {wanted.portal_url}

@@ -1,6 +1,7 @@
 """`ousel serve`, `migrate` and `verify`."""
 
 import asyncio
+import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -23,7 +24,7 @@ from ousel.ledger.verify import Figures
 WORKERS_MAX: Final = 64
 
 
-def serve(
+def serve(  # noqa: PLR0913 - one for each option
     *,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
@@ -43,6 +44,7 @@ def serve(
         ),
     ] = None,
     database: DatabaseOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run the service."""
     changes: dict[str, Any] = {"sandbox": True} if sandbox else {}
@@ -50,7 +52,13 @@ def serve(
         changes["admin_port"] = admin_port
     wanted = settings(database, **changes)
     asyncio.run(prepare(wanted, workers))
-    serve_until_stopped(wanted, bound_socket(host, port), workers)
+    listener = bound_socket(host, port)
+    if as_json or sys.stdout.isatty():  # else whoever gathers the log would find it there
+        mode = "sandbox" if wanted.sandbox else "live"
+        addresses = {"base_url": wanted.base_url, "portal_url": wanted.portal_url}
+        record = {"mode": mode, "listening": f"http://{host}:{port}", **addresses}
+        show(record | {"workers": workers}, as_json=as_json)
+    serve_until_stopped(wanted, listener, workers)
 
 
 def migrate(database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
