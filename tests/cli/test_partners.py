@@ -8,7 +8,10 @@ from datetime import datetime, timedelta
 import httpx2
 import pytest
 
+from ousel.database.addresses import database_at
 from ousel.kernel.ids import handle_of, secret_hash
+from ousel.people.store import events_before
+from ousel.portal.settings import AFTER_ALL_EVENTS
 from tests.cli.commands import assert_fails
 from tests.cli.conftest import Operator
 from tests.support.aside import Aside
@@ -159,6 +162,25 @@ def test_a_handle_that_two_keys_share_names_neither(operator: Operator) -> None:
     assert ended["ends_at"] is not None
 
 
+def test_what_an_operator_does_stands_in_the_accounts_history(operator: Operator) -> None:
+    """Each thing once, as the operator's own; a key that was over is not revoked again."""
+    client_id, first = _app(operator)
+    issued = operator.run("key", "issue", client_id, "--name=till", "--json").json["key"]
+    second = operator.run("key", "rotate", first, "--json").json["key"]
+    for _ in range(2):
+        assert operator.run("key", "revoke", issued).exit_code == 0
+
+    owner = operator.get("/me", second).json()["id"]
+    handles = [f"({handle_of(key)}…)" for key in (first, issued, second)]
+    assert sorted(asyncio.run(_history(operator.url, owner))) == [
+        ("app_created", "Shop", "Operator", ""),
+        ("key_issued", f"first key {handles[0]}", "Operator", ""),
+        ("key_issued", f"till {handles[1]}", "Operator", ""),
+        ("key_revoked", f"till {handles[1]}", "Operator", ""),
+        ("key_rotated", f"first key {handles[0]} → first key {handles[2]}", "Operator", ""),
+    ]
+
+
 @pytest.mark.slow
 def test_the_list_shows_the_last_use_of_a_key(operator: Operator) -> None:
     """A server writes it down every few seconds, while it runs."""
@@ -191,3 +213,16 @@ def _app(operator: Operator) -> tuple[str, str]:
     ada = operator.opened()
     app = operator.run("app", "create", f"--owner=@{ada}", "--name=Shop", "--json").json
     return app["client_id"], app["key"]
+
+
+async def _history(url: str, account_id: str) -> list[tuple[str, ...]]:
+    """Return what happened to an account, but for the moments."""
+    database = database_at(url)
+    await database.open()
+    try:
+        events = await database.read(
+            lambda transaction: events_before(transaction, account_id, AFTER_ALL_EVENTS, 100)
+        )
+    finally:
+        await database.close()
+    return [(each.kind, each.detail, each.device, each.address) for each in events]

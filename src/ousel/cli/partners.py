@@ -23,6 +23,7 @@ from ousel.partners import service
 from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT
 from ousel.partners.service import IssuedKey, NewApp
 from ousel.partners.store import Key
+from ousel.people.audit import BY_OPERATOR, record
 
 SECONDS_PER_HOUR: Final = 3600
 
@@ -64,6 +65,8 @@ def create_app(
         issued = await service.issue_key(
             transaction, app, service.FIRST_KEY_NAME, await _kind(transaction), clock
         )
+        await record(transaction, account.id, "app_created", BY_OPERATOR, clock, app.name)
+        await _record_issued(transaction, issued, clock)
         return {
             "client_id": app.id,
             "name": app.name,
@@ -86,7 +89,9 @@ def issue(
 
     async def issued(transaction: Transaction, clock: Clock) -> IssuedKey:
         app = await service.app_by_id(transaction, client_id)
-        return await service.issue_key(transaction, app, name, await _kind(transaction), clock)
+        new = await service.issue_key(transaction, app, name, await _kind(transaction), clock)
+        await _record_issued(transaction, new, clock)
+        return new
 
     _show_issued(written(database, issued), as_json=as_json)
 
@@ -109,7 +114,10 @@ def rotate(
     async def rotated(transaction: Transaction, clock: Clock) -> IssuedKey:
         key = await service.key_by_handle(transaction, handle)
         kind = await _kind(transaction)
-        return await service.rotate_key(transaction, key, overlap_seconds, kind, clock)
+        new = await service.rotate_key(transaction, key, overlap_seconds, kind, clock)
+        detail = f"{key.shown} → {new.key.shown}"
+        await record(transaction, key.account_id, "key_rotated", BY_OPERATOR, clock, detail)
+        return new
 
     _show_issued(written(database, rotated), as_json=as_json)
 
@@ -121,6 +129,8 @@ def revoke(handle: Handle, database: DatabaseOption = None, *, as_json: JsonOpti
     async def revoked(transaction: Transaction, clock: Clock) -> Key:
         key = await service.key_by_handle(transaction, handle)
         await service.revoke_key(transaction, key, clock)
+        if key.valid_at(clock()):
+            await record(transaction, key.account_id, "key_revoked", BY_OPERATOR, clock, key.shown)
         return await service.key_by_handle(transaction, handle)
 
     show(_record(written(database, revoked)), as_json=as_json)
@@ -144,6 +154,11 @@ async def _kind(transaction: Transaction) -> Mode:
     if settings(None).sandbox:
         return await claim_mode(transaction, "test")
     return await mode_of(transaction)
+
+
+async def _record_issued(transaction: Transaction, issued: IssuedKey, clock: Clock) -> None:
+    key = issued.key
+    await record(transaction, key.account_id, "key_issued", BY_OPERATOR, clock, key.shown)
 
 
 def _show_issued(issued: IssuedKey, *, as_json: bool) -> None:

@@ -37,6 +37,11 @@ class Key(msgspec.Struct, frozen=True):
         """When the key ends or has ended, as people are told; of a revoked one, when that was."""
         return None if self.ends_at is None else abs(self.ends_at)
 
+    @property
+    def shown(self) -> str:
+        """The key as people know it, without what opens anything."""
+        return f"{self.name} ({self.handle}…)"
+
     def valid_at(self, now: int) -> bool:
         """Say whether the key opens anything at this moment."""
         return self.ends_at is None or now < self.ends_at

@@ -1,6 +1,6 @@
 """What happened: each thing done to an account, with when, from where and by which device."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -37,10 +37,14 @@ Happening = Literal[
 
 
 class Trace(msgspec.Struct, frozen=True):
-    """Where a request came from."""
+    """Where something came from: a request, or the operator's command line."""
 
     address: str
     device: str
+    by_operator: bool = False  # which no request can claim
+
+
+BY_OPERATOR: Final = Trace(address="", device="", by_operator=True)
 
 
 async def record(
@@ -58,7 +62,7 @@ async def record(
         kind=kind,
         detail=detail,
         address=trace.address,
-        device=device_name(trace.device),
+        device="Operator" if trace.by_operator else device_name(trace.device),
         created_at=clock(),
     )
     await store.add_event(transaction, event)

@@ -52,7 +52,7 @@ class KeyPages:
             app = await self._desk.own_app(transaction, visit)
             await self._check_second_factor(transaction, visit)
             issued = await self._new_key(transaction, app, visit.form.get("key_name", ""))
-            await self._desk.record(transaction, visit, "key_issued", _shown(issued.key))
+            await self._desk.record(transaction, visit, "key_issued", issued.key.shown)
             return issued
 
         return await self._issued(visit, work)
@@ -73,7 +73,7 @@ class KeyPages:
                 transaction, key, int(overlap), self._settings.secret_kind, self._desk.clock
             )
             await self._desk.record(
-                transaction, visit, "key_rotated", f"{_shown(key)} → {_shown(issued.key)}"
+                transaction, visit, "key_rotated", f"{key.shown} → {issued.key.shown}"
             )
             return issued
 
@@ -98,7 +98,7 @@ class KeyPages:
             key = await service.own_key(transaction, app, visit.path["handle"])
             if key.valid_at(self._desk.clock()):
                 await service.revoke_key(transaction, key, self._desk.clock)
-                await self._desk.record(transaction, visit, "key_revoked", _shown(key))
+                await self._desk.record(transaction, visit, "key_revoked", key.shown)
 
         return await self._desk.changed(visit, change)
 
@@ -131,7 +131,3 @@ class KeyPages:
             raise SecondFactorNeeded(
                 "A live key moves real money, so it takes two-factor sign-in to issue one."
             )
-
-
-def _shown(key: Key) -> str:
-    return f"{key.name} ({key.handle}…)"
