@@ -1,15 +1,12 @@
 """`ousel bench`: how many durable transfers a second this installation makes."""
 
-import asyncio
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
-from ousel.cli.console import JsonOption, check_empty, error_console, fail, show_list
+from ousel.cli.console import JsonOption, empty_database, error_console, fail, show_list
 from ousel.workload import books, plans
 from ousel.workload.flushes import flush_seconds
 from ousel.workload.load import Plan
@@ -36,8 +33,10 @@ def bench(
     as_json: JsonOption = False,
 ) -> None:
     """Measure this machine: a server of its own, and loads on it over HTTP."""
+    # Money that is only measured must mix with no other.
+    reason = "this database is in use: a measurement needs an empty one"
     try:
-        with _scratch(database) as url:
+        with empty_database(database, otherwise=reason, folder=Path()) as url:
             filled = books.opened(url, PARTNERS, RECIPIENTS)
             with ousel_server(url) as server:
                 lines = list(_measured(server, filled, seconds))
@@ -72,15 +71,3 @@ def _line(name: str, rate: float, p50_seconds: float, p99_seconds: float) -> dic
         "p50_ms": round(p50_seconds * _MILLIS, 2),
         "p99_ms": round(p99_seconds * _MILLIS, 2),
     }
-
-
-@contextmanager
-def _scratch(database: str | None) -> Iterator[str]:
-    """Lend a database with nothing in it: money that is only measured must mix with no other."""
-    if database is not None:
-        reason = "this database is in use: a measurement needs an empty one"
-        asyncio.run(check_empty(database, otherwise=reason))
-        yield database
-        return
-    with tempfile.TemporaryDirectory(prefix="ousel-bench-", dir=Path()) as folder:
-        yield f"sqlite:///{Path(folder).resolve() / 'ousel.db'}"

@@ -2,7 +2,10 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 import msgspec
@@ -107,6 +110,17 @@ async def check_empty(url: str, otherwise: str) -> None:
         await database.close()
     if version is not None:
         fail(otherwise)
+
+
+@contextmanager
+def empty_database(given: str | None, otherwise: str, folder: Path | None = None) -> Iterator[str]:
+    """Lend a database with nothing in it: the one that is given, or a file that does not last."""
+    if given is not None:
+        asyncio.run(check_empty(given, otherwise))
+        yield given
+        return
+    with tempfile.TemporaryDirectory(prefix="ousel-", dir=folder) as scratch:
+        yield f"sqlite:///{Path(scratch).resolve() / 'ousel.db'}"
 
 
 def show(record: dict[str, Any], *, as_json: bool) -> None:

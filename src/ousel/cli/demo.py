@@ -2,10 +2,7 @@
 
 import asyncio
 import socket
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
+from contextlib import nullcontext
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -13,7 +10,7 @@ import typer
 from rich.console import Console
 
 from ousel.accounts.service import NewHolder, open_account
-from ousel.cli.console import JsonOption, check_empty, settings, show
+from ousel.cli.console import JsonOption, empty_database, settings, show
 from ousel.cli.server import bound_socket, prepare, serve_until_stopped
 from ousel.cli.shop import shop_can_run, shop_running
 from ousel.database.addresses import database_at
@@ -59,7 +56,8 @@ def demo(
     as_json: JsonOption = False,
 ) -> None:
     """Run a sandbox on a fresh database: people with money, a partner's key, and its shop."""
-    with _fresh(database) as url:
+    reason = "the database is not empty: a demo fills an empty one"
+    with empty_database(database, otherwise=reason) as url:
         listener = bound_socket(host, port)
         no_shop = _why_no_shop(shop_port)
         origin = f"http://{host}:{port}"
@@ -79,18 +77,6 @@ def demo(
                 welcome = _welcome(furnished, no_shop or furnished.shop_url, lasts)
                 Console(soft_wrap=True, highlight=False).print(welcome)
             serve_until_stopped(wanted, listener)
-
-
-@contextmanager
-def _fresh(database: str | None) -> Iterator[str]:
-    """Lend a database with nothing in it: the one that is given, or one that does not last."""
-    if database is not None:
-        reason = "the database is not empty: a demo fills an empty one"
-        asyncio.run(check_empty(database, otherwise=reason))
-        yield database
-        return
-    with tempfile.TemporaryDirectory(prefix="ousel-demo-") as folder:
-        yield str(Path(folder) / "ousel.db")
 
 
 def _is_taken(port: int) -> bool:
