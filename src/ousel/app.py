@@ -77,7 +77,7 @@ class Ousel:
         self.settings = settings
         self.database = database_at(settings.database_url)
         self._sandbox_clock = SandboxClock(self.database, clock) if settings.sandbox else None
-        clock = self._sandbox_clock or clock
+        phones, clock = clock, self._sandbox_clock or clock  # a sandbox's time moves no phone
         self._lookout = Lookout(settings, clock, processes)
         self._desk = PostingDesk(
             self.database,
@@ -116,6 +116,7 @@ class Ousel:
         routes += self._health.routes()
         routes += assets.routes()
         site = Site(Sessions(self.database, clock), pages, settings)
+        self._door = Door(self.database, clock, phones)
         page_routes = self._page_routes(pages, reference, site.cookies, clock)
         self.routes: list[Route | PageRoute] = [*routes, *page_routes]
         self.respond = Application(
@@ -147,7 +148,7 @@ class Ousel:
             for seconds, chore in (
                 *((USES_RECORDED_SECONDS, write) for write in self._writes_behind()),
                 (SWEPT_SECONDS, self._user_tokens.sweep),
-                (SWEPT_SECONDS, self._attempts.sweep),
+                (SWEPT_SECONDS, self._door.attempts.sweep),
             )
         ]
         try:
@@ -166,13 +167,11 @@ class Ousel:
     def _page_routes(
         self, pages: Pages, reference: Reference, cookies: Cookies, clock: Clock
     ) -> "list[PageRoute]":
-        door = Door(self.database, clock)
-        self._attempts = door.attempts
         app_desk = AppDesk(pages, self.database, clock)
         return [
             *Documents(pages, reference.operations).page_routes(),
             *reference.page_routes(),
-            *Entrance(pages, door, cookies).routes(),
+            *Entrance(pages, self._door, cookies).routes(),
             *ActivityPages(pages, self.database).routes(),
             *AppPages(app_desk).routes(),
             *KeyPages(app_desk, self.settings).routes(),
@@ -183,7 +182,7 @@ class Ousel:
             ).routes(),
             *ConnectPages(pages, self.database, self.settings, clock).routes(),
             *ConnectionPages(pages, self.database, clock).routes(),
-            *SettingsPages(pages, self.database, door, clock).routes(),
+            *SettingsPages(pages, self.database, self._door, clock).routes(),
         ]
 
     def _writes_behind(self) -> tuple[Chore, ...]:

@@ -2,7 +2,10 @@
 
 import re
 
-from tests.portal.visitors import PASSWORD, SAFARI, Portal, Visitor
+from ousel.database.port import Database
+from ousel.kernel.clock import system_clock
+from ousel.sandbox.clock import SandboxClock
+from tests.portal.visitors import PASSWORD, SAFARI, Portal, Visitor, opened_portal
 
 NEW_PASSWORD = "a better horse battery"
 
@@ -94,6 +97,21 @@ async def test_two_factor_is_turned_on_used_and_turned_off(portal: Portal, ada: 
     off = await ada.press("/settings/two-factor", "Turn off", code=portal.code(secret))
     assert off.headers["location"] == "/settings?done=two-factor-off"
     assert (await portal.visitor().sign_in("ada")).headers["location"] == "/activity"
+
+
+async def test_codes_go_by_the_phones_time_in_a_sandbox_that_is_ahead(
+    database: Database, database_url: str
+) -> None:
+    """A phone knows nothing of a sandbox's clock: its codes work wherever that was moved to."""
+    await SandboxClock(database, system_clock).advance(7_200)
+    async with opened_portal(database_url, sandbox=True) as portal:
+        ada = await portal.person("ada")
+        secret, _ = await portal.turn_on_factor(ada)
+        phone = portal.visitor()
+        await phone.sign_in("ada")
+        signed_in = await phone.press("/login/code", "Continue", code=portal.code(secret))
+        assert signed_in.status_code == 303, signed_in.text
+        assert await phone.is_signed_in()
 
 
 async def test_guessing_codes_is_limited(portal: Portal, ada: Visitor) -> None:

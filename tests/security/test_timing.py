@@ -139,7 +139,7 @@ class Entrance:
 @pytest.fixture
 async def entrance(database: Database) -> Entrance:
     """A door that one person has an account behind; passwords are hashed at their full cost."""
-    door = Door(database, system_clock)
+    door = Door(database, system_clock, system_clock)
     holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")
     await door.sign_up(holder, PASSWORD, Trace("192.0.2.1", "Firefox"))
     return Entrance(door)
