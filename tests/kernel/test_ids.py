@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ousel.kernel.ids import (
     HANDLE_CHARACTERS,
     handle_of,
+    is_hash_of,
     is_secret,
     new_id,
     new_secret,
@@ -94,3 +95,5 @@ def test_only_a_sha_256_of_a_secret_is_kept() -> None:
     assert secret_hash("sk_live_abc") == hashlib.sha256(b"sk_live_abc").hexdigest()
     hashes = [secret_hash(f"{kind}abc") for kind in ("sk_live_", "sk_test_", "")]
     assert all(one != other for one, other in itertools.combinations(hashes, 2))
+    assert is_hash_of(hashes[0], "sk_live_abc")
+    assert not is_hash_of(hashes[0], "sk_test_abc")

@@ -1,6 +1,7 @@
 """Identifiers and secrets: prefixed, time-ordered where they name, random where they open."""
 
 import hashlib
+import hmac
 import os
 import re
 from functools import lru_cache
@@ -51,6 +52,11 @@ def handle_of(secret: str) -> str:
 def secret_hash(secret: str) -> str:
     """Return what is stored of a secret: random as it is, a plain SHA-256 cannot be reversed."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def is_hash_of(stored: str, secret: str) -> bool:
+    """Say whether this is what is stored of a secret; how long that takes tells nothing of it."""
+    return hmac.compare_digest(stored, secret_hash(secret))
 
 
 @lru_cache(maxsize=128)

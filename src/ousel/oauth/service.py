@@ -1,6 +1,5 @@
 """Codes become tokens, tokens end, and a connection is the tokens that live."""
 
-import hmac
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -8,7 +7,7 @@ import msgspec
 
 from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock
-from ousel.kernel.ids import handle_of, is_secret, new_secret, secret_hash
+from ousel.kernel.ids import handle_of, is_hash_of, is_secret, new_secret, secret_hash
 from ousel.oauth import rules, store
 from ousel.oauth.refusals import InvalidGrant
 from ousel.oauth.rules import Code, Exchange, Token
@@ -107,11 +106,7 @@ def token_prefix(kind: str) -> str:
 
 def the_one(found: Iterable[Kept], secret: str) -> Kept | None:
     """Return the code or token that this very secret opens."""
-    digest = secret_hash(secret)
-    for each in found:
-        if hmac.compare_digest(each.hash, digest):
-            return each
-    return None
+    return next((each for each in found if is_hash_of(each.hash, secret)), None)
 
 
 async def _issue(transaction: Transaction, code: Code, kind: str, now: int) -> IssuedToken:

@@ -1,6 +1,5 @@
 """Who holds a key: look-ups for all requests that arrive together, and the keys' last use."""
 
-import hmac
 from typing import Final
 
 import msgspec
@@ -9,7 +8,7 @@ from ousel.database.last_uses import LastUses
 from ousel.database.port import Database, Transaction
 from ousel.database.sharing import SharedReads
 from ousel.kernel.clock import Clock
-from ousel.kernel.ids import handle_of, is_secret, secret_hash
+from ousel.kernel.ids import handle_of, is_hash_of, is_secret
 from ousel.partners import store
 from ousel.web.callers import Partner, User
 from ousel.web.refusals import Unauthorized
@@ -43,7 +42,7 @@ class Keyring:
         if seen is None:
             self._check_form(secret)
         for held in await self._keys.get(handle_of(secret) if seen is None else seen.key.handle):
-            if held is seen or held == seen or _is_hash(held.key.hash, secret):
+            if held is seen or held == seen or is_hash_of(held.key.hash, secret):
                 self._remember(secret, held)
                 break
         else:
@@ -100,10 +99,6 @@ class Keyring:
             return Unauthorized()
         kind = "sandbox" if self._prefix == "sk_test_" else "live server"
         return Unauthorized(f"This is a {kind}: it takes keys that begin with {self._prefix}.")
-
-
-def _is_hash(digest: str, secret: str) -> bool:
-    return hmac.compare_digest(digest, secret_hash(secret))
 
 
 async def _keys_by_handle(transaction: Transaction, handles: list[str]) -> dict[str, list[_Held]]:

@@ -1,6 +1,5 @@
 """Apps and their keys: creating, issuing, rotating, revoking."""
 
-import hmac
 from collections.abc import Collection
 from typing import Final
 
@@ -9,7 +8,14 @@ import msgspec
 from ousel.database.port import Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import Refusal
-from ousel.kernel.ids import HANDLE_CHARACTERS, handle_of, new_id, new_secret, secret_hash
+from ousel.kernel.ids import (
+    HANDLE_CHARACTERS,
+    handle_of,
+    is_hash_of,
+    new_id,
+    new_secret,
+    secret_hash,
+)
 from ousel.partners import rules, store
 from ousel.partners.store import App, Key
 
@@ -162,8 +168,7 @@ async def key_by_handle(transaction: Transaction, given: str) -> Key:
     if not found:
         raise KeyNotFound(f"No key has the handle {handle}.", param="handle")
     if given != handle:
-        digest = secret_hash(given)
-        found = [key for key in found if hmac.compare_digest(key.hash, digest)]
+        found = [key for key in found if is_hash_of(key.hash, given)]
     if not found:
         raise KeyNotFound(f"The key {handle}… is another than the one given.", param="handle")
     if len(found) > 1:
