@@ -41,9 +41,9 @@ class Postgres:
         return pid
 
     def fresh_database(self, name: str) -> str:
-        """Return the address of a new, empty database with this name."""
+        """Return the address of a new, empty database, created as operators are told to."""
         asyncio.run(self._fetch(f"DROP DATABASE IF EXISTS {name}"))
-        asyncio.run(self._fetch(f"CREATE DATABASE {name}"))
+        asyncio.run(self._fetch(f"CREATE DATABASE {name} LOCALE 'C' TEMPLATE template0"))
         return self._url(name)
 
     def prepare_pgbench(self) -> None:
