@@ -54,8 +54,9 @@ class Shop(msgspec.Struct):
         return new
 
     async def pay(self, charge: Charge) -> Charge:
-        """Pay a charge as the payer."""
-        return await self.desk.pay(charge, self.payer.id)
+        """Pay a charge as the payer, and return it as it is then."""
+        await self.desk.pay(charge, self.payer.id)
+        return await self.desk.own(charge.account_id, charge.id)
 
     async def status(self, charge: Charge) -> str:
         """Return what the charge is now."""

@@ -1,13 +1,23 @@
 """Lists stay quick however many charges there are: each page is found by its own index."""
 
 import sqlite3
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from ousel.charges import store
-from ousel.database.statements import Statement, for_sqlite
+from ousel.charges.rules import Charge, Terms
+from ousel.charges.service import new_charge
+from ousel.database.port import Transaction
+from ousel.database.statements import Statement, bulk_update, for_sqlite
+from ousel.kernel.clock import system_clock
+from tests.support.books import opened
 from tests.support.engines import Engines
+from tests.support.plans import postgres_plan
+
+TERMS = Terms(amount=1_000_000)
 
 
 @pytest.mark.parametrize(
@@ -17,7 +27,8 @@ from tests.support.engines import Engines
         (store.PAGE_WITH_STATUS, "charges_by_status"),
         (store.PAGE_WITH_REFERENCE, "charges_by_reference"),
         (store.PAGE_WITH_BOTH, "charges_by_reference"),
-        (store.CHARGE_BY_ID, "charges_by_id"),
+        (store.CHARGES_BY_ID, "charges_by_id"),
+        (store.STATUSES_BY_ID, "charges_by_id"),
         (store.CHARGES_LOCKED, "charges_by_id"),
         (store.FINAL_AMONG, "charges_by_id"),
     ],
@@ -36,3 +47,30 @@ def test_sqlite_finds_charges_by_the_right_index(
     assert any(index in step for step in plan), plan
     assert not any("SCAN charges" in step for step in plan)
     assert statement is store.CHARGES_LOCKED or not any("TEMP B-TREE" in step for step in plan)
+
+
+async def test_postgresql_finds_a_charge_by_its_id_among_thousands(postgres_url: str) -> None:
+    """Nobody has analyzed the table: a plan must not read all charges of an account."""
+    statements = (
+        store.CHARGES_BY_ID,
+        store.STATUSES_BY_ID,
+        store.CHARGES_LOCKED,
+        store.FINAL_AMONG,
+        *map(bulk_update, (store.EXPIRIES, store.CANCELLATIONS, store.PAYMENTS)),
+    )
+    charges = [new_charge("acct_1", "app_1", TERMS, None, system_clock) for _ in range(2_000)]
+
+    async with opened(postgres_url) as database:
+        await database.write(partial(_add_all, charges=charges))
+        plans = [
+            await database.read(partial(postgres_plan, statement=statement))
+            for statement in statements
+        ]
+
+    for plan in plans:
+        assert any("using charges_by_id on charges" in line for line in plan), plan
+
+
+async def _add_all(transaction: Transaction, charges: list[Charge]) -> None:
+    rows = [msgspec.structs.astuple(charge)[: len(store.CHARGES.names)] for charge in charges]
+    await transaction.insert(store.CHARGES, rows)

@@ -39,7 +39,8 @@ class ChargeDesk:
         self._clock = clock
         self._observer = observer
         self._payable = ChargesPayable()
-        self._reads = SharedReads(database, ChargeReader().read)
+        self._charges = SharedReads(database, ChargeReader().read)
+        self._recipients = SharedReads(database, accounts.by_ids)
         self.watch = ChargeWatch(database, clock)
 
     async def create(
@@ -55,15 +56,14 @@ class ChargeDesk:
 
     async def own(self, account_id: str, charge_id: str) -> Charge:
         """Return the account's charge with this id, as it is now."""
-        charge = await self._reads.get((account_id, charge_id)) if is_charge_id(charge_id) else None
-        if charge is None:
+        charge = await self._as_written(charge_id)
+        if charge.account_id != account_id:
             raise ChargeNotFound
         return await self._settled(charge)
 
     async def of_anyone(self, charge_id: str) -> Charge:
         """Return the charge with this id, whoever created it, as it is now."""
-        charge = await self._database.read(lambda transaction: service.find(transaction, charge_id))
-        return await self._settled(charge)
+        return await self._settled(await self._as_written(charge_id))
 
     async def awaited(self, account_id: str, charge_id: str, seconds: float) -> Charge:
         """Return the account's charge when it is final, or after so many seconds as it is."""
@@ -116,13 +116,11 @@ class ChargeDesk:
         self._observer.charge_canceled()
         return await self.own(account_id, charge_id)
 
-    async def pay(self, charge: Charge, payer_id: str) -> Charge:
+    async def pay(self, charge: Charge, payer_id: str) -> None:
         """Pay the charge from the payer's balance, or raise the refusal."""
         if charge.account_id == payer_id:
             raise OwnCharge
-        recipient = await self._database.read(
-            lambda transaction: accounts.by_id(transaction, charge.account_id)
-        )
+        recipient = await self._recipients.get(charge.account_id)
         posting = payment_of(charge, payer_id, recipient, self._clock)
         posted = await self._posting_desk.post(posting, self._payable)
         self.watch.wake(charge.id)
@@ -132,7 +130,12 @@ class ChargeDesk:
             raise posted.outcome.refusal
         paid_at = posted.outcome.debit.created_at
         self._observer.charge_paid((paid_at - charge.created_at) / MICROS_PER_SECOND)
-        return await self.own(charge.account_id, charge.id)
+
+    async def _as_written(self, charge_id: str) -> Charge:
+        charge = await self._charges.get(charge_id) if is_charge_id(charge_id) else None
+        if charge is None:
+            raise ChargeNotFound
+        return charge
 
     async def _settled(self, charge: Charge) -> Charge:
         """Return the charge with its expiry, if it has come, written down before it is told."""
@@ -140,9 +143,7 @@ class ChargeDesk:
         if not expiry_unwritten(charge, now):
             return charge
         await self._write_expiries([charge.id], now)
-        written = await self._reads.get((charge.account_id, charge.id))
-        assert written is not None, "charges are never deleted"
-        return written
+        return await self._as_written(charge.id)
 
     async def _write_expiries(self, ids: list[str], now: int) -> None:
         locked = await self._written(lambda transaction: service.locked(transaction, ids, now))

@@ -34,7 +34,6 @@ class ChargesPayable:
             transaction,
             [
                 (
-                    each.credit.account_id,
                     each.credit.charge_id,
                     "paid",
                     now,

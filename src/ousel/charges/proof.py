@@ -67,7 +67,8 @@ class ChargesProof:
         entry = min(payments, key=lambda each: (each.created_at, each.transfer_id))
         if entry.charge_id is None:
             return f"{entry_name(entry)} is a payment of no charge"
-        charge = await store.by_id(self._transaction, entry.charge_id)
+        found = await store.by_ids(self._transaction, [entry.charge_id])
+        charge = found.get(entry.charge_id)
         if charge is None:
             fate = "does not exist"
         elif charge.status == "paid":

@@ -11,7 +11,6 @@ from ousel.charges.rules import (
     Charge,
     Terms,
     expiry_unwritten,
-    is_charge_id,
     status_at,
 )
 from ousel.database.port import Transaction
@@ -62,8 +61,7 @@ async def create(transaction: Transaction, charge: Charge) -> Created:
     """
     if await store.add(transaction, charge):
         return Created(charge, replayed=False)
-    own = await store.by_key(transaction, [(charge.account_id, charge.id)])
-    if own:
+    if await store.by_ids(transaction, [charge.id]):
         return Created(charge, replayed=False)
     assert charge.idempotency_key is not None, "without a key, only the id can be there already"
     first = await store.by_idempotency_key(transaction, charge.account_id, charge.idempotency_key)
@@ -75,14 +73,6 @@ async def create(transaction: Transaction, charge: Charge) -> Created:
             members={"charge_id": first.id},
         )
     return Created(first, replayed=True)
-
-
-async def find(transaction: Transaction, charge_id: str) -> Charge:
-    """Return the charge with this id, whoever created it, as it is written."""
-    charge = await store.by_id(transaction, charge_id) if is_charge_id(charge_id) else None
-    if charge is None:
-        raise ChargeNotFound
-    return charge
 
 
 async def locked(transaction: Transaction, ids: Collection[str], now: int) -> Locked:

@@ -9,11 +9,9 @@ from ousel.charges.rules import LIFETIME_MICROS, Charge, Payer, Status
 from ousel.database.port import Transaction
 from ousel.database.statements import BIGINT_MAX, Statement, Table
 
-_KEY: Final = ("account_id text", "id text")
-
 CHARGES: Final = Table(
     "charges",
-    key=_KEY,
+    key=("account_id text", "id text"),
     columns=(
         "app_id text",
         "status text",
@@ -31,11 +29,16 @@ CHARGES: Final = Table(
         "transfer_id text",
     ),
 )
-EXPIRIES: Final = Table("charges", key=_KEY, columns=("status text",))
-CANCELLATIONS: Final = Table("charges", key=_KEY, columns=("status text", "canceled_at bigint"))
+# A charge is found by its id alone. With the account's id beside it, PostgreSQL without statistics
+# may choose an index that has other columns between the two, and read all the account's charges.
+_FOUND_BY: Final = ("id text",)
+EXPIRIES: Final = Table("charges", key=_FOUND_BY, columns=("status text",))
+CANCELLATIONS: Final = Table(
+    "charges", key=_FOUND_BY, columns=("status text", "canceled_at bigint")
+)
 PAYMENTS: Final = Table(
     "charges",
-    key=_KEY,
+    key=_FOUND_BY,
     columns=("status text", "paid_at bigint", "paid_by text", "transfer_id text"),
 )
 
@@ -43,10 +46,6 @@ _WIDTH: Final = len(CHARGES.names)
 _COLUMNS: Final = ", ".join(f"charges.{name}" for name in CHARGES.names)
 _SEEN: Final = f"SELECT {_COLUMNS}, payer.username, payer.display_name FROM"
 _PAYER: Final = " LEFT JOIN accounts AS payer ON payer.id = charges.paid_by"
-_WITH_KEYS: Final = (
-    "ROWS(:keys, account_id text, id text)"
-    " JOIN charges ON charges.account_id = keys.account_id AND charges.id = keys.id"
-)
 _PAGE_OF: Final = f"{_SEEN} charges{_PAYER} WHERE charges.account_id = :account_id"
 _WITH_STATUS: Final = " AND charges.status = :status AND charges.created_at > :created_after"
 _WITH_REFERENCE: Final = " AND charges.reference = :reference"
@@ -61,17 +60,12 @@ CHARGE_ADDED: Final = Statement(
     f"INSERT INTO charges ({', '.join(CHARGES.names)})"
     f" VALUES ({', '.join(f':{name}' for name in CHARGES.names)}) ON CONFLICT DO NOTHING",
 )
-CHARGES_BY_KEY: Final = Statement(
-    "charges by their accounts and ids, with who paid",
-    f"{_SEEN} {_WITH_KEYS}{_PAYER}",
+CHARGES_BY_ID: Final = Statement(
+    "charges by their ids, with who paid",
+    f"{_SEEN} charges{_PAYER} WHERE charges.id = ANY(:ids)",
 )
-STATUSES_BY_KEY: Final = Statement(
-    "the statuses of charges by their accounts and ids",
-    f"SELECT charges.account_id, charges.id, charges.status FROM {_WITH_KEYS}",
-)
-CHARGE_BY_ID: Final = Statement(
-    "a charge by its id alone, with who paid",
-    f"{_SEEN} charges{_PAYER} WHERE charges.id = :id",
+STATUSES_BY_ID: Final = Statement(
+    "the statuses of charges by their ids", "SELECT id, status FROM charges WHERE id = ANY(:ids)"
 )
 CHARGE_BY_IDEMPOTENCY_KEY: Final = Statement(
     "the charge that used an idempotency key, with who paid",
@@ -160,25 +154,16 @@ async def add(transaction: Transaction, charge: Charge) -> bool:
     return await transaction.execute(CHARGE_ADDED, **values) == 1
 
 
-async def by_key(
-    transaction: Transaction, keys: Collection[tuple[str, str]]
-) -> dict[tuple[str, str], Charge]:
-    """Return the charges with these accounts and ids, as they are written."""
-    found = _charges(await transaction.fetch(CHARGES_BY_KEY, keys=list(keys)))
-    return {(charge.account_id, charge.id): charge for charge in found}
+async def by_ids(transaction: Transaction, ids: Collection[str]) -> dict[str, Charge]:
+    """Return the charges with these ids, whoever created them, as they are written."""
+    found = _charges(await transaction.fetch(CHARGES_BY_ID, ids=list(ids)))
+    return {charge.id: charge for charge in found}
 
 
-async def still_open(
-    transaction: Transaction, keys: Collection[tuple[str, str]]
-) -> set[tuple[str, str]]:
-    """Return those of the charges with these accounts and ids that are open still."""
-    rows = await transaction.fetch(STATUSES_BY_KEY, keys=list(keys))
-    return {(row[0], row[1]) for row in rows if row[2] == "created"}
-
-
-async def by_id(transaction: Transaction, charge_id: str) -> Charge | None:
-    """Return the charge with this id, whoever created it."""
-    return _first(await transaction.fetch(CHARGE_BY_ID, id=charge_id))
+async def still_open(transaction: Transaction, ids: Collection[str]) -> set[str]:
+    """Return those of the charges with these ids that are open still."""
+    rows = await transaction.fetch(STATUSES_BY_ID, ids=list(ids))
+    return {row[0] for row in rows if row[1] == "created"}
 
 
 async def by_idempotency_key(transaction: Transaction, account_id: str, key: str) -> Charge | None:
@@ -202,18 +187,16 @@ async def final_among(transaction: Transaction, ids: Collection[str]) -> list[st
 
 async def write_expiries(transaction: Transaction, expired: Iterable[Charge]) -> None:
     """Write that these charges, which are locked, have expired."""
-    await transaction.update(
-        EXPIRIES, [(charge.account_id, charge.id, "expired") for charge in expired]
-    )
+    await transaction.update(EXPIRIES, [(charge.id, "expired") for charge in expired])
 
 
 async def write_cancellation(transaction: Transaction, charge: Charge, now: int) -> None:
     """Write that this charge, which is locked, is canceled."""
-    await transaction.update(CANCELLATIONS, [(charge.account_id, charge.id, "canceled", now)])
+    await transaction.update(CANCELLATIONS, [(charge.id, "canceled", now)])
 
 
 async def write_payments(transaction: Transaction, rows: Iterable[Sequence[object]]) -> None:
-    """Write payments of locked charges: account, id, "paid", when, by whom, by which transfer."""
+    """Write payments of locked charges: id, "paid", when, by whom, by which transfer."""
     await transaction.update(PAYMENTS, rows)
 
 

@@ -144,7 +144,8 @@ class SandboxApi:
         """Pay the caller's charge from the payer's balance."""
         charge = await self._charge_desk.own(call.partner.account_id, call.path["id"])
         payer = await self._account(call.body.payer, "payer")
-        paid = await self._charge_desk.pay(charge, payer.id)
+        await self._charge_desk.pay(charge, payer.id)
+        paid = await self._charge_desk.own(charge.account_id, charge.id)
         return json_answer(charge_record(paid, self._portal_url))
 
     async def fund(self, call: Call[FundRequest, NoQuery]) -> Answer:
