@@ -105,12 +105,13 @@ class Door:
     async def give_code(self, secret: str, code: str, trace: Trace) -> SignedIn:
         """Finish a sign-in with a one-time code or a recovery code."""
         hash_, now = secret_hash(secret), self._clock()
-        session = await self._database.read(
-            lambda transaction: store.session_by_hash(transaction, hash_, now)
+        found = await self._database.read(
+            lambda transaction: store.sessions_by_hash(transaction, [hash_])
         )
-        if session is None or session.stage != "awaits_code":
+        begun = [each for each in found if each.stage == "awaits_code" and each.lasts_at(now)]
+        if not begun:
             raise WrongPassword("The sign-in took too long: begin again.")
-        account_id = session.account_id
+        account_id = begun[0].account_id
 
         async def finish(transaction: Transaction, used: CodeKind) -> SignedIn:
             # A change of the password, which ends this sign-in, is over by now or waits.

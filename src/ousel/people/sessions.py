@@ -2,8 +2,11 @@
 
 from typing import Final
 
+import msgspec
+
 from ousel.accounts import service as accounts
 from ousel.database.port import Database, Transaction
+from ousel.database.sharing import SharedReads
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.ids import secret_hash
 from ousel.people import store
@@ -13,31 +16,44 @@ USE_NOTED_MICROS: Final = 60 * MICROS_PER_SECOND  # a session's last use is true
 SECRET_CHARACTERS_MAX: Final = 100
 
 
+class _Opened(msgspec.Struct, frozen=True):
+    """A session, and the person who opened it."""
+
+    session: store.Session
+    person: Person
+
+
 class Sessions:
     """Knows who is signed in, as the database has it at that moment."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
-        """Read sessions from this database."""
+        """Read sessions from this database, for all who come at the same time."""
         self._database = database
         self._clock = clock
+        self._opened = SharedReads(database, _opened)
 
     async def person(self, secret: str) -> Person | None:
         """Return the person whose session this is, if it is still good."""
         if len(secret) > SECRET_CHARACTERS_MAX:
             return None
-        hash_, now = secret_hash(secret), self._clock()
-
-        async def read(transaction: Transaction) -> tuple[store.Session, Person] | None:
-            session = await store.session_by_hash(transaction, hash_, now)
-            if session is None or session.stage != "signed_in":
-                return None
-            account = await accounts.by_id(transaction, session.account_id)
-            return session, Person(account.id, account.username, account.display_name, hash_)
-
-        found = await self._database.read(read)
-        if found is None:
+        hash_ = secret_hash(secret)
+        opened, now = await self._opened.get(hash_), self._clock()
+        if opened is None or not opened.session.lasts_at(now):
             return None
-        session, person = found
-        if now - session.last_used_at > USE_NOTED_MICROS:
+        if now - opened.session.last_used_at > USE_NOTED_MICROS:
             await self._database.write(lambda transaction: store.note_use(transaction, hash_, now))
-        return person
+        return opened.person
+
+
+async def _opened(transaction: Transaction, hashes: list[str]) -> dict[str, _Opened | None]:
+    sessions = await store.sessions_by_hash(transaction, hashes)
+    signed_in = [session for session in sessions if session.stage == "signed_in"]
+    opened: dict[str, _Opened | None] = dict.fromkeys(hashes)
+    if not signed_in:
+        return opened
+    holders = await accounts.by_ids(transaction, [session.account_id for session in signed_in])
+    for session in signed_in:
+        account = holders[session.account_id]
+        person = Person(account.id, account.username, account.display_name, session.hash)
+        opened[session.hash] = _Opened(session, person)
+    return opened

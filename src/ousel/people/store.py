@@ -23,6 +23,10 @@ class Session(msgspec.Struct, frozen=True):
     address: str
     device: str
 
+    def lasts_at(self, now: int) -> bool:
+        """Say whether the session has not expired at this moment."""
+        return now < self.expires_at
+
 
 class SecondFactor(msgspec.Struct, frozen=True):
     """An authenticator app's secret; it counts from its confirmation on."""
@@ -76,9 +80,8 @@ RECOVERY_CODES: Final = Table(
 _SESSION_COLUMNS: Final = ", ".join(SESSIONS.names)
 _AUDIT_COLUMNS: Final = ", ".join(AUDIT_EVENTS.names)
 
-SESSION_BY_HASH: Final = Statement(
-    "a session by its hash",
-    f"SELECT {_SESSION_COLUMNS} FROM sessions WHERE hash = :hash AND expires_at > :now",
+SESSIONS_BY_HASH: Final = Statement(
+    "sessions by their hashes", f"SELECT {_SESSION_COLUMNS} FROM sessions WHERE hash = ANY(:hashes)"
 )
 SESSIONS_OF: Final = Statement(
     "the sessions of an account, last used first",
@@ -172,10 +175,10 @@ async def add_session(transaction: Transaction, session: Session) -> None:
     await transaction.insert(SESSIONS, [msgspec.structs.astuple(session)])
 
 
-async def session_by_hash(transaction: Transaction, hash_: str, now: int) -> Session | None:
-    """Return the session with this hash, unless it has expired."""
-    rows = await transaction.fetch(SESSION_BY_HASH, hash=hash_, now=now)
-    return Session(*rows[0]) if rows else None
+async def sessions_by_hash(transaction: Transaction, hashes: Collection[str]) -> list[Session]:
+    """Return the sessions with these hashes, also those that have expired."""
+    rows = await transaction.fetch(SESSIONS_BY_HASH, hashes=list(hashes))
+    return [Session(*row) for row in rows]
 
 
 async def sessions_of(
