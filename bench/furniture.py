@@ -97,8 +97,7 @@ async def _charges(transaction: Transaction, filled: Books, app_id: str, count: 
     created = [
         new_charge(filled.partners[0].id, app_id, terms, None, system_clock) for _ in range(count)
     ]
-    for charge in created:
-        await charges.add(transaction, charge)
+    await charges.add(transaction, created)
     return [charge.id for charge in created]
 
 

@@ -9,7 +9,7 @@ import msgspec
 from ousel.charges.desk import ChargeDesk
 from ousel.charges.rules import Charge, Terms
 from ousel.charges.service import create, new_charge
-from ousel.database.port import Database, Transaction
+from ousel.database.port import Database
 from ousel.kernel.clock import Clock
 from ousel.ledger.posting import PostingDesk
 from ousel.ledger.rules import Account
@@ -46,11 +46,7 @@ class Shop(msgspec.Struct):
             for begun in range(start, start + count * step_micros, step_micros)
         ]
 
-        async def add_all(transaction: Transaction) -> None:
-            for charge in new:
-                await create(transaction, charge)
-
-        await self.database.write(add_all)
+        await self.database.write(lambda transaction: create(transaction, new))
         return new
 
     async def pay(self, charge: Charge) -> Charge:

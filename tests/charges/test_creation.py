@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 
+from ousel.charges.rules import Terms
+from ousel.charges.service import Created
+from ousel.charges.store import PageQuery
+from ousel.ledger.refusals import IdempotencyConflict
 from tests.charges.shops import Shop
 from tests.support.servers import Server
 
@@ -220,3 +224,23 @@ async def test_one_key_many_times_at_once_creates_once(server: Server, shop: Sho
     assert Counter(answer.status_code for answer in answers) == {201: 1, 200: 49}
     assert {answer.json()["id"] for answer in answers} == {listed.json()["data"][0]["id"]}
     assert len(listed.json()["data"]) == 1
+
+
+async def test_what_is_created_together_keeps_to_its_keys(shop: Shop) -> None:
+    """Of one key the first counts: the same terms are it again, and others are a conflict."""
+    one, other = Terms(amount=1_000_000), Terms(amount=2_000_000)
+    wanted = [(one, None), (one, "k"), (other, "k"), (one, "k"), (other, "l"), (one, None)]
+
+    created = await asyncio.gather(
+        *(shop.desk.create(shop.merchant.id, shop.app.id, terms, key) for terms, key in wanted),
+        return_exceptions=True,
+    )
+
+    told = [
+        (each.charge.terms, each.replayed) if isinstance(each, Created) else type(each)
+        for each in created
+    ]
+    new, again = (one, False), (one, True)
+    assert told == [new, new, IdempotencyConflict, again, (other, False), new]
+    listed = await shop.desk.page(PageQuery(account_id=shop.merchant.id, limit=10))
+    assert len(listed) == 4

@@ -1,4 +1,4 @@
-"""Shared reads: whoever asks while a read is under way shares the next one."""
+"""Sharing: whoever asks while a transaction is under way shares the next one."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ousel.database.port import Database, Transaction
-from ousel.database.sharing import READ_KEYS_MAX, SharedReads
+from ousel.database.port import Database, IntegrityViolation, Transaction
+from ousel.database.sharing import SHARED_MAX, SharedReads, SharedWrites
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
 from tests.database.notes import NOTES
@@ -109,12 +109,12 @@ async def test_an_answer_is_never_older_than_its_question(
 
 async def test_a_read_has_a_limit(reads: SharedReads[str, str | None], loader: Loader) -> None:
     """Ever so many keys are read in portions."""
-    names = [f"other {number}" for number in range(READ_KEYS_MAX + 1)]
+    names = [f"other {number}" for number in range(SHARED_MAX + 1)]
 
     answers = await asyncio.gather(*(reads.get(name) for name in names))
 
     assert answers == [None] * len(names)
-    assert [len(asked) for asked in loader.asked] == [READ_KEYS_MAX, 1]
+    assert [len(asked) for asked in loader.asked] == [SHARED_MAX, 1]
 
 
 async def test_a_key_at_fault_fails_alone(
@@ -158,3 +158,41 @@ async def test_a_caller_that_gives_up_takes_nobody_along(
     with suppress(asyncio.CancelledError):
         await leaving
     assert leaving.cancelled()
+
+
+async def test_what_is_written_together_is_one_commit(database: Database) -> None:
+    """A hundred callers: the first is written at once, the others together, and each is told."""
+    commits: list[int] = []
+    begun = asyncio.Event()
+
+    async def write(transaction: Transaction, names: list[str]) -> dict[str, str]:
+        commits.append(len(names))
+        begun.set()
+        await transaction.insert(NOTES, [(name, "new") for name in names])
+        return {name: f"{name} is there" for name in names}
+
+    writes = SharedWrites(database.write, write)
+    first = asyncio.create_task(writes.put("name 0"))
+    await begun.wait()
+    names = [f"name {number}" for number in range(1, 100)]
+    told = await asyncio.gather(first, *map(writes.put, names))
+
+    assert told == [f"{name} is there" for name in ["name 0", *names]]
+    assert commits == [1, 99]
+    rows = await database.read(lambda transaction: transaction.fetch(VALUES, names=names))
+    assert len(rows) == 99
+
+
+async def test_a_row_that_is_refused_is_refused_alone(database: Database) -> None:
+    """Those who came with it are written all the same."""
+
+    async def write(transaction: Transaction, names: list[str]) -> dict[str, bool]:
+        await transaction.insert(NOTES, [(name, "new") for name in names])
+        return dict.fromkeys(names, True)
+
+    writes = SharedWrites(database.write, write)
+    await writes.put("taken")
+    found = await outcomes(*(writes.put(name) for name in ("one", "taken", "two")))
+
+    assert [found[0], found[2]] == [True, True]
+    assert isinstance(found[1], IntegrityViolation)

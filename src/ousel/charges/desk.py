@@ -13,11 +13,12 @@ from ousel.charges.service import Created
 from ousel.charges.store import PageQuery
 from ousel.charges.watch import ChargeWatch
 from ousel.database.port import Database, Result, Transaction, Work
-from ousel.database.sharing import SharedReads
+from ousel.database.sharing import SharedReads, SharedWrites
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import OutcomeUnknown
 from ousel.kernel.observation import UNOBSERVED, ChargeObserver
 from ousel.ledger.posting import PostingDesk
+from ousel.ledger.refusals import IdempotencyConflict
 from ousel.ledger.rules import Refused
 
 WRITE_ATTEMPTS_MAX: Final = 5
@@ -39,6 +40,7 @@ class ChargeDesk:
         self._clock = clock
         self._observer = observer
         self._payable = ChargesPayable()
+        self._creations = SharedWrites(self._written, service.create)
         self._charges = SharedReads(database, ChargeReader().read)
         self._recipients = SharedReads(database, accounts.by_ids)
         self.watch = ChargeWatch(database, clock)
@@ -48,7 +50,9 @@ class ChargeDesk:
     ) -> Created:
         """Create a charge; a used key returns the charge that it created before, as it is now."""
         charge = service.new_charge(account_id, app_id, terms, idempotency_key, self._clock)
-        created = await self._written(lambda transaction: service.create(transaction, charge))
+        created = await self._creations.put(charge)
+        if isinstance(created, IdempotencyConflict):
+            raise created
         if not created.replayed:
             self._observer.charge_created()
             return created

@@ -1,6 +1,6 @@
 """What happens to a charge inside a transaction: created, seen, canceled."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -54,25 +54,25 @@ def new_charge(
     )
 
 
-async def create(transaction: Transaction, charge: Charge) -> Created:
-    """Write the charge, or return the one that its idempotency key created before.
+async def create(
+    transaction: Transaction, charges: Sequence[Charge]
+) -> dict[Charge, Created | IdempotencyConflict]:
+    """Write the charges, and find those that their idempotency keys created before.
 
-    It may be repeated with the same charge where a commit's answer was lost.
+    It may be repeated with the same charges where a commit's answer was lost.
     """
-    if await store.add(transaction, charge):
-        return Created(charge, replayed=False)
-    if await store.by_ids(transaction, [charge.id]):
-        return Created(charge, replayed=False)
-    assert charge.idempotency_key is not None, "without a key, only the id can be there already"
-    first = await store.by_idempotency_key(transaction, charge.account_id, charge.idempotency_key)
-    assert first is not None, "charges are never deleted"
-    if first.terms != charge.terms:
-        raise IdempotencyConflict(
-            f"This idempotency key was used for charge {first.id}, whose terms differ.",
-            param="idempotency_key",
-            members={"charge_id": first.id},
-        )
-    return Created(first, replayed=True)
+    written = await store.add(transaction, charges)
+    left = [charge for charge in charges if charge.id not in written]
+    if left:
+        written |= (await store.by_ids(transaction, [charge.id for charge in left])).keys()
+    used = [_key(charge) for charge in left if charge.id not in written]
+    first = await store.by_idempotency_keys(transaction, used) if used else {}
+    return {
+        charge: Created(charge, replayed=False)
+        if charge.id in written
+        else _created_before(charge, first[_key(charge)])
+        for charge in charges
+    }
 
 
 async def locked(transaction: Transaction, ids: Collection[str], now: int) -> Locked:
@@ -100,3 +100,17 @@ async def cancel(transaction: Transaction, account_id: str, charge_id: str, now:
     if charge.status == "created":
         await store.write_cancellation(transaction, charge, now)
     return before
+
+
+def _key(charge: Charge) -> store.IdempotencyKey:
+    return charge.account_id, charge.idempotency_key
+
+
+def _created_before(charge: Charge, first: Charge) -> Created | IdempotencyConflict:
+    if first.terms == charge.terms:
+        return Created(first, replayed=True)
+    return IdempotencyConflict(
+        f"This idempotency key was used for charge {first.id}, whose terms differ.",
+        param="idempotency_key",
+        members={"charge_id": first.id},
+    )

@@ -42,6 +42,8 @@ PAYMENTS: Final = Table(
     columns=("status text", "paid_at bigint", "paid_by text", "transfer_id text"),
 )
 
+IdempotencyKey = tuple[str, str | None]  # with the account that it belongs to
+
 _WIDTH: Final = len(CHARGES.names)
 _COLUMNS: Final = ", ".join(f"charges.{name}" for name in CHARGES.names)
 _SEEN: Final = f"SELECT {_COLUMNS}, payer.username, payer.display_name FROM"
@@ -55,10 +57,12 @@ _NEWEST_FIRST: Final = (
     " ORDER BY charges.created_at DESC, charges.id DESC LIMIT :limit"
 )
 
-CHARGE_ADDED: Final = Statement(
-    "add a charge, unless its id or its idempotency key is there",
+CHARGES_ADDED: Final = Statement(
+    "add charges, but for those whose id or idempotency key is there",
     f"INSERT INTO charges ({', '.join(CHARGES.names)})"
-    f" VALUES ({', '.join(f':{name}' for name in CHARGES.names)}) ON CONFLICT DO NOTHING",
+    f" SELECT {', '.join(CHARGES.names)}"
+    f" FROM ROWS(:rows, {', '.join(CHARGES.key + CHARGES.columns)})"
+    " WHERE TRUE ON CONFLICT DO NOTHING RETURNING id",
 )
 CHARGES_BY_ID: Final = Statement(
     "charges by their ids, with who paid",
@@ -67,10 +71,11 @@ CHARGES_BY_ID: Final = Statement(
 STATUSES_BY_ID: Final = Statement(
     "the statuses of charges by their ids", "SELECT id, status FROM charges WHERE id = ANY(:ids)"
 )
-CHARGE_BY_IDEMPOTENCY_KEY: Final = Statement(
-    "the charge that used an idempotency key, with who paid",
-    f"{_SEEN} charges{_PAYER} WHERE charges.account_id = :account_id"
-    " AND charges.idempotency_key = :idempotency_key",
+CHARGES_BY_IDEMPOTENCY_KEY: Final = Statement(
+    "the charges that used these idempotency keys, with who paid",
+    f"{_SEEN} ROWS(:keys, account_id text, idempotency_key text)"
+    " JOIN charges ON charges.account_id = keys.account_id"
+    f" AND charges.idempotency_key = keys.idempotency_key{_PAYER}",
 )
 CHARGES_LOCKED: Final = Statement(
     "charges locked in the order of their ids",
@@ -148,10 +153,10 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
     app_id: str | None = None  # of all the account's apps where it is left out
 
 
-async def add(transaction: Transaction, charge: Charge) -> bool:
-    """Insert the charge; say no where its id or its idempotency key is there already."""
-    values = dict(zip(CHARGES.names, msgspec.structs.astuple(charge), strict=False))
-    return await transaction.execute(CHARGE_ADDED, **values) == 1
+async def add(transaction: Transaction, charges: Iterable[Charge]) -> set[str]:
+    """Insert the charges whose ids and idempotency keys are not there; return their ids."""
+    rows = [msgspec.structs.astuple(charge)[:_WIDTH] for charge in charges]
+    return {row[0] for row in await transaction.fetch(CHARGES_ADDED, rows=rows)}
 
 
 async def by_ids(transaction: Transaction, ids: Collection[str]) -> dict[str, Charge]:
@@ -166,13 +171,12 @@ async def still_open(transaction: Transaction, ids: Collection[str]) -> set[str]
     return {row[0] for row in rows if row[1] == "created"}
 
 
-async def by_idempotency_key(transaction: Transaction, account_id: str, key: str) -> Charge | None:
-    """Return the charge that the account created with this idempotency key."""
-    return _first(
-        await transaction.fetch(
-            CHARGE_BY_IDEMPOTENCY_KEY, account_id=account_id, idempotency_key=key
-        )
-    )
+async def by_idempotency_keys(
+    transaction: Transaction, keys: Collection[IdempotencyKey]
+) -> dict[IdempotencyKey, Charge]:
+    """Return the charges that accounts created with these idempotency keys."""
+    found = _charges(await transaction.fetch(CHARGES_BY_IDEMPOTENCY_KEY, keys=list(keys)))
+    return {(charge.account_id, charge.idempotency_key): charge for charge in found}
 
 
 async def locked(transaction: Transaction, ids: Collection[str]) -> list[Charge]:
@@ -253,7 +257,3 @@ def _charge(row: Sequence[Any]) -> Charge:
     if charge.paid_by is None:
         return charge
     return msgspec.structs.replace(charge, payer=Payer(charge.paid_by, *row[_WIDTH:]))
-
-
-def _first(rows: Sequence[Sequence[Any]]) -> Charge | None:
-    return _charge(rows[0]) if rows else None
