@@ -149,6 +149,10 @@ class Stage:
             plan = plans.replays(ledger.server, ledger.books, 256, seconds, REPLAYED_KEYS)
             return self._counted(ledger, ledger.server, plan)
 
+        def new_charges(seconds: float) -> Sample:
+            plan = plans.charges(ledger.server, ledger.books, 64, seconds)
+            return self._measured(plan, ledger.server, on_postgres=engine == "postgresql")
+
         def payments(seconds: float) -> Sample:
             count = round((seconds + plans.WARM_SECONDS) * PAYMENTS_A_SECOND_MAX)
             requests = furniture.payments(ledger.url, ledger.books, ledger.furniture, count)
@@ -168,6 +172,7 @@ class Stage:
             for token in ledger.furniture.tokens
         ]
         yield self._reads(engine, f"{engine} user token", 256, users)
+        yield Case(f"{engine} new charge 64", new_charges)
         yield Case(f"{engine} checkout payment 64", payments)
 
     def _reads(

@@ -18,14 +18,20 @@ def transfers(server: Server, books: Books, shape: Shape, connections: int, seco
     """Return a load of transfers whose idempotency keys no other load has used."""
     keys = books.keys[:1] if shape == "hot" else books.keys
     recipients = books.recipients[:1] if shape == "fan-in" else books.recipients
-    return _posts(server, keys, recipients, connections, seconds, statuses=[201])
+    bodies = [f'{{"to":"{recipient}","amount":0.01,"note":"Order"}}' for recipient in recipients]
+    return _posts(server, "/v1/transfers", keys, bodies, connections, seconds)
 
 
 def replays(server: Server, books: Books, connections: int, seconds: float, numbers: int) -> Plan:
     """Return a load of transfers that are sent again and again with the same few keys."""
-    keys, recipients = books.keys[:1], books.recipients
-    plan = _posts(server, keys, recipients, connections, seconds, statuses=[200, 201])
-    return msgspec.structs.replace(plan, numbers=numbers)
+    plan = transfers(server, books, "hot", connections, seconds)
+    return msgspec.structs.replace(plan, numbers=numbers, statuses=[200, 201])
+
+
+def charges(server: Server, books: Books, connections: int, seconds: float) -> Plan:
+    """Return a load of new charges, each with an idempotency key of its own."""
+    bodies = ['{"amount":25.00,"description":"An order","reference":"order-1"}']
+    return _posts(server, "/v1/charges", books.keys, bodies, connections, seconds)
 
 
 def reads(
@@ -71,30 +77,29 @@ def form(path: str, cookie: str, body: str) -> bytes:
 
 def _posts(
     server: Server,
+    path: str,
     keys: list[str],
-    recipients: list[str],
+    bodies: list[str],
     connections: int,
     seconds: float,
-    *,
-    statuses: list[int],
 ) -> Plan:
+    """Return a load that creates something with each request, under a key of its own."""
     load_name = secrets.token_hex(6)
     heads = [
         _head(
             "POST",
-            "/v1/transfers",
+            path,
             {"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
         )
         + f"Idempotency-Key: {load_name}-".encode()
         for key in keys
     ]
-    bodies = [f'{{"to":"{recipient}","amount":0.01,"note":"Order"}}' for recipient in recipients]
     return Plan(
         port=server.port,
         connections=connections,
         warm_seconds=WARM_SECONDS,
         seconds=seconds,
-        statuses=statuses,
+        statuses=[201],
         heads=heads,
         tails=[f"\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode() for body in bodies],
     )
