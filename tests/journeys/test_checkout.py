@@ -1,6 +1,7 @@
 """The whole way through the checkout in a real browser, with scripts and without."""
 
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.support.books import opened
 pytestmark = pytest.mark.slow
 
 PAY = "Pay 25.00 OUSD"
+SHOP_SECONDS = 1.0  # for a page of the shop, by when an open checkout has noticed
 NO_SCRIPTS: dict[str, Any] = {"java_script_enabled": False}
 with_and_without_scripts = pytest.mark.parametrize(
     "options", [{}, NO_SCRIPTS], ids=["scripts", "no-scripts"]
@@ -155,6 +157,28 @@ def test_cancel_goes_back_and_the_charge_stays(stage: Stage, options: Options) -
 
     page.wait_for_url(charge["cancel_url"])
     assert stage.call("GET", f"/charges/{charge['id']}")["status"] == "created"
+
+
+@pytest.mark.parametrize("username", [None, "grace"], ids=["signed-out", "payer"])
+def test_cancel_goes_back_to_a_shop_that_cancels_the_charge(
+    stage: Stage, username: str | None
+) -> None:
+    """The open page, which notices that, does not call the payer back from the shop's page."""
+    charge = stage.charge()
+    page = stage.page(username)
+
+    def cancel(route: Route) -> None:
+        stage.call("POST", f"/charges/{charge['id']}/cancel")
+        time.sleep(SHOP_SECONDS)
+        route.continue_()
+
+    page.route(charge["cancel_url"], cancel)
+    with page.expect_request("**/status"):
+        page.goto(f"/pay/{charge['id']}")
+    page.get_by_role("link", name="Cancel").click()
+
+    page.wait_for_url(charge["cancel_url"])
+    expect(page.get_by_role("heading", name="Welcome back")).to_be_visible()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ const address = location.pathname;
 const timer = document.getElementById("time-left");
 const arrived = performance.getEntriesByType("navigation")[0]?.responseStart ?? performance.now();
 let ends = arrived + Number(timer.dataset.milliseconds);
+let leaving = false;
 
 // Rounded up, and counted from when the answer arrived: it never says less than is left.
 function show() {
@@ -34,6 +35,8 @@ async function watch() {
     try {
       const charge = await ask();
       if (charge.status !== "created") {
+        // The page that the payer is on the way to comes first: it may be what ended the charge.
+        if (leaving) await sleep(PAUSE_MILLISECONDS_MAX);
         location.replace(`${address}?onward=yes`);
         return;
       }
@@ -46,6 +49,11 @@ async function watch() {
   }
 }
 
+// No phone's browser can be relied on to tell that it begins to leave a page.
+document.addEventListener("click", (event) => {
+  const opensBeside = event.ctrlKey || event.metaKey || event.shiftKey;
+  leaving ||= !opensBeside && event.target.closest("a:not([href^='#'])") !== null;
+});
 window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 show();
 setInterval(show, 250);
