@@ -180,6 +180,27 @@ def test_a_connect_address_is_encoded() -> None:
     }
 
 
+@pytest.mark.parametrize("scope", ["profile balance", ("profile", "balance")])
+def test_scopes_are_a_list_or_a_text(scope: str | tuple[str, ...]) -> None:
+    """Both ask for the same, as a token's own scope is a text."""
+    with Client("sk_live_any", base_url="https://pay.example/v1") as client:
+        url = client.connect_url(
+            client_id="app_1", redirect_uri=REDIRECT_URI, state="s", scope=scope
+        )
+
+    assert parse_qs(urlsplit(url).query)["scope"] == ["profile balance"]
+
+
+def test_an_issuer_that_is_not_the_portal_is_named() -> None:
+    """Whoever calls one server by two names sees which of them the portal goes by."""
+    back = urlencode({"code": "ac_1", "state": "s", "iss": "http://127.0.0.1:8000"})
+    with (
+        Client("sk_test_any", base_url="http://localhost:8000/v1") as client,
+        pytest.raises(ReturnNotTrusted, match=r"'http://127\.0\.0\.1:8000' .*localhost:8000'"),
+    ):
+        client.code_from(f"{REDIRECT_URI}?{back}", state="s")
+
+
 def test_proof_keys_differ_and_stay_hidden() -> None:
     """A verifier is new each time, and no repr shows it."""
     first, second = ProofKey(), ProofKey()

@@ -51,18 +51,19 @@ class Connecting(Resource[Driver]):
         client_id: str,
         redirect_uri: str,
         state: str,
-        scope: Iterable[str] = ("profile",),
+        scope: str | Iterable[str] = ("profile",),
         proof_key: ProofKey | None = None,
     ) -> str:
         """Return the address to send a person's browser to.
 
-        `state` is a secret of the person's session: `code_from` compares it.
+        `state` is a secret of the person's session: `code_from` compares it. `scope` is a list
+        of scopes, or a text with spaces between them.
         """
         parameters = {
             "response_type": "code",
             "client_id": client_id,
             "redirect_uri": redirect_uri,
-            "scope": " ".join(scope),
+            "scope": scope if isinstance(scope, str) else " ".join(scope),
             "state": state,
         }
         if proof_key is not None:
@@ -75,8 +76,11 @@ class Connecting(Resource[Driver]):
         told = {name: each[-1] for name, each in parse_qs(urlsplit(return_url).query).items()}
         if not state or not _equal(told.get("state", ""), state):
             raise ReturnNotTrusted("The state is not the one that was sent out.")
-        if not _equal(told.get("iss", ""), self._portal_url):
-            raise ReturnNotTrusted("The issuer is not this portal (RFC 9207).")
+        issuer = told.get("iss", "")
+        if not _equal(issuer, self._portal_url):
+            raise ReturnNotTrusted(
+                f"The issuer {issuer!r} is not the portal {self._portal_url!r} (RFC 9207)."
+            )
         if "error" in told:
             detail = told.get("error_description", "")
             status = HTTPStatus.BAD_REQUEST
