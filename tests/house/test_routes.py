@@ -114,6 +114,15 @@ def test_a_body_takes_no_field_that_is_not_named(ousel: Ousel) -> None:
     assert list(_loose_bodies(ousel, ousel.openapi)) == []
 
 
+def test_every_amount_fits_its_schema_where_numbers_are_doubles(ousel: Ousel) -> None:
+    """No multipleOf, by which validators divide: in doubles, 0.1 is no multiple of a millionth."""
+    amount = ousel.openapi["components"]["schemas"]["TransferRequest"]["properties"]["amount"]
+
+    assert amount["minimum"] == 0.000001
+    assert amount["maximum"] == 999999999.999999
+    assert "multipleOf" not in str(ousel.openapi)
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_document_with_a_fault_would_not_pass(ousel: Ousel, fault: str) -> None:
     """What is planted in a copy of the document is found, where it is and nowhere else."""

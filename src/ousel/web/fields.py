@@ -23,7 +23,6 @@ Amount = Annotated[
             "type": "number",
             "minimum": 0.000001,
             "maximum": 999999999.999999,
-            "multipleOf": 0.000001,
             "description": "A JSON number with at most 6 decimals; never a string.",
             "examples": [25.00],
         }
