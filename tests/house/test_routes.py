@@ -123,6 +123,25 @@ def test_every_amount_fits_its_schema_where_numbers_are_doubles(ousel: Ousel) ->
     assert "multipleOf" not in str(ousel.openapi)
 
 
+def test_a_header_that_an_answer_always_has_is_documented(ousel: Ousel) -> None:
+    """A client that is generated can poll with an ETag, tell a replay, and wait as it is told."""
+    operations = _operations(ousel.openapi)
+    told = {
+        f"{name} {status} {header}"
+        for name, operation in operations.items()
+        for status, response in operation["responses"].items()
+        for header in response["headers"]
+    }
+
+    for name in ("POST /transfers", "POST /charges"):
+        assert f"{name} 200 Idempotent-Replayed" in told
+    for status in ("200", "304"):
+        assert f"GET /charges/{{id}} {status} ETag" in told
+    for name in operations:
+        assert f"{name} 401 WWW-Authenticate" in told
+        assert f"{name} 429 Retry-After" in told
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_document_with_a_fault_would_not_pass(ousel: Ousel, fault: str) -> None:
     """What is planted in a copy of the document is found, where it is and nowhere else."""

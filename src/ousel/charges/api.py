@@ -38,6 +38,7 @@ from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, j
 CHARGES_KEPT_MAX: Final = 4_096
 
 _REPLAYED: Final = ((b"idempotent-replayed", b"true"),)
+_TAGGED: Final = {"ETag": '"[0-9a-f]+"'}
 _URL_SCHEMA: Final = {"format": "uri", "maxLength": URL_CHARACTERS_MAX}
 _POLLING_HEADERS: Final[dict[str, dict[str, Any]]] = {
     "If-None-Match": {"type": "string", "description": "The ETag of an answer before."},
@@ -164,8 +165,8 @@ class ChargesApi:
                 path_parameters=one,
                 request_headers=_POLLING_HEADERS,
                 successes={
-                    200: Documented("The charge.", ChargeRecord),
-                    304: Documented("The charge is as If-None-Match says.", None),
+                    200: Documented("The charge.", ChargeRecord, _TAGGED),
+                    304: Documented("The charge is as If-None-Match says.", None, _TAGGED),
                 },
                 refusals=(ChargeNotFound,),
             ),

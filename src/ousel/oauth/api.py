@@ -25,9 +25,13 @@ WELL_KNOWN: Final = "/.well-known/oauth-authorization-server"
 
 _FAILURES: Final = {
     400: Documented("`invalid_request`, `invalid_grant`, `unsupported_grant_type`.", OauthError),
-    401: Documented("`invalid_client`.", OauthError),
+    401: Documented("`invalid_client`.", OauthError, {"WWW-Authenticate": "Basic .+"}),
     403: Documented("`invalid_request`: the origin is not registered on the app.", OauthError),
-    429: Documented("`temporarily_unavailable`: too many requests with this key.", OauthError),
+    429: Documented(
+        "`temporarily_unavailable`: too many requests with this key.",
+        OauthError,
+        {"Retry-After": "[0-9]+"},
+    ),
 }
 
 

@@ -253,7 +253,7 @@ def _documented(answer: Documented, schemas: dict[Any, Any]) -> dict[str, Any]:
         response["content"] = {"application/json": {"schema": schemas[answer.record]}}
     if answer.headers:
         response["headers"] = {
-            name: {"required": True, "schema": {"type": "string", "const": value}}
-            for name, value in answer.headers.items()
+            name: {"required": True, "schema": {"type": "string", "pattern": f"^{pattern}$"}}
+            for name, pattern in answer.headers.items()
         }
     return response

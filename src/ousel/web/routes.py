@@ -65,7 +65,7 @@ class Documented(msgspec.Struct, frozen=True):
 
     meaning: str
     record: Any
-    headers: dict[str, str] = {}
+    headers: dict[str, str] = {}  # that it always has, each with the pattern of its value
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
