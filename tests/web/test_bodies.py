@@ -1,6 +1,7 @@
 """Bodies: JSON objects in UTF-8 of at most 64 KiB; anything else is a clear 4xx, never a 500."""
 
 import asyncio
+import gzip
 
 import pytest
 
@@ -62,6 +63,18 @@ async def test_what_is_no_json_object_is_refused(edge: Edge, subtests: pytest.Su
         for body in NOT_JSON:
             with subtests.test(body=body[:60]):
                 assert_problem(await sender.send(body), 400, "malformed_json")
+
+
+async def test_a_compressed_body_is_refused_as_such(edge: Edge) -> None:
+    """A client that compresses what it sends is told so, not that its JSON is wrong."""
+    body = gzip.compress(b'{"to":"@ada","amount":1}')
+
+    async with edge.partner("10") as sender:
+        headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+        answer = await sender.client.post("/transfers", content=body, headers=headers)
+
+    assert_problem(answer, 415, "unsupported_media_type")
+    assert "Content-Encoding" in answer.json()["detail"]
 
 
 async def test_deep_nesting_is_refused(edge: Edge, subtests: pytest.Subtests) -> None:

@@ -50,6 +50,7 @@ def decode_body(body: bytes, headers: Headers, kind: type[Typed]) -> Typed:
     except RecursionError as error:
         raise MalformedJson("The body is nested too deep.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        _check_content_encoding(headers.get(b"content-encoding", b"identity"))
         raise _explained_body(body, kind) from error
 
 
@@ -103,6 +104,11 @@ def _check_content_type(content_type: bytes) -> None:
     charset = parameters.strip().replace(b'"', b"").replace(b" ", b"")
     if media_type.strip() != b"application/json" or charset not in {b"", b"charset=utf-8"}:
         raise UnsupportedMediaType("The body must be sent as Content-Type: application/json.")
+
+
+def _check_content_encoding(content_encoding: bytes) -> None:
+    if content_encoding.strip().lower() != b"identity":
+        raise UnsupportedMediaType("The body must be sent as it is, without a Content-Encoding.")
 
 
 @lru_cache(maxsize=64)
