@@ -54,7 +54,10 @@ class IdempotencyConflict(Refusal):
     status = 409
     code = "idempotency_conflict"
     title = "The idempotency key belongs to another request"
-    cure = "Use one key for one intent: a new intent needs a new key."
+    cure = (
+        "Use one key for one intent: a new intent needs a new key. `transfer_id` or `charge_id` "
+        "is what the key has made."
+    )
 
 
 class QueueFull(Refusal):
