@@ -150,6 +150,26 @@ async def test_the_key_is_the_apps_secret(live: House, manner: Manner) -> None:
             )
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx2.Response(308, headers={"Location": "https://pay.example/v1/oauth/revoke"}),
+        httpx2.Response(200, html="<h1>Welcome to our network</h1>"),
+    ],
+    ids=["redirect", "portal of a network"],
+)
+def test_a_token_that_something_else_was_asked_to_end_has_not_ended(
+    answer: httpx2.Response,
+) -> None:
+    """Whatever answers for Ousel ends no token, and is not taken for it."""
+    transport = httpx2.MockTransport(lambda _: answer)
+    with (
+        Client("sk_live_any", base_url="http://pay.example/v1", transport=transport) as client,
+        pytest.raises(UnexpectedAnswer),
+    ):
+        client.revoke("ut_live_any", client_id="app_1")
+
+
 def test_a_connect_address_is_encoded() -> None:
     """Each parameter arrives as it was meant, at the portal."""
     with Client("sk_live_any", base_url="https://api.example/v1") as client:

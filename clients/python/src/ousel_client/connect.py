@@ -37,6 +37,11 @@ class ProofKey:
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
+@dataclass(frozen=True, slots=True)
+class _Revocation:
+    """What the answer to a revocation has to tell: that Ousel gave it."""
+
+
 class Connecting(Resource[Driver]):
     """Sends people to the portal to connect their accounts, and gets tokens for them."""
 
@@ -121,7 +126,7 @@ class Connecting(Resource[Driver]):
         return self._revoked(self._credited("/oauth/revoke", client_id, token=token))
 
     def _revoked(self, request: Request) -> Steps[None]:
-        yield from self._answer(request)
+        yield from self._record(_Revocation, request)
 
     def _credited(self, path: str, client_id: str, **fields: Any) -> Request:
         """Return a request that shows the key as the app's secret, and not as a bearer's."""
