@@ -1,14 +1,16 @@
 """The reference for people leaves nothing out: each endpoint, and each error."""
 
+import html
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 
 from ousel.app import Ousel
 from ousel.kernel.errors import every_refusal
 from ousel.kernel.settings import Settings
 from ousel.web.openapi import refusals_of
-from ousel.web.routes import Route
+from ousel.web.routes import NoBody, Route
 from tests.portal.visitors import Visitor, opened_portal
 
 pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
@@ -32,6 +34,23 @@ async def test_every_endpoint_is_shown_with_all_that_can_go_wrong(reader: Visito
         ("#queue_full", {"createTransfer queue_full"}),
     ):
         assert missing <= _not_shown(page.replace(words, "")), missing
+
+
+async def test_every_call_to_copy_has_the_body_that_its_endpoint_wants(reader: Visitor) -> None:
+    """Whoever pastes it is not told that a field, or the whole body, is missing."""
+    page = html.unescape((await reader.get("/docs/api")).text)
+    ousel = Ousel(Settings(database_url="unopened.db", sandbox=True))
+    schemas = ousel.openapi["components"]["schemas"]
+    bodies = {
+        route.name: schemas[route.body.__name__]["required"]
+        for route in ousel.routes
+        if isinstance(route, Route) and route.in_reference and route.body is not NoBody
+    }
+
+    for name, required in bodies.items():
+        section = page.partition(f'<section class="card" id="{name}"')[2].partition("</section>")[0]
+        body = msgspec.json.decode(section.partition("-d '")[2].partition("'")[0] or "{}")
+        assert set(required) <= set(body), name
 
 
 async def test_every_error_is_shown(reader: Visitor) -> None:

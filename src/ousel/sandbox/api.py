@@ -37,7 +37,8 @@ class ClockRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """How far to move the clock on."""
 
     advance: Annotated[
-        int, msgspec.Meta(ge=0, le=ADVANCE_SECONDS_MAX, description="Whole seconds.")
+        int,
+        msgspec.Meta(ge=0, le=ADVANCE_SECONDS_MAX, description="Whole seconds.", examples=[7200]),
     ]
 
 
