@@ -1,8 +1,10 @@
 """The reference's examples in Python do what each operation is for."""
 
 import asyncio
+import html
 from typing import Any
 
+import httpx2
 import pytest
 
 from clients.python.tests.houses import REDIRECT_URI, House
@@ -50,6 +52,24 @@ def test_the_examples_run_as_they_stand(sandbox: House) -> None:
         assert found["person"].username.startswith("user_")
         with pytest.raises(InvalidToken):
             found["user"].me()
+
+
+def test_a_transfer_in_python_is_the_one_by_curl(sandbox: House) -> None:
+    """Both stand side by side with one key: whoever tries both moves the money once."""
+    page = html.unescape(httpx2.get(f"{sandbox.server.origin}/docs/api").text)
+    body = page.partition('id="createTransfer"')[2].partition("-d '")[2].partition("'")[0]
+    headers = {
+        "Authorization": f"Bearer {sandbox.key}",
+        "Content-Type": "application/json",
+        "Idempotency-Key": "order-2001",
+    }
+    by_curl = httpx2.post(f"{sandbox.base_url}/transfers", content=body, headers=headers).json()
+
+    with Client(sandbox.key, base_url=sandbox.base_url) as client:
+        found: dict[str, Any] = {"client": client}
+        exec(compile(IN_PYTHON["createTransfer"], "createTransfer", "exec"), found)
+
+    assert found["transfer"].id == by_curl["id"]
 
 
 def _connect(client: Client, sandbox: House, found: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ IN_PYTHON: Final = {
     "getAccount": 'account = client.accounts.get("@ada")',
     "createTransfer": (
         "transfer = client.transfers.send(\n"
-        '    to="@ada", amount="25.00", note="Order 1001", idempotency_key="order-1001"\n'
+        '    to="@ada", amount="25.00", idempotency_key="order-2001"\n'
         ")"
     ),
     "listTransfers": (

@@ -191,7 +191,7 @@ def _example(route: Route, url: str, body: dict[str, Any], schemas: dict[str, An
     fields = _resolved(body, schemas).get("properties", {})
     values = {name: field["examples"][0] for name, field in fields.items() if "examples" in field}
     if "Idempotency-Key" in route.request_headers:
-        lines.append('-H "Idempotency-Key: order-1001"')
+        lines.append('-H "Idempotency-Key: order-2001"')
     if values:
         lines.append('-H "Content-Type: application/json"')
         lines.append(f"-d '{msgspec.json.encode(values).decode()}'")
