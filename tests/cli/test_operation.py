@@ -112,11 +112,28 @@ def test_serve_tells_what_it_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert told == {
         "mode": "sandbox",
         "listening": f"http://127.0.0.1:{port}",
-        "base_url": "http://127.0.0.1:8000/v1",
-        "portal_url": "http://127.0.0.1:8000",
+        "base_url": f"http://127.0.0.1:{port}/v1",
+        "portal_url": f"http://127.0.0.1:{port}",
         "workers": 1,
     }
     assert (untold.exit_code, untold.output) == (0, "")
+
+
+@pytest.mark.slow
+def test_addresses_that_are_set_do_not_follow_the_port(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Behind a proxy the port that is served is nobody's address."""
+    monkeypatch.setattr(operation, "serve_until_stopped", lambda _, listener, __: listener.close())
+    monkeypatch.setenv("OUSEL_BASE_URL", "https://pay.example/v1")
+    monkeypatch.setenv("OUSEL_PORTAL_URL", "https://pay.example")
+
+    told = ousel(
+        "serve", f"--port={free_port()}", "--json", database=str(tmp_path / "ousel.db")
+    ).json
+
+    assert told["base_url"] == "https://pay.example/v1"
+    assert told["portal_url"] == "https://pay.example"
 
 
 def test_a_database_is_live_or_a_sandbox_from_its_first_server_on(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from ousel.database.port import Database, Transaction
 from ousel.database.schema import SCHEMA_VERSION, check_order, is_served, schema_version
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.errors import Refusal
-from ousel.kernel.settings import SettingError, Settings, settings_from
+from ousel.kernel.settings import PORT_DEFAULT, SettingError, Settings, settings_from
 from ousel.ledger.verify import BooksWrong
 from ousel.sandbox.clock import SandboxClock
 
@@ -45,11 +45,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 error_console = Console(stderr=True)
 
 
-def settings(database: str | None, **changes: Any) -> Settings:
+def settings(database: str | None, port: int = PORT_DEFAULT, **changes: Any) -> Settings:
     """Return the environment's settings with what the command line changes."""
     if database is not None:
         changes["database_url"] = database
-    return msgspec.structs.replace(settings_from(), **changes)
+    return msgspec.structs.replace(settings_from(port=port), **changes)
 
 
 def run(database: str | None, task: Callable[[Database], Awaitable[Result]]) -> Result:

@@ -17,7 +17,7 @@ from ousel.database.addresses import database_at
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.money import MICROS_PER_UNIT
-from ousel.kernel.settings import Settings
+from ousel.kernel.settings import PORT_DEFAULT, PORT_MAX, Settings
 from ousel.ledger.funding import fund_account
 from ousel.ledger.rules import Account
 from ousel.partners.service import FIRST_KEY_NAME, NewApp, create_app, issue_key
@@ -45,7 +45,9 @@ class _Demo(msgspec.Struct, frozen=True):
 def demo(
     *,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
+    port: Annotated[
+        int, typer.Option(help="The port to listen on.", min=1, max=PORT_MAX)
+    ] = PORT_DEFAULT,
     shop_port: Annotated[int, typer.Option(help="The shop's port.", min=1, max=65535)] = 8001,
     database: Annotated[
         str | None,

@@ -17,7 +17,7 @@ from ousel.cli.server import bound_socket, prepare, serve_until_stopped
 from ousel.database import schema
 from ousel.database.addresses import database_at
 from ousel.database.port import Database
-from ousel.kernel.settings import PORT_MAX
+from ousel.kernel.settings import PORT_DEFAULT, PORT_MAX
 from ousel.ledger import journal
 from ousel.ledger.verify import Figures
 
@@ -27,7 +27,9 @@ WORKERS_MAX: Final = 64
 def serve(  # noqa: PLR0913 - one for each option
     *,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
+    port: Annotated[
+        int, typer.Option(help="The port to listen on.", min=1, max=PORT_MAX)
+    ] = PORT_DEFAULT,
     workers: Annotated[
         int,
         typer.Option(
@@ -50,7 +52,7 @@ def serve(  # noqa: PLR0913 - one for each option
     changes: dict[str, Any] = {"sandbox": True} if sandbox else {}
     if admin_port is not None:
         changes["admin_port"] = admin_port
-    wanted = settings(database, **changes)
+    wanted = settings(database, port, **changes)
     asyncio.run(prepare(wanted, workers))
     listener = bound_socket(host, port)
     if as_json or sys.stdout.isatty():  # else whoever gathers the log would find it there

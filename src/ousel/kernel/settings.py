@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+PORT_DEFAULT: Final = 8000
 DATABASE_DEFAULT: Final = "sqlite:///ousel.db"
 PROXIES_DEFAULT: Final = "127.0.0.1, ::1"
 COUNT_MAX: Final = 1_000_000
@@ -37,8 +38,8 @@ class RateLimit(msgspec.Struct, frozen=True):
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """All that an operator can set."""
 
-    base_url: str = "http://127.0.0.1:8000/v1"
-    portal_url: str = "http://127.0.0.1:8000"
+    base_url: str = f"http://127.0.0.1:{PORT_DEFAULT}/v1"
+    portal_url: str = f"http://127.0.0.1:{PORT_DEFAULT}"
     database_url: str = DATABASE_DEFAULT
     rate_limit: RateLimit | None = RateLimit(100, 1)
     queue_limit: int = 10_000
@@ -61,12 +62,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return "test" if self.sandbox else "live"
 
 
-def settings_from(environment: Mapping[str, str] = os.environ) -> Settings:
-    """Return the settings that the environment asks for, or say which one is wrong."""
+def settings_from(
+    environment: Mapping[str, str] = os.environ, port: int = PORT_DEFAULT
+) -> Settings:
+    """Return the settings that the environment asks for, or say which one is wrong.
+
+    Addresses that it does not name are those of this machine, with the port that is served.
+    """
     default = Settings()
+    origin = f"http://127.0.0.1:{port}"
     return Settings(
-        base_url=_url(environment, "OUSEL_BASE_URL", default.base_url),
-        portal_url=_root(environment, "OUSEL_PORTAL_URL", default.portal_url),
+        base_url=_url(environment, "OUSEL_BASE_URL", f"{origin}/v1"),
+        portal_url=_root(environment, "OUSEL_PORTAL_URL", origin),
         database_url=_secret(environment, "OUSEL_DATABASE_URL") or default.database_url,
         rate_limit=_rate_limit(environment.get("OUSEL_RATE_LIMIT") or "100/second"),
         queue_limit=_count(environment, "OUSEL_QUEUE_LIMIT", default.queue_limit),
