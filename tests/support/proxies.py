@@ -22,6 +22,7 @@ class PostgresProxy:
         self._database = parts.path
         self.cuts: deque[Cut] = deque()  # what happens to the next commits
         self.delay_seconds = 0.0  # how long all that goes to the server takes
+        self.sent = 0  # how often something went there
         self._server: asyncio.Server | None = None
         self._wires: set[asyncio.StreamWriter] = set()
         self._forwarding: set[asyncio.Task[None]] = set()
@@ -57,6 +58,7 @@ class PostgresProxy:
         answers = asyncio.create_task(_pump(back_reader, writer))
         try:
             while data := await reader.read(CHUNK_BYTES):
+                self.sent += 1
                 if self.cuts and b"COMMIT" in data:
                     cut = self.cuts.popleft()
                     await _stopped(answers)

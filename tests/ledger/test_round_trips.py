@@ -1,0 +1,44 @@
+"""What a transfer costs on the way to PostgreSQL and back, however far that is."""
+
+import asyncio
+
+import pytest
+
+from ousel.kernel.clock import system_clock
+from ousel.ledger.posting import PostingDesk
+from tests.ledger.examples import posting
+from tests.support.books import opened, person
+from tests.support.proxies import PostgresProxy
+
+
+@pytest.mark.parametrize("together", [1, 16])
+async def test_transfers_take_three_round_trips(proxy: PostgresProxy, together: int) -> None:
+    """To begin, to look and lock, to write and commit: one transfer or many that came together."""
+    async with opened(proxy.url) as database:
+        ada = await person(database, "ada", "10")
+        await person(database, "bob")
+        desk = PostingDesk(database, system_clock, queue_limit=100)
+        for _ in range(2):  # until the recipient is known, and the statements are prepared
+            await desk.post(posting(ada.id, "@bob", 1))
+        proxy.sent = 0
+        await asyncio.gather(*(desk.post(posting(ada.id, "@bob", 1)) for _ in range(together)))
+
+    assert proxy.sent == 3
+
+
+async def test_a_recipient_is_looked_up_once(proxy: PostgresProxy) -> None:
+    """Only the first transfer to a recipient takes one round trip more."""
+    async with opened(proxy.url) as database:
+        ada = await person(database, "ada", "10")
+        for name in ("bob", "eve"):
+            await person(database, name)
+        desk = PostingDesk(database, system_clock, queue_limit=100)
+        for _ in range(2):
+            await desk.post(posting(ada.id, "@bob", 1))
+        round_trips = []
+        for _ in range(2):
+            proxy.sent = 0
+            await desk.post(posting(ada.id, "@eve", 1))
+            round_trips.append(proxy.sent)
+
+    assert round_trips == [4, 3]
