@@ -6,12 +6,14 @@ from typing import TypeVar, cast
 import msgspec
 import pytest
 
+from ousel.accounts.service import IdentifierInUse, NewHolder
 from ousel.database.port import Database, Row, Transaction, Work
 from ousel.database.statements import Statement
 from ousel.kernel.errors import InvalidField
 from ousel.people.attempts import TooManyAttempts
 from ousel.people.audit import Trace
-from ousel.people.rules import ACCOUNT_LIMIT, ADDRESS_LIMIT, PAIR_LIMIT
+from ousel.people.passwords import HASHES_OF_ADDRESS_MAX
+from ousel.people.rules import ACCOUNT_LIMIT, ADDRESS_LIMIT, PAIR_LIMIT, SIGN_UP_LIMIT
 from ousel.people.service import Door, WrongCode, WrongPassword
 from tests.people.members import HOME, OFFICE, PASSWORD, Member
 from tests.support.clocks import ManualClock
@@ -140,6 +142,34 @@ async def test_an_address_has_fifty_failures(ada: Member) -> None:
     await ada.door.sign_in("ada", PASSWORD, OFFICE)
 
 
+async def test_the_addresses_of_one_ipv6_customer_are_counted_together(ada: Member) -> None:
+    """A provider gives each customer more addresses than there are guesses to be made."""
+    for number in range(ADDRESS_LIMIT.failures):
+        await fail(ada.door, f"nobody_{number}", Trace(f"2001:db8::{number:x}", ""), 1)
+    with pytest.raises(TooManyAttempts):
+        await ada.door.sign_in("ada", PASSWORD, Trace("2001:db8::ffff:1", ""))
+    await ada.door.sign_in("ada", PASSWORD, Trace("2001:db8:0:1::1", ""))
+
+
+async def test_an_address_asks_for_a_hundred_accounts(ada: Member, clock: ManualClock) -> None:
+    """Names that are taken count as well, which keeps them from being found out by the thousand."""
+    grace = NewHolder(username="grace", email="grace@example.com", display_name="Grace")
+    taken = msgspec.structs.replace(grace, username="ada")
+    for _ in range(SIGN_UP_LIMIT.failures - 1):
+        with pytest.raises(IdentifierInUse):
+            await ada.door.sign_up(taken, PASSWORD, HOME)
+    with pytest.raises(InvalidField):  # what cannot be a name costs nothing, and is not counted
+        await ada.door.sign_up(msgspec.structs.replace(grace, email="grace"), PASSWORD, OFFICE)
+    for holder in (taken, grace):
+        with pytest.raises(TooManyAttempts, match="accounts were asked for"):
+            await ada.door.sign_up(holder, PASSWORD, HOME)
+    await ada.door.sign_up(grace, PASSWORD, OFFICE)
+    await ada.door.sign_in("ada", PASSWORD, HOME)
+    clock.advance(seconds=SIGN_UP_LIMIT.window_seconds)
+    with pytest.raises(IdentifierInUse):
+        await ada.door.sign_up(taken, PASSWORD, HOME)
+
+
 async def test_an_account_has_two_hundred_failures(ada: Member) -> None:
     """Guesses at one account from many addresses come to an end too."""
     addresses = [Trace(f"198.51.100.{number}", "") for number in range(20)]
@@ -167,13 +197,16 @@ async def test_success_takes_no_failure_of_others_away(ada: Member) -> None:
 
 
 async def test_attempts_at_once_count_one_by_one(ada: Member) -> None:
-    """Of forty wrong passwords in one burst, ten are compared; and a right one among the rest
+    """Of twenty wrong passwords in one burst, ten are compared; and a right one among the rest
     does not get in."""
-    attempts = [ada.door.sign_in("ada", f"wrong {number}", HOME) for number in range(40)]
+    attempts = [
+        ada.door.sign_in("ada", f"wrong {number}", HOME) for number in range(HASHES_OF_ADDRESS_MAX)
+    ]
     outcomes = await asyncio.gather(*attempts, return_exceptions=True)
     told = sum(isinstance(outcome, WrongPassword) for outcome in outcomes)
     assert told <= PAIR_LIMIT.failures
-    assert told + sum(isinstance(outcome, TooManyAttempts) for outcome in outcomes) == 40
+    refused = sum(isinstance(outcome, TooManyAttempts) for outcome in outcomes)
+    assert told + refused == HASHES_OF_ADDRESS_MAX
     with pytest.raises(TooManyAttempts):
         await ada.door.sign_in("ada", PASSWORD, HOME)
 
@@ -200,7 +233,7 @@ async def test_a_password_typed_as_a_name_is_kept_nowhere(ada: Member, database:
     """What failures are counted by does not tell what was typed."""
     await fail(ada.door, "hunter2 is my password", HOME, 1)
     kept = await database.read(lambda transaction: transaction.fetch(SUBJECTS))
-    assert len(kept) == 3
+    assert len(kept) == 4  # beside those of the attempt, that of the sign-up before it
     assert "hunter2" not in str(kept)
 
 
@@ -213,6 +246,6 @@ async def test_failures_are_swept_once_no_limit_counts_them(
     await fail(ada.door, "grace", OFFICE, PAIR_LIMIT.failures)
     assert await ada.door.attempts.sweep() == 0
     clock.advance(seconds=1)
-    assert await ada.door.attempts.sweep() == 3
+    assert await ada.door.attempts.sweep() == 4  # the sign-up's among them
     with pytest.raises(TooManyAttempts):
         await ada.door.sign_in("grace", PASSWORD, OFFICE)

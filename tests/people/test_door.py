@@ -160,8 +160,8 @@ async def test_a_sign_in_that_meets_a_password_change_is_refused(
     """A password that is changed while it is being compared opens nothing afterwards."""
     compare = Passwords.match
 
-    async def slowly(self: Passwords, stored: str | None, password: str) -> bool:
-        is_right = await compare(self, stored, password)
+    async def slowly(self: Passwords, *given: Any) -> bool:
+        is_right = await compare(self, *given)
         monkeypatch.setattr(Passwords, "match", compare)
         await ada.door.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, OFFICE)
         return is_right
@@ -178,8 +178,8 @@ async def test_of_two_changes_of_one_password_at_once_one_is_made(
     compared = asyncio.Barrier(2)
     compare = Passwords.match
 
-    async def together(self: Passwords, stored: str | None, password: str) -> bool:
-        is_right = await compare(self, stored, password)
+    async def together(self: Passwords, *given: Any) -> bool:
+        is_right = await compare(self, *given)
         await compared.wait()
         return is_right
 

@@ -7,6 +7,7 @@ import pytest
 
 from ousel.people import passwords
 from ousel.people.passwords import EntranceFull, Passwords
+from tests.people.members import HOME
 
 
 async def test_only_a_few_are_hashed_at_once_and_the_queue_ends(
@@ -29,16 +30,38 @@ async def test_only_a_few_are_hashed_at_once_and_the_queue_ends(
     monkeypatch.setattr(passwords, "_verify", slow)
     desk = Passwords()
     waiting = [
-        asyncio.create_task(desk.match(None, "")) for _ in range(passwords.HASHES_WAITING_MAX)
+        asyncio.create_task(desk.match(None, "", f"192.0.2.{number}"))
+        for number in range(passwords.HASHES_WAITING_MAX)
     ]
     await asyncio.sleep(0.05)
     with pytest.raises(EntranceFull) as refused:
-        await desk.match(None, "")
+        await desk.match(None, "", HOME.address)
     assert refused.value.retry_after_seconds
     gate.set()
     assert all(await asyncio.gather(*waiting))
     assert most == passwords.HASHES_AT_ONCE
-    assert await desk.match(None, "")
+    assert await desk.match(None, "", HOME.address)
+
+
+async def test_one_address_leaves_places_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes with a crowd of requests waits in a line of their own length."""
+    gate = threading.Event()
+    monkeypatch.setattr(passwords, "_verify", lambda *_: gate.wait(10))
+    desk = Passwords()
+    crowd = [
+        asyncio.create_task(desk.match(None, "", f"2001:db8::{number:x}"))
+        for number in range(passwords.HASHES_OF_ADDRESS_MAX)
+    ]
+    await asyncio.sleep(0.05)
+    with pytest.raises(EntranceFull):
+        await desk.match(None, "", "2001:db8::ffff")
+    another = asyncio.create_task(desk.match(None, "", HOME.address))
+    await asyncio.sleep(0.05)
+    assert not another.done()
+    gate.set()
+    assert await another
+    assert all(await asyncio.gather(*crowd))
+    assert await desk.match(None, "", "2001:db8::ffff")
 
 
 async def test_a_hash_matches_its_password_alone() -> None:
@@ -46,7 +69,7 @@ async def test_a_hash_matches_its_password_alone() -> None:
     desk = Passwords()
     first, second = await desk.hashed("correct horse"), await desk.hashed("correct horse")
     assert first != second
-    assert await desk.match(first, "correct horse")
-    assert not await desk.match(first, "correct horsf")
-    assert not await desk.match("not a hash", "correct horse")
-    assert not await desk.match(None, "nobody has this password")
+    assert await desk.match(first, "correct horse", HOME.address)
+    assert not await desk.match(first, "correct horsf", HOME.address)
+    assert not await desk.match("not a hash", "correct horse", HOME.address)
+    assert not await desk.match(None, "nobody has this password", HOME.address)

@@ -36,6 +36,13 @@ class NewHolder(msgspec.Struct, frozen=True, kw_only=True):
     password_hash: str | None = None
 
 
+def check_holder(holder: NewHolder) -> None:
+    """Refuse names that no account can have, before any work is done for them."""
+    rules.checked_username(holder.username)
+    rules.checked_email(holder.email)
+    rules.checked_display_name(holder.display_name)
+
+
 async def open_account(transaction: Transaction, holder: NewHolder, clock: Clock) -> Account:
     """Open an account for this holder."""
     username = rules.checked_username(holder.username)

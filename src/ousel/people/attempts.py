@@ -1,18 +1,31 @@
-"""Attempts: how often signing in failed, for an account, an address, and the two together."""
+"""Attempts: how often signing in failed, for an account, an address, and the two together.
+
+Accounts that are asked for are counted too, by address: each costs as much as a password does.
+"""
 
 import hashlib
 from math import ceil
+from typing import Final
 
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import Refusal
 from ousel.people import store
 from ousel.people.audit import Trace
-from ousel.people.rules import ACCOUNT_LIMIT, ADDRESS_LIMIT, PAIR_LIMIT, AttemptLimit
+from ousel.people.rules import (
+    ACCOUNT_LIMIT,
+    ADDRESS_LIMIT,
+    PAIR_LIMIT,
+    SIGN_UP_LIMIT,
+    AttemptLimit,
+    counted_address,
+)
+
+FAILED: Final = "Too many attempts failed."
 
 
 class TooManyAttempts(Refusal):
-    """Signing in failed too often, for this account or from this address."""
+    """Signing in failed, or an account was asked for, too often: for it, or from this address."""
 
     status = 429
     code = "too_many_attempts"
@@ -35,19 +48,23 @@ class Attempts:
             lambda transaction: store.failures_of(transaction, limits)
         )
         for subject, (count, since) in failures.items():
-            self._check_one(limits[subject], count + 1, since)
+            self._check_one(limits[subject], count + 1, since, FAILED)
 
     async def take(self, transaction: Transaction, name: str, trace: Trace) -> None:
         """Count an attempt as failed until it is given back; refuse one too many.
 
         The count locks its rows, so that of many attempts at once no more pass than the limit.
         """
-        limits, now = _limits(name, trace), self._clock()
-        for subject, limit in sorted(limits.items()):
-            window_start = now - limit.window_seconds * MICROS_PER_SECOND
-            await store.count_failure(transaction, subject, now, window_start)
-        for subject, (count, since) in (await store.failures_of(transaction, limits)).items():
-            self._check_one(limits[subject], count, since)
+        await self._count(transaction, _limits(name, trace), FAILED)
+
+    async def take_sign_up(self, trace: Trace) -> None:
+        """Count an account that is asked for, whatever comes of it; refuse one too many."""
+        limits = {f"sign-ups:{counted_address(trace.address)}": SIGN_UP_LIMIT}
+        await self._database.write(
+            lambda transaction: self._count(
+                transaction, limits, "Too many accounts were asked for from your address."
+            )
+        )
 
     async def give_back(self, transaction: Transaction, name: str, trace: Trace) -> None:
         """Let an attempt that succeeded not count, nor those before it from the same address."""
@@ -56,18 +73,29 @@ class Attempts:
 
     async def sweep(self) -> int:
         """Forget what no limit counts any more; return of how many subjects."""
-        longest = max(limit.window_seconds for limit in (PAIR_LIMIT, ADDRESS_LIMIT, ACCOUNT_LIMIT))
+        limits = (PAIR_LIMIT, ADDRESS_LIMIT, ACCOUNT_LIMIT, SIGN_UP_LIMIT)
+        longest = max(limit.window_seconds for limit in limits)
         before = self._clock() - longest * MICROS_PER_SECOND
         return await self._database.write(
             lambda transaction: store.sweep_failures(transaction, before)
         )
 
-    def _check_one(self, limit: AttemptLimit, count: int, since: int) -> None:
+    async def _count(
+        self, transaction: Transaction, limits: dict[str, AttemptLimit], reason: str
+    ) -> None:
+        now = self._clock()
+        for subject, limit in sorted(limits.items()):
+            window_start = now - limit.window_seconds * MICROS_PER_SECOND
+            await store.count_failure(transaction, subject, now, window_start)
+        for subject, (count, since) in (await store.failures_of(transaction, limits)).items():
+            self._check_one(limits[subject], count, since, reason)
+
+    def _check_one(self, limit: AttemptLimit, count: int, since: int, reason: str) -> None:
         left = since + limit.window_seconds * MICROS_PER_SECOND - self._clock()
         if count > limit.failures and left > 0:
             seconds = ceil(left / MICROS_PER_SECOND)
             raise TooManyAttempts(
-                f"Too many attempts failed. Try again in {_spoken(seconds)}.",
+                f"{reason} Try again in {_spoken(seconds)}.",
                 retry_after_seconds=seconds,
             )
 
@@ -75,13 +103,13 @@ class Attempts:
 def _limits(name: str, trace: Trace) -> dict[str, AttemptLimit]:
     return {
         _pair(name, trace): PAIR_LIMIT,
-        f"address:{trace.address}": ADDRESS_LIMIT,
+        f"address:{counted_address(trace.address)}": ADDRESS_LIMIT,
         f"account:{_kept(name)}": ACCOUNT_LIMIT,
     }
 
 
 def _pair(name: str, trace: Trace) -> str:
-    return f"pair:{_kept(name)}:{trace.address}"
+    return f"pair:{_kept(name)}:{counted_address(trace.address)}"
 
 
 def _kept(name: str) -> str:

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import struct
+from ipaddress import IPv6Address, IPv6Network, ip_address
 from typing import Final
 from urllib.parse import quote
 
@@ -20,6 +21,7 @@ CODE_DIGITS: Final = 6
 CODE_STEP_SECONDS: Final = 30
 CODE_STEPS_AROUND: Final = 1  # a phone's clock may be half a minute off
 RECOVERY_CODES: Final = 10
+CUSTOMER_BITS: Final = 64  # of an IPv6 address: a provider gives each customer all that share them
 
 
 class AttemptLimit(msgspec.Struct, frozen=True):
@@ -32,6 +34,18 @@ class AttemptLimit(msgspec.Struct, frozen=True):
 PAIR_LIMIT: Final = AttemptLimit(10, 15 * 60)  # one account from one address
 ADDRESS_LIMIT: Final = AttemptLimit(50, 15 * 60)  # any account from one address
 ACCOUNT_LIMIT: Final = AttemptLimit(200, 3600)  # one account from anywhere
+SIGN_UP_LIMIT: Final = AttemptLimit(100, 3600)  # accounts asked for from one address
+
+
+def counted_address(address: str) -> str:
+    """Return what an address is counted under: of IPv6, all that its one customer can use."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:  # whatever a proxy calls it
+        return address
+    if not isinstance(parsed, IPv6Address):
+        return address
+    return str(IPv6Network((int(parsed), CUSTOMER_BITS), strict=False))
 
 
 def checked_password(password: str, *, param: str = "password") -> str:

@@ -66,7 +66,10 @@ class Door:
 
     async def sign_up(self, holder: NewHolder, password: str, trace: Trace) -> SignedIn:
         """Open an account and sign its holder in."""
-        hashed = await self._passwords.hashed(rules.checked_password(password))
+        rules.checked_password(password)
+        accounts.check_holder(holder)
+        await self.attempts.take_sign_up(trace)
+        hashed = await self._passwords.hashed(password, trace.address)
         secured = msgspec.structs.replace(holder, password_hash=hashed)
 
         async def work(transaction: Transaction) -> SignedIn:
@@ -83,7 +86,7 @@ class Door:
         counted = name if account_id is None else _password_of(account_id)
         await self.attempts.check(counted, trace)
         stored = await self._stored_password(account_id or "")
-        is_right = await self._passwords.match(stored, password)
+        is_right = await self._passwords.match(stored, password, trace.address)
 
         async def work(transaction: Transaction) -> SignedIn | None:
             await self.attempts.take(transaction, counted, trace)
@@ -145,8 +148,8 @@ class Door:
         counted = _password_of(account_id)
         await self.attempts.check(counted, trace)
         stored = await self._stored_password(account_id)
-        is_right = await self._passwords.match(stored, current)
-        hashed = await self._passwords.hashed(new) if is_right else ""
+        is_right = await self._passwords.match(stored, current, trace.address)
+        hashed = await self._passwords.hashed(new, trace.address) if is_right else ""
 
         async def work(transaction: Transaction) -> bool:
             await self.attempts.take(transaction, counted, trace)
