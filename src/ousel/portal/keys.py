@@ -69,6 +69,8 @@ class KeyPages:
                 raise InvalidField("Choose how long the old key goes on.", param="overlap")
             if key.ends_at is not None:
                 raise InvalidField("This key is rotated or revoked already.", param="handle")
+            if int(overlap) > 0:
+                await self._check_room(transaction, app, param="handle")
             issued = await service.rotate_key(
                 transaction, key, int(overlap), self._settings.secret_kind, self._desk.clock
             )
@@ -112,16 +114,19 @@ class KeyPages:
         return await self._desk.page(visit, issued=issued)
 
     async def _new_key(self, transaction: Transaction, app: App, name: str) -> IssuedKey:
-        clock = self._desk.clock
-        keys = await service.keys_of(transaction, app)
-        working = sum(key.valid_at(clock()) for key in keys)
-        check_room(working, KEYS_MAX, "keys that work", param="key_name")
+        await self._check_room(transaction, app, param="key_name")
         try:
             return await service.issue_key(
-                transaction, app, name, self._settings.secret_kind, clock
+                transaction, app, name, self._settings.secret_kind, self._desk.clock
             )
         except InvalidField as refusal:
             raise InvalidField(refusal.detail, param="key_name") from refusal
+
+    async def _check_room(self, transaction: Transaction, app: App, *, param: str) -> None:
+        """Refuse a key beside those that work, of which there are as many as may be."""
+        now = self._desk.clock()
+        working = sum(key.valid_at(now) for key in await service.keys_of(transaction, app))
+        check_room(working, KEYS_MAX, "keys that work", param=param)
 
     async def _check_second_factor(self, transaction: Transaction, visit: Visit) -> None:
         if self._settings.sandbox:
