@@ -20,7 +20,16 @@ from ousel.portal import activity
 from tests.portal.visitors import Portal, Visitor
 
 DAY_SECONDS = 24 * 3600
-FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\n=1", "\uff1d1", "'=1"]
+FORMULAS = {
+    "=1+1": "'=1+1",
+    "+1": "'+1",
+    "-1": "'-1",
+    "@SUM(A1)": "'@SUM(A1)",
+    "\t=1": "'\t'=1",
+    "\n=1": "'\n'=1",
+    "\uff1d1": "'\uff1d1",
+    "'=1": "'=1",
+}
 
 
 async def account_of(portal: Portal, username: str) -> Account:
@@ -101,10 +110,28 @@ async def test_no_cell_of_the_download_is_a_formula(portal: Portal, friends: Vis
         await transfer(portal, "grace", "ada", "0.01", note)
     rows = rows_of(await friends.get("/activity.csv"))
     notes = [row["note"] for row in rows[: len(FORMULAS)]]
-    assert notes == ["'=1", *(f"'{note}" for note in reversed(FORMULAS[:-1]))]
+    assert notes == list(reversed(FORMULAS.values()))
     assert rows[0]["counterparty_name"] == "'=cmd|' /C calc'!A0"
     dangerous = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d")
     assert not [cell for row in rows for cell in row.values() if cell.startswith(dangerous)]
+
+
+@pytest.mark.parametrize(
+    ("note", "inert"),
+    [
+        ("rent;=cmd|' /C calc'!A0;", "rent;'=cmd|' /C calc'!A0;"),
+        ("a\t@SUM(A1)", "a\t'@SUM(A1)"),
+        ("a\n-1;", "a\n'-1;"),
+        (";;=1", ";;'=1"),
+        ("a; b - c = d", "a; b - c = d"),
+    ],
+)
+async def test_no_part_of_a_note_becomes_a_formula_where_semicolons_part_cells(
+    portal: Portal, friends: Visitor, note: str, inert: str
+) -> None:
+    """In many countries a spreadsheet parts cells by other characters than commas."""
+    await transfer(portal, "grace", "ada", "0.01", note)
+    assert rows_of(await friends.get("/activity.csv"))[0]["note"] == inert
 
 
 async def test_the_download_goes_on_over_many_pages(

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
 from http import HTTPStatus
@@ -43,7 +44,9 @@ CSV_COLUMNS: Final = (
 )
 KINDS: Final = {"transfer": "Transfer", "charge_payment": "Payment", "funding": "Funding"}
 
-_FORMULA_STARTS: Final = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # the last are wide = + - @
+# A cell begins with the text, and, where a semicolon or a tab parts cells, behind one inside it;
+# a line break inside it then begins a row. The last of the starts are wide = + - @.
+_FORMULA: Final = re.compile("(^|[;\t\r\n])(?=[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")
 _MARK_OF_UTF8: Final = b"\xef\xbb\xbf"  # without it, spreadsheets guess another encoding
 
 
@@ -209,5 +212,5 @@ def _csv_row(entry: Entry, counterparty: Account) -> tuple[str, ...]:
 
 
 def _inert(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+    """Return a text that no spreadsheet takes for a formula, nor any part of it."""
+    return _FORMULA.sub(r"\1'", text)
