@@ -73,11 +73,12 @@ def test_an_email_is_kept_in_lower_case(text: str, email: str) -> None:
     [
         *("", "ada", "@example.com", "ada@", "ada@example", "ada@.com", "ada@example.", "a@b@c.de"),
         *("a b@example.com", "a\x00@example.com", "ada@exa mple.com", "ada@example..com"),
+        *("a\x9b2J@example.com", "\u202emoc@example.com", "a\u200bda@example.com"),
         f"{'a' * 243}@example.com",
     ],
 )
 def test_what_is_no_email_is_refused(text: str) -> None:
-    """Without a domain of two parts, with spaces or control characters, or too long."""
+    """Without a domain of two parts, with what a terminal obeys or nobody sees, or too long."""
     with pytest.raises(InvalidField) as refused:
         checked_email(text)
     assert refused.value.param == "email"

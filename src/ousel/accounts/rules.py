@@ -55,7 +55,8 @@ def checked_username(text: str) -> str:
 def checked_email(text: str) -> str:
     """Return the email in lower case, or say that it is none."""
     email = text.strip().lower()
-    if len(email) > EMAIL_CHARACTERS_MAX or not _EMAIL.fullmatch(email):
+    fits = len(email) <= EMAIL_CHARACTERS_MAX and email.isprintable()
+    if not fits or not _EMAIL.fullmatch(email):
         raise InvalidField("The email must be an address such as ada@example.com.", param="email")
     return email
 
