@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 import httpx2
 import pytest
 
+from ousel.charges import pages
 from ousel.charges.records import charge_record
 from ousel.charges.rules import LIFETIME_MICROS, Charge
 from ousel.web.qr_codes import qr_code
@@ -193,6 +194,24 @@ async def test_the_code_leads_a_phone_to_the_same_page(till: Till) -> None:
 
     assert checkout_url == f"http://ousel.test/pay/{charge.id}"
     assert f'<img src="{qr_code(checkout_url)}"' in page
+
+
+async def test_the_code_of_a_charge_is_drawn_once(
+    till: Till, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever opens a charge's page again and again does not keep the server drawing."""
+    charge = await till.charge()
+    drawn: list[str] = []
+
+    def noted(address: str) -> str:
+        drawn.append(address)
+        return qr_code(address)
+
+    monkeypatch.setattr(pages, "qr_code", noted)
+    shown = [await page_of(till.portal.visitor(), charge) for _ in range(3)]
+
+    assert drawn == [f"http://ousel.test/pay/{charge.id}"]
+    assert all(f'<img src="{qr_code(drawn[0])}"' in page for page in shown)
 
 
 @pytest.mark.parametrize("charge_id", ["ch_00000000000000000000000000", "ch_", "ä"])

@@ -1,6 +1,7 @@
 """The hosted checkout: a charge's page for payers, its status, its payment and its receipt."""
 
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
@@ -23,6 +24,7 @@ from ousel.web.visits import PageRoute, Visit
 
 ONWARD_SECONDS: Final = 5
 SCREEN_MICROS_MAX: Final = 120 * MICROS_PER_SECOND
+CODES_KEPT_MAX: Final = 1_000
 WAIT_SECONDS_MAX: Final = 25  # shorter than the time that proxies give a silent connection
 
 _MICROS_PER_MILLISECOND: Final = 1_000
@@ -152,7 +154,7 @@ class CheckoutPages:
             address=address,
             refusal=refusal,
             goes_onward=bool(onward),
-            qr_code=qr_code(self._portal_url + address) if charge.status == "created" else None,
+            qr_code=_code_of(self._portal_url + address) if charge.status == "created" else None,
             milliseconds_left=self._milliseconds_left(charge),
             expires_shown=_second_shown(charge.expires_at),
         )
@@ -171,6 +173,12 @@ class CheckoutPages:
     def _milliseconds_left(self, charge: Charge) -> int:
         """Return how long the charge can still be paid, rounded up: never less than it is."""
         return max(-((self._clock() - charge.expires_at) // _MICROS_PER_MILLISECOND), 0)
+
+
+@lru_cache(CODES_KEPT_MAX)
+def _code_of(address: str) -> str:
+    """Return the QR code of a page that strangers open: to draw one takes longer than the page."""
+    return qr_code(address)
 
 
 def _second_shown(micros: int) -> str:
