@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import yaml
 from typer.main import get_command
 
 from ousel.cli.main import commands
-from ousel.kernel.settings import FILE_SUFFIX, Settings
+from ousel.kernel.settings import FILE_SUFFIX, Settings, settings_from
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -117,6 +118,16 @@ def test_compose_runs_commands_that_exist_with_secrets_from_files() -> None:
     assert ours["ousel"]["read_only"]
     assert ours["ousel"]["cap_drop"] == ["ALL"]
     assert all(port.startswith("127.0.0.1:") for port in ours["ousel"]["ports"])
+
+
+def test_compose_trusts_the_gateway_that_its_visitors_come_by() -> None:
+    """Behind a container's network everybody has one address, but for what the proxy tells."""
+    composed = yaml.safe_load(COMPOSE.read_text())
+    (network,) = composed["networks"]["default"]["ipam"]["config"]
+    proxies = composed["services"]["ousel"]["environment"]["OUSEL_TRUSTED_PROXIES"]
+
+    trusted = settings_from({"OUSEL_TRUSTED_PROXIES": proxies}).trusted_proxies
+    assert trusted == (ip_network(network["subnet"]),)
 
 
 def test_the_unit_is_hardened_and_runs_a_command_that_exists() -> None:
