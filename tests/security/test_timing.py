@@ -109,7 +109,7 @@ async def test_a_key_that_is_compared_slowly_is_noticed(
         time.sleep(0.001)
         return stored == digest
 
-    monkeypatch.setattr("ousel.partners.keyring.hmac.compare_digest", slowly)
+    monkeypatch.setattr("ousel.kernel.ids.hmac.compare_digest", slowly)
 
     assert await difference(calls.unknown, calls.almost, KEY_SAMPLES // 4) > DIFFERENCE_MAX
 
