@@ -2,10 +2,12 @@
 
 import re
 
+import pytest
+
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.sandbox.clock import SandboxClock
-from tests.portal.visitors import PASSWORD, SAFARI, Portal, Visitor, opened_portal
+from tests.portal.visitors import PASSWORD, SAFARI, Portal, Visitor, opened_portal, secret_of
 
 NEW_PASSWORD = "a better horse battery"
 
@@ -97,6 +99,29 @@ async def test_two_factor_is_turned_on_used_and_turned_off(portal: Portal, ada: 
     off = await ada.press("/settings/two-factor", "Turn off", code=portal.code(secret))
     assert off.headers["location"] == "/settings?done=two-factor-off"
     assert (await portal.visitor().sign_in("ada")).headers["location"] == "/activity"
+
+
+@pytest.mark.parametrize("by_password", [True, False])
+async def test_a_session_that_was_ended_knows_no_second_factor(
+    portal: Portal, ada: Visitor, *, by_password: bool
+) -> None:
+    """The secret that it was shown is not the one that is turned on afterwards."""
+    stranger = portal.visitor("198.51.100.7", SAFARI)
+    await stranger.sign_in("ada")
+    seen = secret_of((await stranger.get("/settings/two-factor")).text, "factor-secret")
+    if by_password:
+        await ada.press(
+            "/settings", "Change password", current_password=PASSWORD, new_password=NEW_PASSWORD
+        )
+    else:
+        (session,) = await other_sessions(ada)
+        await end_session(ada, session)
+    assert not await stranger.is_signed_in()
+
+    secret, _ = await portal.turn_on_factor(ada)
+
+    assert seen
+    assert secret != seen
 
 
 async def test_codes_go_by_the_phones_time_in_a_sandbox_that_is_ahead(

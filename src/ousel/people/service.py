@@ -161,6 +161,7 @@ class Door:
             await self.attempts.give_back(transaction, counted, trace)
             await holders.set_password_hash(transaction, account_id, hashed)
             await store.end_other_sessions(transaction, account_id, session_hash)
+            await store.forget_proposal(transaction, account_id)
             await record(transaction, account_id, "password_changed", trace, self._clock)
             return True
 

@@ -115,6 +115,10 @@ FACTOR_PROPOSED: Final = Statement(
     " ON CONFLICT (account_id) DO UPDATE SET secret = excluded.secret, last_step = 0"
     " WHERE second_factors.confirmed_at IS NULL",
 )
+FACTOR_PROPOSAL_FORGOTTEN: Final = Statement(
+    "forget a second factor that was proposed",
+    "DELETE FROM second_factors WHERE account_id = :account_id AND confirmed_at IS NULL",
+)
 FACTOR_STEP_USED: Final = Statement(
     "use up a time step of a second factor",
     "UPDATE second_factors SET last_step = :step, confirmed_at = COALESCE(confirmed_at, :now)"
@@ -214,6 +218,11 @@ async def second_factor_of(transaction: Transaction, account_id: str) -> SecondF
 async def propose_factor(transaction: Transaction, account_id: str, secret: str) -> None:
     """Keep a secret that the account's holder has yet to confirm with a code."""
     await transaction.execute(FACTOR_PROPOSED, account_id=account_id, secret=secret)
+
+
+async def forget_proposal(transaction: Transaction, account_id: str) -> None:
+    """Forget a secret that was shown and not confirmed: a session that has ended may know it."""
+    await transaction.execute(FACTOR_PROPOSAL_FORGOTTEN, account_id=account_id)
 
 
 async def use_step(transaction: Transaction, account_id: str, step: int, now: int) -> bool:

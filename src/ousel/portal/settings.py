@@ -96,6 +96,7 @@ class SettingsPages:
 
         async def work(transaction: Transaction) -> None:
             if await store.end_session(transaction, account_id, session_hash):
+                await store.forget_proposal(transaction, account_id)
                 await record(transaction, account_id, "session_ended", trace_of(visit), self._clock)
 
         await self._database.write(work)
