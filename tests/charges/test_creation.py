@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from ousel.charges.rules import Terms
-from ousel.charges.service import Created
+from ousel.charges.rules import Charge, Terms
+from ousel.charges.service import Created, create, new_charge
 from ousel.charges.store import PageQuery
+from ousel.database.port import Transaction
+from ousel.kernel.clock import system_clock
 from ousel.ledger.refusals import IdempotencyConflict
-from tests.charges.shops import Shop
+from tests.charges.shops import Shop, open_shop
+from tests.support.books import opened
 from tests.support.servers import Server
 
 REQUEST = {
@@ -22,6 +25,7 @@ REQUEST = {
     "success_url": "https://shop.example/thanks?order=1#top",
     "cancel_url": "http://localhost:3000/basket",
 }
+WAIT_SECONDS = 0.3
 LONG_URL = "https://shop.example/" + "x" * 1_979
 FAULTS: list[tuple[dict[str, Any], str, str]] = [
     ({"amount": ...}, "missing_field", "amount"),
@@ -244,3 +248,34 @@ async def test_what_is_created_together_keeps_to_its_keys(shop: Shop) -> None:
     assert told == [new, new, IdempotencyConflict, again, (other, False), new]
     listed = await shop.desk.page(PageQuery(account_id=shop.merchant.id, limit=10))
     assert len(listed) == 4
+
+
+async def test_keys_are_taken_in_one_order(postgres_url: str) -> None:
+    """Of two processes with the same keys one waits for the other; neither has to begin anew."""
+    async with opened(postgres_url) as database:
+        shop = await open_shop(database, system_clock)
+        attempts = 0
+        begun = asyncio.Event()
+
+        def wanted(key: str) -> Charge:
+            terms = Terms(amount=1_000_000)
+            return new_charge(shop.merchant.id, shop.app.id, terms, key, system_clock)
+
+        async def one_by_one(transaction: Transaction) -> None:
+            nonlocal attempts
+            attempts += 1
+            await create(transaction, [wanted("a")])
+            begun.set()
+            await asyncio.sleep(WAIT_SECONDS)
+            await create(transaction, [wanted("b")])
+
+        async def together(transaction: Transaction) -> None:
+            nonlocal attempts
+            attempts += 1
+            await create(transaction, [wanted("b"), wanted("a")])
+
+        first = asyncio.create_task(database.write(one_by_one))
+        await begun.wait()
+        await asyncio.gather(first, database.write(together))
+
+    assert attempts == 2

@@ -155,7 +155,9 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 async def add(transaction: Transaction, charges: Iterable[Charge]) -> set[str]:
     """Insert the charges whose ids and idempotency keys are not there; return their ids."""
-    rows = [msgspec.structs.astuple(charge)[:_WIDTH] for charge in charges]
+    # A key that another process is writing is waited for: in one order, nobody waits in a circle.
+    in_order = sorted(charges, key=lambda charge: (charge.account_id, charge.idempotency_key or ""))
+    rows = [msgspec.structs.astuple(charge)[:_WIDTH] for charge in in_order]
     return {row[0] for row in await transaction.fetch(CHARGES_ADDED, rows=rows)}
 
 
