@@ -69,6 +69,11 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 async def history(transaction: Transaction, query: HistoryQuery) -> list[tuple[Entry, Account]]:
     """Return the newest entries that fit, each with its counterparty, one more than the limit."""
+    return await fitting(transaction, query, await bounds(transaction, query))
+
+
+async def bounds(transaction: Transaction, query: HistoryQuery) -> range:
+    """Return the sequence numbers, oldest first, that the query's cursor and moments leave."""
     first = 1
     before = BIGINT_MAX if query.before_sequence is None else query.before_sequence
     if query.created_after is not None:
@@ -76,11 +81,18 @@ async def history(transaction: Transaction, query: HistoryQuery) -> list[tuple[E
     if query.created_before is not None:
         moment = await _first_since(transaction, query.account_id, query.created_before)
         before = min(before, moment)
+    return range(first, before)
+
+
+async def fitting(
+    transaction: Transaction, query: HistoryQuery, among: range
+) -> list[tuple[Entry, Account]]:
+    """Return the newest entries that fit among these sequence numbers, one more than the limit."""
     rows = await transaction.fetch(
         HISTORY if query.idempotency_key is None else HISTORY_OF_KEY,
         account_id=query.account_id,
-        first=first,
-        before=before,
+        first=among.start,
+        before=among.stop,
         amount_min=1 if query.direction == "in" else -BIGINT_MAX,
         amount_max=-1 if query.direction == "out" else BIGINT_MAX,
         kinds=[query.kind] if query.kind is not None else list(KINDS),

@@ -10,14 +10,14 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from ousel.accounts import service as accounts
-from ousel.database.port import Database, Transaction
+from ousel.database.port import Database
 from ousel.database.statements import BIGINT_MAX
 from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
 from ousel.kernel.errors import InvalidField
 from ousel.kernel.money import CURRENCY, json_from_micros
-from ousel.ledger.history import HistoryQuery, history
+from ousel.ledger.history import HistoryQuery
 from ousel.ledger.rules import Account, Entry, Kind
+from ousel.ledger.search import HistorySearch
 from ousel.web.pages import Pages
 from ousel.web.paging import cursor_at, position_of
 from ousel.web.refusals import NotFound
@@ -56,7 +56,7 @@ class ActivityPages:
     def __init__(self, pages: Pages, database: Database) -> None:
         """Read from this database."""
         self._pages = pages
-        self._database = database
+        self._search = HistorySearch(database)
 
     def routes(self) -> list[PageRoute]:
         """Return the routes of activity."""
@@ -83,15 +83,15 @@ class ActivityPages:
         wanted = HistoryQuery(
             account_id=visit.signed_in.account_id, limit=1, before_sequence=int(number) + 1
         )
-        own, found = await self._read(wanted)
-        if not found or found[0][0].sequence != int(number):
+        found = await self._search.find(wanted)
+        if not found.entries or found.entries[0][0].sequence != int(number):
             raise NotFound("There is no such movement.")
-        entry, counterparty = found[0]
+        entry, counterparty = found.entries[0]
         return self._pages.answer(
             "portal/movement.html",
             visit,
             entry=entry,
-            own=own,
+            own=found.own,
             counterparty=counterparty,
             kinds=KINDS,
         )
@@ -111,7 +111,7 @@ class ActivityPages:
     async def _rows(self, wanted: HistoryQuery) -> AsyncIterator[bytes]:
         yield _MARK_OF_UTF8 + _csv([CSV_COLUMNS])
         while True:
-            _, found = await self._read(wanted)
+            found = (await self._search.find(wanted)).entries
             page = found[: wanted.limit]
             yield _csv(_csv_row(entry, counterparty) for entry, counterparty in page)
             if len(found) <= wanted.limit:
@@ -121,30 +121,25 @@ class ActivityPages:
     async def _list_page(
         self, visit: Visit, wanted: HistoryQuery, refusal: InvalidField | None = None
     ) -> Answer:
-        own, found = await self._read(wanted)
-        page = found[: wanted.limit]
+        found = await self._search.find(wanted)
+        page = found.entries[: wanted.limit]
         filters = {
             name: visit.query[name]
             for name in ("direction", "kind", "from", "to")
             if visit.query.get(name) and refusal is None
         }
         context: dict[str, Any] = {
-            "own": own,
+            "own": found.own,
             "movements": page,
-            "next_cursor": cursor_at(page[-1][0].sequence) if len(found) > len(page) else None,
+            "next_cursor": cursor_at(page[-1][0].sequence)
+            if len(found.entries) > len(page)
+            else None,
             "filters": filters,
             "kinds": KINDS,
             "refusal": refusal,
         }
         status = HTTPStatus.OK if refusal is None else refusal.status
         return self._pages.answer("portal/activity.html", visit, status=status, **context)
-
-    async def _read(self, wanted: HistoryQuery) -> tuple[Account, list[tuple[Entry, Account]]]:
-        async def read(transaction: Transaction) -> tuple[Account, list[tuple[Entry, Account]]]:
-            own = await accounts.by_id(transaction, wanted.account_id)
-            return own, await history(transaction, wanted)
-
-        return await self._database.read(read)
 
 
 def _wanted(visit: Visit, limit: int) -> HistoryQuery:

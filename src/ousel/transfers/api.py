@@ -1,19 +1,19 @@
 """POST /transfers and GET /transfers."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
-from ousel.accounts import service as accounts
 from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
-from ousel.database.port import Database, Transaction
+from ousel.database.port import Database
 from ousel.kernel.clock import Clock, micros_from_timestamp
 from ousel.kernel.errors import InvalidAmount, InvalidField
 from ousel.kernel.money import micros_from_json
 from ousel.ledger import refusals
-from ousel.ledger.history import HistoryQuery, history
+from ousel.ledger.history import HistoryQuery
 from ousel.ledger.posting import PostingDesk
 from ousel.ledger.rules import Kind, Refused, Replayed, Warrant
+from ousel.ledger.search import HistorySearch
 from ousel.transfers.records import TransferRecord, transfer_record
 from ousel.transfers.service import transfer
 from ousel.web.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, checked_text, idempotency_key
@@ -84,9 +84,9 @@ class TransfersApi:
 
     def __init__(self, database: Database, desk: PostingDesk, clock: Clock) -> None:
         """Post at this desk, and read from this database."""
-        self._database = database
         self._desk = desk
         self._clock = clock
+        self._search = HistorySearch(database)
 
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""
@@ -178,16 +178,15 @@ class TransfersApi:
             idempotency_key=idempotency_key(None, query.idempotency_key),
         )
 
-        async def read(transaction: Transaction) -> Page[Any]:
-            own = await accounts.by_id(transaction, wanted.account_id)
-            return page(
-                await history(transaction, wanted),
+        found = await self._search.find(wanted)
+        return json_answer(
+            page(
+                found.entries,
                 wanted.limit,
-                record=lambda item: transfer_record(item[0], own, item[1]),
+                record=lambda item: transfer_record(item[0], found.own, item[1]),
                 position=lambda item: item[0].sequence,
             )
-
-        return json_answer(await self._database.read(read))
+        )
 
 
 def checked_note(note: str | None) -> str | None:

@@ -1,0 +1,69 @@
+"""Searching a history: the same entries as in one go, found without holding anybody up."""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from ousel.database.port import Database
+from ousel.kernel.clock import system_clock
+from ousel.ledger import search
+from ousel.ledger.history import KINDS, HistoryQuery, history
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.rules import Account
+from ousel.ledger.search import HistorySearch
+from tests.ledger.examples import posting
+from tests.support.books import person
+
+ENTRIES = 41
+STEP_ENTRIES = 5
+
+
+@pytest.fixture
+async def ada(database: Database, monkeypatch: pytest.MonkeyPatch) -> Account:
+    """Ada, whose history takes several steps to look through: funded first, then sent a little."""
+    monkeypatch.setattr(search, "STEP_ENTRIES", STEP_ENTRIES)
+    ada = await person(database, "ada", "1")
+    bob = await person(database, "bob", "1")
+    desk = PostingDesk(database, system_clock, queue_limit=100)
+    for number in range(1, ENTRIES):
+        back = number % 13 == 0
+        await desk.post(posting(bob.id, "@ada") if back else posting(ada.id, "@bob"))
+    return ada
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4, 7, 50])
+@pytest.mark.parametrize("before", [None, 1, 2, 6, 17, 41, 42, 2**62])
+async def test_a_search_finds_what_one_look_at_everything_finds(
+    database: Database, ada: Account, limit: int, before: int | None
+) -> None:
+    """Whatever the filters leave, in whichever steps it lies."""
+    seeker = HistorySearch(database)
+    for direction in (None, "in", "out"):
+        for kind in (None, *KINDS):
+            query = HistoryQuery(
+                account_id=ada.id,
+                limit=limit,
+                before_sequence=before,
+                direction=direction,
+                kind=kind,
+            )
+            found = await seeker.find(query)
+            whole = await database.read(partial(history, query=query))
+            assert [entry for entry, _ in found.entries] == [entry for entry, _ in whole]
+            assert found.own.id == ada.id
+
+
+async def test_others_have_their_turn_between_the_steps_of_many_searches(
+    database: Database, ada: Account
+) -> None:
+    """While a crowd searches for what there is not, the loop comes round once for each step."""
+    seeker = HistorySearch(database)
+    query = HistoryQuery(account_id=ada.id, limit=1, kind="charge_payment")
+    searching = asyncio.gather(*(seeker.find(query) for _ in range(8)))
+    turns = 0
+    while not searching.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert all(found.entries == [] for found in await searching)
+    assert turns > 8 * (ENTRIES // STEP_ENTRIES)
