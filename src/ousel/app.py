@@ -77,7 +77,7 @@ class Ousel:
         self.settings = settings
         self.database = database_at(settings.database_url)
         self._sandbox_clock = SandboxClock(self.database, clock) if settings.sandbox else None
-        phones, clock = clock, self._sandbox_clock or clock  # a sandbox's time moves no phone
+        wall, clock = clock, self._sandbox_clock or clock
         self._lookout = Lookout(settings, clock, processes)
         self._desk = PostingDesk(
             self.database,
@@ -116,7 +116,7 @@ class Ousel:
         routes += self._health.routes()
         routes += assets.routes()
         site = Site(Sessions(self.database, clock), pages, settings)
-        self._door = Door(self.database, clock, phones)
+        self._door = Door(self.database, clock, wall)
         page_routes = self._page_routes(pages, reference, site.cookies, clock)
         self.routes: list[Route | PageRoute] = [*routes, *page_routes]
         self.respond = Application(

@@ -23,7 +23,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 def door(database: Database, clock: ManualClock) -> Door:
     """The door of a fresh database."""
-    return Door(database, clock, phones=clock)
+    return Door(database, clock, wall=clock)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
+from ousel.people.rules import PAIR_LIMIT
 from ousel.sandbox.clock import SandboxClock
 from tests.portal.visitors import PASSWORD, SAFARI, Portal, Visitor, opened_portal, secret_of
 
@@ -152,3 +153,19 @@ async def test_guessing_codes_is_limited(portal: Portal, ada: Visitor) -> None:
     limited = await guesser.press("/login/code", "Continue", code=portal.code(secret))
     assert (limited.status_code, limited.headers["retry-after"]) == (429, "900")
     assert "Try again in 15 minutes." in limited.text
+
+
+async def test_moving_a_sandboxs_clock_on_allows_no_more_guesses(
+    database: Database, database_url: str
+) -> None:
+    """A partner's key moves the clock, and must not be a way to try passwords without end."""
+    async with opened_portal(database_url, sandbox=True) as portal:
+        await portal.person("ada")
+        guesser = portal.visitor("198.51.100.7")
+        for _ in range(PAIR_LIMIT.failures):
+            await guesser.sign_in("ada", "wrong horse battery")
+    await SandboxClock(database, system_clock).advance(PAIR_LIMIT.window_seconds)
+    async with opened_portal(database_url, sandbox=True) as later:
+        refused = await later.visitor("198.51.100.7").sign_in("ada")
+
+    assert refused.status_code == 429

@@ -14,7 +14,7 @@ from ousel.people.rules import counted_address
 
 HASHES_AT_ONCE: Final = 2  # each takes 64 MiB for its while
 HASHES_WAITING_MAX: Final = 200
-HASHES_OF_ADDRESS_MAX: Final = 20  # so that nobody who comes alone takes all the places
+HASHES_OF_ADDRESS_MAX: Final = 100  # so that nobody who comes alone takes all the places
 
 Result = TypeVar("Result")
 

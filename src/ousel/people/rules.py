@@ -34,7 +34,7 @@ class AttemptLimit(msgspec.Struct, frozen=True):
 PAIR_LIMIT: Final = AttemptLimit(10, 15 * 60)  # one account from one address
 ADDRESS_LIMIT: Final = AttemptLimit(50, 15 * 60)  # any account from one address
 ACCOUNT_LIMIT: Final = AttemptLimit(200, 3600)  # one account from anywhere
-SIGN_UP_LIMIT: Final = AttemptLimit(100, 3600)  # accounts asked for from one address
+SIGN_UP_LIMIT: Final = AttemptLimit(500, 3600)  # accounts asked for from one address
 
 
 def counted_address(address: str) -> str:
