@@ -65,10 +65,18 @@ class TransfersQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     direction: Literal["in", "out"] | None = None
     kind: Kind | None = None
     created_after: Annotated[
-        str | None, msgspec.Meta(extra_json_schema={"format": "date-time"})
+        str | None,
+        msgspec.Meta(
+            description="Later than this moment, which is not among them.",
+            extra_json_schema={"format": "date-time"},
+        ),
     ] = None
     created_before: Annotated[
-        str | None, msgspec.Meta(extra_json_schema={"format": "date-time"})
+        str | None,
+        msgspec.Meta(
+            description="Earlier than this moment, which is not among them.",
+            extra_json_schema={"format": "date-time"},
+        ),
     ] = None
     idempotency_key: Annotated[
         str | None,
