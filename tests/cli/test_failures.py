@@ -1,11 +1,13 @@
 """Failures: one clear line on standard error, a non-zero exit, and nothing else."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from tests.cli.commands import assert_fails, ousel, ousel_process
 from tests.cli.conftest import Operator
+from tests.support.aside import Aside
 from tests.support.edge import unique
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.servers import free_port
@@ -176,3 +178,39 @@ def test_an_old_schema_is_refused_and_the_cure_named(
 
     for command in (("account", "list"), ("verify",), ("key", "list", "app_x")):
         assert_fails(ousel(*command, database=url), "run 'ousel migrate'")
+
+
+ON_ANY_DATABASE = (("migrate",), ("serve",), ("account", "list"), ("verify",), ("export", "-"))
+
+
+@pytest.mark.parametrize("version", [None, "ae1027a6acf", "9999"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_database_of_another_program_is_left_alone(
+    engines: Engines, engine: Engine, version: str | None, tmp_path: Path
+) -> None:
+    """Whatever it is migrated by, it is neither served nor filled, and keeps what it holds."""
+    url, copy = engines.empty_url(engine, tmp_path), tmp_path / "books.backup"
+    asyncio.run(_fill_as_another_program(url, version))
+    copy_from = engines.fresh_url("sqlite", tmp_path)
+    assert ousel("backup", str(copy), database=copy_from).exit_code == 0
+
+    for command in (*ON_ANY_DATABASE, ("restore", str(copy))):
+        assert_fails(ousel(*command, database=url), "another program's tables")
+    for command in (("demo",), ("bench",)):
+        assert_fails(ousel(*command, "--database", url, database=url), "another program's tables")
+
+    assert asyncio.run(_kept_by_another_program(url)) == [(42,)]
+
+
+async def _fill_as_another_program(url: str, version: str | None) -> None:
+    async with Aside(url) as aside:
+        await aside.run("CREATE TABLE precious (value BIGINT)")
+        await aside.run("INSERT INTO precious VALUES (42)")
+        if version is not None:
+            await aside.run("CREATE TABLE alembic_version (version_num TEXT)")
+            await aside.run("INSERT INTO alembic_version VALUES (?)", version)
+
+
+async def _kept_by_another_program(url: str) -> list[tuple[int, ...]]:
+    async with Aside(url) as aside:
+        return await aside.run("SELECT value FROM precious")

@@ -102,10 +102,13 @@ async def _proven_with_a_bar(opened: Database) -> tuple[Figures, int]:
 
 
 async def _migrated(url: str) -> None:
-    """Migrate a database that can be reached; one that cannot is told in a clear line."""
+    """Migrate a database that is Ousel's, or empty; any other is told in a clear line."""
     reached = database_at(url)
     await reached.open()
-    await reached.close()
+    try:
+        await schema.schema_version(reached, url)
+    finally:
+        await reached.close()
     await schema.migrate(url)
 
 

@@ -17,16 +17,17 @@ SCHEMA_VERSION: Final = "0005"
 
 _LOCK: Final = 0x6F7573656C  # two migrations of one PostgreSQL database go one after the other
 
-TABLES_NAMED = {
+TABLES = {
     "sqlite": Statement(
-        "tables of that name in SQLite",
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name = :name",
+        "the names of all tables in SQLite, without those of its own",
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
     ),
     "postgres": Statement(
-        "tables of that name in PostgreSQL",
-        "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename = :name",
+        "the names of all tables in PostgreSQL",
+        "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
     ),
 }
+_OURS: Final = {"alembic_version", "entries"}  # tables of the first migration, and of every later
 VERSION = Statement("the version of the schema", "SELECT version_num FROM alembic_version")
 # Ids sort by time, and the books are walked in their order. Most languages keep it; one in which
 # two letters sort as a third, as "ch" in Czech, does not.
@@ -43,14 +44,22 @@ IDS_IN_ORDER = {
 
 
 async def schema_version(database: Database, url: str) -> str | None:
-    """Return the version that the database's schema is at; None for an empty database."""
-    tables_named = TABLES_NAMED[_engine(url)]
+    """Return the version that the database's schema is at; None for an empty database.
+
+    Raises DatabaseUnavailable where the database holds another program's tables.
+    """
+    named = TABLES[_engine(url)]
 
     async def version(transaction: Transaction) -> str | None:
-        if not await transaction.fetch(tables_named, name="alembic_version"):
+        tables = {name for (name,) in await transaction.fetch(named)}
+        if not tables:
             return None
-        rows = await transaction.fetch(VERSION)
-        return str(rows[0][0]) if rows else None
+        rows = await transaction.fetch(VERSION) if tables >= _OURS else []
+        if not rows:
+            raise DatabaseUnavailable(
+                "The database holds another program's tables: give Ousel one of its own."
+            )
+        return str(rows[0][0])
 
     return await database.read(version)
 
