@@ -48,7 +48,7 @@ class Server:
         self._log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(self._command, env=self._environment, stderr=self._log)
         deadline = time.monotonic() + START_SECONDS_MAX
-        while not self._answers():
+        while not self.answers():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise AssertionError(f"the server did not start: {self.stopped()}")
             time.sleep(0.05)
@@ -85,7 +85,8 @@ class Server:
             verify=False,  # plain HTTP: certificates would be loaded for nothing
         )
 
-    def _answers(self) -> bool:
+    def answers(self) -> bool:
+        """Say whether the server is ready."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=START_SECONDS_MAX)
         try:
             connection.request("GET", "/readyz")

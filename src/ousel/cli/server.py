@@ -5,9 +5,12 @@ import socket
 from functools import partial
 from typing import Any, Final, cast
 
+import structlog
 import uvicorn
+from typing_extensions import override
 from uvicorn.server import ServerState
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
 from ousel.app import Ousel, in_worker
 from ousel.cli.console import check_schema, fail
@@ -24,12 +27,33 @@ DRAIN_SECONDS_MAX: Final = 30
 KEEP_ALIVE_SECONDS: Final = 75  # longer than clients keep a connection, so that theirs ends first
 CONNECTIONS_WAITING_MAX: Final = 2_048
 
+_log = structlog.get_logger()
+
 
 class _ServedConnection(Connection):
     """A connection as uvicorn's server makes one, whose application is the service itself."""
 
     def __init__(self, config: uvicorn.Config, server_state: ServerState, **_: Any) -> None:
         super().__init__(cast("Ousel", config.loaded_app), server_state, config.timeout_keep_alive)
+
+
+class _Workers(Multiprocess):
+    """The processes of a server; the one that is missing is started anew, however it ended."""
+
+    @override
+    def keep_subprocess_alive(self) -> None:
+        # Uvicorn would stop all of them for one that cannot start. The parent has seen that they
+        # can, so it is the database that is away, and the others wait for it too.
+        for index, process in enumerate(self.processes):
+            if self.should_exit.is_set() or process.is_alive(
+                timeout=self.config.timeout_worker_healthcheck
+            ):
+                continue
+            process.kill()  # where it hangs
+            process.process.join()
+            _log.error("a process ended, and is started anew", exit_code=process.exitcode)
+            self.processes[index] = Process(self.config, self.sockets)
+            self.processes[index].start()
 
 
 async def prepare(settings: Settings, workers: int) -> None:
@@ -87,7 +111,7 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
         timeout_graceful_shutdown=DRAIN_SECONDS_MAX,
     )
     if several:
-        Multiprocess(config, sockets=[listener]).run()
+        _Workers(config, sockets=[listener]).run()
     else:
         uvicorn.Server(config).run(sockets=[listener])
 
