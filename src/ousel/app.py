@@ -50,7 +50,7 @@ from ousel.web.openapi import openapi_document
 from ousel.web.pages import Pages
 from ousel.web.reference import Reference
 from ousel.web.site import Cookies, Site
-from ousel.web.stopping import stop_noticed
+from ousel.web.stopping import stop_noticed, stop_with_parent
 
 if TYPE_CHECKING:
     from ousel.web.routes import Route
@@ -215,4 +215,5 @@ async def _tried(chore: Chore) -> None:
 def in_worker(settings: Settings, processes: int) -> Ousel:
     """Return the service for one of a server's worker processes, of which there are so many."""
     log_to_standard_error(settings.log_level)
+    stop_with_parent()
     return Ousel(settings, processes=processes)

@@ -92,6 +92,16 @@ async def test_processes_that_die_meanwhile_come_back_with_postgres(
         await _until(server.answers)
 
 
+async def test_a_server_whose_parent_is_killed_leaves_its_port(database_url: str) -> None:
+    """Its processes end by themselves, so that the next server finds the port free."""
+    with Server(database_url, "--workers=2") as server:
+        workers = _workers(server)
+        server.process.kill()
+        await _until(lambda: not any(map(psutil.Process.is_running, workers)))
+        await asyncio.to_thread(server.stopped)
+        await asyncio.to_thread(server.__enter__)
+
+
 def _workers(server: Server) -> list[psutil.Process]:
     children = psutil.Process(server.process.pid).children()
     return [child for child in children if "spawn_main" in " ".join(child.cmdline())]

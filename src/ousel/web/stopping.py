@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import multiprocessing
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -36,3 +38,18 @@ def stop_noticed(notice: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def stop_with_parent() -> None:
+    """Ask this process to stop when its parent has died, which cannot ask it any more.
+
+    It would go on listening else, and whoever starts the server anew would find the port taken.
+    """
+    threading.Thread(target=_stopped_with_parent, daemon=True).start()
+
+
+def _stopped_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "only a process of several has a parent"
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
