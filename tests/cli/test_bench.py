@@ -1,10 +1,14 @@
 """`ousel bench`: measures on a database of its own, and touches no other."""
 
+import signal
+import subprocess
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
-from tests.cli.commands import assert_fails, ousel
+from tests.cli.commands import OUSEL, PROCESS_SECONDS_MAX, assert_fails, ousel
 from tests.support.engines import Engines
 
 
@@ -31,3 +35,21 @@ def test_a_database_that_is_in_use_is_left_alone(engines: Engines, tmp_path: Pat
     outcome = ousel("bench", "--database", url, database=url)
 
     assert_fails(outcome, "a measurement needs an empty one")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGHUP])
+def test_a_measurement_that_is_stopped_leaves_nothing_behind(
+    stop: signal.Signals, tmp_path: Path
+) -> None:
+    """Neither the file nor the server outlives it."""
+    process = subprocess.Popen([str(OUSEL), "bench", "--seconds=60"], cwd=tmp_path)
+    deadline = time.monotonic() + PROCESS_SECONDS_MAX
+    while not (servers := psutil.Process(process.pid).children()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(stop)
+
+    assert process.wait(PROCESS_SECONDS_MAX) == 128 + stop
+    assert not any(server.is_running() for server in servers)
+    assert list(tmp_path.iterdir()) == []

@@ -142,14 +142,22 @@ def test_an_order_that_is_not_there_cannot_be_canceled(browser: httpx2.Client) -
 
 @pytest.mark.parametrize(
     ("stop", "served"),
-    [(signal.SIGTERM, True), (signal.SIGINT, True), (signal.SIGTERM, False)],
-    ids=["terminated", "interrupted", "terminated while it starts"],
+    [
+        (signal.SIGTERM, True),
+        (signal.SIGINT, True),
+        (signal.SIGHUP, True),
+        (signal.SIGTERM, False),
+    ],
+    ids=["terminated", "interrupted", "hung up", "terminated while it starts"],
 )
-def test_a_demo_that_is_stopped_takes_its_shop_along(stop: signal.Signals, *, served: bool) -> None:
-    """Nothing of it is left: before long neither port answers."""
+def test_a_demo_that_is_stopped_takes_its_shop_along(
+    stop: signal.Signals, tmp_path: Path, *, served: bool
+) -> None:
+    """Nothing of it is left: before long neither port answers, and its database is gone."""
     ports = free_port(), free_port()
     process = subprocess.Popen(
         [str(OUSEL), "demo", f"--port={ports[0]}", f"--shop-port={ports[1]}"],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
@@ -169,6 +177,7 @@ def test_a_demo_that_is_stopped_takes_its_shop_along(stop: signal.Signals, *, se
     while any(map(_is_taken, ports)):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    assert list(tmp_path.iterdir()) == []
 
 
 def _is_taken(port: int) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ousel.cli.console import DatabaseOption, JsonOption, check_empty, run, settings, show
+from ousel.cli.console import DatabaseOption, JsonOption, check_empty, run, settings, show, tidied
 from ousel.cli.proof import proven
 from ousel.database import backup as database_backup
 
@@ -18,7 +18,8 @@ def backup(
     as_json: JsonOption = False,
 ) -> None:
     """Write the database, as it is at one moment, to a file; servers may go on."""
-    database_backup.back_up(settings(database).database_url, file)
+    with tidied():
+        database_backup.back_up(settings(database).database_url, file)
     show({"file": str(file), "bytes": file.stat().st_size}, as_json=as_json)
 
 

@@ -1,8 +1,10 @@
 """What every command shares: how it opens the database, prints, and fails."""
 
 import asyncio
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +31,8 @@ from ousel.ledger.verify import BooksWrong
 from ousel.sandbox.clock import SandboxClock
 
 COLUMNS_MAX: Final = 1_000
+
+_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 Result = TypeVar("Result")
 
@@ -115,12 +119,33 @@ async def check_empty(url: str, otherwise: str) -> None:
 @contextmanager
 def empty_database(given: str | None, otherwise: str, folder: Path | None = None) -> Iterator[str]:
     """Lend a database with nothing in it: the one that is given, or a file that does not last."""
-    if given is not None:
-        asyncio.run(check_empty(given, otherwise))
-        yield given
+    with tidied():
+        if given is not None:
+            asyncio.run(check_empty(given, otherwise))
+            yield given
+            return
+        with tempfile.TemporaryDirectory(prefix="ousel-", dir=folder) as scratch:
+            yield f"sqlite:///{Path(scratch).resolve() / 'ousel.db'}"
+
+
+@contextmanager
+def tidied() -> Iterator[None]:
+    """Let a block leave nothing behind where a signal ends the command in its midst."""
+
+    def ended(number: int, _: object) -> NoReturn:
+        raise SystemExit(128 + number)  # as a shell tells it
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals reach the main thread alone
         return
-    with tempfile.TemporaryDirectory(prefix="ousel-", dir=folder) as scratch:
-        yield f"sqlite:///{Path(scratch).resolve() / 'ousel.db'}"
+    untouched = [each for each in _ENDING if signal.getsignal(each) is signal.SIG_DFL]
+    for number in untouched:
+        signal.signal(number, ended)
+    try:
+        yield
+    finally:
+        for number in untouched:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def show(record: dict[str, Any], *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ousel.cli.console import DatabaseOption, JsonOption, fail, run, show
+from ousel.cli.console import DatabaseOption, JsonOption, fail, run, show, tidied
 from ousel.database.port import Database, Transaction
 from ousel.ledger.export import BooksInFile, Exported
 from ousel.ledger.export import export as write_books
@@ -43,7 +43,8 @@ def export(
     path = Path(file)
     if path.exists():
         fail(f"{path} exists already: an export overwrites nothing")
-    exported = run(database, lambda opened: _written(opened, path, form))
+    with tidied():
+        exported = run(database, lambda opened: _written(opened, path, form))
     show(
         {
             "file": file,

@@ -1,7 +1,6 @@
 """The demo's shop: a partner's own software, started beside the service as a process of its own."""
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -22,15 +21,6 @@ def shop_can_run() -> bool:
 @contextmanager
 def shop_running(environment: Mapping[str, str]) -> Iterator[None]:
     """Run the shop for the length of a block, with these variables, however the block ends."""
-    process: subprocess.Popen[bytes] | None = None
-
-    def stop_both(signal_number: int, _: object) -> None:
-        if process is not None:
-            process.terminate()
-        signal.signal(signal_number, signal.SIG_DFL)
-        signal.raise_signal(signal_number)
-
-    signal.signal(signal.SIGTERM, stop_both)
     process = subprocess.Popen(  # noqa: S603 - our own file, by our own Python
         [sys.executable, str(_program())], env={**os.environ, **environment}
     )
