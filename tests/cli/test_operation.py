@@ -171,6 +171,20 @@ def test_a_port_in_use_is_told(tmp_path: Path) -> None:
     assert outcome.errors.endswith("choose another with --port\n")
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_server_that_cannot_start_decides_nothing(
+    engines: Engines, engine: Engine, tmp_path: Path
+) -> None:
+    """A sandbox that found its port taken leaves the database free to be live."""
+    url = engines.fresh_url(engine, tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert_fails(ousel("serve", "--sandbox", f"--port={port}", database=url), "it is taken")
+
+    with Server(url):
+        pass
+
+
 def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
     """Another port would not help there, so none is asked for."""
     outcome = ousel("serve", "--host=192.0.2.1", database=str(tmp_path / "ousel.db"))

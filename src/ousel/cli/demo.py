@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ousel.accounts.service import NewHolder, open_account
 from ousel.cli.console import JsonOption, empty_database, settings, show
-from ousel.cli.server import bound_socket, prepare, serve_until_stopped
+from ousel.cli.server import bound_socket, claim, prepare, serve_until_stopped
 from ousel.cli.shop import shop_can_run, shop_running
 from ousel.database.addresses import database_at
 from ousel.database.port import Database, Transaction
@@ -102,6 +102,7 @@ def _why_no_shop(shop_port: int) -> str | None:
 async def _furnished(wanted: Settings, shop_url: str) -> _Demo:
     """Create the demo's people with their funds, and the partner's app with its key."""
     await prepare(wanted, workers=1)
+    await claim(wanted)
     database = database_at(wanted.database_url)
     await database.open()
     try:

@@ -17,7 +17,6 @@ from ousel.cli.console import check_schema, fail
 from ousel.database import schema
 from ousel.database.addresses import database_at, is_postgres
 from ousel.database.deployment import Mode, claim_mode
-from ousel.database.port import Database
 from ousel.kernel.settings import PORT_MAX, Settings
 from ousel.observation.lookout import check_tracing
 from ousel.web.connection import Connection
@@ -69,9 +68,28 @@ async def prepare(settings: Settings, workers: int) -> None:
         if embedded and not schema.is_served(version):
             await schema.migrate(settings.database_url)
         await check_schema(database, settings.database_url)
-        await _claim_mode(database, settings)
     finally:
         await database.close()
+
+
+async def claim(settings: Settings) -> None:
+    """Make the database what this server is, for good; where it is not, end the command.
+
+    Last of all that may fail: a server that cannot start decides nothing.
+    """
+    wanted: Mode = "test" if settings.sandbox else "live"
+    database = database_at(settings.database_url)
+    await database.open()
+    try:
+        mode = await database.write(lambda transaction: claim_mode(transaction, wanted))
+    finally:
+        await database.close()
+    if mode != wanted:
+        fail(
+            "this database is live: a sandbox needs one of its own"
+            if mode == "live"
+            else "this database is a sandbox: serve it with --sandbox"
+        )
 
 
 def bound_socket(host: str, port: int, option: str = "--port") -> socket.socket:
@@ -125,14 +143,3 @@ def _check_what_watches(settings: Settings, workers: int) -> None:
         fail(f"{workers} processes need ports up to {PORT_MAX}: choose a lower admin port")
     for port in range(settings.admin_port, settings.admin_port + workers):
         bound_socket(settings.admin_host, port, "--admin-port").close()
-
-
-async def _claim_mode(database: Database, settings: Settings) -> None:
-    wanted: Mode = "test" if settings.sandbox else "live"
-    mode = await database.write(lambda transaction: claim_mode(transaction, wanted))
-    if mode != wanted:
-        fail(
-            "this database is live: a sandbox needs one of its own"
-            if mode == "live"
-            else "this database is a sandbox: serve it with --sandbox"
-        )
