@@ -108,6 +108,7 @@ def test_serve_tells_what_it_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
     told = ousel("serve", "--sandbox", f"--port={port}", "--json", database=url).json
     untold = ousel("serve", "--sandbox", f"--port={port}", database=url)
+    sixth = ousel("serve", "--sandbox", "--host=::1", f"--port={port}", "--json", database=url).json
 
     assert told == {
         "mode": "sandbox",
@@ -117,6 +118,7 @@ def test_serve_tells_what_it_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         "workers": 1,
     }
     assert (untold.exit_code, untold.output) == (0, "")
+    assert sixth["listening"] == f"http://[::1]:{port}"
 
 
 @pytest.mark.slow

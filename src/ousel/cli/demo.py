@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ousel.accounts.service import NewHolder, open_account
 from ousel.cli.console import JsonOption, empty_database, settings, show
-from ousel.cli.server import bound_socket, claim, prepare, serve_until_stopped
+from ousel.cli.server import address_at, bound_socket, claim, prepare, serve_until_stopped
 from ousel.cli.shop import shop_can_run, shop_running
 from ousel.database.addresses import database_at
 from ousel.database.port import Database, Transaction
@@ -62,7 +62,7 @@ def demo(
     with empty_database(database, otherwise=reason) as url:
         listener = bound_socket(host, port)
         no_shop = _why_no_shop(shop_port)
-        origin = f"http://{host}:{port}"
+        origin = address_at(host, port)
         wanted = settings(
             url,
             sandbox=True,

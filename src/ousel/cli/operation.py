@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ousel.cli.console import DatabaseOption, JsonOption, run, settings, show
 from ousel.cli.export import proven_file
 from ousel.cli.proof import proven, shown
-from ousel.cli.server import bound_socket, claim, prepare, serve_until_stopped
+from ousel.cli.server import address_at, bound_socket, claim, prepare, serve_until_stopped
 from ousel.database import schema
 from ousel.database.addresses import database_at
 from ousel.database.port import Database
@@ -59,7 +59,7 @@ def serve(  # noqa: PLR0913 - one for each option
         if as_json or sys.stdout.isatty():  # else whoever gathers the log would find it there
             mode = "sandbox" if wanted.sandbox else "live"
             addresses = {"base_url": wanted.base_url, "portal_url": wanted.portal_url}
-            record = {"mode": mode, "listening": f"http://{host}:{port}", **addresses}
+            record = {"mode": mode, "listening": address_at(host, port), **addresses}
             show(record | {"workers": workers}, as_json=as_json)
         serve_until_stopped(wanted, listener, workers)
 

@@ -107,6 +107,11 @@ def bound_socket(host: str, port: int, option: str = "--port") -> socket.socket:
     return listener
 
 
+def address_at(host: str, port: int) -> str:
+    """Return the address of what listens there."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 def serve_until_stopped(settings: Settings, listener: socket.socket, workers: int = 1) -> None:
     """Serve until a signal says stop, then finish what was begun."""
     log_to_standard_error(settings.log_level)

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from ousel.cli.console import JsonOption, print_json, settings
 from ousel.cli.scrapes import Interval, Scrape, scraped
+from ousel.cli.server import address_at
 
 ADMIN_PORT_USUAL: Final = 9464
 INTERVAL_SECONDS: Final = 2.0
@@ -115,8 +116,7 @@ def _ledger(now: Scrape, processes: int) -> dict[str, float] | None:
 
 def _own_address() -> str:
     known = settings(None)
-    host = f"[{known.admin_host}]" if ":" in known.admin_host else known.admin_host
-    return f"http://{host}:{known.admin_port or ADMIN_PORT_USUAL}"
+    return address_at(known.admin_host, known.admin_port or ADMIN_PORT_USUAL)
 
 
 def _ms(seconds: float | None) -> float | None:
