@@ -1,11 +1,13 @@
 """Failures: one clear line on standard error, a non-zero exit, and nothing else."""
 
 import asyncio
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import assert_fails, ousel, ousel_process
+from tests.cli.commands import OUSEL, PROCESS_SECONDS_MAX, assert_fails, ousel, ousel_process
 from tests.cli.conftest import Operator
 from tests.support.aside import Aside
 from tests.support.edge import unique
@@ -167,6 +169,36 @@ def test_the_command_ends_its_process_as_it_says(tmp_path: Path) -> None:
     failed = ousel_process("account", "show", "@ada", database=str(tmp_path / "ousel.db"))
 
     assert_fails(failed, "run 'ousel migrate'")
+
+
+@pytest.mark.parametrize("command", [("verify",), ("verify", "--json"), ("verify", "--help")])
+def test_an_output_that_cannot_be_written_is_one_line(
+    engines: Engines, command: tuple[str, ...], tmp_path: Path
+) -> None:
+    """As on a full disk: whoever reads the file later is not the only one to notice."""
+    url = engines.fresh_url("sqlite", tmp_path)
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [str(OUSEL), *command],
+            env=os.environ | {"OUSEL_DATABASE_URL": url},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=PROCESS_SECONDS_MAX,
+            check=False,
+        )
+
+    assert (done.returncode, done.stderr) == (1, b"ousel: No space left on device\n")
+
+
+def test_a_name_is_told_in_the_letters_that_there_are(
+    engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal without them is no reason to fail when the work has been done."""
+    url = engines.fresh_url("sqlite", tmp_path)
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    created = ousel_process(*CREATE, "--username=zofie", "--name=Žofie", database=url)
+
+    assert created.rows["display_name"] == r"\u017dofie"
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -1,6 +1,7 @@
 """What every command shares: how it opens the database, prints, and fails."""
 
 import asyncio
+import os
 import signal
 import sys
 import tempfile
@@ -204,7 +205,17 @@ def explained(commands: typer.Typer) -> int:
     except (SettingError, BackupFailed, BooksWrong) as error:
         _complain(str(error))
         return 1
+    except OSError as error:  # a full disk or a folder that is gone, met where nobody looked for it
+        discard_output()
+        reason = error.strerror or str(error)
+        _complain(reason if error.filename is None else f"{error.filename}: {reason}")
+        return 1
     return exit_code or 0
+
+
+def discard_output() -> None:
+    """Let what is still to be printed go nowhere: it was tried in vain, or nobody reads it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _check_arguments(arguments: Sequence[str]) -> None:

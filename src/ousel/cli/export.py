@@ -1,7 +1,6 @@
 """`ousel export`, and the proof of what it wrote."""
 
 import asyncio
-import os
 import sys
 from collections.abc import Callable
 from enum import StrEnum
@@ -11,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from ousel.cli.console import DatabaseOption, JsonOption, fail, run, show, tidied
+from ousel.cli.console import DatabaseOption, JsonOption, discard_output, fail, run, show, tidied
 from ousel.database.port import Database, Transaction
 from ousel.ledger.export import BooksInFile, Exported
 from ousel.ledger.export import export as write_books
@@ -111,7 +110,6 @@ async def _printed(database: Database, form: Form) -> Exported:
         exported = await database.snapshot(work)
         sys.stdout.buffer.flush()
     except (OSError, _NotWritten):
-        # Whoever read it has had enough: what is still to be flushed goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         fail("the export was not read to its end")
     return exported

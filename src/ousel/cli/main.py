@@ -1,6 +1,8 @@
 """The `ousel` command."""
 
+import io
 import os
+import sys
 from typing import Final, NoReturn
 
 import typer
@@ -44,4 +46,6 @@ def main() -> NoReturn:
     file a command makes is for the user whom it runs as, and for nobody else on the machine.
     """
     os.umask(OWNER_ALONE)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a name may have letters that a terminal has not
+        sys.stdout.reconfigure(errors="backslashreplace")
     raise SystemExit(explained(commands))
