@@ -212,6 +212,17 @@ def test_an_old_schema_is_refused_and_the_cure_named(
         assert_fails(ousel(*command, database=url), "run 'ousel migrate'")
 
 
+def test_a_slip_in_the_path_of_a_database_creates_none(tmp_path: Path) -> None:
+    """The line says where it was looked for, and nothing is there afterwards."""
+    slip = str(tmp_path / "slip.db")
+
+    for command in (CREATE, ("account", "list"), ("verify",), ("export", "-")):
+        assert_fails(ousel(*command, database=slip), f"in {tmp_path}: run 'ousel migrate'")
+    assert_fails(ousel("restore", str(tmp_path / "none"), database=slip), "there is no backup")
+
+    assert list(tmp_path.iterdir()) == []
+
+
 ON_ANY_DATABASE = (("migrate",), ("serve",), ("account", "list"), ("verify",), ("export", "-"))
 
 

@@ -20,7 +20,7 @@ from rich.text import Text
 # Typer brings its own Click, and this is where that keeps what a wrong command line raises.
 from typer._click.exceptions import NoArgsIsHelpError, UsageError
 
-from ousel.database.addresses import database_at
+from ousel.database.addresses import database_at, may_exist, sqlite_path
 from ousel.database.backup import BackupFailed
 from ousel.database.deployment import mode_of
 from ousel.database.port import Database, Transaction
@@ -60,6 +60,9 @@ def settings(database: str | None, port: int = PORT_DEFAULT, **changes: Any) -> 
 def run(database: str | None, task: Callable[[Database], Awaitable[Result]]) -> Result:
     """Run the task on the open database, whose schema must be current."""
     url = settings(database).database_url
+    if not may_exist(url):  # to open it would create it, wherever a slip of the pen leads
+        folder = sqlite_path(url).parent
+        fail(f"there is no SQLite file of this name in {folder}: run 'ousel migrate' to create it")
 
     async def opened() -> Result:
         opened_database = database_at(url)
@@ -107,6 +110,8 @@ async def check_schema(database: Database, url: str) -> None:
 
 async def check_empty(url: str, otherwise: str) -> None:
     """End the command, and say why, where there is something in the database already."""
+    if not may_exist(url):
+        return
     database = database_at(url)
     await database.open()
     try:

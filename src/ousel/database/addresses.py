@@ -27,6 +27,11 @@ def sqlite_path(url: str) -> Path:
     return Path(url.removeprefix(SQLITE)).absolute()
 
 
+def may_exist(url: str) -> bool:
+    """Say whether there may be a database: there is none in a file that is not there."""
+    return is_postgres(url) or sqlite_path(url).exists()
+
+
 def database_at(url: str) -> Database:
     """Return the database at this address, not yet open."""
     if is_postgres(url):
