@@ -43,8 +43,23 @@ def test_other_schemes_are_refused_by_the_variable(url: str) -> None:
         database_at(url)
 
 
-@pytest.mark.parametrize("url", ["postgresql://127.0.0.1:1/ousel", "postgresql://db:port/ousel"])
-async def test_a_server_that_nobody_answers_for_is_unavailable(url: str) -> None:
+async def test_a_server_that_nobody_answers_for_is_unavailable() -> None:
     """An address that leads nowhere is one clear refusal."""
     with pytest.raises(DatabaseUnavailable, match="PostgreSQL cannot be reached"):
-        await database_at(url).open()
+        await database_at("postgresql://127.0.0.1:1/ousel").open()
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        *("secret#1@db/ousel", "secret/1@db/ousel", "secret?1@db/ousel"),
+        *("secret@db:port/ousel", "secret@[::1/ousel", "secret@db:70000/ousel"),
+        *("secret@one:5432,other:70000/ousel", f"secret@db:{'9' * 5000}/ousel"),
+    ],
+)
+def test_an_address_that_cannot_be_read_is_told_without_its_secret(rest: str) -> None:
+    """A password that is not escaped, a port that is none: before a server is looked for."""
+    with pytest.raises(SettingError, match="escaped") as told:
+        database_at(f"postgresql://ousel:{rest}")
+
+    assert "secret" not in str(told.value)

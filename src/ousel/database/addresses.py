@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final
 
+from ousel.database.hosts import check_address
 from ousel.database.port import Database
 from ousel.kernel.settings import SettingError
 
@@ -35,6 +36,7 @@ def may_exist(url: str) -> bool:
 def database_at(url: str) -> Database:
     """Return the database at this address, not yet open."""
     if is_postgres(url):
+        check_address(url)
         from ousel.database.postgres import PostgresDatabase
 
         return PostgresDatabase(url)

@@ -11,16 +11,10 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote
 
 from ousel.database.addresses import is_postgres, sqlite_path
-from ousel.database.hosts import to_primary
+from ousel.database.hosts import ADDRESS, to_primary
 
 # PostgreSQL's tools try one host after the other; without this, a dead one holds them for minutes.
 _PATIENCE: Final = {"PGCONNECT_TIMEOUT": "5"}
-
-_HOST: Final = r"(?:[^:,@/?#\[\]]*|\[[^\]/?#]*\])(?::[0-9]*)?"
-_ADDRESS: Final = re.compile(
-    r"(postgres(?:ql)?://)(?:([^:/?#]*)(?::([^/?#]*))?(?=@))?"
-    rf"(@?{_HOST}(?:,{_HOST})*(?:/[^?#]*)?)(?:\?([^#]*))?"
-)
 
 _JOURNAL: Final = "entries"  # the table without which there are no books
 
@@ -115,7 +109,7 @@ def _output(program: str, *arguments: str, **environment: str) -> str:
 
 def _parted(url: str) -> tuple[str, dict[str, str]]:
     """Return the address without its password, and the environment that hands it over."""
-    parts = _ADDRESS.fullmatch(url)
+    parts = ADDRESS.fullmatch(url)
     if parts is None:
         raise BackupFailed("the database's address cannot be read: escape what is special in it")
     scheme, user, password, place, query = parts.groups(default="")

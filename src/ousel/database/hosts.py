@@ -3,7 +3,26 @@
 import re
 from typing import Final
 
+from ousel.kernel.settings import PORT_MAX, SettingError
+
+_HOST: Final = r"(?:[^:,@/?#\[\]]*|\[[^\]/?#]*\])(?::[0-9]*)?"
+# Scheme, name, password, hosts with the database's name, and options.
+ADDRESS: Final = re.compile(
+    r"(postgres(?:ql)?://)(?:([^:/?#]*)(?::([^/?#]*))?(?=@))?"
+    rf"(@?{_HOST}(?:,{_HOST})*(?:/[^?#]*)?)(?:\?([^#]*))?"
+)
+_PORT: Final = re.compile(r":([0-9]+)(?=,|$)")
 _HOSTS: Final = re.compile(r"(postgres(?:ql)?://(?:[^/?#]*@)?)([^/?#]*)(.*)", re.DOTALL)
+
+
+def check_address(url: str) -> None:
+    """Refuse an address that cannot be read, before anybody looks for a server there."""
+    parts = ADDRESS.fullmatch(url)
+    if parts is None or any(float(port) > PORT_MAX for port in _ports(parts[4])):
+        raise SettingError(
+            "OUSEL_DATABASE_URL must be like postgresql://NAME:PASSWORD@HOST:PORT/DATABASE,"
+            " with what is special in a name or a password escaped: # as %23, / as %2F."
+        )
 
 
 def to_primary(url: str) -> str:
@@ -20,3 +39,7 @@ def one_host_each(url: str) -> list[str]:
         return [url]
     before, hosts, after = parts.groups()
     return [f"{before}{host}{after}" for host in hosts.split(",")]
+
+
+def _ports(hosts_and_name: str) -> list[str]:
+    return _PORT.findall(hosts_and_name.partition("/")[0])
