@@ -57,6 +57,7 @@ def test_the_environment_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch)
         ("OUSEL_BASE_URL", "https://api.example.com/v1/", "base_url", "https://api.example.com/v1"),
         ("OUSEL_BASE_URL", "http://[::1]:9000/v1", "base_url", "http://[::1]:9000/v1"),
         ("OUSEL_PORTAL_URL", "https://pay.example.com", "portal_url", "https://pay.example.com"),
+        ("OUSEL_PORTAL_URL", "HTTPS://pay.example.com", "portal_url", "https://pay.example.com"),
         ("OUSEL_PORTAL_URL", "https://pay.example.com/", "portal_url", "https://pay.example.com"),
         ("OUSEL_PORTAL_URL", "http://[::1]:9000/", "portal_url", "http://[::1]:9000"),
         ("OUSEL_DATABASE_URL", "postgresql://db/ousel", "database_url", "postgresql://db/ousel"),
@@ -93,6 +94,8 @@ def test_a_good_value_is_used(variable: str, text: str, field: str, value: objec
     [
         ("OUSEL_BASE_URL", "api.example.com"),
         ("OUSEL_BASE_URL", "ftp://api.example.com"),
+        ("OUSEL_BASE_URL", "https://name:secret@api.example.com/v1"),
+        ("OUSEL_BASE_URL", "https://api.example.com/{version}"),
         ("OUSEL_BASE_URL", "https://"),
         ("OUSEL_BASE_URL", "https://api.example.com/v1?key=1"),
         ("OUSEL_BASE_URL", "https://api.example.com/v1?"),

@@ -110,8 +110,10 @@ def _secret(environment: Mapping[str, str], name: str) -> str | None:
 def _url(environment: Mapping[str, str], name: str, default: str) -> str:
     url = (environment.get(name) or default).rstrip("/")
     if not _is_plain_address(url):
-        raise SettingError(f"{name} must be an http or https address without query or fragment.")
-    return url
+        raise SettingError(
+            f"{name} must be an http or https address without credentials, query or fragment."
+        )
+    return urlsplit(url).geturl()  # with the scheme in small letters, as all look for it
 
 
 def _root(environment: Mapping[str, str], name: str, default: str) -> str:
@@ -127,7 +129,7 @@ def _is_plain_address(url: str) -> bool:
         reachable = bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port or a bracket that is none
         return False
-    return reachable and parts.scheme in {"http", "https"} and not set(url) & set("?# ")
+    return reachable and parts.scheme in {"http", "https"} and not set(url) & set("?# @{}")
 
 
 def _rate_limit(text: str) -> RateLimit | None:
