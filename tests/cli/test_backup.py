@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,29 @@ def test_a_backup_is_restored_into_an_empty_database_alone(
     ended = ousel("restore", str(file), database=database_url)
     assert ended.exit_code == 1
     assert "not empty" in ended.errors
+
+
+@pytest.mark.slow
+def test_of_backups_to_one_file_at_once_one_is_there_whole(
+    database_url: str, elsewhere: str, tmp_path: Path
+) -> None:
+    """As when one takes longer than until the next: none writes into another's file."""
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    file = folder / "books.backup"
+    with ThreadPoolExecutor() as threads:
+        ended = list(
+            threads.map(
+                lambda _: ousel_process("backup", str(file), database=database_url), range(4)
+            )
+        )
+
+    assert any(each.exit_code == 0 for each in ended)
+    for each in ended:
+        if each.exit_code != 0:
+            assert_fails(each, "exists already: a backup overwrites nothing")
+    assert list(folder.iterdir()) == [file]
+    assert ousel("restore", str(file), database=elsewhere).exit_code == 0
 
 
 @pytest.mark.parametrize(

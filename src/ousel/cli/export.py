@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from ousel.cli.console import DatabaseOption, JsonOption, discard_output, fail, run, show, tidied
+from ousel.database.backup import unfinished_beside
 from ousel.database.port import Database, Transaction
 from ousel.ledger.export import BooksInFile, Exported
 from ousel.ledger.export import export as write_books
@@ -40,8 +41,7 @@ def export(
         run(database, lambda opened: _printed(opened, form))
         return
     path = Path(file)
-    if path.exists():
-        fail(f"{path} exists already: an export overwrites nothing")
+    _check_absent(path)
     with tidied():
         exported = run(database, lambda opened: _written(opened, path, form))
     show(
@@ -63,6 +63,11 @@ def proven_file(path: Path) -> Figures:
         fail(f"{path} cannot be read: {error.strerror}")
 
 
+def _check_absent(path: Path) -> None:
+    if path.exists():
+        fail(f"{path} exists already: an export overwrites nothing")
+
+
 class _NotWritten(Exception):
     """The export cannot be written: an error of the file, not of the database's connection."""
 
@@ -75,7 +80,7 @@ def _checked(write: Callable[[bytes], object], octets: bytes) -> None:
 
 
 async def _written(database: Database, path: Path, form: Form) -> Exported:
-    unfinished = path.with_name(f"{path.name}.unfinished")
+    unfinished = unfinished_beside(path)
     try:
         with unfinished.open("wb") as file:
 
@@ -86,6 +91,7 @@ async def _written(database: Database, path: Path, form: Form) -> Exported:
                 return await write_books(books, partial(_checked, file.write), form.value)
 
             exported = await database.snapshot(work)
+        _check_absent(path)  # still: another command may have been quicker
         unfinished.rename(path)
     except (OSError, _NotWritten) as error:
         reason = error.strerror if isinstance(error, OSError) else error

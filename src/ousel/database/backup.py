@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 from contextlib import closing
 from pathlib import Path
+from secrets import token_hex
 from typing import Final
 from urllib.parse import parse_qsl, unquote
 
@@ -25,15 +26,15 @@ class BackupFailed(Exception):
 
 def back_up(url: str, target: Path) -> None:
     """Write the database, as it is at one moment, to a new file."""
-    if target.exists():
-        raise BackupFailed(f"{target} exists already: a backup overwrites nothing")
-    unfinished = target.with_name(f"{target.name}.unfinished")
+    _check_absent(target)
+    unfinished = unfinished_beside(target)
     try:
         if is_postgres(url):
             _run("pg_dump", url, "--format=custom", f"--file={unfinished}")
             _check_dump(unfinished, "the database")
         else:
             _copy_sqlite(sqlite_path(url), unfinished)
+        _check_absent(target)  # still: another command may have been quicker
         unfinished.rename(target)
     except OSError as error:
         raise BackupFailed(f"the backup cannot be written: {error}") from error
@@ -51,6 +52,16 @@ def restore(url: str, source: Path) -> None:
         _run("pg_restore", url, *options, str(source.absolute()))
     else:
         _copy_sqlite(source, sqlite_path(url))
+
+
+def unfinished_beside(target: Path) -> Path:
+    """Return where to write what will be at the target once it is whole: nobody else does."""
+    return target.with_name(f"{target.name}.{token_hex(4)}.unfinished")
+
+
+def _check_absent(target: Path) -> None:
+    if target.exists():
+        raise BackupFailed(f"{target} exists already: a backup overwrites nothing")
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:
