@@ -195,6 +195,14 @@ def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
     assert "--port" not in outcome.errors
 
 
+def test_an_empty_address_does_not_stand_for_all(tmp_path: Path) -> None:
+    """A variable that is not set opens the service to nobody."""
+    url = str(tmp_path / "ousel.db")
+
+    for command in (("serve", "--host="), ("demo", "--host=")):
+        assert_fails(ousel(*command, database=url), "no address to listen on")
+
+
 @pytest.mark.slow
 def test_several_workers_serve_one_address(engines: Engines, tmp_path: Path) -> None:
     """On PostgreSQL, two processes behind one port answer for the same books."""

@@ -94,6 +94,8 @@ async def claim(settings: Settings) -> None:
 
 def bound_socket(host: str, port: int, option: str = "--port") -> socket.socket:
     """Return a socket that has this address; where it is not to be had, name the port's option."""
+    if not host:  # a variable that nobody has set: to the system it would mean every address
+        fail("there is no address to listen on: 0.0.0.0 stands for all")
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
