@@ -207,6 +207,33 @@ async def test_a_file_that_cannot_be_opened_anew_is_unavailable(mounted_file: Pa
     await sqlite.close()
 
 
+def moved_away(path: Path, *, replaced: bool) -> Path:
+    """Put a file aside, and perhaps a copy of it in its place; return where it is now."""
+    aside = path.rename(path.with_name("aside.db"))
+    if replaced:
+        path.write_bytes(aside.read_bytes())
+    return aside
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["moved away", "replaced"])
+async def test_nothing_is_written_where_nobody_could_find_it(
+    sqlite: SqliteDatabase, sqlite_file: Path, *, replaced: bool
+) -> None:
+    """SQLite itself would go on in a file without a name, and all of it would be lost."""
+    await sqlite.write(lambda transaction: add(transaction, "before"))
+    aside = moved_away(sqlite_file, replaced=replaced)
+
+    with pytest.raises(DatabaseUnavailable, match="moved, removed or replaced"):
+        await sqlite.read(fetch_all)
+    with pytest.raises(DatabaseUnavailable, match="moved, removed or replaced"):
+        await sqlite.write(lambda transaction: add(transaction, "meanwhile"))
+
+    aside.rename(sqlite_file)
+    await sqlite.write(lambda transaction: add(transaction, "after"))
+    assert {"before", "after"} <= set(await found(sqlite))
+    assert "meanwhile" not in await found(sqlite)
+
+
 @pytest.fixture
 def damaged_file(sqlite_file: Path) -> Path:
     """A database in which the pages of one table are overwritten."""

@@ -41,6 +41,8 @@ _WRITER_PRAGMAS: Final = (
     "PRAGMA busy_timeout = 0",  # whoever waits for another process lets the event loop go on
 )
 
+_File = tuple[int, int]  # its device, and its number there
+
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _FAILURES: Final = (sqlite3.DatabaseError, UnicodeEncodeError, OverflowError)
 
@@ -82,6 +84,7 @@ class SqliteDatabase:
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._version: int | None = None
+        self._file: _File | None = None
 
     async def open(self) -> None:
         """Open the file for one writer and for reads."""
@@ -89,6 +92,7 @@ class SqliteDatabase:
             self._writer = self._connect_writer()
             self._reader = _connect(self._path)
             self._reader.execute("PRAGMA query_only = ON")
+            self._file = _file_at(self._path)
             self._commits = SideThread("sqlite-commits")
         except sqlite3.Error as error:
             raise DatabaseUnavailable(f"The SQLite file cannot be opened: {error}.") from error
@@ -154,6 +158,7 @@ class SqliteDatabase:
 
     async def _read(self, work: Work[Result]) -> Result:
         assert self._reader is not None, "the database is not open"
+        self._check_in_place()
         try:
             return _run_through(work, self._reader)
         except _FAILURES as error:
@@ -175,6 +180,7 @@ class SqliteDatabase:
             try:
                 await _begin(connection)
                 result = _run_through(work, connection)
+                self._check_in_place()
                 await commits.run(partial(connection.execute, "COMMIT"))
             except _FAILURES as error:
                 _roll_back(connection)
@@ -183,6 +189,24 @@ class SqliteDatabase:
                 _roll_back(connection)
                 raise
         return result
+
+    def _check_in_place(self) -> None:
+        """Write nothing, and read nothing, where nobody could find it again."""
+        if _file_at(self._path) != self._file:
+            raise DatabaseUnavailable(
+                "The SQLite file was moved, removed or replaced while it was open: put it back,"
+                " or start anew.",
+                retry_after_seconds=5,
+            )
+
+
+def _file_at(path: Path) -> "_File | None":
+    """Return which file is at this path now, if there is one."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _connect(path: Path) -> sqlite3.Connection:
