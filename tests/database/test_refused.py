@@ -89,6 +89,13 @@ async def test_a_refused_log_in_is_unavailable(gate: Gate, reason: str) -> None:
     assert await database.read(one) == 1
 
 
+async def test_tables_of_another_role_are_unavailable(gate: Gate) -> None:
+    """Whoever set the database up is to look at it: no request is at fault."""
+    entries = Statement("entries", "SELECT count(*) FROM entries")
+    with pytest.raises(DatabaseUnavailable, match="InsufficientPrivilegeError"):
+        await gate.database.read(lambda transaction: transaction.fetch(entries))
+
+
 async def test_a_refused_log_in_is_no_keys_fault(
     gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ _DISCONNECTED: Final = (
 _FAILURES: Final = (
     *_DISCONNECTED,
     *_ROLLED_BACK,
+    asyncpg.InsufficientPrivilegeError,  # the tables are another role's
     asyncpg.InsufficientResourcesError,  # a full disk, above all
     asyncpg.PostgresSystemError,
     asyncpg.IntegrityConstraintViolationError,
