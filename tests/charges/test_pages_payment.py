@@ -184,6 +184,7 @@ async def test_the_status_is_answered_as_soon_as_it_is_final(till: Till) -> None
     assert answer.headers["preference-applied"] == "wait=25"
 
 
+@pytest.mark.slow
 async def test_screens_leave_room_to_others(till: Till, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few may wait at one charge's page; one more is answered at once, elsewhere there is room."""
     monkeypatch.setattr(watch, "STRANGERS_WAITING_MAX", 1)

@@ -140,6 +140,7 @@ def test_an_order_that_is_not_there_cannot_be_canceled(browser: httpx2.Client) -
     assert "Your cart is empty." in browser.get("/").text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stop", "served"),
     [

@@ -29,6 +29,7 @@ def _client_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_usual_umask")
 def test_what_commands_write_is_for_their_user_alone(
     engine: Engine, engines: Engines, tmp_path: Path
