@@ -226,8 +226,10 @@ def test_a_slip_in_the_path_of_a_database_creates_none(tmp_path: Path) -> None:
 ON_ANY_DATABASE = (("migrate",), ("serve",), ("account", "list"), ("verify",), ("export", "-"))
 
 
-@pytest.mark.parametrize("version", [None, "ae1027a6acf", "9999"])
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("engine", "version"),
+    [("sqlite", None), *((engine, version) for engine in ENGINES for version in ("ae10", "9999"))],
+)
 def test_a_database_of_another_program_is_left_alone(
     engines: Engines, engine: Engine, version: str | None, tmp_path: Path
 ) -> None:
@@ -241,6 +243,17 @@ def test_a_database_of_another_program_is_left_alone(
         assert_fails(ousel(*command, database=url), "another program's tables")
     for command in (("demo",), ("bench",)):
         assert_fails(ousel(*command, "--database", url, database=url), "another program's tables")
+
+    assert asyncio.run(_kept_by_another_program(url)) == [(42,)]
+
+
+def test_tables_beside_disturb_nobody_on_postgresql(engines: Engines, tmp_path: Path) -> None:
+    """Extensions and other tools have tables there too: Ousel keeps its own beside them."""
+    url = engines.empty_url("postgresql", tmp_path)
+    asyncio.run(_fill_as_another_program(url, version=None))
+
+    assert ousel("migrate", database=url).exit_code == 0
+    assert ousel("verify", database=url).exit_code == 0
 
     assert asyncio.run(_kept_by_another_program(url)) == [(42,)]
 

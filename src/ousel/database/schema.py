@@ -44,22 +44,23 @@ IDS_IN_ORDER = {
 
 
 async def schema_version(database: Database, url: str) -> str | None:
-    """Return the version that the database's schema is at; None for an empty database.
+    """Return the version that the database's schema is at; None where nothing is there yet.
 
-    Raises DatabaseUnavailable where the database holds another program's tables.
+    Raises DatabaseUnavailable where the database is another program's: an SQLite file with other
+    tables, or one that is migrated by another's versions. PostgreSQL's may have tables beside.
     """
     named = TABLES[_engine(url)]
 
     async def version(transaction: Transaction) -> str | None:
         tables = {name for (name,) in await transaction.fetch(named)}
-        if not tables:
-            return None
         rows = await transaction.fetch(VERSION) if tables >= _OURS else []
-        if not rows:
+        if rows:
+            return str(rows[0][0])
+        if "alembic_version" in tables or (tables and not is_postgres(url)):
             raise DatabaseUnavailable(
                 "The database holds another program's tables: give Ousel one of its own."
             )
-        return str(rows[0][0])
+        return None
 
     return await database.read(version)
 
