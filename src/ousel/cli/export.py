@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from ousel.cli.console import DatabaseOption, JsonOption, discard_output, fail, run, show, tidied
-from ousel.database.backup import unfinished_beside
+from ousel.database.backup import written_whole
 from ousel.database.port import Database, Transaction
 from ousel.ledger.export import BooksInFile, Exported
 from ousel.ledger.export import export as write_books
@@ -41,9 +41,8 @@ def export(
         run(database, lambda opened: _printed(opened, form))
         return
     path = Path(file)
-    _check_absent(path)
-    with tidied():
-        exported = run(database, lambda opened: _written(opened, path, form))
+    with tidied(), written_whole(path, "an export") as unfinished:
+        exported = run(database, lambda opened: _written(opened, unfinished, form))
     show(
         {
             "file": file,
@@ -63,11 +62,6 @@ def proven_file(path: Path) -> Figures:
         fail(f"{path} cannot be read: {error.strerror}")
 
 
-def _check_absent(path: Path) -> None:
-    if path.exists():
-        fail(f"{path} exists already: an export overwrites nothing")
-
-
 class _NotWritten(Exception):
     """The export cannot be written: an error of the file, not of the database's connection."""
 
@@ -80,9 +74,8 @@ def _checked(write: Callable[[bytes], object], octets: bytes) -> None:
 
 
 async def _written(database: Database, path: Path, form: Form) -> Exported:
-    unfinished = unfinished_beside(path)
     try:
-        with unfinished.open("wb") as file:
+        with path.open("wb") as file:
 
             async def work(transaction: Transaction) -> Exported:
                 file.seek(0)  # anew, should the snapshot be taken again
@@ -90,15 +83,10 @@ async def _written(database: Database, path: Path, form: Form) -> Exported:
                 books = BooksInDatabase(transaction)
                 return await write_books(books, partial(_checked, file.write), form.value)
 
-            exported = await database.snapshot(work)
-        _check_absent(path)  # still: another command may have been quicker
-        unfinished.rename(path)
+            return await database.snapshot(work)
     except (OSError, _NotWritten) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         fail(f"the export cannot be written: {reason}")
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return exported
 
 
 async def _printed(database: Database, form: Form) -> Exported:

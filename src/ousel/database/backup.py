@@ -5,7 +5,8 @@ import re
 import shutil
 import sqlite3
 import subprocess
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from secrets import token_hex
 from typing import Final
@@ -21,25 +22,20 @@ _JOURNAL: Final = "entries"  # the table without which there are no books
 
 
 class BackupFailed(Exception):
-    """A backup or a restore that could not be made; its text says why."""
+    """A backup, an export or a restore that could not be made; its text says why."""
 
 
 def back_up(url: str, target: Path) -> None:
     """Write the database, as it is at one moment, to a new file."""
-    _check_absent(target)
-    unfinished = unfinished_beside(target)
     try:
-        if is_postgres(url):
-            _run("pg_dump", url, "--format=custom", f"--file={unfinished}")
-            _check_dump(unfinished, "the database")
-        else:
-            _copy_sqlite(sqlite_path(url), unfinished)
-        _check_absent(target)  # still: another command may have been quicker
-        unfinished.rename(target)
+        with written_whole(target, "a backup") as unfinished:
+            if is_postgres(url):
+                _run("pg_dump", url, "--format=custom", f"--file={unfinished}")
+                _check_dump(unfinished, "the database")
+            else:
+                _copy_sqlite(sqlite_path(url), unfinished)
     except OSError as error:
         raise BackupFailed(f"the backup cannot be written: {error}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def restore(url: str, source: Path) -> None:
@@ -54,14 +50,25 @@ def restore(url: str, source: Path) -> None:
         _copy_sqlite(source, sqlite_path(url))
 
 
-def unfinished_beside(target: Path) -> Path:
-    """Return where to write what will be at the target once it is whole: nobody else does."""
-    return target.with_name(f"{target.name}.{token_hex(4)}.unfinished")
+@contextmanager
+def written_whole(target: Path, what: str) -> Iterator[Path]:
+    """Lend a path that nobody else writes to; what is there in the end is then at the target.
+
+    It overwrites nothing, nor what another command has put there meanwhile.
+    """
+    _check_absent(target, what)
+    unfinished = target.with_name(f"{target.name}.{token_hex(4)}.unfinished")
+    try:
+        yield unfinished
+        _check_absent(target, what)
+        unfinished.rename(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
-def _check_absent(target: Path) -> None:
+def _check_absent(target: Path, what: str) -> None:
     if target.exists():
-        raise BackupFailed(f"{target} exists already: a backup overwrites nothing")
+        raise BackupFailed(f"{target} exists already: {what} overwrites nothing")
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:
