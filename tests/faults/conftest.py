@@ -1,11 +1,12 @@
 """What the tests of faults share: a seed that repeats them, figures, and a town to trade in."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.faults.clusters import OwnPostgres
 from tests.faults.sizes import SEED, TEST_SECONDS_MAX
 from tests.faults.town import Town, founded
 
@@ -36,3 +37,10 @@ def figure(record_property: Callable[[str, Any], None]) -> Figure:
 async def town(database_url: str) -> Town:
     """A town on a fresh database."""
     return await founded(database_url)
+
+
+@pytest.fixture
+def postgres() -> Iterator[OwnPostgres]:
+    """A PostgreSQL server for this test alone."""
+    with OwnPostgres() as own:
+        yield own

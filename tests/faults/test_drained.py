@@ -16,10 +16,11 @@ from tests.support.servers import Server
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGHUP], ids=["asked", "hung up"])
 async def test_a_server_that_is_asked_to_stop_answers_what_it_took_on(
-    town: Town, engine: Engine, chance: random.Random, figure: Figure
+    town: Town, engine: Engine, chance: random.Random, figure: Figure, stop: signal.Signals
 ) -> None:
-    """After SIGTERM every movement was acknowledged: no request is carried out unanswered."""
+    """After the signal every movement was acknowledged: none is carried out unanswered."""
     server = Server(town.url, OUSEL_LOG_LEVEL="error")
     load = Load(town, server.port, patient=False)
     refused_at_the_door = 0
@@ -28,7 +29,7 @@ async def test_a_server_that_is_asked_to_stop_answers_what_it_took_on(
             async with load.running():
                 await load.progress()
                 await asyncio.sleep(chance.uniform(0, 0.2))
-                log = await asyncio.to_thread(server.stopped)
+                log = await asyncio.to_thread(server.stopped, stop)
         assert server.process.returncode == -signal.SIGTERM
         assert log == ""
         acknowledged = {load.key(number) for number in load.acknowledged}
@@ -38,6 +39,7 @@ async def test_a_server_that_is_asked_to_stop_answers_what_it_took_on(
 
     await settled_exactly_once(load)
     figure(
-        f"{engine}: {TERMINATIONS} times SIGTERM under load, {len(load.acknowledged)} transfers, "
-        f"all answered; {refused_at_the_door} requests found the door closed and moved nothing"
+        f"{engine}: {TERMINATIONS} times {stop.name} under load, {len(load.acknowledged)} "
+        f"transfers, all answered; {refused_at_the_door} requests found the door closed and moved "
+        "nothing"
     )

@@ -3,9 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterator
 
-import psutil
 import pytest
 
 from tests.faults.clusters import OwnPostgres
@@ -16,13 +14,6 @@ from tests.faults.town import Town, settled_exactly_once
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def postgres() -> Iterator[OwnPostgres]:
-    """A PostgreSQL server for this test alone."""
-    with OwnPostgres() as own:
-        yield own
 
 
 @pytest.fixture
@@ -71,44 +62,3 @@ async def test_postgres_stops_immediately_and_comes_back(
         f"{load.replayed} transfers had moved by then; writing again {max(recoveries):.2f} s after "
         "PostgreSQL at most"
     )
-
-
-RETURN_SECONDS_MAX = 60.0
-
-
-async def test_processes_that_die_meanwhile_come_back_with_postgres(
-    postgres: OwnPostgres, database_url: str
-) -> None:
-    """A process that cannot start while PostgreSQL is away is tried again, and ends no other."""
-    with Server(database_url, "--workers=2") as server:
-        await asyncio.to_thread(postgres.stop_immediately)
-        workers = _workers(server)
-        for worker in workers:
-            worker.kill()
-        await _until(lambda: not any(map(psutil.Process.is_running, workers)))
-        replaced = _workers(server)
-        await _until(lambda: not any(map(psutil.Process.is_running, replaced)))
-        await asyncio.to_thread(postgres.start)
-        await _until(server.answers)
-
-
-async def test_a_server_whose_parent_is_killed_leaves_its_port(database_url: str) -> None:
-    """Its processes end by themselves, so that the next server finds the port free."""
-    with Server(database_url, "--workers=2") as server:
-        workers = _workers(server)
-        server.process.kill()
-        await _until(lambda: not any(map(psutil.Process.is_running, workers)))
-        await asyncio.to_thread(server.stopped)
-        await asyncio.to_thread(server.__enter__)
-
-
-def _workers(server: Server) -> list[psutil.Process]:
-    children = psutil.Process(server.process.pid).children()
-    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
-
-
-async def _until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + RETURN_SECONDS_MAX
-    while not await asyncio.to_thread(is_so):
-        assert time.monotonic() < deadline, "it did not come about"
-        await asyncio.sleep(0.1)

@@ -62,10 +62,10 @@ class Server:
     ) -> None:
         self.stopped()
 
-    def stopped(self) -> str:
+    def stopped(self, by: signal.Signals = signal.SIGTERM) -> str:
         """Stop the server, and return what it wrote to its log."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+            self.process.send_signal(by)
         self.process.wait(timeout=60)
         if not self._log.closed:
             self._log.seek(0)

@@ -1,6 +1,7 @@
 """Running the server: what must hold before it starts, and the processes it runs in."""
 
 import errno
+import signal
 import socket
 from functools import partial
 from typing import Any, Final, cast
@@ -25,6 +26,7 @@ from ousel.web.logs import log_to_standard_error
 DRAIN_SECONDS_MAX: Final = 30
 KEEP_ALIVE_SECONDS: Final = 75  # longer than clients keep a connection, so that theirs ends first
 CONNECTIONS_WAITING_MAX: Final = 2_048
+WORKER_SILENT_SECONDS_MAX: Final = 30  # it says nothing until it has started
 
 _log = structlog.get_logger()
 
@@ -36,23 +38,48 @@ class _ServedConnection(Connection):
         super().__init__(cast("Ousel", config.loaded_app), server_state, config.timeout_keep_alive)
 
 
+class _Worker(Process):
+    """One of a server's processes, whose end is noticed at once."""
+
+    @override
+    def start(self) -> None:
+        super().start()
+        self.child_conn.close()  # the last to hold it is the process itself
+
+
 class _Workers(Multiprocess):
     """The processes of a server; the one that is missing is started anew, however it ended."""
+
+    @override
+    def init_processes(self) -> None:
+        self.processes = [self._started() for _ in range(self.processes_num)]
 
     @override
     def keep_subprocess_alive(self) -> None:
         # Uvicorn would stop all of them for one that cannot start. The parent has seen that they
         # can, so it is the database that is away, and the others wait for it too.
         for index, process in enumerate(self.processes):
-            if self.should_exit.is_set() or process.is_alive(
-                timeout=self.config.timeout_worker_healthcheck
-            ):
+            if self.should_exit.is_set() or process.is_alive(WORKER_SILENT_SECONDS_MAX):
                 continue
             process.kill()  # where it hangs
             process.process.join()
             _log.error("a process ended, and is started anew", exit_code=process.exitcode)
-            self.processes[index] = Process(self.config, self.sockets)
-            self.processes[index].start()
+            self.processes[index] = self._started()
+
+    @override
+    def restart_all(self) -> None:
+        # Uvicorn would start the new one first, which would find its admin port taken.
+        for index, process in enumerate(self.processes):
+            process.terminate()
+            process.process.join()
+            self.processes[index] = new = self._started()
+            if not new.wait_until_ready(WORKER_SILENT_SECONDS_MAX):
+                return  # those that serve stay
+
+    def _started(self) -> _Worker:
+        worker = _Worker(self.config, self.sockets)
+        worker.start()
+        return worker
 
 
 async def prepare(settings: Settings, workers: int) -> None:
@@ -138,7 +165,14 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
     if several:
         _Workers(config, sockets=[listener]).run()
     else:
+        _stop_when_hung_up()
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def _stop_when_hung_up() -> None:
+    """Finish what was begun when the terminal is closed, too; unless it is told not to mind."""
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
 
 
 def _check_what_watches(settings: Settings, workers: int) -> None:

@@ -1,0 +1,89 @@
+"""A server of several processes: whichever of them ends, the service goes on."""
+
+import signal
+from contextlib import suppress
+from http import HTTPStatus
+
+import httpx2
+import psutil
+import pytest
+
+from tests.faults.clusters import OwnPostgres
+from tests.faults.load import Load, until
+from tests.faults.town import founded, settled_exactly_once
+from tests.support.servers import Server, free_port
+
+pytestmark = pytest.mark.slow
+
+SEVERAL = "--workers=2"
+
+
+@pytest.fixture
+def fragile_url(postgres: OwnPostgres) -> str:
+    """A database that can be taken away."""
+    return postgres.fresh_url()
+
+
+async def test_processes_that_die_while_postgres_is_away_come_back_with_it(
+    postgres: OwnPostgres, fragile_url: str
+) -> None:
+    """A process that cannot start without the database is tried again, and ends no other."""
+    with Server(fragile_url, SEVERAL) as server:
+        postgres.stop_immediately()
+        killed = _workers(server)
+        for worker in killed:
+            worker.kill()
+        await until(lambda: not _alive(killed) and _workers(server))
+        replaced = _workers(server)
+        await until(lambda: not _alive(replaced))
+        postgres.start()
+        await until(server.answers)
+
+
+async def test_processes_are_replaced_one_after_the_other_under_load(postgres_url: str) -> None:
+    """After SIGHUP each serves anew and is watched at its port; no transfer is lost or refused."""
+    admin = free_port()
+    town = await founded(postgres_url)
+    with Server(postgres_url, SEVERAL, f"--admin-port={admin}") as server:
+        load = Load(town, server.port)
+        async with load.running():
+            await load.progress()
+            before = _workers(server)
+            server.process.send_signal(signal.SIGHUP)
+            await until(lambda: not _alive(before))
+            await load.progress()
+        await until(lambda: all(_is_watched(port) for port in (admin, admin + 1)))
+        assert len(_workers(server)) == len(before)
+
+    await settled_exactly_once(load)
+    assert not load.refused
+
+
+async def test_a_server_whose_parent_is_killed_leaves_its_port(postgres_url: str) -> None:
+    """Its processes end by themselves, so that the next server finds the port free."""
+    with Server(postgres_url, SEVERAL) as server:
+        workers = _workers(server)
+        server.process.kill()
+        await until(lambda: not _alive(workers))
+        server.stopped()
+        server.__enter__()
+
+
+def _workers(server: Server) -> list[psutil.Process]:
+    """Return the server's processes, without those that have ended."""
+    workers = []
+    for child in psutil.Process(server.process.pid).children():
+        with suppress(psutil.NoSuchProcess):
+            if "spawn_main" in " ".join(child.cmdline()):
+                workers.append(child)
+    return workers
+
+
+def _alive(processes: list[psutil.Process]) -> bool:
+    return any(map(psutil.Process.is_running, processes))
+
+
+def _is_watched(port: int) -> bool:
+    with suppress(httpx2.TransportError):
+        return httpx2.get(f"http://127.0.0.1:{port}/healthz").status_code == HTTPStatus.OK
+    return False
