@@ -41,9 +41,7 @@ async def test_missing_malformed_unknown_and_revoked_keys_answer_alike(
 ) -> None:
     """A stranger learns nothing: one body but for the request id, with WWW-Authenticate."""
     async with edge.partner() as caller:
-        await edge.database.write(
-            lambda transaction: _revoked(transaction, caller.key, system_clock)
-        )
+        await edge.revoke(caller)
         revoked = await caller.client.get("/me")
         expected = assert_problem(revoked, 401, "unauthorized")
         attempts: list[list[tuple[str, str]]] = [
@@ -135,7 +133,7 @@ async def test_a_key_that_the_database_knows_is_good_whatever_it_begins_with(edg
     keyring = Keyring(edge.database, clock, kind="test")
     async with edge.partner() as caller:
         assert (await keyring.partner(caller.key)).client_id == caller.app.id
-        await edge.database.write(lambda transaction: _revoked(transaction, caller.key, clock))
+        await edge.revoke(caller, clock)
         refusals = []
         for key in (caller.key, new_secret("sk_live_"), "sk_live_short"):
             with pytest.raises(Unauthorized, match="This is a sandbox") as refused:
@@ -204,7 +202,7 @@ async def test_a_revoked_key_opens_nothing_whatever_the_clock_says(
         assert (await keyring.partner(caller.key)).client_id == caller.app.id
         behind.advance(seconds=-30)
         if overlap_seconds is None:
-            await edge.database.write(lambda transaction: _revoked(transaction, caller.key, here))
+            await edge.revoke(caller, here)
         else:
             await _rotated(edge.database, caller, overlap_seconds, here)
         warrant = Warrant(caller.account.id, handle_of(caller.key), ended=Unauthorized)
@@ -222,9 +220,9 @@ async def test_a_revoked_key_tells_when_it_was_revoked(edge: Edge) -> None:
     clock = ManualClock()
     async with edge.partner() as caller:
         revoked_at = clock.now
-        await edge.database.write(lambda transaction: _revoked(transaction, caller.key, clock))
+        await edge.revoke(caller, clock)
         clock.advance(seconds=1)
-        await edge.database.write(lambda transaction: _revoked(transaction, caller.key, clock))
+        await edge.revoke(caller, clock)
         await _rotated(edge.database, caller, 60, clock)
         ended = await _key(edge.database, caller)
 
@@ -251,9 +249,7 @@ async def test_an_app_holds_several_keys_at_once(edge: Edge) -> None:
                 transaction, caller.app, "second", "live", system_clock
             )
         )
-        await edge.database.write(
-            lambda transaction: _revoked(transaction, caller.key, system_clock)
-        )
+        await edge.revoke(caller)
         first_answer = await caller.client.get("/me")
         async with edge.server.client(second.secret) as client:
             second_answer = await client.get("/me")
@@ -306,12 +302,6 @@ async def test_only_a_hash_of_a_key_is_kept(edge: Edge) -> None:
     assert caller.key not in kept
     assert key.handle == caller.key[: len("sk_live_") + 8]
     assert len(caller.key) == len("sk_live_") + 40
-
-
-async def _revoked(transaction: Transaction, secret: str, clock: Clock) -> Key:
-    key = await service.key_by_handle(transaction, handle_of(secret))
-    await service.revoke_key(transaction, key, clock)
-    return key
 
 
 async def _key(database: Database, caller: Caller) -> Key:

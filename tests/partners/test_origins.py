@@ -84,6 +84,38 @@ async def test_a_stranger_with_an_origin_is_a_stranger(edge: Edge) -> None:
         answer = await client.get("/me", headers={"Origin": "https://shop.example"})
 
     assert_problem(answer, 401, "unauthorized")
+    assert not _cors(answer)
+
+
+@pytest.mark.parametrize(
+    ("path", "code"), [("/me", "unauthorized"), ("/user/balance", "invalid_token")]
+)
+async def test_a_page_can_read_that_its_credential_has_ended(
+    edge: Edge, path: str, code: str
+) -> None:
+    """A key or token that is no good belongs to no app: pages of any of them may know."""
+    origin = f"https://{unique('shop').replace('_', '-')}.example"
+    headers = {"Origin": origin, "Authorization": "Bearer ended"}
+    async with edge.partner(origins=[origin]), edge.server.client() as client:
+        answer = await client.get(path, headers=headers)
+
+    assert_problem(answer, 401, code)
+    assert answer.headers["Access-Control-Allow-Origin"] == origin
+    assert "X-Request-Id" in answer.headers["Access-Control-Expose-Headers"]
+
+
+async def test_a_page_can_read_that_its_key_ended_before_it_was_used(edge: Edge) -> None:
+    """Also where the key was looked at again by what it should have paid for."""
+    origin = f"https://{unique('shop').replace('_', '-')}.example"
+    async with edge.partner(origins=[origin]) as caller:
+        await caller.client.get("/me")
+        await edge.revoke(caller)
+        answer = await caller.client.post(
+            "/transfers", json={"to": "@nobody_here", "amount": 1}, headers={"Origin": origin}
+        )
+
+    assert_problem(answer, 401, "unauthorized")
+    assert answer.headers.get_list("Access-Control-Allow-Origin") == [origin]
 
 
 async def test_a_preflight_is_answered_for_an_origin_that_some_app_has_registered(

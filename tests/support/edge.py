@@ -9,8 +9,11 @@ import httpx2
 import msgspec
 
 from ousel.accounts.service import set_status
-from ousel.database.port import Database
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import Clock, system_clock
+from ousel.kernel.ids import handle_of
 from ousel.ledger.rules import Account, Status
+from ousel.partners import service
 from ousel.partners.store import App
 from tests.support import books
 from tests.support.engines import Engine
@@ -70,6 +73,15 @@ class Edge:
         """Freeze or unfreeze an account, as the operator would."""
         identifier = account.account_number
         await self.database.write(lambda transaction: set_status(transaction, identifier, status))
+
+    async def revoke(self, caller: Caller, clock: Clock = system_clock) -> None:
+        """Let the caller's key end, by this clock."""
+
+        async def revoked(transaction: Transaction) -> None:
+            key = await service.key_by_handle(transaction, handle_of(caller.key))
+            await service.revoke_key(transaction, key, clock)
+
+        await self.database.write(revoked)
 
     async def balance(self, account: Account) -> int:
         """Return an account's balance in millionths, from the database."""

@@ -139,7 +139,7 @@ class Application:
             return await self._site.answer(route, path, request, request_id)
         caller = request.caller = self._gate.caller_seen(
             route, headers
-        ) or await self._gate.known_caller(route, headers)
+        ) or await self._gate.known_caller(route, headers, extra)
         try:
             if caller is not None:
                 await self._gate.admit(caller, route, headers, extra)
@@ -172,7 +172,7 @@ class Application:
             return
         told = extra.copy()
         extra.clear()
-        await self._gate.known_caller(route, headers)
+        await self._gate.known_caller(route, headers, extra)
         extra.extend(told)
 
     def _common_beside(self, answer: Answer) -> bytes:

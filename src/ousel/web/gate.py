@@ -30,18 +30,23 @@ class Gate:
         secret = _bearer(headers) if route.shows_warrant else None
         return None if secret is None else self._callers.partner_seen(secret)
 
-    async def known_caller(self, route: Route, headers: Headers) -> Partner | User | None:
-        """Return who calls, on a route whose callers have to show it here."""
+    async def known_caller(
+        self, route: Route, headers: Headers, extra: list[RawHeader]
+    ) -> Partner | User | None:
+        """Return who calls, on a route whose callers have to show it here.
+
+        Where nobody is known, `extra` lets a page of any app read so.
+        """
         if route.access in {"public", "client"}:
             return None
         secret = _bearer(headers)
-        if route.access == "user":
-            if secret is None:
-                raise InvalidToken(sent=False)
-            return await self._users.user(secret)
-        if secret is None:
-            raise Unauthorized
-        return await self._callers.partner(secret)
+        try:
+            if route.access == "user":
+                return await self._user(secret)
+            return await self._partner(secret)
+        except (Unauthorized, InvalidToken):
+            extra.extend(await self._origins.told(headers))
+            raise
 
     async def admit(
         self, caller: Partner | User, route: Route, headers: Headers, extra: list[RawHeader]
@@ -56,6 +61,16 @@ class Gate:
                 extra.extend(self._limiter.headers(caller.handle))
         if isinstance(caller, User) and route.scope not in caller.scopes:
             raise InsufficientScope(route.scope)
+
+    async def _user(self, secret: str | None) -> User:
+        if secret is None:
+            raise InvalidToken(sent=False)
+        return await self._users.user(secret)
+
+    async def _partner(self, secret: str | None) -> Partner:
+        if secret is None:
+            raise Unauthorized
+        return await self._callers.partner(secret)
 
 
 def _bearer(headers: Headers) -> str | None:

@@ -26,7 +26,14 @@ class Origins:
         """Return the CORS headers for an origin of the caller's app; refuse any other."""
         if not await self._callers.origin_allowed(caller, origin.decode("latin-1")):
             raise OriginNotAllowed("This origin is not registered on the app that calls.")
-        return (*_allow(origin), (b"access-control-expose-headers", _EXPOSED))
+        return _readable(origin)
+
+    async def told(self, headers: Headers) -> tuple[RawHeader, ...]:
+        """Return the CORS headers by which a page reads that its credential is not good."""
+        origin = headers.get(b"origin")
+        if origin is None or not await self._callers.origin_known(origin.decode("latin-1")):
+            return ()
+        return _readable(origin)
 
     async def preflight(self, headers: Headers) -> Answer:
         """Answer a browser that asks, before it calls, whether an origin may."""
@@ -43,6 +50,10 @@ class Origins:
                 (b"access-control-max-age", b"%d" % PREFLIGHT_SECONDS),
             ),
         )
+
+
+def _readable(origin: bytes) -> tuple[RawHeader, ...]:
+    return (*_allow(origin), (b"access-control-expose-headers", _EXPOSED))
 
 
 def _allow(origin: bytes) -> tuple[RawHeader, ...]:
