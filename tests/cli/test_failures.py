@@ -190,6 +190,22 @@ def test_an_output_that_cannot_be_written_is_one_line(
     assert (done.returncode, done.stderr) == (1, b"ousel: No space left on device\n")
 
 
+@pytest.mark.parametrize("command", [("verify",), ("verify", "--json"), ("verify", "--help")])
+def test_an_output_that_is_closed_is_no_failure(
+    engines: Engines, command: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Whoever closed it does not want to read."""
+    done = subprocess.run(
+        ["sh", "-c", '"$0" "$@" >&-', str(OUSEL), *command],
+        env=os.environ | {"OUSEL_DATABASE_URL": engines.fresh_url("sqlite", tmp_path)},
+        stderr=subprocess.PIPE,
+        timeout=PROCESS_SECONDS_MAX,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_a_name_is_told_in_the_letters_that_there_are(
     engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+from pathlib import Path
 from typing import Final, NoReturn
 
 import typer
@@ -48,4 +49,6 @@ def main() -> NoReturn:
     os.umask(OWNER_ALONE)
     if isinstance(sys.stdout, io.TextIOWrapper):  # a name may have letters that a terminal has not
         sys.stdout.reconfigure(errors="backslashreplace")
+    else:  # there is none: whoever started the command closed it
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for as long as the command runs
     raise SystemExit(explained(commands))
