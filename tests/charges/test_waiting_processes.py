@@ -14,6 +14,7 @@ from ousel.database.addresses import database_at
 from ousel.kernel.clock import system_clock
 from tests.charges.shops import Shop, beside, open_shop
 from tests.support.engines import Engine, Engines
+from tests.support.moments import until
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.slow
@@ -22,6 +23,8 @@ WAITING = 2_000
 MEMORY_BYTES_MAX = 150 * 1024 * 1024
 CPU_SHARE_MAX = 0.25
 MEASURED_SECONDS = 5.0
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @pytest.fixture
@@ -73,20 +76,13 @@ async def test_a_server_that_stops_answers_all_who_wait(
     charge = await beside(shop, system_clock).charge()
     for options in [()] if engine == "sqlite" else [(), ("--workers", "2")]:
         with Server(database_url, *options) as server:
-            async with server.client(shop.key) as client:
-                waiting = [
-                    asyncio.create_task(
-                        client.get(f"/charges/{charge.id}", headers={"Prefer": "wait=60"})
-                    )
-                    for _ in range(100)
-                ]
-                await asyncio.sleep(2)
-                assert not any(each.done() for each in waiting)
-                server.process.send_signal(signal.SIGTERM)
-                answers = await asyncio.wait_for(asyncio.gather(*waiting), 5)
+            waiting = await all_waiting(server, shop.key, [charge.id] * 100)
+            await asyncio.sleep(1)
+            assert not any(each.done() for each in waiting)
+            server.process.send_signal(signal.SIGTERM)
+            answers = await asyncio.wait_for(asyncio.gather(*waiting), 10)
 
-        assert {answer.status_code for answer in answers} == {200}
-        assert {answer.json()["status"] for answer in answers} == {"created"}
+        assert set(answers) == {"created"}
 
 
 async def test_thousands_wait_at_little_cost(database_url: str, engine: Engine, shop: Shop) -> None:
@@ -96,18 +92,17 @@ async def test_thousands_wait_at_little_cost(database_url: str, engine: Engine, 
     with Server(database_url) as server:
         process = psutil.Process(server.process.pid)
         before = process.memory_info().rss
-        waiting = [asyncio.create_task(one_wait(server, shop.key, charge.id)) for charge in charges]
-        await asyncio.sleep(3)
-        assert not any(each.done() for each in waiting)
+        waiting = await all_waiting(server, shop.key, [charge.id for charge in charges])
         cpu_before = sum(process.cpu_times()[:2])
         await asyncio.sleep(MEASURED_SECONDS)
+        assert not any(each.done() for each in waiting)
         cpu_share = (sum(process.cpu_times()[:2]) - cpu_before) / MEASURED_SECONDS
         more = process.memory_info().rss - before
         sys.stdout.write(
             f"\n{engine}: {WAITING} who wait cost {more / 1e6:.1f} MB and {cpu_share:.1%} CPU\n"
         )
         await asyncio.gather(*(live.pay(charge) for charge in charges[:100]))
-        paid = await asyncio.wait_for(asyncio.gather(*waiting[:100]), 3)
+        paid = await asyncio.wait_for(asyncio.gather(*waiting[:100]), 10)
         server.process.send_signal(signal.SIGTERM)
         rest = await asyncio.wait_for(asyncio.gather(*waiting[100:]), 10)
 
@@ -117,13 +112,23 @@ async def test_thousands_wait_at_little_cost(database_url: str, engine: Engine, 
     assert cpu_share < CPU_SHARE_MAX
 
 
-async def one_wait(server: Server, key: str, charge_id: str) -> str:
-    """Wait for a charge on a connection of its own, and return the status that is told."""
+async def all_waiting(server: Server, key: str, charge_ids: list[str]) -> "list[asyncio.Task[str]]":
+    """Wait for each charge on a connection of its own; return once the server knows of all."""
+    asked = await asyncio.gather(*(_asked(server, key, charge_id) for charge_id in charge_ids))
+    await until(lambda: not server.bytes_unread())
+    return [asyncio.create_task(_told(*streams)) for streams in asked]
+
+
+async def _asked(server: Server, key: str, charge_id: str) -> Streams:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(
         f"GET /v1/charges/{charge_id} HTTP/1.1\r\nHost: ousel\r\nPrefer: wait=60\r\n"
         f"Authorization: Bearer {key}\r\nConnection: close\r\n\r\n".encode()
     )
+    return reader, writer
+
+
+async def _told(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
     answer = (await reader.read()).decode()
     writer.close()
     assert answer.startswith("HTTP/1.1 200 "), answer[:200]

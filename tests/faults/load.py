@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from typing import Any
@@ -11,23 +11,14 @@ from typing import Any
 import msgspec
 
 from tests.faults.town import Town
+from tests.support.moments import until
 
 WORKERS = 16
 ANSWER_SECONDS_MAX = 30.0
 PAUSE_SECONDS = 0.03
-LOOK_SECONDS = 0.005
 SETTLE_SECONDS_MAX = 60.0
 
 Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-
-
-async def until(holds: Callable[[], object]) -> None:
-    """Wait until this holds."""
-    for _ in range(int(SETTLE_SECONDS_MAX / LOOK_SECONDS)):
-        if holds():
-            return
-        await asyncio.sleep(LOOK_SECONDS)
-    raise AssertionError(f"waited {SETTLE_SECONDS_MAX} s in vain")
 
 
 class Answer(msgspec.Struct, frozen=True):

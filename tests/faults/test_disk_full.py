@@ -11,9 +11,10 @@ import pytest
 from tests.faults.clusters import OwnPostgres
 from tests.faults.conftest import Figure
 from tests.faults.disks import SmallDisk
-from tests.faults.load import Load, until
+from tests.faults.load import Load
 from tests.faults.town import Town, founded, settled_exactly_once
 from tests.support.engines import Engine, Engines
+from tests.support.moments import until
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.slow

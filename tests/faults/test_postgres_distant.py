@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.faults.conftest import Figure
-from tests.faults.load import WORKERS, Load, until
+from tests.faults.load import WORKERS, Load
 from tests.faults.sizes import COMMITS_CUT
 from tests.faults.town import Town, settled_exactly_once
 from tests.support.engines import Engines
+from tests.support.moments import until
 from tests.support.proxies import Cut, PostgresProxy
 from tests.support.servers import Server
 

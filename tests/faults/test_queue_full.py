@@ -6,10 +6,11 @@ import time
 import pytest
 
 from tests.faults.conftest import Figure
-from tests.faults.load import WORKERS, Load, until
+from tests.faults.load import WORKERS, Load
 from tests.faults.town import Town, settled_exactly_once
 from tests.support.aside import Aside
 from tests.support.engines import Engine
+from tests.support.moments import until
 from tests.support.problems import assert_problem
 from tests.support.servers import Server
 

@@ -9,8 +9,9 @@ import psutil
 import pytest
 
 from tests.faults.clusters import OwnPostgres
-from tests.faults.load import Load, until
+from tests.faults.load import Load
 from tests.faults.town import founded, settled_exactly_once
+from tests.support.moments import until
 from tests.support.servers import Server, free_port
 
 pytestmark = pytest.mark.slow

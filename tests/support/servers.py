@@ -16,6 +16,7 @@ from typing import Self
 import httpx2
 
 START_SECONDS_MAX = 20.0
+ESTABLISHED = "01"  # in the kernel's table of connections
 
 
 class Server:
@@ -95,6 +96,16 @@ class Server:
             return False
         finally:
             connection.close()
+
+    def bytes_unread(self) -> int:
+        """Return how much has been sent to the server that it has not read, as the kernel says."""
+        lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+        sockets = [line.split() for line in lines]
+        return sum(
+            int(queues.partition(":")[2], 16)
+            for _, local, _, state, queues, *_ in sockets
+            if local.endswith(f":{self.port:04X}") and state == ESTABLISHED
+        )
 
 
 def free_port() -> int:

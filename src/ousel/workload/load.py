@@ -7,6 +7,7 @@ than its status and its length, so that the load takes little of the machine tha
 
 import asyncio
 import gc
+import math
 import random
 import sys
 import time
@@ -71,8 +72,8 @@ class _Load:
         self.requests = iter(plan.requests) if plan.requests else None
         self.numbers = plan.numbers
         self.number = 0
-        self.window_start = 0.0
-        self.window_end = 0.0
+        self.window_start = math.inf
+        self.window_end = math.inf
         self.answered_at = 0.0
         self.latencies: list[float] = []
         self.answers: Counter[bytes] = Counter()
@@ -81,9 +82,15 @@ class _Load:
         self.idle = asyncio.Event()
 
     def begin(self, plan: Plan) -> None:
-        """Open the window; requests may flow until it closes."""
-        self.window_start = time.perf_counter() + plan.warm_seconds
-        self.window_end = self.window_start + plan.seconds
+        """Let requests flow; the window opens when all is warm."""
+        self._plan = plan
+        self._warm_at = time.perf_counter() + plan.warm_seconds
+
+    def open_when_warm(self, now: float) -> None:
+        """Open the window, unless it is too early or somebody was not answered yet."""
+        if now >= self._warm_at and self.answers.total() >= self._plan.connections:
+            self.window_start = now
+            self.window_end = now + self._plan.seconds
 
     def request(self, head: bytes) -> bytes | None:
         """Return the next request of a connection, if there is one."""
@@ -124,12 +131,14 @@ class _Connection(asyncio.Protocol):
         load = self._load
         now = load.answered_at = time.perf_counter()
         load.answers[data[9:12]] += 1
-        if load.window_start <= now < load.window_end:
-            load.latencies.append(now - self._sent_at)
-        if now < load.window_end:
-            self._send(now)
-        else:
+        if now >= load.window_end:
             self._rest()
+            return
+        if now >= load.window_start:
+            load.latencies.append(now - self._sent_at)
+        else:
+            load.open_when_warm(now)
+        self._send(now)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
