@@ -81,7 +81,7 @@ async def test_a_server_without_an_origin_is_not_asked_for_one(edge: Edge) -> No
 async def test_a_stranger_with_an_origin_is_a_stranger(edge: Edge) -> None:
     """The key comes first: without one, an origin is neither good nor bad."""
     async with edge.server.client() as client:
-        answer = await client.get("/me", headers={"Origin": "https://shop.example"})
+        answer = await client.get("/me", headers={"Origin": "https://nobody.example"})
 
     assert_problem(answer, 401, "unauthorized")
     assert not _cors(answer)
