@@ -9,6 +9,7 @@ import msgspec
 from ousel.charges.desk import ChargeDesk
 from ousel.charges.rules import Charge, Terms
 from ousel.charges.service import create, new_charge
+from ousel.charges.watch import ChargeWatch
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock
 from ousel.ledger.posting import PostingDesk
@@ -16,6 +17,7 @@ from ousel.ledger.rules import Account
 from ousel.partners.store import App
 from tests.support.aside import Aside
 from tests.support.books import balance, partner, person
+from tests.support.moments import until
 
 AMOUNT = 2_500_000
 
@@ -100,3 +102,8 @@ async def paid_as_moved(database_url: str) -> int:
         )
     assert paid == moved
     return len(paid)
+
+
+async def waited_at(watch: ChargeWatch, count: int) -> None:
+    """Return once so many wait for charges there."""
+    await until(lambda: watch._count == count)  # noqa: SLF001

@@ -8,6 +8,7 @@ import pytest
 from ousel.charges import watch
 from ousel.ledger.history import HistoryQuery, history
 from ousel.ledger.rules import Account, Entry
+from tests.charges.shops import waited_at
 from tests.charges.tills import PAY, PRICE, SUCCESS_URL, Person, Till, page_of
 from tests.portal.visitors import opened_portal
 from tests.support.books import proven
@@ -173,8 +174,7 @@ async def test_the_status_is_answered_as_soon_as_it_is_final(till: Till) -> None
 
     plain = await screen.get(address)
     waiting = asyncio.create_task(screen.get(address, Prefer="wait=60"))
-    await asyncio.sleep(0.05)
-    assert not waiting.done()
+    await waited_at(till.portal.charge_watch, 1)
     await payer.pay(charge)
     answer = await asyncio.wait_for(waiting, 10)
 
@@ -192,7 +192,7 @@ async def test_screens_leave_room_to_others(till: Till, monkeypatch: pytest.Monk
     screen = till.portal.visitor()
 
     waiting = asyncio.create_task(screen.get(f"/pay/{crowded.id}/status", Prefer="wait=2"))
-    await asyncio.sleep(0.05)
+    await waited_at(till.portal.charge_watch, 1)
     turned_away = await screen.get(f"/pay/{crowded.id}/status", Prefer="wait=2")
     elsewhere = await screen.get(f"/pay/{other.id}/status", Prefer="wait=1")
 

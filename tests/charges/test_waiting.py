@@ -10,7 +10,7 @@ import pytest
 from ousel.charges import watch
 from ousel.charges.rules import LIFETIME_MICROS, Charge
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
-from tests.charges.shops import Shop, beside
+from tests.charges.shops import Shop, beside, waited_at
 from tests.support.servers import Server
 
 
@@ -53,7 +53,7 @@ async def test_a_payment_in_this_process_wakes_at_once(shop: Shop) -> None:
     charge, other = await shop.charge(), await shop.charge()
     waiting = [awaited(shop, charge, 60) for _ in range(3)]
     elsewhere = awaited(shop, other, 0.5)
-    await asyncio.sleep(0.05)
+    await waited_at(shop.desk.watch, 4)
 
     await shop.pay(charge)
     woken = await asyncio.wait_for(asyncio.gather(*waiting), watch.POLL_SECONDS / 2)
@@ -69,7 +69,7 @@ async def test_what_another_process_does_is_heard_within_a_second(shop: Shop, en
     other = beside(shop, shop.clock)
     charge = await shop.charge()
     waiting = awaited(shop, charge, 60)
-    await asyncio.sleep(0.3)
+    await waited_at(shop.desk.watch, 1)
 
     if end == "paid":
         await other.pay(charge)
@@ -96,7 +96,7 @@ async def test_a_clock_that_is_moved_on_wakes(shop: Shop) -> None:
     """When a sandbox's clock jumps past expires_at, those who wait hear it within a second."""
     charge = await shop.charge()
     waiting = awaited(shop, charge, 60)
-    await asyncio.sleep(0.05)
+    await waited_at(shop.desk.watch, 1)
 
     shop.clock.now = charge.expires_at
 
@@ -118,7 +118,7 @@ async def test_waiting_asks_the_database_for_all_at_once(
         return await read(work)
 
     waiting = [awaited(shop, charge, 1) for charge in charges * 10]
-    await asyncio.sleep(0.2)
+    await waited_at(shop.desk.watch, 300)
     monkeypatch.setattr(shop.database, "read", counted)
     await asyncio.sleep(0.75)
     while_waiting = reads
@@ -135,7 +135,7 @@ async def test_waiting_asks_the_database_for_all_at_once(
 async def test_one_who_gives_up_is_forgotten(shop: Shop) -> None:
     """A caller that goes away while it waits leaves nothing behind."""
     waiting = awaited(shop, await shop.charge(), 60)
-    await asyncio.sleep(0.05)
+    await waited_at(shop.desk.watch, 1)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
 
@@ -147,7 +147,7 @@ async def test_the_number_who_wait_is_capped(shop: Shop, monkeypatch: pytest.Mon
     monkeypatch.setattr(watch, "WAITING_MAX", 2)
     charges = [await shop.charge() for _ in range(2)]
     short, long = awaited(shop, charges[0], 1), awaited(shop, charges[1], 60)
-    await asyncio.sleep(0.05)
+    await waited_at(shop.desk.watch, 2)
 
     room_before = shop.desk.watch.has_room
     await short
