@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from itertools import product
 
 import pytest
 
@@ -32,26 +33,28 @@ async def ada(database: Database, monkeypatch: pytest.MonkeyPatch) -> Account:
     return ada
 
 
-@pytest.mark.parametrize("limit", [1, 2, 4, 7, 50])
-@pytest.mark.parametrize("before", [None, 1, 2, 6, 17, 41, 42, 2**62])
 async def test_a_search_finds_what_one_look_at_everything_finds(
-    database: Database, ada: Account, limit: int, before: int | None
+    database: Database, ada: Account
 ) -> None:
     """Whatever the filters leave, in whichever steps it lies."""
     seeker = HistorySearch(database)
-    for direction in (None, "in", "out"):
-        for kind in (None, *KINDS):
-            query = HistoryQuery(
-                account_id=ada.id,
-                limit=limit,
-                before_sequence=before,
-                direction=direction,
-                kind=kind,
-            )
-            found = await seeker.find(query)
-            whole = await database.read(partial(history, query=query))
-            assert [entry for entry, _ in found.entries] == [entry for entry, _ in whole]
-            assert found.own.id == ada.id
+    for limit, before, direction, kind in product(
+        (1, 2, 4, 7, 50),
+        (None, 1, 2, 6, 17, 41, 42, 2**62),
+        (None, "in", "out"),
+        (None, *KINDS),
+    ):
+        query = HistoryQuery(
+            account_id=ada.id,
+            limit=limit,
+            before_sequence=before,
+            direction=direction,
+            kind=kind,
+        )
+        found = await seeker.find(query)
+        whole = await database.read(partial(history, query=query))
+        assert [entry for entry, _ in found.entries] == [entry for entry, _ in whole], query
+        assert found.own.id == ada.id
 
 
 async def test_others_have_their_turn_between_the_steps_of_many_searches(
