@@ -66,6 +66,8 @@ def test_a_redirect_uri_is_kept_exactly(text: str) -> None:
             "http://localhost.evil.example/",
             "http://127.0.0.1.evil.example/",
             "http://127.0.0/",
+            "http://127.0.0.256/",
+            "http://127.0.0.01/",
             " https://a.example",
         ),
         *("https://shop.example/" + "x" * 1980, "\thttps://shop.example", "https://sh op.example/"),

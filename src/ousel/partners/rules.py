@@ -1,6 +1,7 @@
 """What an app may be named, where it may send people back to, and which pages may call for it."""
 
 import re
+from ipaddress import IPv4Address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -13,7 +14,6 @@ OVERLAP_SECONDS_MAX: Final = 30 * 24 * 3600
 
 # Nothing beyond this may stand in a policy that names an address's origin.
 _HOST_AND_PORT: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]*)?|\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
-_LOOPBACK_HOST: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1")
 
 
 def checked_name(text: str, *, param: str = "name") -> str:
@@ -68,9 +68,17 @@ def address_parts(text: str, *, param: str) -> SplitResult:
         )
     if " " in text or "\\" in text or not reachable or not _HOST_AND_PORT.fullmatch(parts.netloc):
         raise InvalidField("The address needs a host, and no spaces or user names.", param=param)
-    is_loopback = _LOOPBACK_HOST.fullmatch(parts.hostname or "") is not None
-    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback):
+    if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(parts.hostname)):
         raise InvalidField(
             "The address must begin with https:// (http:// on a loopback host alone).", param=param
         )
     return parts
+
+
+def _is_loopback(host: str | None) -> bool:
+    if host in {"localhost", "::1"}:
+        return True
+    try:
+        return IPv4Address(host or "").is_loopback
+    except ValueError:
+        return False
