@@ -103,6 +103,17 @@ def test_every_process_needs_a_port(engines: Engines, tmp_path: Path) -> None:
     assert_fails(outcome, "choose a lower admin port")
 
 
+def test_the_port_of_the_service_is_not_its_admin_port(engines: Engines, tmp_path: Path) -> None:
+    """Nor that of any of its processes."""
+    url = engines.fresh_url("postgresql", tmp_path)
+    port = free_port()
+    outcome = ousel(
+        "serve", f"--port={port}", f"--admin-port={port - 1}", "--workers=2", database=url
+    )
+
+    assert_fails(outcome, f"port {port} is the service's own; choose another with --admin-port")
+
+
 async def test_the_service_goes_on_without_its_admin_port(file_url: str) -> None:
     """A port that somebody took since is no reason to stop serving; the log says so."""
     with (

@@ -70,7 +70,7 @@ def demo(
             portal_url=origin,
             log_level="warning",
         )
-        furnished = asyncio.run(_furnished(wanted, f"http://127.0.0.1:{shop_port}"))
+        furnished = asyncio.run(_furnished(wanted, port, f"http://127.0.0.1:{shop_port}"))
         with nullcontext() if no_shop else shop_running(_environment(furnished)):
             if as_json:
                 show(_record(furnished, runs_shop=no_shop is None), as_json=True)
@@ -99,9 +99,9 @@ def _why_no_shop(shop_port: int) -> str | None:
     return None
 
 
-async def _furnished(wanted: Settings, shop_url: str) -> _Demo:
+async def _furnished(wanted: Settings, port: int, shop_url: str) -> _Demo:
     """Create the demo's people with their funds, and the partner's app with its key."""
-    await prepare(wanted, workers=1)
+    await prepare(wanted, port, workers=1)
     await claim(wanted)
     database = database_at(wanted.database_url)
     await database.open()

@@ -53,7 +53,7 @@ def serve(  # noqa: PLR0913 - one for each option
     if admin_port is not None:
         changes["admin_port"] = admin_port
     wanted = settings(database, port, **changes)
-    asyncio.run(prepare(wanted, workers))
+    asyncio.run(prepare(wanted, port, workers))
     with bound_socket(host, port) as listener:
         asyncio.run(claim(wanted))
         if as_json or sys.stdout.isatty():  # else whoever gathers the log would find it there

@@ -82,13 +82,13 @@ class _Workers(Multiprocess):
         return worker
 
 
-async def prepare(settings: Settings, workers: int) -> None:
+async def prepare(settings: Settings, port: int, workers: int) -> None:
     """See that the database can be served from; an SQLite file is made ready by itself."""
     embedded = not is_postgres(settings.database_url)
     if embedded and workers > 1:
         fail("an SQLite database is served by one process: use PostgreSQL for more workers")
     database = database_at(settings.database_url)
-    _check_what_watches(settings, workers)
+    _check_what_watches(settings, port, workers)
     await database.open()
     try:
         version = await schema.schema_version(database, settings.database_url)
@@ -175,12 +175,15 @@ def _stop_when_hung_up() -> None:
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
 
 
-def _check_what_watches(settings: Settings, workers: int) -> None:
+def _check_what_watches(settings: Settings, port: int, workers: int) -> None:
     """See that each process can have its admin port, and that traces can be sent."""
     check_tracing(settings)
     if settings.admin_port is None:
         return
     if settings.admin_port + workers - 1 > PORT_MAX:
         fail(f"{workers} processes need ports up to {PORT_MAX}: choose a lower admin port")
-    for port in range(settings.admin_port, settings.admin_port + workers):
-        bound_socket(settings.admin_host, port, "--admin-port").close()
+    admin_ports = range(settings.admin_port, settings.admin_port + workers)
+    if port in admin_ports:
+        fail(f"port {port} is the service's own; choose another with --admin-port")
+    for admin_port in admin_ports:
+        bound_socket(settings.admin_host, admin_port, "--admin-port").close()
