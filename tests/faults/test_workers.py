@@ -53,11 +53,29 @@ async def test_processes_are_replaced_one_after_the_other_under_load(postgres_ur
             server.process.send_signal(signal.SIGHUP)
             await until(lambda: not _alive(before))
             await load.progress()
-        await until(lambda: all(_is_watched(port) for port in (admin, admin + 1)))
+        await until(lambda: _are_watched(admin))
         assert len(_workers(server)) == len(before)
 
     await settled_exactly_once(load)
     assert not load.refused
+
+
+async def test_processes_leave_it_to_their_parent_when_they_are_hung_up(postgres_url: str) -> None:
+    """A terminal that is closed tells all of them: none ends in the midst of an answer."""
+    admin = free_port()
+    town = await founded(postgres_url)
+    with Server(postgres_url, SEVERAL, f"--admin-port={admin}") as server:
+        await until(lambda: _are_watched(admin))
+        load = Load(town, server.port)
+        async with load.running():
+            await load.progress()
+            workers = _workers(server)
+            for worker in workers:
+                worker.send_signal(signal.SIGHUP)
+            await load.progress()
+        assert _workers(server) == workers
+
+    assert load.lost == 0
 
 
 async def test_a_server_whose_parent_is_killed_leaves_its_port(postgres_url: str) -> None:
@@ -84,7 +102,9 @@ def _alive(processes: list[psutil.Process]) -> bool:
     return any(map(psutil.Process.is_running, processes))
 
 
-def _is_watched(port: int) -> bool:
+def _are_watched(admin: int) -> bool:
+    """Say whether both processes have started, and answer at their admin ports."""
     with suppress(httpx2.TransportError):
-        return httpx2.get(f"http://127.0.0.1:{port}/healthz").status_code == HTTPStatus.OK
+        answers = [httpx2.get(f"http://127.0.0.1:{port}/healthz") for port in (admin, admin + 1)]
+        return all(answer.status_code == HTTPStatus.OK for answer in answers)
     return False

@@ -41,10 +41,12 @@ def stop_noticed(notice: Callable[[], None]) -> Iterator[None]:
 
 
 def stop_with_parent() -> None:
-    """Ask this process to stop when its parent has died, which cannot ask it any more.
+    """Leave it to the parent when this process stops, and stop when the parent has died.
 
     It would go on listening else, and whoever starts the server anew would find the port taken.
+    A terminal that is closed tells the parent too, which replaces its processes in their turn.
     """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     threading.Thread(target=_stopped_with_parent, daemon=True).start()
 
 
