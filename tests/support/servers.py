@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -114,3 +115,18 @@ def free_port() -> int:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
         return port
+
+
+def free_ports(count: int) -> int:
+    """Return the first of so many ports in a row that nothing listens on."""
+    while True:
+        first = free_port()
+        if all(map(_is_free, range(first, first + count))):
+            return first
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener, suppress(OSError):
+        listener.bind(("127.0.0.1", port))
+        return True
+    return False
