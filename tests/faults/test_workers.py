@@ -12,7 +12,7 @@ from tests.faults.clusters import OwnPostgres
 from tests.faults.load import Load
 from tests.faults.town import founded, settled_exactly_once
 from tests.support.moments import until
-from tests.support.servers import Server, free_ports
+from tests.support.servers import Server, two_free_ports
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ async def test_processes_that_die_while_postgres_is_away_come_back_with_it(
 
 async def test_processes_are_replaced_one_after_the_other_under_load(postgres_url: str) -> None:
     """After SIGHUP each serves anew and is watched at its port; no transfer is lost or refused."""
-    admin = free_ports(2)
+    admin = two_free_ports()
     town = await founded(postgres_url)
     with Server(postgres_url, SEVERAL, f"--admin-port={admin}") as server:
         load = Load(town, server.port)
@@ -62,7 +62,7 @@ async def test_processes_are_replaced_one_after_the_other_under_load(postgres_ur
 
 async def test_processes_leave_it_to_their_parent_when_they_are_hung_up(postgres_url: str) -> None:
     """A terminal that is closed tells all of them: none ends in the midst of an answer."""
-    admin = free_ports(2)
+    admin = two_free_ports()
     town = await founded(postgres_url)
     with Server(postgres_url, SEVERAL, f"--admin-port={admin}") as server:
         await until(lambda: _are_watched(admin))

@@ -1,7 +1,5 @@
 """The admin port: for operators alone, one for each process, and never in the service's way."""
 
-import contextlib
-import secrets
 import socket
 import time
 from pathlib import Path
@@ -18,7 +16,7 @@ from tests.observation.posts import Post, Scraped
 from tests.support.aside import Aside
 from tests.support.engines import Engine, Engines
 from tests.support.inside import inside
-from tests.support.servers import START_SECONDS_MAX, Server, free_port
+from tests.support.servers import START_SECONDS_MAX, Server, free_port, two_free_ports
 from tests.support.transports import InsideTransport
 from tests.support.wire import exchange
 
@@ -134,7 +132,7 @@ async def test_the_service_goes_on_without_its_admin_port(file_url: str) -> None
 @pytest.mark.slow
 def test_each_worker_has_a_port_of_its_own(engines: Engines, tmp_path: Path) -> None:
     """Two processes answer on two ports, each for itself; one that is started anew is back."""
-    url, port = engines.fresh_url("postgresql", tmp_path), _two_free_ports()
+    url, port = engines.fresh_url("postgresql", tmp_path), two_free_ports()
     with Server(url, "--workers=2", OUSEL_ADMIN_PORT=str(port)) as running:
         before = [_when_it_answers(port), _when_it_answers(port + 1)]
         for _ in range(20):
@@ -167,16 +165,6 @@ def _worker_on(port: int, running: Server) -> psutil.Process:
     workers = psutil.Process(running.process.pid).children()
     (found,) = (worker for worker in workers if port in _listening(worker))
     return found
-
-
-def _two_free_ports() -> int:
-    """Return a free port whose next is free as well, where no client's own port comes to lie."""
-    while True:
-        port = 20_000 + secrets.randbelow(10_000)
-        with socket.socket() as one, socket.socket() as next_one, contextlib.suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            next_one.bind(("127.0.0.1", port + 1))
-            return port
 
 
 def _listening(process: psutil.Process) -> set[int]:

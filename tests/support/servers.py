@@ -1,6 +1,7 @@
 """Real server processes, started as an operator starts them."""
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -117,16 +118,11 @@ def free_port() -> int:
         return port
 
 
-def free_ports(count: int) -> int:
-    """Return the first of so many ports in a row that nothing listens on."""
+def two_free_ports() -> int:
+    """Return a free port whose next is free as well, where no client's own port comes to lie."""
     while True:
-        first = free_port()
-        if all(map(_is_free, range(first, first + count))):
-            return first
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as listener, suppress(OSError):
-        listener.bind(("127.0.0.1", port))
-        return True
-    return False
+        port = 20_000 + secrets.randbelow(10_000)
+        with socket.socket() as one, socket.socket() as next_one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            next_one.bind(("127.0.0.1", port + 1))
+            return port
