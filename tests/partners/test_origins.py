@@ -118,6 +118,23 @@ async def test_a_page_can_read_that_its_key_ended_before_it_was_used(edge: Edge)
     assert answer.headers.get_list("Access-Control-Allow-Origin") == [origin]
 
 
+async def test_a_page_can_read_that_there_is_no_such_endpoint(edge: Edge) -> None:
+    """A misspelt path or a wrong method is told to the script, not hidden by its browser."""
+    origin = f"https://{unique('shop').replace('_', '-')}.example"
+    async with edge.partner(origins=[origin]) as caller:
+        misspelt = await caller.client.get("/balanse", headers={"Origin": origin})
+        wrong = await caller.client.post("/balance", headers={"Origin": origin})
+        elsewhere = await caller.client.get("/balanse", headers={"Origin": f"{origin}.evil"})
+
+    assert_problem(misspelt, 404, "not_found")
+    assert_problem(wrong, 405, "method_not_allowed")
+    for answer in (misspelt, wrong):
+        assert answer.headers["Access-Control-Allow-Origin"] == origin
+        assert answer.headers["Vary"] == "Origin"
+    assert wrong.headers["Allow"] == "GET, HEAD"
+    assert not _cors(elsewhere)
+
+
 async def test_a_preflight_is_answered_for_an_origin_that_some_app_has_registered(
     edge: Edge,
 ) -> None:

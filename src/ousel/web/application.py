@@ -99,7 +99,7 @@ class Application:
         try:
             return await self._serve(request, request_id, headers)
         except (NotFound, MethodNotAllowed) as refusal:
-            return await self._nothing_there(refusal, request, request_id)
+            return await self._nothing_there(refusal, request, request_id, headers)
         except Refusal as refusal:
             if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 cause = repr(refusal.__cause__ or refusal)
@@ -117,10 +117,14 @@ class Application:
         return problem_answer(failure, request_id, self._docs_url, headers)
 
     async def _nothing_there(
-        self, refusal: NotFound | MethodNotAllowed, request: Request, request_id: str
+        self,
+        refusal: NotFound | MethodNotAllowed,
+        request: Request,
+        request_id: str,
+        extra: list[RawHeader],
     ) -> Answer:
         allow = refusal.members.pop("allow", "")
-        headers = ((b"allow", allow.encode()),) if allow else ()
+        headers = (*extra, (b"allow", allow.encode())) if allow else tuple(extra)
         if isinstance(refusal, NotFound) and self._table.has(f"{self._base_path}{request.path}"):
             refusal = NotFound(f"There is nothing at this path: begin it with {self._base_url}.")
         if not self._site.is_visited_by(request):
@@ -133,7 +137,7 @@ class Application:
         headers = request.headers
         if request.method == "OPTIONS" and b"access-control-request-method" in headers:
             return await self._gate.preflight(headers)
-        route, path = self._table.find(request.method, request.path)
+        route, path = await self._found(request, extra)
         request.route = route
         if isinstance(route, PageRoute):
             return await self._site.answer(route, path, request, request_id)
@@ -163,6 +167,16 @@ class Application:
         if not extra:
             return answer
         return msgspec.structs.replace(answer, headers=(*answer.headers, *extra))
+
+    async def _found(
+        self, request: Request, extra: list[RawHeader]
+    ) -> tuple[Route | PageRoute, dict[str, str]]:
+        """Return the route with its path; where there is none, `extra` lets any app's page know."""
+        try:
+            return self._table.find(request.method, request.path)
+        except (NotFound, MethodNotAllowed):
+            extra.extend(await self._gate.told(request.headers))
+            raise
 
     async def _confirm(
         self, route: Route, headers: Headers, refusal: Refusal, extra: list[RawHeader]

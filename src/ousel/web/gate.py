@@ -22,6 +22,10 @@ class Gate:
         """Answer a browser that asks, before it calls, whether an origin may."""
         return await self._origins.preflight(headers)
 
+    async def told(self, headers: Headers) -> tuple[RawHeader, ...]:
+        """Return the CORS headers of an answer that concerns no app: any app's pages read it."""
+        return await self._origins.told(headers)
+
     def caller_seen(self, route: Route, headers: Headers) -> Partner | None:
         """Return who calls as far as it is remembered, where that is enough to begin.
 

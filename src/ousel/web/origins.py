@@ -29,7 +29,7 @@ class Origins:
         return _readable(origin)
 
     async def told(self, headers: Headers) -> tuple[RawHeader, ...]:
-        """Return the CORS headers by which a page reads that its credential is not good."""
+        """Return the CORS headers by which a page of any app reads an answer that concerns none."""
         origin = headers.get(b"origin")
         if origin is None or not await self._callers.origin_known(origin.decode("latin-1")):
             return ()
