@@ -1,0 +1,140 @@
+"""Pages with the longest words, names from the right, the largest amounts, thumbs and paper."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page
+
+from tests.journeys.looks import OVERFLOW
+from tests.journeys.stages import Stage, staged
+from tests.journeys.visits import create_app, new_page, sign_up, signed_in_page
+
+pytestmark = pytest.mark.slow
+
+LONG_WORD = "Wolfeschlegelsteinhausenbergerdorff"
+PHONE: dict[str, Any] = {
+    "viewport": {"width": 320, "height": 700},
+    "has_touch": True,
+    "is_mobile": True,
+}
+THUMB_PIXELS = 44
+LEFTS = """element => {
+  const text = element.lastChild, range = document.createRange();
+  return [...text.data].map((_, index) => {
+    range.setStart(text, index);
+    range.setEnd(text, index + 1);
+    return range.getBoundingClientRect().left;
+  });
+}"""
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """One sandbox and one browser, with somebody whose name and amounts are extreme."""
+    with staged(tmp_path_factory.mktemp("extremes")) as ready:
+        page = new_page(ready.browser, ready.server)
+        sign_up(page, "007", **{"Display name": "עדה לאבלייס"})
+        page.context.close()
+        ready.call("POST", "/sandbox/fund", to="@007", amount=999_999_999.999999)
+        yield ready
+
+
+@pytest.fixture(autouse=True)
+def _closed(stage: Stage) -> Iterator[None]:
+    yield
+    stage.close_pages()
+
+
+def test_a_long_word_in_an_apps_name_widens_no_page(stage: Stage) -> None:
+    """Neither the checkout on a desk nor the receipt's button on a phone is too small for it."""
+    owner = signed_in_page(stage.browser, stage.server, "ada")
+    app = create_app(owner, LONG_WORD)
+    owner.get_by_label("Key name").fill("one")
+    owner.get_by_role("button", name="Issue key").click()
+    key = owner.get_by_label("Your key").input_value()
+    answer = owner.request.post(
+        f"{stage.server.base_url}/charges",
+        headers={"Authorization": f"Bearer {key}"},
+        data={"amount": 1, "success_url": f"{stage.shop_origin}/thanks"},
+    )
+    checkout = f"/pay/{answer.json()['id']}"
+    assert app.startswith("/apps/")
+    payer = signed_in_page(stage.browser, stage.server, "grace")
+
+    payer.goto(checkout)
+    wide = payer.locator("article.card").bounding_box()
+    payer.get_by_role("button", name="Pay 1.00 OUSD").click()
+    payer.wait_for_url("**/receipt**")
+    payer.goto(f"{checkout}/receipt")
+    payer.set_viewport_size({"width": 320, "height": 700})
+
+    assert wide is not None
+    assert wide["width"] <= 30 * 16
+    assert payer.evaluate(OVERFLOW) == 0
+
+
+def test_a_username_stays_as_it_is_beside_a_name_from_the_right(stage: Stage) -> None:
+    """After a Hebrew name @007 reads @007, not 007@."""
+    page = signed_in_page(stage.browser, stage.server, "007")
+    page.goto(f"/pay/{stage.charge()['id']}")
+    lefts = page.locator("dl .muted", has_text="@007").evaluate(LEFTS)
+
+    assert lefts == sorted(lefts)
+
+
+def test_the_largest_amount_leaves_room_for_whom_it_came_from(stage: Stage) -> None:
+    """On the narrowest phone the counterparty's name is not squeezed to a letter a line."""
+    page = signed_in_page(stage.browser, stage.server, "007", **PHONE)
+    name = page.locator("td.with").first.bounding_box()
+
+    assert name is not None
+    assert name["width"] >= 100
+
+
+def test_thumbs_hit_what_stands_alone(stage: Stage) -> None:
+    """On a phone whatever is no word of a sentence is 44 pixels high, on the payer's way."""
+    stranger, payer = stage.page(**PHONE), stage.page("grace", **PHONE)
+    stranger.goto("/login")
+    found = _too_low(stranger)
+    for path in (f"/pay/{stage.charge()['id']}", "/activity/2", "/settings"):
+        payer.goto(path)
+        found |= _too_low(payer)
+
+    assert found == {}
+
+
+def test_a_row_of_movements_is_hit_anywhere(stage: Stage) -> None:
+    """On a phone a tap on the amount opens the movement."""
+    page = signed_in_page(stage.browser, stage.server, "grace", **PHONE)
+    page.locator("td.moved").first.scroll_into_view_if_needed()
+    box = page.locator("td.moved").first.bounding_box()
+    assert box is not None
+    page.touchscreen.tap(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_url("**/activity/*")
+
+
+def test_a_receipt_is_printed_dark_on_white(stage: Stage) -> None:
+    """Whoever likes the dark gets no pale letters on paper, and a time that says its zone."""
+    page = stage.page("grace", color_scheme="dark")
+    page.goto(stage.looks["receipt"].path)
+    page.emulate_media(media="print")
+    label = page.locator("dl.facts dt").first
+    zone = page.locator("dl.facts time").evaluate("e => getComputedStyle(e, '::after').content")
+
+    assert _colour(label) == "rgb(86, 99, 106)"
+    assert "UTC" in str(zone)
+
+
+def _colour(element: Locator) -> str:
+    return str(element.evaluate("element => getComputedStyle(element).color"))
+
+
+def _too_low(page: Page) -> dict[str, float]:
+    """Return the heights of links and buttons that stand alone and are too small for a thumb."""
+    found = {}
+    for element in page.locator("a:not(.skip):not(p.muted a), button, summary").all():
+        box = element.bounding_box()
+        if box is not None and box["height"] < THUMB_PIXELS:
+            found[f"{page.url} {element.inner_text()}"] = box["height"]
+    return found
