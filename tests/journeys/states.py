@@ -38,7 +38,7 @@ def _form_out_of_date(page: Page) -> None:
     page.get_by_label("Email or username").fill("ada")
     page.get_by_label("Password").fill("whatever")
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_role("heading", name="The form is not trusted")).to_be_visible()
+    expect(page.get_by_role("heading", name="The form was not accepted")).to_be_visible()
 
 
 def _wrong_method(page: Page) -> None:

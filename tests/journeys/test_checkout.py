@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -266,6 +267,25 @@ def test_a_stale_page_cannot_pay_again(stage: Stage) -> None:
         expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
 
     assert payments_on(first, charge["id"]) == 1
+
+
+@pytest.mark.parametrize("kind", ["checkout", "consent"])
+def test_a_form_that_is_out_of_date_leads_back_to_its_page(stage: Stage, kind: str) -> None:
+    """Whoever signed out in another tab learns that nothing happened, and begins anew."""
+    address, button = {
+        "checkout": (f"/pay/{stage.charge()['id']}", PAY),
+        "consent": (stage.people.paths()["connect-more"], "Allow"),
+    }[kind]
+    page = stage.page("grace")
+    page.goto(address)
+    page.context.clear_cookies()
+
+    page.get_by_role("button", name=button).click()
+    expect(page.get_by_text("Nothing was changed.")).to_be_visible()
+    page.get_by_role("link", name="Open the page again").click()
+
+    expect(page.get_by_role("link", name="Sign in").first).to_be_visible()
+    assert unquote(page.url).endswith(address)
 
 
 def test_two_payers_at_once_pay_once(stage: Stage) -> None:

@@ -76,7 +76,7 @@ def test_a_form_from_elsewhere_is_refused(
     serve_elsewhere(page.context, attack, origin)
     page.goto(f"{origin}/attack")
     page.wait_for_url("**/apps/new")
-    expect(page.get_by_role("heading", name="The form is not trusted")).to_be_visible()
+    expect(page.get_by_role("heading", name="The form was not accepted")).to_be_visible()
     page.goto("/apps")
     expect(page.get_by_role("heading", name="Apps")).to_be_visible()
     assert "Planted" not in page.content()
@@ -90,7 +90,7 @@ def test_nobody_is_signed_in_from_elsewhere(stage: Stage) -> None:
     serve_elsewhere(page.context, posting_page(f"{stage.server.origin}/login", fields))
     page.goto(f"{ELSEWHERE}/attack")
     page.wait_for_url("**/login")
-    expect(page.get_by_role("heading", name="The form is not trusted")).to_be_visible()
+    expect(page.get_by_role("heading", name="The form was not accepted")).to_be_visible()
     page.goto("/settings")
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 

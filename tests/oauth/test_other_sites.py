@@ -88,7 +88,7 @@ def test_it_cannot_be_answered(
 
     lure(page, trap, form, same_host=same_host)
 
-    expect(page.get_by_role("heading", name="The form is not trusted")).to_be_visible()
+    expect(page.get_by_role("heading", name="The form was not accepted")).to_be_visible()
     assert page.url == town.address()
 
 

@@ -1,5 +1,7 @@
 """Forms: only those of our own pages count, and no text breaks one."""
 
+import re
+
 import httpx2
 
 from tests.portal.forms import Form, forms_of
@@ -133,9 +135,22 @@ async def test_a_form_needs_its_visitors_token(portal: Portal, ada: Visitor) -> 
     ):
         answer = await ada.post(form.action, fields)
         assert answer.status_code == 403
-        assert "reload" in answer.text
+        assert "Nothing was changed." in answer.text
     assert "Planted" not in (await ada.get("/apps")).text
     assert (await ada.post(form.action, filled)).status_code == 303
+
+
+async def test_a_form_that_is_refused_leads_back_to_no_other_site(ada: Visitor) -> None:
+    """Where the browser came from is a link only if it is a page of this site."""
+    for referrer, link in (
+        ("http://ousel.test/connect?client_id=app_1", 'href="/connect?client_id=app_1"'),
+        ("http://evil.example/connect", None),
+        ("http://ousel.test//evil.example", 'href="/"'),
+        ("", None),
+    ):
+        answer = await ada.post("/apps/new", {"name": "Planted"}, Referer=referrer)
+        found = re.findall(r"(href=\S+)>Open the page again", answer.text)
+        assert found == ([] if link is None else [link])
 
 
 async def test_a_strangers_form_needs_the_token_too(portal: Portal) -> None:

@@ -66,8 +66,8 @@ class Pages:
             (*_HEADERS, (b"content-security-policy", policy), *headers),
         )
 
-    def problem(self, refusal: Refusal, visit: Visit) -> Answer:
-        """Return the page that tells a refusal."""
+    def problem(self, refusal: Refusal, visit: Visit, *, again: str | None = None) -> Answer:
+        """Return the page that tells a refusal; `again` is the page to begin anew from."""
         headers: tuple[RawHeader, ...] = ()
         if refusal.retry_after_seconds is not None:
             headers = ((b"retry-after", b"%d" % refusal.retry_after_seconds),)
@@ -77,6 +77,7 @@ class Pages:
             status=HTTPStatus(refusal.status),
             headers=headers,
             refusal=refusal,
+            again=again,
         )
 
 

@@ -115,8 +115,8 @@ class FormNotTrusted(Refusal):
 
     status = 403
     code = "form_not_trusted"
-    title = "The form is not trusted"
-    cure = "Go back, reload the page and send the form again."
+    title = "The form was not accepted"
+    cure = "Open the page again and send the form anew."
 
 
 class NotFound(Refusal):

@@ -136,7 +136,10 @@ class Site:
         return self._told(refusal, visit)
 
     def _told(self, refusal: Refusal, visit: Visit) -> Answer:
-        return msgspec.structs.replace(self._pages.problem(refusal, visit), code=refusal.code)
+        again = self._sent_from(visit) if isinstance(refusal, FormNotTrusted) else None
+        return msgspec.structs.replace(
+            self._pages.problem(refusal, visit, again=again), code=refusal.code
+        )
 
     def _check_form(self, visit: Visit) -> None:
         origin = visit.headers.get(b"origin")
@@ -144,7 +147,10 @@ class Site:
             raise FormNotTrusted("This form was sent from another site.")
         given = visit.form.get("form_token", "")
         if not hmac.compare_digest(given.encode(), visit.form_token.encode()):
-            raise FormNotTrusted("This form is out of date: go back, reload the page, try again.")
+            raise FormNotTrusted(
+                "It is out of date: someone signed in or out here meanwhile, or the browser keeps "
+                "no cookies. Nothing was changed. Open the page again and send the form anew."
+            )
 
     def _own_origins(self, visit: Visit) -> set[str]:
         """Return the site's origin, and the one by which the visitor reached it."""
@@ -155,11 +161,15 @@ class Site:
         """Return the page to come back to: this one, or the one whose form was sent."""
         if visit.method != "POST":
             return visit.url
+        return (self._sent_from(visit) or "/").partition("?")[0]
+
+    def _sent_from(self, visit: Visit) -> str | None:
+        """Return the page of this site whose form was sent, if the browser tells it."""
         referrer = visit.headers.get(b"referer", b"").decode("latin-1")
         for origin in self._own_origins(visit):
             if referrer.startswith(f"{origin}/"):
-                return local_path(referrer.removeprefix(origin).partition("?")[0], "/")
-        return "/"
+                return local_path(referrer.removeprefix(origin), "/")
+        return None
 
 
 class Cookies:
