@@ -42,10 +42,15 @@ BOOKS = {
     "birds": ("A Field Guide to Thrushes", Decimal("24.00")),
 }
 STYLE = """
-:root{color-scheme:light dark}body{font:1rem/1.5 system-ui,sans-serif;max-width:42rem;margin:2rem
-auto;padding:0 1rem}a,button{color:#0b5f5c}button{font:inherit;padding:.5rem 1rem;cursor:pointer}
-li{margin:.75rem 0}.price{font-variant-numeric:tabular-nums}form{display:inline}
-@media(prefers-color-scheme:dark){a,button{color:#5fd0c5}}
+:root{color-scheme:light dark;--accent:#0b5f5c;--on-accent:#fff;background:Canvas}
+body{font:1rem/1.5 system-ui,sans-serif;max-width:42rem;margin:2rem auto;padding:0 1rem}
+h1{line-height:1.2}a{color:var(--accent)}form{display:inline}
+button{font:inherit;padding:.625rem 1rem;border:0;border-radius:.5rem;cursor:pointer;
+background:var(--accent);color:var(--on-accent)}
+ul{list-style:none;padding:0}li{display:flex;flex-wrap:wrap;align-items:center;gap:.25rem 1rem;
+margin:.75rem 0}li>span:first-child{flex:1 1 15rem}
+.price{margin-left:auto;font-variant-numeric:tabular-nums}
+@media(prefers-color-scheme:dark){:root{--accent:#5fd0c5;--on-accent:#06211f}}
 """
 
 ousel = AsyncClient(
@@ -68,8 +73,9 @@ async def catalogue(request: Request) -> Response:
     """Show the books, the cart, what is still to be paid, and who is signed in."""
     visitor = visitor_of(request)
     shelf = "".join(
-        f'<li>{escape(title)} <span class="price">{price}</span> '
-        f'<form method="post" action="/cart/{slug}"><button>Add to cart</button></form></li>'
+        f'<li><span id="{slug}">{escape(title)}</span> <span class="price">{price} OUSD</span> '
+        f'<form method="post" action="/cart/{slug}">'
+        f'<button aria-describedby="{slug}">Add to cart</button></form></li>'
         for slug, (title, price) in BOOKS.items()
     )
     cart = carts.get(visitor, [])

@@ -6,12 +6,13 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import httpx2
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browsers import chromium
+from tests.support.browsers import axe_violations, chromium
 from tests.support.servers import free_port
 
 pytestmark = pytest.mark.slow
@@ -78,6 +79,15 @@ def test_the_supplier_is_paid(shop_url: str, page: Page) -> None:
     page.get_by_role("button", name="Allow").click()
     page.get_by_role("button", name="Pay the supplier").click()
     expect(page.get_by_role("heading", name="The supplier is paid")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_shop_is_readable(shop_url: str, page: Page, scheme: Literal["light", "dark"]) -> None:
+    """Its letters stand out from what is behind them, on its buttons too."""
+    page.emulate_media(color_scheme=scheme)
+    page.goto(shop_url)
+
+    assert axe_violations(page, ("color-contrast",)) == []
 
 
 def _sign_in(page: Page, username: str) -> None:
