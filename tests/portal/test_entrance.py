@@ -103,6 +103,14 @@ async def test_a_way_back_that_is_encoded_twice_stays_a_path(portal: Portal) -> 
 
 
 @pytest.mark.usefixtures("ada")
+async def test_a_phone_leaves_names_as_they_are_typed(portal: Portal) -> None:
+    """Its keyboard neither begins them with a capital nor corrects them to a word."""
+    for path, name in (("/login", "identifier"), ("/signup", "username")):
+        page = (await portal.visitor().get(path)).text
+        [field] = [each for each in page.split("<input ") if f'name="{name}"' in each]
+        assert 'autocapitalize="none" autocorrect="off"' in field
+
+
 async def test_known_and_unknown_accounts_are_refused_alike(portal: Portal) -> None:
     """The two pages differ in nothing but what was typed."""
     visitor = portal.visitor()
