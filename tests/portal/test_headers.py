@@ -141,7 +141,7 @@ async def test_a_program_gets_a_problem_and_no_page(portal: Portal) -> None:
 async def test_pages_are_told_when_the_database_is_gone(
     portal: Portal, ada: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A person sees a page that says to try again, not a program's answer."""
+    """A person sees a page that says to try again; what is wrong helps the operator alone."""
 
     async def gone(_work: object) -> None:
         raise DatabaseUnavailable("The database is away.", retry_after_seconds=1)
@@ -150,5 +150,7 @@ async def test_pages_are_told_when_the_database_is_gone(
     for path in ("/activity", "/settings"):
         answer = await ada.get(path)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert "Try again in a moment." in answer.text
+        assert "The database is away." not in answer.text
         check_page(answer)
     assert (await ada.get("/nothing-here")).status_code == 404

@@ -132,7 +132,8 @@ class Site:
 
     def _refused(self, refusal: Refusal, visit: Visit) -> Answer:
         if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            _log.error("unavailable", request_id=visit.request_id, code=refusal.code)
+            cause = repr(refusal.__cause__ or refusal)
+            _log.error("unavailable", request_id=visit.request_id, code=refusal.code, cause=cause)
         return self._told(refusal, visit)
 
     def _told(self, refusal: Refusal, visit: Visit) -> Answer:
