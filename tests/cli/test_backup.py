@@ -166,7 +166,7 @@ def test_a_database_that_is_not_there_is_not_backed_up(tmp_path: Path) -> None:
     """A slip in the path neither makes a backup nor the database."""
     ended = ousel("backup", str(tmp_path / "books.backup"), database=str(tmp_path / "slip.db"))
 
-    assert_fails(ended, "unable to open")
+    assert_fails(ended, f"in {tmp_path}: run 'ousel migrate'")
     assert not list(tmp_path.iterdir())
 
 

@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from ousel.cli.console import DatabaseOption, JsonOption, check_empty, run, settings, show, tidied
+from ousel.cli.console import (
+    DatabaseOption,
+    JsonOption,
+    check_empty,
+    existing_url,
+    run,
+    settings,
+    show,
+    tidied,
+)
 from ousel.cli.proof import proven
 from ousel.database import backup as database_backup
 from ousel.database import schema
@@ -21,7 +30,7 @@ def backup(
 ) -> None:
     """Write the database, as it is at one moment, to a file; servers may go on."""
     with tidied():
-        database_backup.back_up(settings(database).database_url, file)
+        database_backup.back_up(existing_url(database), file)
     show({"file": str(file), "bytes": file.stat().st_size}, as_json=as_json)
 
 

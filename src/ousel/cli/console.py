@@ -57,12 +57,21 @@ def settings(database: str | None, port: int = PORT_DEFAULT, **changes: Any) -> 
     return msgspec.structs.replace(settings_from(port=port), **changes)
 
 
-def run(database: str | None, task: Callable[[Database], Awaitable[Result]]) -> Result:
-    """Run the task on the open database, whose schema must be current."""
+def existing_url(database: str | None) -> str:
+    """Return the address of the database, or say that there is no such file.
+
+    To open it would create it, wherever a slip of the pen leads.
+    """
     url = settings(database).database_url
-    if not may_exist(url):  # to open it would create it, wherever a slip of the pen leads
+    if not may_exist(url):
         folder = sqlite_path(url).parent
         fail(f"there is no SQLite file of this name in {folder}: run 'ousel migrate' to create it")
+    return url
+
+
+def run(database: str | None, task: Callable[[Database], Awaitable[Result]]) -> Result:
+    """Run the task on the open database, whose schema must be current."""
+    url = existing_url(database)
 
     async def opened() -> Result:
         opened_database = database_at(url)
