@@ -1,5 +1,6 @@
 """A server of several processes: whichever of them ends, the service goes on."""
 
+import asyncio
 import signal
 from contextlib import suppress
 from http import HTTPStatus
@@ -17,6 +18,7 @@ from tests.support.servers import Server, two_free_ports
 pytestmark = pytest.mark.slow
 
 SEVERAL = "--workers=2"
+HANGING_SECONDS_MAX = 90.0
 
 
 @pytest.fixture
@@ -76,6 +78,27 @@ async def test_processes_leave_it_to_their_parent_when_they_are_hung_up(postgres
         assert _workers(server) == workers
 
     assert load.lost == 0
+
+
+async def test_a_process_that_hangs_is_replaced_with_the_others(postgres_url: str) -> None:
+    """After SIGHUP one that does not end in its time is killed, and the server goes on."""
+    with Server(postgres_url, SEVERAL) as server:
+        before = _workers(server)
+        before[0].suspend()
+        server.process.send_signal(signal.SIGHUP)
+        await asyncio.to_thread(psutil.wait_procs, before, HANGING_SECONDS_MAX)
+        assert not _alive(before)
+        await until(lambda: len(_workers(server)) == len(before))
+
+
+async def test_a_server_that_is_stopped_replaces_no_more_processes(postgres_url: str) -> None:
+    """SIGTERM counts at once, though SIGHUP came before it."""
+    with Server(postgres_url, SEVERAL) as server:
+        server.process.send_signal(signal.SIGHUP)
+        server.process.send_signal(signal.SIGTERM)
+        log = server.stopped()
+
+    assert log.count("Started server process") <= 2
 
 
 async def test_a_server_whose_parent_is_killed_leaves_its_port(postgres_url: str) -> None:

@@ -27,6 +27,7 @@ DRAIN_SECONDS_MAX: Final = 30
 KEEP_ALIVE_SECONDS: Final = 75  # longer than clients keep a connection, so that theirs ends first
 CONNECTIONS_WAITING_MAX: Final = 2_048
 WORKER_SILENT_SECONDS_MAX: Final = 30  # it says nothing until it has started
+WORKER_ENDING_SECONDS_MAX: Final = DRAIN_SECONDS_MAX + 15  # what waits is written after the drain
 
 _log = structlog.get_logger()
 
@@ -61,8 +62,7 @@ class _Workers(Multiprocess):
         for index, process in enumerate(self.processes):
             if self.should_exit.is_set() or process.is_alive(WORKER_SILENT_SECONDS_MAX):
                 continue
-            process.kill()  # where it hangs
-            process.process.join()
+            _end(process)
             _log.error("a process ended, and is started anew", exit_code=process.exitcode)
             self.processes[index] = self._started()
 
@@ -70,8 +70,11 @@ class _Workers(Multiprocess):
     def restart_all(self) -> None:
         # Uvicorn would start the new one first, which would find its admin port taken.
         for index, process in enumerate(self.processes):
+            if {signal.SIGTERM, signal.SIGINT} & set(self.signal_queue):
+                return  # all of them end now, and a supervisor does not wait for long
             process.terminate()
-            process.process.join()
+            process.process.join(WORKER_ENDING_SECONDS_MAX)
+            _end(process)
             self.processes[index] = new = self._started()
             if not new.wait_until_ready(WORKER_SILENT_SECONDS_MAX):
                 return  # those that serve stay
@@ -80,6 +83,12 @@ class _Workers(Multiprocess):
         worker = _Worker(self.config, self.sockets)
         worker.start()
         return worker
+
+
+def _end(process: Process) -> None:
+    """End a process, also one that hangs."""
+    process.kill()
+    process.process.join()
 
 
 async def prepare(settings: Settings, port: int, workers: int) -> None:
