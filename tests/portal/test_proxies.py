@@ -31,6 +31,8 @@ def sqlite_url(engines: Engines, tmp_path: Path) -> str:
         ("10.1.2.3", "10.8.8.8, 10.9.9.9", "10.8.8.8"),
         ("192.0.2.1", "198.51.100.7", "192.0.2.1"),
         ("11.0.0.1", "198.51.100.7", "11.0.0.1"),
+        ("::ffff:192.0.2.1", "198.51.100.7", "192.0.2.1"),
+        ("::ffff:10.1.2.3", "203.0.113.9, ::ffff:198.51.100.7", "198.51.100.7"),
     ],
 )
 async def test_a_visitors_address(
@@ -44,4 +46,6 @@ async def test_a_visitors_address(
             visitor.client.headers["X-Forwarded-For"] = forwarded
         await visitor.sign_up("ada")
 
-        assert address in (await visitor.get("/settings/history")).text
+        history = (await visitor.get("/settings/history")).text
+        assert address in history
+        assert "::ffff:" not in history

@@ -9,7 +9,7 @@ import hashlib
 import hmac
 import secrets
 from http import HTTPStatus
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import Final, Literal
 from urllib.parse import parse_qsl, quote, urlsplit
 
@@ -107,10 +107,10 @@ class Site:
 
     def _address_of(self, request: Request) -> str:
         """Return the visitor's address: the client's, or what trusted proxies say before it."""
-        address = request.address
+        address = _plain(request.address)
         hops = request.headers.get(b"x-forwarded-for", b"").decode("latin-1").split(",")
         while hops[-1] and self._is_proxy(address):
-            address = hops.pop().strip()
+            address = _plain(hops.pop().strip())
             hops = hops or [""]
         return address
 
@@ -205,6 +205,15 @@ class Cookies:
 
     def _set(self, name: str, value: str, seconds: int) -> RawHeader:
         return (b"set-cookie", f"{name}={value}; Max-Age={seconds}{self._attributes}".encode())
+
+
+def _plain(address: str) -> str:
+    """Return an IPv4 address as such, also where it came in on a socket for IPv6 and IPv4."""
+    try:
+        mapped = IPv6Address(address).ipv4_mapped
+    except ValueError:
+        return address
+    return address if mapped is None else str(mapped)
 
 
 def form_token(cookie: str) -> str:
