@@ -123,6 +123,8 @@ async def test_no_cell_of_the_download_is_a_formula(portal: Portal, friends: Vis
         ("a\t@SUM(A1)", "a\t'@SUM(A1)"),
         ("a\n-1;", "a\n'-1;"),
         (";;=1", ";;'=1"),
+        ('a;"=1;"', 'a;"\'=1;"'),
+        ('a\n""+1', 'a\n""\'+1'),
         ("a; b - c = d", "a; b - c = d"),
     ],
 )

@@ -45,8 +45,9 @@ CSV_COLUMNS: Final = (
 KINDS: Final = {"transfer": "Transfer", "charge_payment": "Payment", "funding": "Funding"}
 
 # A cell begins with the text, and, where a semicolon or a tab parts cells, behind one inside it;
-# a line break inside it then begins a row. The last of the starts are wide = + - @.
-_FORMULA: Final = re.compile("(^|[;\t\r\n])(?=[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")
+# a line break inside it then begins a row. Quotation marks there are doubled, and so quote nothing.
+# The last of the starts are wide = + - @.
+_FORMULA: Final = re.compile('(^|[;\t\r\n]"*)(?=[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20])')
 _MARK_OF_UTF8: Final = b"\xef\xbb\xbf"  # without it, spreadsheets guess another encoding
 
 
