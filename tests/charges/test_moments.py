@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
+import msgspec
 import pytest
 
 from ousel.charges.payment import ChargesPayable
@@ -11,8 +12,10 @@ from ousel.charges.store import PageQuery
 from ousel.database.port import Transaction
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.sqlite import SqliteDatabase
+from ousel.kernel.errors import OutcomeUnknown
 from ousel.ledger.rules import Moved
-from tests.charges.shops import AMOUNT, Shop, open_shop, paid_as_moved
+from tests.charges.shops import AMOUNT, Shop, beside, open_shop, paid_as_moved
+from tests.ledger.databases import Fault, StagedDatabase
 from tests.support.books import proven
 from tests.support.clocks import ManualClock
 from tests.support.proxies import Cut, PostgresProxy
@@ -104,3 +107,26 @@ async def test_a_lost_commit_creates_and_cancels_once(
     distant.clock.advance(micros=1)
     with pytest.raises(ChargeNotCancelable):
         await distant.desk.cancel(distant.merchant.id, charge.id)
+
+
+@pytest.mark.parametrize("then", ["away", "broken"])
+@pytest.mark.parametrize("cut", ["before the commit", "after the commit"])
+async def test_whatever_fails_in_doubt_is_an_unknown_outcome(
+    shop: Shop, cut: Cut, then: Fault
+) -> None:
+    """Nobody is told that nothing was written when it may have been: not even without a key."""
+    staged = StagedDatabase(shop.database)
+    cut_off = beside(msgspec.structs.replace(shop, database=staged), shop.clock)
+    charge = await shop.charge()
+
+    staged.faults.extend([cut, then])
+    with pytest.raises(OutcomeUnknown):
+        await cut_off.charge()
+    staged.faults.extend([cut, then])
+    with pytest.raises(OutcomeUnknown):
+        await cut_off.desk.cancel(shop.merchant.id, charge.id)
+
+    listed = await shop.desk.page(PageQuery(account_id=shop.merchant.id, limit=10))
+    took_effect = cut == "after the commit"
+    assert len(listed) == 1 + took_effect
+    assert await shop.status(charge) == ("canceled" if took_effect else "created")

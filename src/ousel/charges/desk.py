@@ -154,10 +154,19 @@ class ChargeDesk:
         self._observer.charges_expired(locked.expired)
 
     async def _written(self, work: Work[Result]) -> Result:
-        """Commit work that may be repeated: where the outcome is unknown, that settles it."""
-        for _ in range(WRITE_ATTEMPTS_MAX - 1):
+        """Commit work that may be repeated: where the outcome is unknown, that settles it.
+
+        Whatever fails after that leaves it unknown: nobody is told that nothing was written.
+        """
+        doubt: OutcomeUnknown | None = None
+        for _ in range(WRITE_ATTEMPTS_MAX):
             try:
                 return await self._database.write(work)
-            except OutcomeUnknown:
-                continue
-        return await self._database.write(work)
+            except OutcomeUnknown as unknown:
+                doubt = unknown
+            except Exception as error:
+                if doubt is None:
+                    raise
+                raise doubt from error
+        assert doubt is not None
+        raise doubt
