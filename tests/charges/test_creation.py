@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from ousel.charges.desk import ChargeDesk
 from ousel.charges.rules import Charge, Terms
 from ousel.charges.service import Created, create, new_charge
 from ousel.charges.store import PageQuery
 from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock
-from ousel.ledger.refusals import IdempotencyConflict
+from ousel.ledger.posting import PostingDesk
+from ousel.ledger.refusals import IdempotencyConflict, QueueFull
 from tests.charges.shops import Shop, open_shop
+from tests.ledger.databases import StagedDatabase
 from tests.support.books import opened
 from tests.support.servers import Server
 
@@ -248,6 +251,30 @@ async def test_what_is_created_together_keeps_to_its_keys(shop: Shop) -> None:
     assert told == [new, new, IdempotencyConflict, again, (other, False), new]
     listed = await shop.desk.page(PageQuery(account_id=shop.merchant.id, limit=10))
     assert len(listed) == 4
+
+
+async def test_the_number_who_wait_is_capped(shop: Shop) -> None:
+    """One more than may wait is refused at once, and nothing of it is written."""
+    staged = StagedDatabase(shop.database)
+    posting_desk = PostingDesk(staged, shop.clock, queue_limit=2)
+    desk = ChargeDesk(staged, posting_desk, shop.clock)
+
+    async def created() -> Created:
+        return await desk.create(shop.merchant.id, shop.app.id, Terms(amount=1_000_000), None)
+
+    staged.hold()
+    under_way = asyncio.create_task(created())
+    await staged.entered.wait()
+    waiting = [asyncio.create_task(created()) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(QueueFull) as refused:
+        await asyncio.wait_for(created(), 5)
+    staged.release()
+    await asyncio.gather(under_way, *waiting)
+    await created()
+
+    assert refused.value.retry_after_seconds
+    assert len(await shop.desk.page(PageQuery(account_id=shop.merchant.id, limit=10))) == 4
 
 
 async def test_keys_are_taken_in_one_order(postgres_url: str) -> None:

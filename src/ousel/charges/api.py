@@ -22,7 +22,7 @@ from ousel.charges.rules import (
 from ousel.charges.store import PageQuery
 from ousel.kernel.errors import InvalidAmount, InvalidField
 from ousel.kernel.money import CURRENCY, micros_from_json
-from ousel.ledger.refusals import IdempotencyConflict
+from ousel.ledger.refusals import IdempotencyConflict, QueueFull
 from ousel.partners.rules import URL_CHARACTERS_MAX, address_parts
 from ousel.web.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, checked_text, idempotency_key
 from ousel.web.paging import (
@@ -139,7 +139,7 @@ class ChargesApi:
                         {"Idempotent-Replayed": "true"},
                     ),
                 },
-                refusals=(InvalidAmount, IdempotencyConflict),
+                refusals=(InvalidAmount, IdempotencyConflict, QueueFull),
             ),
             Route(
                 method="GET",

@@ -18,7 +18,7 @@ from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import OutcomeUnknown
 from ousel.kernel.observation import UNOBSERVED, ChargeObserver
 from ousel.ledger.posting import PostingDesk
-from ousel.ledger.refusals import IdempotencyConflict
+from ousel.ledger.refusals import IdempotencyConflict, QueueFull
 from ousel.ledger.rules import Refused
 
 WRITE_ATTEMPTS_MAX: Final = 5
@@ -49,6 +49,8 @@ class ChargeDesk:
         self, account_id: str, app_id: str, terms: Terms, idempotency_key: str | None
     ) -> Created:
         """Create a charge; a used key returns the charge that it created before, as it is now."""
+        if self._creations.waiting >= self._posting_desk.queue_limit:
+            raise QueueFull("Too many charges are waiting to be written.", retry_after_seconds=1)
         charge = service.new_charge(account_id, app_id, terms, idempotency_key, self._clock)
         created = await self._creations.put(charge)
         if isinstance(created, IdempotencyConflict):

@@ -31,6 +31,11 @@ class _Shared(ABC, Generic[Key, Value]):
         self._waiting: Waiting[Key, Value] = {}
         self._under_way: asyncio.Task[None] | None = None
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for the next transaction."""
+        return len(self._waiting)
+
     @abstractmethod
     async def _values(self, keys: list[Key]) -> dict[Key, Value]:
         """Return a value for each of the keys, from one transaction."""

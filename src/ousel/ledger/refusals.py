@@ -61,11 +61,11 @@ class IdempotencyConflict(Refusal):
 
 
 class QueueFull(Refusal):
-    """More transfers are waiting to be written than the server takes on."""
+    """More transfers or charges are waiting to be written than the server takes on."""
 
     status = 503
     code = "queue_full"
-    title = "Too many transfers are waiting"
+    title = "Too many transfers or charges are waiting"
     cure = "Retry with exponential backoff, keeping the Idempotency-Key."
 
 

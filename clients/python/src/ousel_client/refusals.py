@@ -249,7 +249,7 @@ class OutcomeUnknown(ServerError):
 
 
 class QueueFull(ServerError):
-    """More transfers are waiting than the server takes on."""
+    """More transfers or charges are waiting than the server takes on."""
 
     status = 503
     code = "queue_full"
