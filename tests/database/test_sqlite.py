@@ -200,7 +200,7 @@ async def test_a_file_that_cannot_be_opened_anew_is_unavailable(mounted_file: Pa
     await sqlite.open()
     mounted_file.parent.rename(mounted_file.parents[1] / "gone")
 
-    with pytest.raises(DatabaseUnavailable, match="SQLITE_CANTOPEN") as refused:
+    with pytest.raises(DatabaseUnavailable, match="moved, removed or replaced") as refused:
         await sqlite.snapshot(fetch_all)
 
     assert refused.value.retry_after_seconds == 5
@@ -226,12 +226,15 @@ async def test_nothing_is_written_where_nobody_could_find_it(
     with pytest.raises(DatabaseUnavailable, match="moved, removed or replaced"):
         await sqlite.read(fetch_all)
     with pytest.raises(DatabaseUnavailable, match="moved, removed or replaced"):
+        await sqlite.snapshot(fetch_all)
+    with pytest.raises(DatabaseUnavailable, match="moved, removed or replaced"):
         await sqlite.write(lambda transaction: add(transaction, "meanwhile"))
 
     aside.rename(sqlite_file)
     await sqlite.write(lambda transaction: add(transaction, "after"))
     assert {"before", "after"} <= set(await found(sqlite))
     assert "meanwhile" not in await found(sqlite)
+    assert await sqlite.snapshot(fetch_all) == await found(sqlite)
 
 
 @pytest.fixture

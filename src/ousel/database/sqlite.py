@@ -165,6 +165,7 @@ class SqliteDatabase:
             raise _translated(error) from error
 
     def _snapshot(self, work: Work[Result]) -> Result:
+        self._check_in_place()  # to a new connection, the log beside it would be another file's
         try:
             with closing(_connect(self._path)) as connection:
                 connection.execute("BEGIN")
