@@ -117,6 +117,12 @@ async def test_a_factor_is_on_only_after_its_first_code(ada: Member) -> None:
     assert await ada.door.propose_factor(ada.account_id) == ada.factor_secret
 
 
+async def test_pages_that_are_opened_at_once_show_one_secret(ada: Member) -> None:
+    """Whichever of them is scanned, its codes are right."""
+    shown = await asyncio.gather(*(ada.door.propose_factor(ada.account_id) for _ in range(20)))
+    assert len(set(shown)) == 1
+
+
 async def test_a_factor_that_is_on_is_not_turned_on_again(factored: Member) -> None:
     """The recovery codes stay those that were shown."""
     with pytest.raises(InvalidField, match="already"):

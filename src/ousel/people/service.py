@@ -174,16 +174,10 @@ class Door:
 
     async def propose_factor(self, account_id: str) -> str:
         """Return the secret of a second factor that waits for its first code."""
-
-        async def work(transaction: Transaction) -> str:
-            factor = await store.second_factor_of(transaction, account_id)
-            if factor is None:
-                secret = base64.b32encode(secrets.token_bytes(FACTOR_SECRET_BYTES)).decode()
-                await store.propose_factor(transaction, account_id, secret)
-                return secret
-            return factor.secret
-
-        return await self._database.write(work)
+        secret = base64.b32encode(secrets.token_bytes(FACTOR_SECRET_BYTES)).decode()
+        return await self._database.write(
+            lambda transaction: store.propose_factor(transaction, account_id, secret)
+        )
 
     async def confirm_factor(self, account_id: str, code: str, trace: Trace) -> list[str]:
         """Turn the second factor on with its first code; return the recovery codes."""

@@ -109,11 +109,10 @@ FACTOR_OF: Final = Statement(
     " WHERE account_id = :account_id",
 )
 FACTOR_PROPOSED: Final = Statement(
-    "propose a second factor",
+    "propose a second factor, or find the one that is there",
     "INSERT INTO second_factors (account_id, secret, confirmed_at, last_step)"
     " VALUES (:account_id, :secret, NULL, 0)"
-    " ON CONFLICT (account_id) DO UPDATE SET secret = excluded.secret, last_step = 0"
-    " WHERE second_factors.confirmed_at IS NULL",
+    " ON CONFLICT (account_id) DO UPDATE SET secret = second_factors.secret RETURNING secret",
 )
 FACTOR_PROPOSAL_FORGOTTEN: Final = Statement(
     "forget a second factor that was proposed",
@@ -215,9 +214,10 @@ async def second_factor_of(transaction: Transaction, account_id: str) -> SecondF
     return SecondFactor(*rows[0]) if rows else None
 
 
-async def propose_factor(transaction: Transaction, account_id: str, secret: str) -> None:
-    """Keep a secret that the account's holder has yet to confirm with a code."""
-    await transaction.execute(FACTOR_PROPOSED, account_id=account_id, secret=secret)
+async def propose_factor(transaction: Transaction, account_id: str, secret: str) -> str:
+    """Keep a secret that the holder has yet to confirm with a code; return that which is kept."""
+    [[kept]] = await transaction.fetch(FACTOR_PROPOSED, account_id=account_id, secret=secret)
+    return str(kept)
 
 
 async def forget_proposal(transaction: Transaction, account_id: str) -> None:
