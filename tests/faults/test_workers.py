@@ -11,6 +11,7 @@ import pytest
 
 from tests.faults.clusters import OwnPostgres
 from tests.faults.load import Load
+from tests.faults.sizes import FULL
 from tests.faults.town import founded, settled_exactly_once
 from tests.support.moments import until
 from tests.support.servers import Server, two_free_ports
@@ -80,6 +81,7 @@ async def test_processes_leave_it_to_their_parent_when_they_are_hung_up(postgres
     assert load.lost == 0
 
 
+@pytest.mark.skipif(not FULL, reason="it waits for a minute: make faults does")
 async def test_a_process_that_hangs_is_replaced_with_the_others(postgres_url: str) -> None:
     """After SIGHUP one that does not end in its time is killed, and the server goes on."""
     with Server(postgres_url, SEVERAL) as server:
