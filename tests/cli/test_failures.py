@@ -228,6 +228,23 @@ def test_an_old_schema_is_refused_and_the_cure_named(
         assert_fails(ousel(*command, database=url), "run 'ousel migrate'")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("serve",), ("migrate",), ("verify",), ("restore", "books.backup")],
+    ids=lambda command: command[0],
+)
+def test_a_log_without_its_file_is_left_alone(command: tuple[str, ...], tmp_path: Path) -> None:
+    """Someone moved the file and not its log, where the last transfers are."""
+    log = tmp_path / "ousel.db-wal"
+    log.write_bytes(b"the last transfers")
+
+    ended = ousel(*command, database=str(tmp_path / "ousel.db"))
+
+    assert_fails(ended, "put the file back beside ousel.db-wal")
+    assert list(tmp_path.iterdir()) == [log]
+    assert log.read_bytes() == b"the last transfers"
+
+
 def test_a_slip_in_the_path_of_a_database_creates_none(tmp_path: Path) -> None:
     """The line says where it was looked for, and nothing is there afterwards."""
     slip = str(tmp_path / "slip.db")

@@ -29,8 +29,13 @@ def sqlite_path(url: str) -> Path:
 
 
 def may_exist(url: str) -> bool:
-    """Say whether there may be a database: there is none in a file that is not there."""
-    return is_postgres(url) or sqlite_path(url).exists()
+    """Say whether there may be a database: there is none where neither file nor log of it is."""
+    if is_postgres(url):
+        return True
+    from ousel.database.sqlite import log_beside
+
+    path = sqlite_path(url)
+    return path.exists() or log_beside(path).exists()
 
 
 def database_at(url: str) -> Database:

@@ -88,6 +88,7 @@ class SqliteDatabase:
 
     async def open(self) -> None:
         """Open the file for one writer and for reads."""
+        _check_log(self._path)
         try:
             self._writer = self._connect_writer()
             self._reader = _connect(self._path)
@@ -199,6 +200,21 @@ class SqliteDatabase:
                 " or start anew.",
                 retry_after_seconds=5,
             )
+
+
+def log_beside(path: Path) -> Path:
+    """Return where SQLite keeps the write-ahead log of the file at this path."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def _check_log(path: Path) -> None:
+    """Leave a log alone whose file is elsewhere: to begin a new file would erase what it holds."""
+    log = log_beside(path)
+    if log.exists() and not path.exists():
+        raise DatabaseUnavailable(
+            f"There is no SQLite file at {path}, but the log of one: put the file back beside"
+            f" {log.name}, or move that away as well."
+        )
 
 
 def _file_at(path: Path) -> "_File | None":
