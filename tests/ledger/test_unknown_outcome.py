@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ousel.database.port import SETTLE_ATTEMPTS_MAX
 from ousel.database.postgres import PostgresDatabase
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
-from ousel.ledger.posting import SETTLE_ATTEMPTS_MAX, PostingDesk
+from ousel.ledger.posting import PostingDesk
 from ousel.ledger.rules import Moved, Replayed
 from tests.ledger.conftest import Desk
 from tests.ledger.databases import Fault

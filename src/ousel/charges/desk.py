@@ -1,7 +1,6 @@
 """The desk where charges are created, read, awaited, canceled and paid: one for the process."""
 
 import asyncio
-from typing import Final
 
 from ousel.accounts import service as accounts
 from ousel.charges import service, store
@@ -12,16 +11,13 @@ from ousel.charges.rules import Charge, Status, Terms, expiry_unwritten, is_char
 from ousel.charges.service import Created
 from ousel.charges.store import PageQuery
 from ousel.charges.watch import ChargeWatch
-from ousel.database.port import Database, Result, Transaction, Work
+from ousel.database.port import Database, Result, Transaction, Work, settled
 from ousel.database.sharing import SharedReads, SharedWrites
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
-from ousel.kernel.errors import OutcomeUnknown
 from ousel.kernel.observation import UNOBSERVED, ChargeObserver
 from ousel.ledger.posting import PostingDesk
 from ousel.ledger.refusals import IdempotencyConflict, QueueFull
 from ousel.ledger.rules import Refused
-
-WRITE_ATTEMPTS_MAX: Final = 5
 
 
 class ChargeDesk:
@@ -156,19 +152,5 @@ class ChargeDesk:
         self._observer.charges_expired(locked.expired)
 
     async def _written(self, work: Work[Result]) -> Result:
-        """Commit work that may be repeated: where the outcome is unknown, that settles it.
-
-        Whatever fails after that leaves it unknown: nobody is told that nothing was written.
-        """
-        doubt: OutcomeUnknown | None = None
-        for _ in range(WRITE_ATTEMPTS_MAX):
-            try:
-                return await self._database.write(work)
-            except OutcomeUnknown as unknown:
-                doubt = unknown
-            except Exception as error:
-                if doubt is None:
-                    raise
-                raise doubt from error
-        assert doubt is not None
-        raise doubt
+        """Commit work that may be repeated: that settles an outcome that is unknown."""
+        return await settled(lambda _: self._database.write(work))

@@ -13,8 +13,10 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from ousel.database.statements import Statement, Table
+from ousel.kernel.errors import OutcomeUnknown
 
 ATTEMPTS_MAX: Final = 5
+SETTLE_ATTEMPTS_MAX: Final = 5
 BACKOFF_SECONDS: Final = 0.02
 BACKOFF_SECONDS_MAX: Final = 1.0
 REPEAT_SECONDS_MAX: Final = 10.0
@@ -111,3 +113,23 @@ async def repeated(attempt: Callable[[], Awaitable[Result]]) -> Result:
             pause_seconds = min(BACKOFF_SECONDS * 2**number, BACKOFF_SECONDS_MAX)
             await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
     return await attempt()
+
+
+async def settled(attempt: Callable[[OutcomeUnknown | None], Awaitable[Result]]) -> Result:
+    """Return the attempt's result; where its outcome is unknown, let the next attempt find it out.
+
+    The attempt is told of the doubt that it has to settle. Whatever fails after that leaves it
+    unknown: nobody is told that nothing was written.
+    """
+    doubt: OutcomeUnknown | None = None
+    for _ in range(SETTLE_ATTEMPTS_MAX):
+        try:
+            return await attempt(doubt)
+        except OutcomeUnknown as unknown:
+            doubt = unknown
+        except Exception as error:
+            if doubt is None:
+                raise
+            raise doubt from error
+    assert doubt is not None
+    raise doubt

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from ousel.database.port import Database, Transaction
+from ousel.database.port import Database, Transaction, settled
 from ousel.database.statements import UnfitValue
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
@@ -39,7 +39,6 @@ BATCH_POSTINGS_MAX: Final = 1_000
 UNHALVED_POSTINGS_MAX: Final = 16  # so few cost less in one transaction than in two
 TELL_SECONDS_MAX: Final = 0.002
 RECIPIENTS_REMEMBERED_MAX: Final = 100_000
-SETTLE_ATTEMPTS_MAX: Final = 5
 
 
 class Condition(Protocol):
@@ -185,17 +184,12 @@ class PostingDesk:
         if len(self._recipients) > RECIPIENTS_REMEMBERED_MAX:
             self._recipients.clear()
         batch = _Batch(waiting, self._recipients, self._clock, before_commit=self._tell)
-        for _ in range(SETTLE_ATTEMPTS_MAX):
-            try:
-                return await self._database.write(batch.write)
-            except OutcomeUnknown as unknown:
-                batch.doubt = unknown
-            except Exception as error:
-                if batch.doubt is None:
-                    raise
-                raise batch.doubt from error
-        assert batch.doubt is not None
-        raise batch.doubt
+
+        async def attempt(doubt: OutcomeUnknown | None) -> list[Posted]:
+            batch.in_doubt = doubt is not None
+            return await self._database.write(batch.write)
+
+        return await settled(attempt)
 
 
 class _Batch:
@@ -217,7 +211,7 @@ class _Batch:
         self._recipients = recipients  # remembered: an identifier never changes its account
         self._clock = clock
         self._sequences: dict[str, int] = {}  # as the first attempt found them
-        self.doubt: OutcomeUnknown | None = None
+        self.in_doubt = False  # whether an earlier attempt was committed
 
     async def write(self, transaction: Transaction) -> list[Posted]:
         """Decide the postings on today's books and write what they move."""
@@ -285,7 +279,7 @@ class _Batch:
 
         The accounts are locked by now, so that attempt has ended, one way or the other.
         """
-        if self.doubt is None:
+        if not self.in_doubt:
             return {}
         entries = await journal.entries_since(transaction, self._sequences)
         own = {posting.transfer_id for posting in self._postings}
