@@ -19,7 +19,7 @@ from ousel.oauth.rules import Token
 from ousel.oauth.service import token_prefix
 from ousel.partners.store import apps_of
 from ousel.people import store as people
-from ousel.web.site import form_token
+from ousel.site.forms import form_token
 from ousel.workload.books import Books
 from ousel.workload.plans import form
 from ousel.workload.processes import Server

@@ -9,10 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from ousel.accounts.api import AccountsApi
+from ousel.api.authentication import Gate
+from ousel.api.health import Health
+from ousel.api.openapi import openapi_document
+from ousel.api.router import Router
+from ousel.api.server import EndpointServer
+from ousel.api.static_files import StaticFiles
 from ousel.charges.api import ChargesApi
 from ousel.charges.desk import ChargeDesk
 from ousel.charges.pages import CheckoutPages
 from ousel.database.addresses import database_at
+from ousel.docs.documents import Documents
+from ousel.docs.reference import Reference
+from ousel.http.shutdown import stop_noticed, stop_with_parent
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.memory import collect_rarely
@@ -23,6 +32,7 @@ from ousel.oauth.clients import Clients
 from ousel.oauth.pages import ConnectPages
 from ousel.oauth.tokens import UserTokens
 from ousel.oauth.users import UsersApi
+from ousel.observation.logs import log_to_standard_error
 from ousel.observation.lookout import Lookout
 from ousel.partners.keyring import Keyring
 from ousel.partners.troubles import TroubleLog
@@ -39,22 +49,15 @@ from ousel.portal.keys import KeyPages
 from ousel.portal.settings import SettingsPages
 from ousel.sandbox.api import SandboxApi
 from ousel.sandbox.clock import REFRESH_SECONDS, SandboxClock
+from ousel.site.assets import Assets
+from ousel.site.cookies import Cookies
+from ousel.site.rendering import Pages
+from ousel.site.server import Site
 from ousel.transfers.api import TransfersApi
-from ousel.web.application import Application
-from ousel.web.assets import Assets
-from ousel.web.documents import Documents
-from ousel.web.gate import Gate
-from ousel.web.health import Health
-from ousel.web.logs import log_to_standard_error
-from ousel.web.openapi import openapi_document
-from ousel.web.pages import Pages
-from ousel.web.reference import Reference
-from ousel.web.site import Cookies, Site
-from ousel.web.stopping import stop_noticed, stop_with_parent
 
 if TYPE_CHECKING:
-    from ousel.web.routes import Route
-    from ousel.web.visits import PageRoute
+    from ousel.api.routes import Route
+    from ousel.site.visits import PageRoute
 
 USES_RECORDED_SECONDS: Final = 5.0
 SWEPT_SECONDS: Final = 60.0
@@ -109,18 +112,23 @@ class Ousel:
             ).routes(base)
         self.openapi = openapi_document(routes, settings, version("ousel"))
         assets = Assets()
-        pages = Pages(settings, assets, rooms=("charges", "oauth", "portal"))
+        pages = Pages(settings, assets, packages=("charges", "docs", "oauth", "portal"))
         reference = Reference(self.openapi, routes, pages)
         routes += reference.routes(base)
         self._health = Health(self.database, settings.database_url)
         routes += self._health.routes()
-        routes += assets.routes()
+        routes += StaticFiles(assets.files).routes()
         site = Site(Sessions(self.database, clock), pages, settings)
         self._door = Door(self.database, clock, wall)
         page_routes = self._page_routes(pages, reference, site.cookies, clock)
         self.routes: list[Route | PageRoute] = [*routes, *page_routes]
-        self.respond = Application(
-            self.routes, gate, self._troubles, site, settings, self._lookout.watch
+        self.respond = Router(
+            self.routes,
+            gate,
+            EndpointServer(gate, self._troubles),
+            site,
+            settings,
+            self._lookout.watch,
         ).respond
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:

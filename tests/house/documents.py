@@ -11,9 +11,9 @@ from typer.main import get_command
 
 from ousel.app import Ousel
 from ousel.cli.main import commands
+from ousel.docs.documents import anchor_of
 from ousel.kernel.errors import every_refusal
 from ousel.kernel.settings import Settings
-from ousel.web.documents import anchor_of
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("bench", "clients", "deploy", "docs", "examples")

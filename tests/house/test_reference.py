@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
+from ousel.api.openapi import refusals_of
+from ousel.api.routes import NoBody, Route
 from ousel.app import Ousel
 from ousel.kernel.errors import every_refusal
 from ousel.kernel.settings import Settings
-from ousel.web.openapi import refusals_of
-from ousel.web.routes import NoBody, Route
 from tests.portal.visitors import Visitor, opened_portal
 
 pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)

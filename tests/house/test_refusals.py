@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from ousel.api.openapi import refusals_of
+from ousel.api.routes import Route
 from ousel.app import Ousel
 from ousel.kernel.errors import Refusal, every_refusal
 from ousel.kernel.settings import Settings
-from ousel.web.openapi import refusals_of
-from ousel.web.routes import Route
 
 REFUSALS = tuple(dict.fromkeys(every_refusal()))
 OUTSIDE_OPERATIONS = {

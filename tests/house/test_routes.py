@@ -9,11 +9,11 @@ import pytest
 import schemathesis
 from schemathesis.core.result import Err
 
+from ousel.api.openapi import refusals_of
+from ousel.api.routes import NoBody, Route
 from ousel.app import Ousel
 from ousel.kernel.settings import Settings
-from ousel.web.openapi import refusals_of
-from ousel.web.routes import NoBody, Route
-from ousel.web.visits import PageRoute
+from ousel.site.visits import PageRoute
 
 INTERFACE = {
     *("GET /me", "GET /balance", "GET /accounts/{identifier}", "POST /transfers"),

@@ -5,12 +5,12 @@ from timeit import timeit
 
 import pytest
 
+from ousel.api.observers import Watch
+from ousel.api.routes import Route
+from ousel.http.messages import Answer, Request
 from ousel.kernel.clock import system_clock
 from ousel.observation.figures import Histogram
 from ousel.observation.metrics import Metrics
-from ousel.web.requests import Request
-from ousel.web.routes import Answer, Route
-from ousel.web.watch import Watch
 
 
 def test_a_value_belongs_to_the_first_bound_that_it_does_not_exceed() -> None:

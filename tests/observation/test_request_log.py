@@ -8,8 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from ousel.api.observers import Answered
 from ousel.observation.request_log import RequestLog
-from ousel.web.watch import Answered
 from tests.support.books import opened, partner
 from tests.support.inside import inside
 from tests.support.servers import Server

@@ -77,11 +77,12 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
         for path in (ROOT / "src" / "ousel").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    documents = {f"ousel/{path.relative_to(ROOT)}" for path in (ROOT / "docs").rglob("*.md")}
+    sources = (ROOT / "docs").rglob("*.md")
+    documents = {f"ousel/docs/content/{path.relative_to(ROOT / 'docs')}" for path in sources}
 
     assert source <= names
     assert documents <= names
-    assert "ousel/docs/zensical.toml" in names
+    assert "ousel/docs/content/zensical.toml" in names
     strangers = {name for name in names if not re.match(r"ousel(-[0-9.]+\.dist-info)?/", name)}
     assert strangers == set()
 

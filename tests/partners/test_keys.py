@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from ousel.api.refusals import Unauthorized
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.ids import handle_of, new_secret
@@ -14,7 +15,6 @@ from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX
 from ousel.partners.service import IssuedKey
 from ousel.partners.store import Key
 from ousel.transfers.service import transfer
-from ousel.web.refusals import Unauthorized
 from tests.support.clocks import ManualClock
 from tests.support.edge import Caller, Edge
 from tests.support.problems import assert_problem

@@ -8,7 +8,7 @@ from ousel.people.audit import Trace
 from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
 from ousel.people.service import Door, SignedIn
 from ousel.people.sessions import Sessions
-from ousel.web.callers import Person
+from ousel.site.visits import Person
 from tests.support.clocks import ManualClock
 
 PASSWORD = "correct horse battery"

@@ -9,9 +9,15 @@ import msgspec
 import pytest
 
 from ousel.accounts.rules import checked_display_name, checked_email, checked_username, normalized
+from ousel.api.decoding import decode_body, decode_form, decode_query
+from ousel.api.fields import checked_text, idempotency_key
+from ousel.api.paging import cursor_at, position_of
+from ousel.api.polling import WAIT_SECONDS_MAX, tagged, wait_seconds
+from ousel.api.traces import trace_parent
 from ousel.charges.api import ChargeRequest, ChargesQuery
 from ousel.charges.records import position_after
 from ousel.database.statements import BIGINT_MAX
+from ousel.http.messages import Answer
 from ousel.kernel.clock import micros_from_timestamp, timestamp
 from ousel.kernel.errors import InvalidAmount, InvalidField, Refusal
 from ousel.kernel.ids import handle_of, is_secret
@@ -25,14 +31,9 @@ from ousel.oauth.refusals import ConnectAddressWrong, InvalidClient, InvalidRequ
 from ousel.oauth.rules import SCOPES, checked_challenge, checked_scope, verifier_fits
 from ousel.partners.rules import checked_name, checked_origin, checked_redirect_uri
 from ousel.sandbox.api import ClockRequest, FundRequest, PayRequest
+from ousel.site.cookies import Cookies
+from ousel.site.redirects import local_path
 from ousel.transfers.api import TransferRequest, TransfersQuery
-from ousel.web.bodies import decode_body, decode_form, decode_query
-from ousel.web.fields import checked_text, idempotency_key
-from ousel.web.paging import cursor_at, position_of
-from ousel.web.polling import WAIT_SECONDS_MAX, tagged, wait_seconds
-from ousel.web.routes import Answer
-from ousel.web.site import Cookies, local_path
-from ousel.web.traces import trace_parent
 from tests.security.cases import (
     fuzzed,
     made_of,

@@ -9,8 +9,8 @@ import pytest
 
 from ousel.app import Ousel
 from ousel.database.schema import migrate
+from ousel.http.messages import Request
 from ousel.kernel.settings import Settings
-from ousel.web.requests import Request
 from tests.security.cases import fuzzed, lists_of, made_of, one_of, pairs_of, quickly
 from tests.support.books import opened, partner
 

@@ -15,9 +15,9 @@ import pytest
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id, new_secret
+from ousel.observation.logs import without_secrets
 from ousel.partners.service import KeyNotFound, key_by_handle, revoke_key
 from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
-from ousel.web.logs import without_secrets
 from tests.oauth.consents import REDIRECT_URI
 from tests.portal.forms import form_with
 from tests.portal.visitors import secret_of

@@ -3,7 +3,7 @@
 import httpx2
 from typing_extensions import override
 
-from ousel.web.requests import BODY_BYTES_MAX, Request, Responder
+from ousel.http.messages import BODY_BYTES_MAX, Request, Responder
 
 
 class InsideTransport(httpx2.AsyncBaseTransport):

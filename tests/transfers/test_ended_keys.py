@@ -7,13 +7,13 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ousel.api.refusals import Unauthorized
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import handle_of
 from ousel.ledger.posting import PostingDesk
 from ousel.ledger.rules import Account, Moved, Posting, Refused, Warrant
 from ousel.partners import service
-from ousel.web.refusals import Unauthorized
 from tests.ledger.examples import posting
 from tests.support import books
 from tests.support.edge import Edge, unique

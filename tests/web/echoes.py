@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 from uvicorn.server import ServerState
 
-from ousel.web.connection import Connection
-from ousel.web.requests import Request, Response, lines
+from ousel.http.connection import Connection
+from ousel.http.messages import Request, Response, lines
 
 PATIENCE_SECONDS = 5.0
 IDLE_SECONDS = 1

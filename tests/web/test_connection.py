@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from ousel.web.connection import REQUESTS_WAITING_MAX
-from ousel.web.requests import Request
+from ousel.http.connection import REQUESTS_WAITING_MAX
+from ousel.http.messages import Request
 from tests.web.echoes import PATIENCE_SECONDS, PIECE_BYTES, STREAM_PIECES, Bench, Line, get, post
 
 OFFER = b"POST %b HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, x\r\nUpgrade: h2c\r\n%b\r\n\r\n"

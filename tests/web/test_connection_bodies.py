@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from ousel.web.arrivals import HEAD_BYTES_MAX, SEGMENT_BYTES_MAX
-from ousel.web.requests import BODY_BYTES_MAX
+from ousel.http.messages import BODY_BYTES_MAX
+from ousel.http.parser import HEAD_BYTES_MAX, SEGMENT_BYTES_MAX
 from tests.web.echoes import IDLE_SECONDS, PATIENCE_SECONDS, PIECE_BYTES, Bench, Line, post
 
 BIG_BYTES = 2 * 1024 * 1024

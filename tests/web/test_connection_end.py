@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ousel.web import connection
-from ousel.web.arrivals import HEAD_BYTES_MAX, SEGMENT_BYTES_MAX
-from ousel.web.connection import REQUESTS_WAITING_MAX
+from ousel.http import connection
+from ousel.http.connection import REQUESTS_WAITING_MAX
+from ousel.http.parser import HEAD_BYTES_MAX, SEGMENT_BYTES_MAX
 from tests.web.echoes import (
     IDLE_SECONDS,
     PATIENCE_SECONDS,

@@ -5,13 +5,14 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from ousel.api.authentication import Gate
+from ousel.api.observers import Answered, Watch
+from ousel.api.router import Router
+from ousel.api.routes import Call, NoBody, NoQuery, Route
+from ousel.api.server import EndpointServer
+from ousel.http.messages import Answer, Request
 from ousel.kernel.clock import system_clock
 from ousel.kernel.settings import Settings
-from ousel.web.application import Application
-from ousel.web.gate import Gate
-from ousel.web.requests import Request
-from ousel.web.routes import Answer, Call, NoBody, NoQuery, Route
-from ousel.web.watch import Answered, Watch
 
 
 class Blind:
@@ -39,8 +40,8 @@ async def well(_: Call[NoBody, NoQuery]) -> Answer:
 
 
 @pytest.fixture
-def application() -> Application:
-    """An application with routes that fail, each in its own way."""
+def router() -> Router:
+    """A router with routes that fail, each in its own way."""
     nobody = cast("Any", None)
     settings = Settings(database_url="unopened.db", rate_limit=None)
     handlers = {"/failing": failing, "/split": split, "/unseen": well, "/well": well}
@@ -49,13 +50,14 @@ def application() -> Application:
         for path, handle in handlers.items()
     ]
     gate = Gate(nobody, nobody, settings)
-    return Application(routes, gate, nobody, nobody, settings, Watch(system_clock, [Blind()]))
+    endpoints = EndpointServer(gate, nobody)
+    return Router(routes, gate, endpoints, nobody, settings, Watch(system_clock, [Blind()]))
 
 
 @pytest.mark.parametrize("path", ["/failing", "/split", "/unseen"])
-async def test_a_failure_is_told_with_its_id(application: Application, path: str) -> None:
+async def test_a_failure_is_told_with_its_id(router: Router, path: str) -> None:
     """Wherever it fails: in finding an answer, in writing it, in noting it."""
-    response = await application.respond(_get(path))
+    response = await router.respond(_get(path))
 
     problem = msgspec.json.decode(response.body)
     assert (response.status, problem["code"]) == (500, "internal_error")
@@ -65,9 +67,9 @@ async def test_a_failure_is_told_with_its_id(application: Application, path: str
     assert b"x-other" not in response.head
 
 
-async def test_what_does_not_fail_is_answered(application: Application) -> None:
-    """The application of these tests is one that works."""
-    assert (await application.respond(_get("/well"))).status == 200
+async def test_what_does_not_fail_is_answered(router: Router) -> None:
+    """The router of these tests is one that works."""
+    assert (await router.respond(_get("/well"))).status == 200
 
 
 def _get(path: str) -> Request:

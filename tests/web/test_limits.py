@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from ousel.api.rate_limits import BUCKETS_MAX, RateLimiter
+from ousel.api.refusals import RateLimited
 from ousel.database.addresses import database_at
 from ousel.kernel.settings import RateLimit
-from ousel.web.limits import BUCKETS_MAX, RateLimiter
-from ousel.web.refusals import RateLimited
 from tests.support.books import another_app, partner
 from tests.support.edge import unique
 from tests.support.engines import Engines

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ousel.web.polling import WAIT_SECONDS_MAX, tagged, wait_seconds
-from ousel.web.routes import Answer
+from ousel.api.polling import WAIT_SECONDS_MAX, tagged, wait_seconds
+from ousel.http.messages import Answer
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ousel.web.paging import cursor_at
+from ousel.api.paging import cursor_at
 from tests.support.edge import Edge
 from tests.support.problems import assert_problem
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ousel.web.traces import TraceParent, trace_parent
+from ousel.api.traces import TraceParent, trace_parent
 from tests.support.engines import Engines
 from tests.support.inside import inside
 

@@ -10,9 +10,9 @@ import pytest
 from clients.python.tests.houses import REDIRECT_URI, House
 from clients.python.tests.test_connect import connected
 from ousel.app import Ousel
+from ousel.docs.client_examples import IN_PYTHON
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.settings import Settings
-from ousel.web.examples import IN_PYTHON
 from ousel_client import Charge, Client, ProofKey, Transfer
 from ousel_client.refusals import InvalidToken
 

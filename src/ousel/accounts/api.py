@@ -11,10 +11,11 @@ from ousel.accounts.records import (
     balance_records,
     holder_record,
 )
+from ousel.api.routes import Call, Documented, NoBody, NoQuery, Route
 from ousel.database.port import Database
 from ousel.database.sharing import SharedReads
+from ousel.http.messages import Answer, json_answer
 from ousel.ledger.refusals import AccountNotFound
-from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
 
 
 class AppSummary(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 import msgspec
 
 from ousel.accounts import service, store
+from ousel.api.fields import Currency, Money, Time, money
 from ousel.database.port import Transaction
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import CURRENCY
 from ousel.ledger.rules import Account
-from ousel.web.fields import Currency, Money, Time, money
 
 
 class AccountRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,10 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, checked_text, idempotency_key
+from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, page
+from ousel.api.polling import WAIT_SECONDS_MAX, Tagged, tagged, wait_seconds
+from ousel.api.routes import Call, Documented, NoBody, NoQuery, Route
 from ousel.charges.desk import ChargeDesk
 from ousel.charges.records import (
     ChargeRecord,
@@ -20,20 +24,11 @@ from ousel.charges.rules import (
     Terms,
 )
 from ousel.charges.store import PageQuery
+from ousel.http.messages import Answer, json_answer
 from ousel.kernel.errors import InvalidAmount, InvalidField
 from ousel.kernel.money import CURRENCY, micros_from_json
 from ousel.ledger.refusals import IdempotencyConflict, QueueFull
 from ousel.partners.rules import URL_CHARACTERS_MAX, address_parts
-from ousel.web.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, checked_text, idempotency_key
-from ousel.web.paging import (
-    LIMIT_DEFAULT,
-    Cursor,
-    Limit,
-    Page,
-    page,
-)
-from ousel.web.polling import WAIT_SECONDS_MAX, Tagged, tagged, wait_seconds
-from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
 
 CHARGES_KEPT_MAX: Final = 4_096
 

@@ -8,19 +8,19 @@ from urllib.parse import quote
 
 import msgspec
 
+from ousel.api.polling import wait_seconds
 from ousel.charges.checkout import Checkout, read_checkout, read_receipt
 from ousel.charges.desk import ChargeDesk
 from ousel.charges.refusals import ChargeNotFound, ReceiptNotFound
 from ousel.charges.rules import Charge, Status
 from ousel.database.port import Database
+from ousel.http.messages import Answer, RawHeader, json_answer
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock, timestamp
 from ousel.kernel.errors import Refusal
-from ousel.web.pages import Pages
-from ousel.web.polling import wait_seconds
-from ousel.web.qr_codes import qr_code
-from ousel.web.routes import Answer, RawHeader, json_answer
-from ousel.web.site import see_other
-from ousel.web.visits import PageRoute, Visit
+from ousel.site.qr_codes import qr_code
+from ousel.site.redirects import see_other
+from ousel.site.rendering import Pages
+from ousel.site.visits import PageRoute, Visit
 
 ONWARD_SECONDS: Final = 5
 SCREEN_MICROS_MAX: Final = 120 * MICROS_PER_SECOND

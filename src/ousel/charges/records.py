@@ -5,11 +5,11 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from ousel.api.fields import Currency, Money, Time, money
+from ousel.api.paging import cursor_refused, text_position_of
 from ousel.charges.rules import Charge, Status
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import CURRENCY
-from ousel.web.fields import Currency, Money, Time, money
-from ousel.web.paging import cursor_refused, text_position_of
 
 _POSITION: Final = re.compile(r"([0-9]{1,18}):(ch_[0-9a-v]{26})", re.ASCII)
 

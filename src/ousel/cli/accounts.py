@@ -8,6 +8,8 @@ import typer
 from ousel.accounts import service
 from ousel.accounts.service import NewHolder
 from ousel.accounts.store import email_of
+from ousel.api.fields import idempotency_key as idempotency_key_of
+from ousel.api.fields import money
 from ousel.cli.console import DatabaseOption, JsonOption, clock_of, fail, run, show, show_list
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import timestamp
@@ -18,8 +20,6 @@ from ousel.ledger.rules import Account, Status
 from ousel.people.passwords import Passwords
 from ousel.people.rules import checked_password
 from ousel.transfers.api import checked_note
-from ousel.web.fields import idempotency_key as idempotency_key_of
-from ousel.web.fields import money
 
 PAGE_ACCOUNTS = 1_000
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from ousel.api.fields import money
 from ousel.charges.proof import ChargesProof
 from ousel.database.port import Transaction
 from ousel.ledger.verify import Figures, Progress, verify
-from ousel.web.fields import money
 
 
 async def proven(

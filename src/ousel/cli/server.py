@@ -18,10 +18,10 @@ from ousel.cli.console import check_schema, fail
 from ousel.database import schema
 from ousel.database.addresses import database_at, is_postgres
 from ousel.database.deployment import Mode, claim_mode
+from ousel.http.connection import Connection
 from ousel.kernel.settings import PORT_MAX, Settings
+from ousel.observation.logs import log_to_standard_error
 from ousel.observation.lookout import check_tracing
-from ousel.web.connection import Connection
-from ousel.web.logs import log_to_standard_error
 
 DRAIN_SECONDS_MAX: Final = 30
 KEEP_ALIVE_SECONDS: Final = 75  # longer than clients keep a connection, so that theirs ends first

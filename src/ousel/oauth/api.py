@@ -2,7 +2,10 @@
 
 from typing import Final
 
+from ousel.api.callers import Partner
+from ousel.api.routes import Call, Documented, NoBody, NoQuery, Route
 from ousel.database.port import Database
+from ousel.http.messages import Answer, json_answer
 from ousel.kernel.clock import Clock
 from ousel.kernel.settings import Settings
 from ousel.oauth import service
@@ -18,8 +21,6 @@ from ousel.oauth.records import (
 )
 from ousel.oauth.refusals import InvalidGrant, InvalidRequest, UnsupportedGrantType
 from ousel.oauth.rules import Exchange
-from ousel.web.callers import Partner
-from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
 
 WELL_KNOWN: Final = "/.well-known/oauth-authorization-server"
 

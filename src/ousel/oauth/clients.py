@@ -6,15 +6,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import unquote_plus
 
+from ousel.api.authentication import Gate
+from ousel.api.callers import Partner
+from ousel.api.error_log import Troubles
+from ousel.api.refusals import Unauthorized
+from ousel.api.routes import Call, NoQuery, Route
+from ousel.http.messages import Answer, json_answer
 from ousel.kernel.errors import Refusal
 from ousel.oauth.records import NO_CACHE
 from ousel.oauth.refusals import InvalidClient, InvalidRequest
 from ousel.partners.keyring import Keyring
-from ousel.web.callers import Partner
-from ousel.web.gate import Gate
-from ousel.web.refusals import Unauthorized
-from ousel.web.routes import Answer, Call, NoQuery, Route, json_answer
-from ousel.web.troubles import Troubles
 
 _BASIC: Final = b"basic "
 

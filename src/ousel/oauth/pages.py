@@ -7,6 +7,7 @@ import msgspec
 
 from ousel.accounts import service as accounts
 from ousel.database.port import Database, Transaction
+from ousel.http.messages import Answer
 from ousel.kernel.clock import Clock
 from ousel.kernel.settings import Settings
 from ousel.ledger.rules import Account
@@ -21,10 +22,9 @@ from ousel.oauth.connect import (
 )
 from ousel.oauth.service import Connection
 from ousel.people.audit import Trace, record
-from ousel.web.pages import Pages
-from ousel.web.routes import Answer
-from ousel.web.site import see_other
-from ousel.web.visits import PageRoute, Visit
+from ousel.site.redirects import see_other
+from ousel.site.rendering import Pages
+from ousel.site.visits import PageRoute, Visit
 
 SCOPES_IN_WORDS: Final = {
     "profile": "Your profile: name, username, account number, email, and when you joined",

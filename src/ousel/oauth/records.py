@@ -5,12 +5,12 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from ousel.api.refusals import OriginNotAllowed, RateLimited
+from ousel.http.messages import Answer, RawHeader, json_answer
 from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import Settings
 from ousel.oauth import rules
 from ousel.oauth.refusals import InvalidRequest, OauthRefusal
-from ousel.web.refusals import OriginNotAllowed, RateLimited
-from ousel.web.routes import Answer, RawHeader, json_answer
 
 # RFC 6749 section 5.1, beside the Cache-Control that every answer of ours has.
 NO_CACHE: Final[tuple[RawHeader, ...]] = ((b"pragma", b"no-cache"),)

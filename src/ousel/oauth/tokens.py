@@ -3,6 +3,8 @@
 import asyncio
 from typing import Final
 
+from ousel.api.callers import User
+from ousel.api.refusals import InvalidToken
 from ousel.database.last_uses import LastUses
 from ousel.database.port import Database, Transaction
 from ousel.database.sharing import SharedReads
@@ -11,8 +13,6 @@ from ousel.kernel.ids import handle_of, is_secret
 from ousel.oauth import store
 from ousel.oauth.rules import Token
 from ousel.oauth.service import the_one, token_prefix
-from ousel.web.callers import User
-from ousel.web.refusals import InvalidToken
 
 SWEEP_ROWS_MAX: Final = 250
 SWEEP_PAUSE_SECONDS: Final = 0.05  # in which those who write for a caller get their turn

@@ -1,9 +1,10 @@
 """GET /user/me and /user/balance: what a user token lets an app read."""
 
 from ousel.accounts.records import BalanceRecord, HolderRecord, balance_records, holder_record
+from ousel.api.routes import Call, Documented, NoBody, NoQuery, Route
 from ousel.database.port import Database
 from ousel.database.sharing import SharedReads
-from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
+from ousel.http.messages import Answer, json_answer
 
 
 class UsersApi:

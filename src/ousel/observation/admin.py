@@ -10,13 +10,12 @@ from typing import Final
 import structlog
 from uvicorn.server import ServerState
 
+from ousel.api.health import Health
+from ousel.http.connection import Connection
+from ousel.http.messages import Answer, Request, Response, head_of, json_answer
 from ousel.kernel.errors import Refusal
 from ousel.observation.exposition import CONTENT_TYPE, Exposition
 from ousel.observation.gauges import Instruments
-from ousel.web.connection import Connection
-from ousel.web.health import Health
-from ousel.web.requests import Request, Response, head_of
-from ousel.web.routes import Answer, json_answer
 
 IDLE_SECONDS_MAX: Final = 75
 CONNECTIONS_WAITING_MAX: Final = 16

@@ -7,6 +7,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from ousel.api.health import Health
+from ousel.api.observers import RequestObserver, Watch
 from ousel.database.addresses import is_postgres
 from ousel.database.port import Database
 from ousel.database.schema import SCHEMA_VERSION
@@ -16,8 +18,6 @@ from ousel.kernel.settings import SettingError, Settings
 from ousel.ledger.posting import PostingDesk
 from ousel.observation.metrics import Metrics
 from ousel.observation.request_log import RequestLog
-from ousel.web.health import Health
-from ousel.web.watch import RequestObserver, Watch
 
 if TYPE_CHECKING:
     from ousel.observation.admin import AdminPort

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from ousel.api.observers import Answered
 from ousel.observation.figures import Histogram, RouteFigures
-from ousel.web.watch import Answered
 
 REQUEST_SECONDS: Final = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
+from ousel.api.observers import Answered
 from ousel.kernel.clock import system_clock, timestamp
 from ousel.observation.metrics import UNMATCHED
-from ousel.web.watch import Answered
 
 _MILLISECONDS: Final = 1_000
 _encoder: Final = msgspec.json.Encoder()

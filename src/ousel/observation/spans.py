@@ -26,8 +26,8 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from ousel.web.traces import Trace, TraceParent
-from ousel.web.watch import Answered
+from ousel.api.observers import Answered
+from ousel.api.traces import Trace, TraceParent
 
 _NANOS_PER_SECOND: Final = 1_000_000_000
 

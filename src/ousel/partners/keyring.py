@@ -4,14 +4,14 @@ from typing import Final
 
 import msgspec
 
+from ousel.api.callers import Partner, User
+from ousel.api.refusals import Unauthorized
 from ousel.database.last_uses import LastUses
 from ousel.database.port import Database, Transaction
 from ousel.database.sharing import SharedReads
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import handle_of, is_hash_of, is_secret
 from ousel.partners import store
-from ousel.web.callers import Partner, User
-from ousel.web.refusals import Unauthorized
 
 SECRETS_REMEMBERED_MAX: Final = 10_000
 

@@ -3,13 +3,13 @@
 from collections import deque
 from typing import Final
 
+from ousel.api.callers import Partner, User
+from ousel.api.routes import Route
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.partners import store
 from ousel.partners.store import Trouble
-from ousel.web.callers import Partner, User
-from ousel.web.routes import Route
 
 WAITING_MAX: Final = 1_000  # beyond that, between two writes, the oldest are let go
 

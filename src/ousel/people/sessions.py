@@ -10,7 +10,7 @@ from ousel.database.sharing import SharedReads
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.ids import secret_hash
 from ousel.people import store
-from ousel.web.callers import Person
+from ousel.site.visits import Person
 
 USE_NOTED_MICROS: Final = 60 * MICROS_PER_SECOND  # a session's last use is true to a minute
 SECRET_CHARACTERS_MAX: Final = 100

@@ -10,19 +10,19 @@ from typing import Any, Final, get_args
 
 import msgspec
 
+from ousel.api.paging import cursor_at, position_of
 from ousel.database.port import Database
 from ousel.database.statements import BIGINT_MAX
+from ousel.http.messages import Answer
+from ousel.http.refusals import NotFound
 from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
 from ousel.kernel.errors import InvalidField
 from ousel.kernel.money import CURRENCY, json_from_micros
 from ousel.ledger.history import HistoryQuery
 from ousel.ledger.rules import Account, Entry, Kind
 from ousel.ledger.search import HistorySearch
-from ousel.web.pages import Pages
-from ousel.web.paging import cursor_at, position_of
-from ousel.web.refusals import NotFound
-from ousel.web.routes import Answer
-from ousel.web.visits import PageRoute, Visit
+from ousel.site.rendering import Pages
+from ousel.site.visits import PageRoute, Visit
 
 PAGE_ENTRIES: Final = 25
 CSV_PAGE_ENTRIES: Final = 1_000

@@ -3,11 +3,11 @@
 from typing import Final
 
 from ousel.database.port import Transaction
+from ousel.http.messages import Answer
 from ousel.partners import rules, store
 from ousel.partners.store import App
 from ousel.portal.desk import AppDesk, check_room
-from ousel.web.routes import Answer
-from ousel.web.visits import PageRoute, Visit
+from ousel.site.visits import PageRoute, Visit
 
 ADDRESSES_MAX: Final = 50  # of each sort, of one app
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from ousel.database.port import Transaction
+from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField
 from ousel.oauth.service import users_connected
 from ousel.partners import service, store
@@ -10,9 +11,8 @@ from ousel.partners.service import AppHasKeys, NewApp
 from ousel.partners.store import App, Trouble
 from ousel.portal.desk import AppDesk, check_room
 from ousel.portal.entrance import errors_of
-from ousel.web.routes import Answer
-from ousel.web.site import see_other
-from ousel.web.visits import PageRoute, Visit
+from ousel.site.redirects import see_other
+from ousel.site.visits import PageRoute, Visit
 
 APPS_MAX: Final = 50  # of one account
 

@@ -4,21 +4,21 @@ from typing import Any, Final, get_args
 
 import msgspec
 
+from ousel.api.paging import cursor_at
 from ousel.charges.desk import ChargeDesk
 from ousel.charges.records import position_after, position_of_charge
 from ousel.charges.refusals import ChargeNotFound
 from ousel.charges.rules import Charge, Status
 from ousel.charges.store import PageQuery
 from ousel.database.port import Database, Transaction
+from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField
 from ousel.ledger.history import entry_of
 from ousel.ledger.rules import Entry
 from ousel.partners.service import own_app
 from ousel.partners.store import App
-from ousel.web.pages import Pages
-from ousel.web.paging import cursor_at
-from ousel.web.routes import Answer
-from ousel.web.visits import PageRoute, Visit
+from ousel.site.rendering import Pages
+from ousel.site.visits import PageRoute, Visit
 
 PAGE_CHARGES: Final = 25
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)

@@ -1,16 +1,16 @@
 """Connections: the apps that can read one's account, and the way to end that."""
 
 from ousel.database.port import Database, Transaction
+from ousel.http.messages import Answer
+from ousel.http.refusals import NotFound
 from ousel.kernel.clock import Clock
 from ousel.oauth import service
 from ousel.oauth.pages import SCOPES_IN_WORDS
 from ousel.people.audit import record
 from ousel.portal.entrance import trace_of
-from ousel.web.pages import Pages
-from ousel.web.refusals import NotFound
-from ousel.web.routes import Answer
-from ousel.web.site import see_other
-from ousel.web.visits import PageRoute, Visit
+from ousel.site.redirects import see_other
+from ousel.site.rendering import Pages
+from ousel.site.visits import PageRoute, Visit
 
 
 class ConnectionPages:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from ousel.database.port import Database, Transaction
+from ousel.http.messages import Answer
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.oauth.service import users_connected
@@ -15,10 +16,9 @@ from ousel.partners.service import IssuedKey
 from ousel.partners.store import App, Key
 from ousel.people.audit import Happening, record
 from ousel.portal.entrance import errors_of, trace_of
-from ousel.web.pages import Pages
-from ousel.web.routes import Answer
-from ousel.web.site import see_other
-from ousel.web.visits import Visit
+from ousel.site.redirects import see_other
+from ousel.site.rendering import Pages
+from ousel.site.visits import Visit
 
 OVERLAPS: Final = {"0": "at once", "3600": "1 hour", "86400": "24 hours", "604800": "7 days"}
 ENDED_KEYS_SHOWN: Final = 10

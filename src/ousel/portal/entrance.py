@@ -5,13 +5,14 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from ousel.accounts.service import IdentifierInUse, NewHolder
+from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.people.audit import Trace
 from ousel.people.service import Door, SignedIn, WrongCode, WrongPassword
-from ousel.web.pages import Pages
-from ousel.web.routes import Answer
-from ousel.web.site import Cookies, local_path, see_other
-from ousel.web.visits import PageRoute, Visit
+from ousel.site.cookies import Cookies
+from ousel.site.redirects import local_path, see_other
+from ousel.site.rendering import Pages
+from ousel.site.visits import PageRoute, Visit
 
 HOME: Final = "/activity"
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from ousel.database.port import Transaction
+from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.kernel.settings import Settings
 from ousel.partners import service
@@ -11,9 +12,8 @@ from ousel.partners.service import IssuedKey
 from ousel.partners.store import App, Key
 from ousel.people import store as people
 from ousel.portal.desk import OVERLAPS, AppDesk, check_room
-from ousel.web.routes import Answer
-from ousel.web.site import see_other
-from ousel.web.visits import PageRoute, Visit
+from ousel.site.redirects import see_other
+from ousel.site.visits import PageRoute, Visit
 
 KEYS_MAX: Final = 50  # that work at the same time, of one app
 

@@ -6,6 +6,8 @@ from typing import Any, Final
 from ousel.accounts import service as accounts
 from ousel.accounts.store import email_of
 from ousel.database.port import Database, Transaction
+from ousel.http.messages import Answer
+from ousel.http.refusals import NotFound
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.people import store
@@ -13,12 +15,10 @@ from ousel.people.audit import record
 from ousel.people.rules import provisioning_uri
 from ousel.people.service import Door
 from ousel.portal.entrance import errors_of, trace_of
-from ousel.web.pages import Pages
-from ousel.web.qr_codes import qr_code
-from ousel.web.refusals import NotFound
-from ousel.web.routes import Answer
-from ousel.web.site import see_other
-from ousel.web.visits import PageRoute, Visit
+from ousel.site.qr_codes import qr_code
+from ousel.site.redirects import see_other
+from ousel.site.rendering import Pages
+from ousel.site.visits import PageRoute, Visit
 
 EVENTS_SHOWN: Final = 30
 SESSIONS_SHOWN: Final = 20

@@ -6,10 +6,13 @@ import msgspec
 
 from ousel.accounts import service as accounts
 from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
+from ousel.api.fields import Amount, Time
+from ousel.api.routes import Call, Documented, NoQuery, Route
 from ousel.charges.desk import ChargeDesk
 from ousel.charges.records import ChargeRecord, charge_record
 from ousel.charges.refusals import ChargeNotFound, ChargeNotPayable, OwnCharge
 from ousel.database.port import Database
+from ousel.http.messages import Answer, json_answer
 from ousel.kernel.clock import timestamp
 from ousel.kernel.errors import InvalidAmount
 from ousel.kernel.money import micros_from_json
@@ -19,8 +22,6 @@ from ousel.ledger.posting import PostingDesk
 from ousel.ledger.rules import Account, Moved
 from ousel.sandbox.clock import ADVANCE_SECONDS_MAX, SandboxClock
 from ousel.transfers.records import TransferRecord, transfer_record
-from ousel.web.fields import Amount, Time
-from ousel.web.routes import Answer, Call, Documented, NoQuery, Route, json_answer
 
 Identifier = Annotated[
     str,

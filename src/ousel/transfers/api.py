@@ -5,7 +5,12 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
+from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, checked_text, idempotency_key
+from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, page, position_of
+from ousel.api.refusals import Unauthorized
+from ousel.api.routes import Call, Documented, NoBody, NoQuery, Route
 from ousel.database.port import Database
+from ousel.http.messages import Answer, json_answer
 from ousel.kernel.clock import Clock, micros_from_timestamp
 from ousel.kernel.errors import InvalidAmount, InvalidField
 from ousel.kernel.money import micros_from_json
@@ -16,10 +21,6 @@ from ousel.ledger.rules import Kind, Refused, Replayed, Warrant
 from ousel.ledger.search import HistorySearch
 from ousel.transfers.records import TransferRecord, transfer_record
 from ousel.transfers.service import transfer
-from ousel.web.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, checked_text, idempotency_key
-from ousel.web.paging import LIMIT_DEFAULT, Cursor, Limit, Page, page, position_of
-from ousel.web.refusals import Unauthorized
-from ousel.web.routes import Answer, Call, Documented, NoBody, NoQuery, Route, json_answer
 
 NOTE_CHARACTERS_MAX: Final = 500
 

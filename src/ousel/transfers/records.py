@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from ousel.api.fields import Currency, Money, Time, money
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import CURRENCY
 from ousel.ledger.rules import Account, Entry, Kind
-from ousel.web.fields import Currency, Money, Time, money
 
 
 class Party(msgspec.Struct, frozen=True, gc=False):

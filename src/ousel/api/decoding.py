@@ -1,0 +1,188 @@
+"""Bodies and queries: within limits, decoded into typed requests, explained when wrong."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from ousel.api.fields import Amount
+from ousel.api.refusals import MalformedJson, MissingField, UnknownField, UnknownParameter
+from ousel.http.messages import Headers
+from ousel.http.refusals import UnsupportedMediaType
+from ousel.kernel.errors import InvalidField, Refusal
+from ousel.kernel.money import micros_from_json
+
+QUERY_PARAMETERS_MAX: Final = 50
+NAME_CHARACTERS_SHOWN: Final = 100
+
+_INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
+_LITERALS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+Typed = TypeVar("Typed", bound=msgspec.Struct)
+
+
+def decode_body(body: bytes, headers: Headers, kind: type[Typed]) -> Typed:
+    """Return the body as the typed request that the endpoint takes, or say what is wrong."""
+    content_type = headers.get(b"content-type", b"")
+    if content_type != b"application/json":
+        _check_content_type(content_type)
+    try:
+        return _decoder(kind).decode(body)  # type: ignore[no-any-return]
+    except RecursionError as error:
+        raise MalformedJson("The body is nested too deep.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        _check_content_encoding(headers.get(b"content-encoding", b"identity"))
+        raise _explained_body(body, kind) from error
+
+
+def is_form(headers: Headers) -> bool:
+    """Say whether the body is announced as a form."""
+    media_type = headers.get(b"content-type", b"").partition(b";")[0]
+    return media_type.strip().lower() == b"application/x-www-form-urlencoded"
+
+
+def decode_form(body: bytes, kind: type[Typed]) -> Typed:
+    """Return a form as the typed request that the endpoint takes, or say what is wrong."""
+    return _decode_pairs(body, kind, UnknownField, "The form is not valid.")
+
+
+def decode_query(query_string: bytes, kind: type[Typed]) -> Typed:
+    """Return the query as the typed parameters that the endpoint takes, or say what is wrong."""
+    return _decode_pairs(query_string, kind, UnknownParameter, "The query string is not valid.")
+
+
+def _decode_pairs(
+    text: bytes,
+    kind: type[Typed],
+    unknown: type[UnknownField | UnknownParameter],
+    unreadable: str,
+) -> Typed:
+    try:
+        pairs = parse_qsl(
+            text.decode("ascii"),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=QUERY_PARAMETERS_MAX,
+        )
+    except ValueError as error:
+        param = "query" if unknown is UnknownParameter else "body"
+        raise InvalidField(unreadable, param=param) from error
+    counted = Counter(name for name, _ in pairs)
+    if len(counted) != len(pairs):
+        repeated = next(name for name, count in counted.items() if count > 1)
+        raise InvalidField(f"{repeated} may be given once.", param=repeated)
+    typed = {name: _typed(kind, name, value) for name, value in pairs}
+    try:
+        return msgspec.convert(typed, kind)
+    except msgspec.ValidationError as error:
+        refusal = _at_fault(typed, kind, unknown, msgspec.convert)
+        assert refusal is not None, "what cannot be converted has a value at fault"
+        raise refusal from error
+
+
+def _check_content_type(content_type: bytes) -> None:
+    media_type, _, parameters = content_type.lower().partition(b";")
+    charset = parameters.strip().replace(b'"', b"").replace(b" ", b"")
+    if media_type.strip() != b"application/json" or charset not in {b"", b"charset=utf-8"}:
+        raise UnsupportedMediaType("The body must be sent as Content-Type: application/json.")
+
+
+def _check_content_encoding(content_encoding: bytes) -> None:
+    if content_encoding.strip().lower() != b"identity":
+        raise UnsupportedMediaType("The body must be sent as it is, without a Content-Encoding.")
+
+
+@lru_cache(maxsize=64)
+def _decoder(kind: type[Typed]) -> msgspec.json.Decoder[Typed]:
+    return msgspec.json.Decoder(kind)
+
+
+@lru_cache(maxsize=64)
+def _integers(kind: type[msgspec.Struct]) -> frozenset[str]:
+    """Return the names of the parameters that are whole numbers."""
+    types = {
+        field.encode_name: msgspec.inspect.type_info(field.type)
+        for field in msgspec.structs.fields(kind)
+    }
+    bare = {
+        name: each.type if isinstance(each, msgspec.inspect.Metadata) else each
+        for name, each in types.items()
+    }
+    return frozenset(
+        name for name, each in bare.items() if isinstance(each, msgspec.inspect.IntType)
+    )
+
+
+def _typed(kind: type[msgspec.Struct], name: str, value: str) -> str | int:
+    """Return a parameter's value: a number where one is wanted and written, else the text."""
+    return int(value) if name in _integers(kind) and _INTEGER.fullmatch(value) else value
+
+
+class _NotANumber:
+    """Stands where a body has NaN or Infinity, which Python reads and JSON does not know."""
+
+    def __init__(self, literal: str) -> None:
+        self.literal = literal
+
+
+def _explained_body(body: bytes, kind: type[msgspec.Struct]) -> Refusal:
+    """Say what is wrong with a body that cannot be decoded: itself, or one of its fields."""
+    try:
+        literals = _LITERALS.decode(body)
+    except RecursionError:
+        return MalformedJson("The body is nested too deep.")
+    except msgspec.ValidationError:
+        return MalformedJson("The body must be a JSON object.")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        _check_numbers(body, kind)
+        return MalformedJson("The body must be JSON in UTF-8.")
+    refusal = _at_fault(literals, kind, UnknownField, _decoded)
+    return refusal or MalformedJson("A field stands in the body more than once.")
+
+
+def _check_numbers(body: bytes, kind: type[msgspec.Struct]) -> None:
+    """Refuse NaN or Infinity as an amount by the name of its field."""
+    try:
+        values = json.loads(body, parse_constant=_NotANumber, parse_int=str)
+    except (ValueError, RecursionError):
+        return
+    for field in msgspec.structs.fields(kind):
+        value = values.get(field.encode_name) if isinstance(values, dict) else None
+        if isinstance(value, _NotANumber) and field.type == Amount:
+            micros_from_json(value.literal.encode(), param=field.encode_name)
+
+
+def _decoded(literal: msgspec.Raw, kind: Any) -> Any:
+    return msgspec.json.decode(literal, type=kind)
+
+
+def _at_fault(
+    values: Mapping[str, Any],
+    kind: type[msgspec.Struct],
+    unknown: type[UnknownField | UnknownParameter],
+    convert: Callable[[Any, Any], Any],
+) -> Refusal | None:
+    """Say which of the values is at fault, and why."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    for name in values:
+        if name not in fields and kind.__struct_config__.forbid_unknown_fields:
+            known = ", ".join(fields) or "none"
+            shown = name[:NAME_CHARACTERS_SHOWN]
+            return unknown(f"{shown} is not known here; known are: {known}.", param=shown)
+    for name, field in fields.items():
+        if name not in values:
+            if field.required:
+                return MissingField(f"{name} is required.", param=name)
+            continue
+        try:
+            convert(values[name], field.type)
+        except msgspec.ValidationError as error:
+            return InvalidField(f"{name} is not valid: {error}.", param=name)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return MalformedJson("The body must be JSON in UTF-8.")
+    return None

@@ -1,0 +1,54 @@
+"""Health: whether the process answers, and whether it can do its work."""
+
+from ousel.api.routes import Call, NoBody, NoQuery, Route
+from ousel.database.port import Database
+from ousel.database.schema import SCHEMA_VERSION, is_served, schema_version
+from ousel.http.messages import Answer, json_answer
+from ousel.kernel.errors import Refusal
+
+
+class SchemaOutdated(Refusal):
+    """The database's schema is older than the one that this version of Ousel needs."""
+
+    status = 503
+    code = "schema_outdated"
+    title = "The schema is not current"
+    cure = "The operator runs `ousel migrate`."
+
+
+class Health:
+    """Answers an orchestrator's probes."""
+
+    def __init__(self, database: Database, database_url: str) -> None:
+        """Probe this database."""
+        self._database = database
+        self._database_url = database_url
+
+    def routes(self) -> list[Route]:
+        """Return the probes, at the root of the server."""
+        return [
+            Route(
+                method="GET",
+                path=path,
+                handle=handle,
+                name=path[1:],
+                summary=summary,
+                access="public",
+                in_reference=False,
+            )
+            for path, handle, summary in (
+                ("/healthz", self.alive, "The process answers"),
+                ("/readyz", self.ready, "The database is reachable and its schema current"),
+            )
+        ]
+
+    async def alive(self, _: Call[NoBody, NoQuery] | None = None) -> Answer:
+        """Answer that the process runs."""
+        return json_answer({"status": "ok"})
+
+    async def ready(self, _: Call[NoBody, NoQuery] | None = None) -> Answer:
+        """Answer that requests can be served, or refuse and say why not."""
+        version = await schema_version(self._database, self._database_url)
+        if not is_served(version):
+            raise SchemaOutdated(f"The schema is at {version}, {SCHEMA_VERSION} is needed.")
+        return json_answer({"status": "ok", "schema": version})

@@ -1,0 +1,260 @@
+"""The OpenAPI 3.1 document, written from the same table that serves the requests."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from ousel.api import refusals
+from ousel.api.problems import Problem
+from ousel.api.routes import Access, Documented, NoBody, NoQuery, Route
+from ousel.http import refusals as http_refusals
+from ousel.kernel.errors import DatabaseUnavailable, InvalidField, OutcomeUnknown, Refusal
+from ousel.kernel.settings import Settings
+
+_SCHEMAS: Final = "#/components/schemas/{name}"
+_EVERYWHERE: Final[tuple[type[Refusal], ...]] = (
+    http_refusals.InternalError,
+    DatabaseUnavailable,
+)
+_OF_KNOWN_CALLERS: Final = (
+    refusals.OriginNotAllowed,
+    refusals.RateLimited,
+    refusals.UnknownParameter,
+    InvalidField,
+)
+_OF_CALLERS: Final[dict[Access, tuple[type[Refusal], ...]]] = {
+    "public": (),
+    "client": (),
+    "partner": (refusals.Unauthorized, *_OF_KNOWN_CALLERS),
+    "user": (refusals.InvalidToken, refusals.InsufficientScope, *_OF_KNOWN_CALLERS),
+}
+_OF_WRITES: Final = (OutcomeUnknown,)
+_OF_EMPTY_BODIES: Final = (
+    refusals.MalformedJson,
+    refusals.UnknownField,
+    http_refusals.BodyTooLarge,
+    http_refusals.UnsupportedMediaType,
+)
+_OF_BODIES: Final = (*_OF_EMPTY_BODIES, refusals.MissingField, InvalidField)
+_HEADERS_EVERYWHERE: Final[dict[str, Any]] = {
+    "X-Request-Id": {
+        "description": "Names this answer in a question to the operator.",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^req_[0-9a-v]{26}$"},
+    },
+}
+_HEADERS_OF_STATUS: Final[dict[int, dict[str, Any]]] = {
+    401: {
+        "WWW-Authenticate": {
+            "description": "Which credential would do.",
+            "required": True,
+            "schema": {"type": "string", "pattern": "^Bearer"},
+        },
+    },
+    429: {
+        "Retry-After": {
+            "description": "Whole seconds to wait.",
+            "required": True,
+            "schema": {"type": "integer", "minimum": 1},
+        },
+    },
+}
+
+
+def openapi_document(routes: Iterable[Route], settings: Settings, version: str) -> dict[str, Any]:
+    """Return the document that describes these routes."""
+    shown = [route for route in routes if route.in_reference]
+    kinds = list(dict.fromkeys(kind for route in shown for kind in _kinds(route)))
+    references, components = msgspec.json.schema_components(kinds, ref_template=_SCHEMAS)
+    components = {name: _without_null_defaults(each) for name, each in components.items()}
+    schemas = dict(zip(kinds, references, strict=True))
+    _require_what_is_always_sent(shown, schemas, components)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in shown:
+        path = route.path.removeprefix(settings.base_path)
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, schemas)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Ousel",
+            "version": version,
+            "summary": "Accounts, transfers and payments for partner applications.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": settings.base_url}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": _security_schemes(shown, settings),
+        },
+    }
+
+
+def _security_schemes(routes: Iterable[Route], settings: Settings) -> dict[str, Any]:
+    kind = settings.secret_kind
+    return {
+        "clientSecret": {
+            "type": "http",
+            "scheme": "basic",
+            "description": "An app's client_id with one of its partner keys; or both as fields.",
+        },
+        "partnerKey": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": f"A partner key, sk_{kind}_…, for servers only.",
+        },
+        "userToken": {
+            "type": "oauth2",
+            "description": f"A user token, ut_{kind}_…, sent as Authorization: Bearer.",
+            "flows": {
+                "authorizationCode": {
+                    "authorizationUrl": f"{settings.portal_url}/connect",
+                    "tokenUrl": f"{settings.base_url}/oauth/token",
+                    "scopes": {route.scope: route.summary for route in routes if route.scope},
+                }
+            },
+        },
+    }
+
+
+def refusals_of(route: Route) -> list[type[Refusal]]:
+    """Return every refusal that a route may answer with, by status and code."""
+    possible = {*_EVERYWHERE, *(_OF_WRITES if route.method == "POST" else ())}
+    if route.refused is None:  # otherwise the rest is told in the route's own form
+        possible |= {*route.refusals, *_OF_CALLERS[route.access]}
+        if route.method == "POST":
+            possible |= {*(_OF_EMPTY_BODIES if route.body is NoBody else _OF_BODIES)}
+    return sorted(possible, key=lambda refusal: (refusal.status, refusal.code))
+
+
+def _kinds(route: Route) -> list[Any]:
+    answers = (*route.successes.values(), *route.failures.values())
+    kinds: list[Any] = [answer.record for answer in answers if answer.record is not None]
+    if route.body is not NoBody:
+        kinds.append(route.body)
+    return [*kinds, Problem]
+
+
+def _without_null_defaults(component: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema without defaults that are null: generators take them for values."""
+    properties = {
+        name: {key: value for key, value in field.items() if (key, value) != ("default", None)}
+        for name, field in component.get("properties", {}).items()
+    }
+    return component | {"properties": properties}
+
+
+def _require_what_is_always_sent(
+    routes: Iterable[Route], schemas: dict[Any, Any], components: dict[str, Any]
+) -> None:
+    """Let records require each of their fields: one with a default is sent like any other."""
+    for route in routes:
+        for answer in (*route.successes.values(), *route.failures.values()):
+            if answer.record is not None:
+                component = components[schemas[answer.record]["$ref"].rpartition("/")[2]]
+                component["required"] = list(component["properties"])
+
+
+def _operation(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "description": route.description or route.summary,
+        "responses": _responses(route, schemas),
+    }
+    parameters = [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)]
+    if parameters:
+        operation["parameters"] = parameters
+    if route.body is not NoBody:
+        operation["requestBody"] = {
+            "required": True,
+            "content": {name: {"schema": schemas[route.body]} for name in _media_types(route)},
+        }
+    if route.access == "client":
+        operation["security"] = [{"clientSecret": []}, {}]
+    if route.access == "partner":
+        operation["security"] = [{"partnerKey": []}]
+    if route.access == "user":
+        operation["security"] = [{"userToken": [route.scope]}]
+    return operation
+
+
+def _media_types(route: Route) -> list[str]:
+    forms = ["application/x-www-form-urlencoded"] if route.takes_forms else []
+    return ["application/json", *forms]
+
+
+def _path_parameters(route: Route) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": description,
+            "schema": {"type": "string", "minLength": 1},
+        }
+        for name, description in route.path_parameters.items()
+    ]
+
+
+def _query_parameters(route: Route) -> list[dict[str, Any]]:
+    if route.query is NoQuery:
+        return []
+    components = msgspec.json.schema_components([route.query])[1]
+    properties = _without_null_defaults(components[route.query.__name__])["properties"]
+    return [
+        {"name": name, "in": "query", "required": False, "schema": _present(schema)}
+        for name, schema in properties.items()
+    ]
+
+
+def _present(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a query parameter's schema without null, which a query cannot say."""
+    choices = [each for each in schema.pop("anyOf", []) if each != {"type": "null"}]
+    if "enum" in schema:
+        schema["enum"] = [each for each in schema["enum"] if each is not None]
+    return schema | (choices[0] if choices else {})
+
+
+def _header_parameters(route: Route) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "header", "required": False, "schema": schema}
+        for name, schema in route.request_headers.items()
+    ]
+
+
+def _responses(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
+    responses = {
+        str(status): _documented(answer, schemas)
+        for status, answer in (route.successes | route.failures).items()
+    }
+    by_status: dict[int, list[type[Refusal]]] = {}
+    for refusal in refusals_of(route):
+        by_status.setdefault(refusal.status, []).append(refusal)
+    for status, possible in by_status.items():
+        responses[str(status)] = _refused(status, possible, schemas)
+    for response in responses.values():
+        response["headers"] = response.get("headers", {}) | _HEADERS_EVERYWHERE
+    return responses
+
+
+def _refused(status: int, possible: list[type[Refusal]], schemas: dict[Any, Any]) -> dict[str, Any]:
+    codes = ", ".join(f"`{refusal.code}`" for refusal in possible)
+    return {
+        "description": f"{possible[0].title}. Codes: {codes}.",
+        "content": {"application/problem+json": {"schema": schemas[Problem]}},
+        "headers": _HEADERS_OF_STATUS.get(status, {}),
+    }
+
+
+def _documented(answer: Documented, schemas: dict[Any, Any]) -> dict[str, Any]:
+    response: dict[str, Any] = {"description": answer.meaning}
+    if answer.record is not None:
+        response["content"] = {"application/json": {"schema": schemas[answer.record]}}
+    if answer.headers:
+        response["headers"] = {
+            name: {"required": True, "schema": {"type": "string", "pattern": f"^{pattern}$"}}
+            for name, pattern in answer.headers.items()
+        }
+    return response

@@ -1,0 +1,60 @@
+"""Origins: which web pages' scripts may call, and the CORS headers that tell a browser so."""
+
+from typing import Final
+
+from ousel.api.callers import Callers, Partner, User
+from ousel.api.refusals import OriginNotAllowed
+from ousel.http.messages import Answer, Headers, RawHeader
+
+PREFLIGHT_SECONDS: Final = 600
+
+_EXPOSED: Final = (
+    b"ETag, Idempotent-Replayed, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After,"
+    b" X-Request-Id"
+)
+_ALLOWED_HEADERS: Final = b"Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer"
+
+
+class Origins:
+    """Admits origins that the caller's app has registered."""
+
+    def __init__(self, callers: Callers) -> None:
+        """Ask these callers what is registered."""
+        self._callers = callers
+
+    async def admitted(self, caller: Partner | User, origin: bytes) -> tuple[RawHeader, ...]:
+        """Return the CORS headers for an origin of the caller's app; refuse any other."""
+        if not await self._callers.origin_allowed(caller, origin.decode("latin-1")):
+            raise OriginNotAllowed("This origin is not registered on the app that calls.")
+        return _readable(origin)
+
+    async def told(self, headers: Headers) -> tuple[RawHeader, ...]:
+        """Return the CORS headers by which a page of any app reads an answer that concerns none."""
+        origin = headers.get(b"origin")
+        if origin is None or not await self._callers.origin_known(origin.decode("latin-1")):
+            return ()
+        return _readable(origin)
+
+    async def preflight(self, headers: Headers) -> Answer:
+        """Answer a browser that asks, before it calls, whether an origin may."""
+        origin = headers.get(b"origin", b"")
+        if not await self._callers.origin_known(origin.decode("latin-1")):
+            raise OriginNotAllowed("No app has registered this origin.")
+        return Answer(
+            204,
+            b"",
+            headers=(
+                *_allow(origin),
+                (b"access-control-allow-methods", b"GET, POST"),
+                (b"access-control-allow-headers", _ALLOWED_HEADERS),
+                (b"access-control-max-age", b"%d" % PREFLIGHT_SECONDS),
+            ),
+        )
+
+
+def _readable(origin: bytes) -> tuple[RawHeader, ...]:
+    return (*_allow(origin), (b"access-control-expose-headers", _EXPOSED))
+
+
+def _allow(origin: bytes) -> tuple[RawHeader, ...]:
+    return ((b"access-control-allow-origin", origin), (b"vary", b"Origin"))

@@ -1,0 +1,73 @@
+"""Polling without hammering: entity tags (RFC 9110) and `Prefer: wait=N` (RFC 7240)."""
+
+import hashlib
+import re
+from typing import Final
+
+import msgspec
+
+from ousel.http.messages import Answer, Headers
+
+WAIT_SECONDS_MAX: Final = 60
+
+_SECONDS_DIGITS_MAX: Final = 9
+# Each repetition is possessive: a header that fits nowhere is given up at once, whatever it says.
+_TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
+_WORD: Final = rb"(?:" + _TOKEN + rb'|"(?:[^"\\]|\\.)*+")'
+_PARAMETER: Final = rb"[ \t]*+;[ \t]*+(?:" + _TOKEN + rb"(?:[ \t]*+=[ \t]*+" + _WORD + rb")?)?"
+_PREFERENCE: Final = re.compile(
+    rb"[ \t]*+(?:(" + _TOKEN + rb")(?:[ \t]*+=[ \t]*+(" + _WORD + rb"))?"
+    rb"(?:" + _PARAMETER + rb")*+)?[ \t]*+(?:,|\Z)"
+)
+_ENTITY_TAG: Final = re.compile(rb'(?:W/)?("[!#-~\x80-\xff]*")')
+
+
+def wait_seconds(prefer: bytes | None) -> int | None:
+    """Return how long the client would wait for a better answer; what is malformed says nothing.
+
+    It is capped at what the server is willing to wait.
+    """
+    position = 0
+    while prefer is not None and position < len(prefer):
+        preference = _PREFERENCE.match(prefer, position)
+        if preference is None:
+            return None
+        if (preference[1] or b"").lower() == b"wait":
+            return _seconds(preference[2] or b"")
+        position = preference.end()
+    return None
+
+
+class Tagged(msgspec.Struct, frozen=True, gc=False):
+    """An answer with its entity tag, to be given again and again as long as it stays the same."""
+
+    tag: bytes
+    answer: Answer
+    unchanged: Answer
+
+    def told(self, headers: Headers) -> Answer:
+        """Return the answer, or 304 where the client has it already."""
+        known = headers.get(b"if-none-match")
+        if known is None or not (known == self.tag or self._is_among(known)):
+            return self.answer
+        return self.unchanged
+
+    def _is_among(self, known: bytes) -> bool:
+        return known.strip() == b"*" or self.tag in _ENTITY_TAG.findall(known)
+
+
+def tagged(answer: Answer) -> Tagged:
+    """Return the answer with a tag that is the same for the same body."""
+    tag = b'"%b"' % hashlib.sha256(answer.body).hexdigest()[:32].encode()
+    headers = (*answer.headers, (b"etag", tag))
+    return Tagged(
+        tag,
+        answer=Answer(answer.status, answer.body, answer.content_type, headers),
+        unchanged=Answer(304, b"", headers=headers),
+    )
+
+
+def _seconds(word: bytes) -> int | None:
+    if not word.isdigit():
+        return None
+    return WAIT_SECONDS_MAX if len(word) > _SECONDS_DIGITS_MAX else min(int(word), WAIT_SECONDS_MAX)

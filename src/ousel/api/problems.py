@@ -1,0 +1,43 @@
+"""Problem answers: every refusal becomes application/problem+json (RFC 9457)."""
+
+from typing import Annotated
+
+import msgspec
+
+from ousel.api.refusals import Challenged
+from ousel.http.messages import Answer, RawHeader
+from ousel.kernel.errors import Refusal
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What went wrong, for people and for programs."""
+
+    type: Annotated[str, msgspec.Meta(description="The page of the docs on this error.")]
+    title: str
+    status: int
+    detail: str
+    code: Annotated[str, msgspec.Meta(description="Stable, machine-readable.")]
+    request_id: str
+    param: Annotated[str | None, msgspec.Meta(description="The field at fault.")] = None
+
+
+def problem_answer(
+    refusal: Refusal, request_id: str, docs_url: str, headers: tuple[RawHeader, ...] = ()
+) -> Answer:
+    """Return the answer that tells the refusal."""
+    problem = Problem(
+        type=f"{docs_url}/errors#{refusal.code}",
+        title=refusal.title,
+        status=refusal.status,
+        detail=refusal.detail,
+        code=refusal.code,
+        request_id=request_id,
+        param=refusal.param,
+    )
+    members = msgspec.to_builtins(problem) | refusal.members
+    if refusal.retry_after_seconds is not None:
+        headers += ((b"retry-after", b"%d" % refusal.retry_after_seconds),)
+    if isinstance(refusal, Challenged):
+        headers += ((b"www-authenticate", refusal.challenge),)
+    body = msgspec.json.encode(members)
+    return Answer(refusal.status, body, b"application/problem+json", headers, code=refusal.code)

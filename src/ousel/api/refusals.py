@@ -1,0 +1,110 @@
+"""What the web's edge refuses before a room is asked."""
+
+from typing import Final
+
+from ousel.kernel.errors import Refusal
+
+_BEARER: Final = b"Bearer"
+
+
+class MalformedJson(Refusal):
+    """The body is not JSON, not UTF-8, not an object, or nested too deep."""
+
+    status = 400
+    code = "malformed_json"
+    title = "The body is not a JSON object"
+    cure = "Send one JSON object in UTF-8."
+
+
+class MissingField(Refusal):
+    """A field that the endpoint needs is not in the body."""
+
+    status = 400
+    code = "missing_field"
+    title = "A field is missing"
+    cure = "Add the field that `param` names."
+
+
+class UnknownField(Refusal):
+    """The body has a field that the endpoint does not know; it may be misspelt."""
+
+    status = 400
+    code = "unknown_field"
+    title = "A field is unknown"
+    cure = "Correct or remove the field that `param` names."
+
+
+class UnknownParameter(Refusal):
+    """The query has a parameter that the endpoint does not know; it may be misspelt."""
+
+    status = 400
+    code = "unknown_parameter"
+    title = "A query parameter is unknown"
+    cure = "Correct or remove the parameter that `param` names."
+
+
+class Challenged(Refusal):
+    """A refusal whose answer says, in WWW-Authenticate, which credential would do."""
+
+    challenge: bytes = _BEARER
+
+
+class Unauthorized(Challenged):
+    """The key is missing, malformed, unknown or revoked; these answer alike."""
+
+    status = 401
+    code = "unauthorized"
+    title = "The key is not valid"
+    cure = "Send `Authorization: Bearer <key>` with a valid key; rotate it in the portal if lost."
+
+    def __init__(self, detail: str = "The key is missing, malformed, unknown or revoked.") -> None:
+        """Say no more than a stranger may know."""
+        super().__init__(detail)
+
+
+class InvalidToken(Challenged):
+    """The user token is missing, malformed, unknown, expired or ended; these answer alike."""
+
+    status = 401
+    code = "invalid_token"
+    title = "The user token is not valid"
+    cure = "Send `Authorization: Bearer <user token>`; connect the person again where it has ended."
+
+    def __init__(self, detail: str = "", *, sent: bool = True) -> None:
+        """Say no more than a stranger may know, and nothing of a token where none was sent."""
+        super().__init__(detail or "The user token is missing, malformed, unknown or expired.")
+        # RFC 6750 section 3.1: without any credential, the challenge names no error.
+        if sent:
+            self.challenge = b'Bearer error="invalid_token"'
+
+
+class InsufficientScope(Challenged):
+    """The person did not let the app read this: the user token lacks the scope."""
+
+    status = 403
+    code = "insufficient_scope"
+    title = "The user token lacks a scope"
+    cure = "Connect the person again, and ask for the scope."
+
+    def __init__(self, scope: str) -> None:
+        """Name the scope that is needed (RFC 6750 section 3.1)."""
+        super().__init__(f"The user token lacks the scope {scope}.", members={"scope": scope})
+        self.challenge = f'Bearer error="insufficient_scope", scope="{scope}"'.encode()
+
+
+class OriginNotAllowed(Refusal):
+    """The request names an origin that is not registered on the app that calls."""
+
+    status = 403
+    code = "origin_not_allowed"
+    title = "The origin is not allowed"
+    cure = "Register the exact origin on the app, or call from your server without an Origin."
+
+
+class RateLimited(Refusal):
+    """The key has made more requests than its limit allows."""
+
+    status = 429
+    code = "rate_limited"
+    title = "Too many requests"
+    cure = "Wait for `Retry-After` seconds, then retry with backoff, keeping the Idempotency-Key."

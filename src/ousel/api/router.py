@@ -1,0 +1,168 @@
+"""The router: finds the route of each request, and turns every refusal into an answer."""
+
+from collections.abc import Iterable
+from http import HTTPStatus
+from time import perf_counter
+from typing import Any, Final, Protocol
+
+import msgspec
+import structlog
+
+from ousel.api.authentication import Gate
+from ousel.api.observers import Watch
+from ousel.api.problems import problem_answer
+from ousel.api.route_table import Routed, RouteTable
+from ousel.api.routes import Route
+from ousel.api.server import EndpointServer
+from ousel.http.messages import Answer, RawHeader, Request, Response, head_of, lines
+from ousel.http.refusals import InternalError, MethodNotAllowed, NotFound
+from ousel.kernel.errors import Refusal
+from ousel.kernel.settings import Settings
+
+_HEAD: Final = b"x-request-id: %b\r\n%b%b"
+_SECURITY_HEADERS: Final[tuple[RawHeader, ...]] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
+_STRICT_TRANSPORT: Final = (b"strict-transport-security", b"max-age=31536000; includeSubDomains")
+
+_log = structlog.get_logger()
+
+
+class PageServer(Protocol):
+    """Serves pages; the composition root passes the one that does."""
+
+    def is_visited_by(self, request: Request) -> bool:
+        """Say whether a request that finds nothing comes from a person who reads pages."""
+        ...
+
+    async def answer(
+        self, route: Any, path: dict[str, str], request: Request, request_id: str
+    ) -> Answer:
+        """Serve one page."""
+        ...
+
+    async def problem(self, refusal: Refusal, request: Request, request_id: str) -> Answer:
+        """Return the page that tells a refusal which happened before any route was found."""
+        ...
+
+
+class Router:
+    """Answers every request: by an endpoint, by a page, or by a problem."""
+
+    def __init__(
+        self,
+        routes: Iterable[Routed],
+        gate: Gate,
+        endpoints: EndpointServer,
+        site: PageServer,
+        settings: Settings,
+        watch: Watch,
+    ) -> None:
+        """Serve these routes: those of the API by the endpoint server, all others as pages."""
+        self._table = RouteTable(routes)
+        self._gate = gate
+        self._endpoints = endpoints
+        self._site = site
+        self._watch = watch
+        self._docs_url = f"{settings.portal_url}/docs"
+        self._base_url, self._base_path = settings.base_url, settings.base_path
+        common = _SECURITY_HEADERS
+        if settings.portal_url.startswith("https:"):
+            common += (_STRICT_TRANSPORT,)
+        self._common = {name: lines((name, value)) for name, value in common}
+        self._common_lines = b"".join(self._common.values())
+        self._beside: dict[tuple[bytes, ...], bytes] = {}  # what is left of them
+
+    async def respond(self, request: Request) -> Response:
+        """Serve one request."""
+        started = perf_counter()
+        request_id = self._watch.new_request_id()
+        answer = await self._answer(request, request_id)
+        seconds = perf_counter() - started
+        try:
+            trace = self._watch.answered(request, answer, request_id, seconds)
+            head = _HEAD % (
+                request_id.encode(),
+                head_of(answer),
+                self._common_beside(answer) if answer.headers else self._common_lines,
+            )
+            if trace is not None:
+                head += lines((b"traceresponse", trace.response))
+        except Exception:  # noqa: BLE001 - an answer that cannot be told is a failure like others
+            request.is_last = True
+            answer = self._failure(request, request_id)
+            head = _HEAD % (request_id.encode(), head_of(answer), self._common_lines)
+        return Response(answer.status, head, answer.body, answer.stream)
+
+    async def _answer(self, request: Request, request_id: str) -> Answer:
+        if request.refusal is not None:
+            return problem_answer(request.refusal, request_id, self._docs_url)
+        headers: list[RawHeader] = []
+        try:
+            return await self._serve(request, request_id, headers)
+        except (NotFound, MethodNotAllowed) as refusal:
+            return await self._nothing_there(refusal, request, request_id, headers)
+        except Refusal as refusal:
+            if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                cause = repr(refusal.__cause__ or refusal)
+                _log.error("unavailable", request_id=request_id, code=refusal.code, cause=cause)
+            return problem_answer(refusal, request_id, self._docs_url, tuple(headers))
+        except Exception:  # noqa: BLE001 - the last stop: whatever it is, the caller is answered
+            return self._failure(request, request_id, tuple(headers))
+
+    def _failure(
+        self, request: Request, request_id: str, headers: tuple[RawHeader, ...] = ()
+    ) -> Answer:
+        """Log the failure that is being handled, and return the answer that tells it."""
+        _log.exception("internal error", request_id=request_id, path=request.path)
+        failure = InternalError("The server failed to answer this request.")
+        return problem_answer(failure, request_id, self._docs_url, headers)
+
+    async def _nothing_there(
+        self,
+        refusal: NotFound | MethodNotAllowed,
+        request: Request,
+        request_id: str,
+        extra: list[RawHeader],
+    ) -> Answer:
+        allow = refusal.members.pop("allow", "")
+        headers = (*extra, (b"allow", allow.encode())) if allow else tuple(extra)
+        if isinstance(refusal, NotFound) and self._table.has(f"{self._base_path}{request.path}"):
+            refusal = NotFound(f"There is nothing at this path: begin it with {self._base_url}.")
+        if not self._site.is_visited_by(request):
+            return problem_answer(refusal, request_id, self._docs_url, headers)
+        page = await self._site.problem(refusal, request, request_id)
+        return msgspec.structs.replace(page, headers=(*page.headers, *headers))
+
+    async def _serve(self, request: Request, request_id: str, extra: list[RawHeader]) -> Answer:
+        """Find the route and let its server answer; `extra` collects headers of every outcome."""
+        headers = request.headers
+        if request.method == "OPTIONS" and b"access-control-request-method" in headers:
+            return await self._gate.preflight(headers)
+        route, path = await self._found(request, extra)
+        request.route = route
+        if isinstance(route, Route):
+            return await self._endpoints.answer(route, path, request, request_id, extra)
+        return await self._site.answer(route, path, request, request_id)
+
+    async def _found(
+        self, request: Request, extra: list[RawHeader]
+    ) -> tuple[Routed, dict[str, str]]:
+        """Return the route with its path; where there is none, `extra` lets any app's page know."""
+        try:
+            return self._table.find(request.method, request.path)
+        except (NotFound, MethodNotAllowed):
+            extra.extend(await self._gate.told(request.headers))
+            raise
+
+    def _common_beside(self, answer: Answer) -> bytes:
+        """Return the lines that every answer has, but for those that this one gives itself."""
+        given = tuple([name for name, _ in answer.headers])
+        beside = self._beside.get(given)
+        if beside is None:
+            left = [line for name, line in self._common.items() if name not in given]
+            beside = self._beside[given] = b"".join(left)
+        return beside

@@ -1,0 +1,81 @@
+"""The endpoint server: takes each API request through the same few steps.
+
+Authenticate the caller, keep its limits, decode the request, call the endpoint; on a refusal,
+check the key again and note the error for the app's developer.
+"""
+
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from ousel.api.authentication import Gate
+from ousel.api.decoding import decode_body, decode_form, decode_query, is_form
+from ousel.api.error_log import Troubles
+from ousel.api.routes import Call, NoBody, NoQuery, Route
+from ousel.http.messages import Answer, RawHeader, Request, whole_body
+from ousel.kernel.errors import Refusal
+
+_NO_QUERY: Final = NoQuery()
+_NO_BODY: Final = NoBody()
+
+
+class EndpointServer:
+    """Serves the routes of the API."""
+
+    def __init__(self, gate: Gate, troubles: Troubles) -> None:
+        """Serve callers that this authenticator knows; note their refused calls in this log."""
+        self._gate = gate
+        self._troubles = troubles
+
+    async def answer(
+        self,
+        route: Route,
+        path: dict[str, str],
+        request: Request,
+        request_id: str,
+        extra: list[RawHeader],
+    ) -> Answer:
+        """Serve one request; `extra` collects headers that every outcome carries."""
+        headers = request.headers
+        caller = request.caller = self._gate.caller_seen(
+            route, headers
+        ) or await self._gate.known_caller(route, headers, extra)
+        try:
+            if caller is not None:
+                await self._gate.admit(caller, route, headers, extra)
+            call: Call[Any, Any] = Call(
+                path=path,
+                caller=caller,
+                query=_query_of(route, request.query),
+                body=_body_of(route, request),
+                headers=headers,
+                extra=extra,
+                request_id=request_id,
+            )
+            answer = await route.handle(call)
+        except Refusal as refusal:
+            await self._gate.confirm(route, headers, refusal, extra)
+            if caller is not None:
+                self._troubles.note(caller, route, refusal, request_id)
+            if route.refused is None or refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise
+            answer = msgspec.structs.replace(route.refused(refusal), code=refusal.code)
+        if not extra:
+            return answer
+        return msgspec.structs.replace(answer, headers=(*answer.headers, *extra))
+
+
+def _query_of(route: Route, query: bytes) -> Any:
+    if not query and route.query is NoQuery:
+        return _NO_QUERY
+    return decode_query(query, route.query)
+
+
+def _body_of(route: Route, request: Request) -> Any:
+    if route.body is NoBody and (route.method == "GET" or request.body == b""):
+        return _NO_BODY
+    body = whole_body(request)
+    if route.takes_forms and is_form(request.headers):
+        return decode_form(body, route.body)
+    return decode_body(body, request.headers, route.body)

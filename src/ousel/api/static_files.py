@@ -1,0 +1,54 @@
+"""Static files, served from memory; their addresses change with their content."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from ousel.api.routes import Call, NoBody, Route
+from ousel.http.messages import Answer
+from ousel.http.refusals import NotFound
+
+_CONTENT_TYPES: Final = {
+    ".css": b"text/css; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".svg": b"image/svg+xml",
+}
+_FOREVER: Final = (b"cache-control", b"public, max-age=31536000, immutable")
+
+
+class StaticFileQuery(msgspec.Struct, frozen=True):
+    """The version in a file's address; only caches need it."""
+
+    v: str = ""
+
+
+class StaticFiles:
+    """Serves files below `/assets`."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        """Serve these files by their names."""
+        self._files = files
+
+    def routes(self) -> list[Route]:
+        """Return the route that serves them."""
+        return [
+            Route(
+                method="GET",
+                path="/assets/{name}",
+                handle=self.serve,
+                name="asset",
+                summary="A file of the site",
+                access="public",
+                query=StaticFileQuery,
+                in_reference=False,
+            )
+        ]
+
+    async def serve(self, call: Call[NoBody, StaticFileQuery]) -> Answer:
+        """Answer a file."""
+        name = call.path["name"]
+        if name not in self._files:
+            raise NotFound("There is no such file.")
+        content_type = _CONTENT_TYPES["." + name.rpartition(".")[2]]
+        return Answer(200, self._files[name], content_type, (_FOREVER,))

@@ -1,0 +1,1 @@
+"""The documentation: documents rendered from Markdown, and the reference of the API."""

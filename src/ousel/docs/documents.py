@@ -1,0 +1,153 @@
+"""The documentation, rendered from its Markdown into the site's own frame: no script, no CDN."""
+
+import base64
+import re
+import tomllib
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+import msgspec
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import escape
+
+from ousel.docs.reference import Operation
+from ousel.http.messages import Answer
+from ousel.http.refusals import NotFound
+from ousel.site.rendering import Pages
+from ousel.site.visits import PageRoute, Visit
+
+CONTENTS: Final = "zensical.toml"
+FIRST_DOCUMENT: Final = "/docs"
+
+
+class Chapter(msgspec.Struct, frozen=True):
+    """A group of documents in the table of contents."""
+
+    title: str
+    documents: list[tuple[str, str]]  # address and title
+
+
+class Document(msgspec.Struct, frozen=True):
+    """One page of the documentation."""
+
+    title: str
+    html: str
+
+
+class Documents:
+    """Serves the documentation."""
+
+    def __init__(self, pages: Pages, operations: list[Operation]) -> None:
+        """Serve what the table of contents names; the first document lists operations."""
+        self._pages = pages
+        self._operations = operations
+        self._docs, contents = _source()
+        self.chapters: list[Chapter] = []
+        self._sources: dict[str, tuple[str, str]] = {}  # title and path by address
+        self._rendered: dict[str, Document] = {}
+        for item in tomllib.loads(contents.read_text())["project"]["nav"]:
+            for title, target in item.items():
+                named = [(title, target)] if isinstance(target, str) else _pairs(target)
+                self.chapters.append(
+                    Chapter(title, [(_address(path), name) for name, path in named])
+                )
+                self._sources |= {_address(path): (name, path) for name, path in named}
+
+    def page_routes(self) -> list[PageRoute]:
+        """Return the route of each document."""
+        return [
+            PageRoute(method="GET", path=address, handle=self.show, for_everyone=True)
+            for address in self._sources
+        ]
+
+    async def show(self, visit: Visit) -> Answer:
+        """Show a document."""
+        address = visit.url.partition("?")[0]
+        if address not in self._rendered:
+            self._rendered[address] = self._document(address)
+        return self._pages.answer(
+            "docs/document.html",
+            visit,
+            document=self._rendered[address],
+            chapters=self.chapters,
+            operations=self._operations if address == FIRST_DOCUMENT else [],
+        )
+
+    def _document(self, address: str) -> Document:
+        """Render a document, when it is asked for first: that takes longer than to start."""
+        if address not in self._sources:
+            raise NotFound("There is no such page.")
+        title, path = self._sources[address]
+        folder = PurePosixPath(path).parent
+        return Document(title, _html((self._docs / path).read_text(), folder, self._docs))
+
+
+def anchor_of(heading: str) -> str:
+    """Return what an address ends in, behind a #, where it leads to this heading."""
+    return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip())
+
+
+def _source() -> tuple[Traversable | Path, Traversable | Path]:
+    """Return the folder of documents and the table of contents, installed or in a checkout."""
+    installed = files("ousel.docs") / "content"
+    if installed.is_dir():
+        return installed, installed / CONTENTS
+    checkout = Path(__file__).parents[3]
+    return checkout / "docs", checkout / CONTENTS
+
+
+def _pairs(items: list[dict[str, str]]) -> list[tuple[str, str]]:
+    return [pair for item in items for pair in item.items()]
+
+
+def _address(path: str) -> str:
+    plain = path.removesuffix(".md").removesuffix("index").rstrip("/")
+    return f"/docs/{plain}".rstrip("/")
+
+
+def _html(text: str, folder: PurePosixPath, docs: Traversable | Path) -> str:
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    markdown.add_render_rule("fence", _code_block)
+    tokens = markdown.parse(text)
+    for index, token in enumerate(tokens):
+        if token.type == "heading_open" and token.tag != "h1":
+            token.attrs["id"] = anchor_of(tokens[index + 1].content)
+        for child in token.children or []:
+            if child.type == "link_open":
+                child.attrs["href"] = _link(str(child.attrs["href"]), folder)
+            elif child.type == "image":
+                drawing = docs / str(folder) / str(child.attrs["src"])
+                child.attrs["src"] = _inlined(drawing.read_bytes())
+        if token.type == "table_open":
+            token.attrs |= {"class": "table", "tabindex": 0}  # a keyboard can scroll it
+    rendered: str = markdown.renderer.render(tokens, markdown.options, {})
+    return rendered
+
+
+def _inlined(drawing: bytes) -> str:
+    """Return a drawing as an address that holds it whole."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(drawing).decode()}"
+
+
+def _link(target: str, folder: PurePosixPath) -> str:
+    """Return a link between documents as an address of the site."""
+    path, hash_sign, anchor = target.partition("#")
+    if "://" in target or not path.endswith(".md"):
+        return target
+    parts: list[str] = []
+    for part in (folder / path).parts:
+        if part == "..":
+            parts.pop()
+        else:
+            parts.append(part)
+    return f"{_address('/'.join(parts))}{hash_sign}{anchor}"
+
+
+def _code_block(
+    _renderer: Any, tokens: list[Token], index: int, _options: Any, _environment: Any
+) -> str:
+    """Return a block of code that a keyboard can scroll."""
+    return f'<pre tabindex="0"><code>{escape(tokens[index].content)}</code></pre>\n'

@@ -1,0 +1,1 @@
+"""HTTP: connections, request parsing and its limits, messages."""

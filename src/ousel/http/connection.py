@@ -1,0 +1,215 @@
+"""A client's connection: requests arrive on it and are answered in their order.
+
+A request is answered once it is whole, so that a slow sender costs nothing but its connection.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import structlog
+from typing_extensions import override
+
+from ousel.http.messages import Request, Responder, Response
+from ousel.http.parser import Arrivals
+
+if TYPE_CHECKING:
+    from uvicorn.server import ServerState
+
+REQUESTS_WAITING_MAX: Final = 16
+LINGER_SECONDS_MAX: Final = 5.0
+
+_FAILED: Final = Response(HTTPStatus.INTERNAL_SERVER_ERROR, b"content-length: 0\r\n", b"")
+
+_STATUS_LINES: Final[dict[int, bytes]] = {
+    status: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus
+}
+
+_log = structlog.get_logger()
+
+
+class Connection(Arrivals):
+    """One connection; requests that a client sends ahead wait for their turn."""
+
+    def __init__(
+        self, responder: Responder, server_state: "ServerState", idle_seconds_max: float
+    ) -> None:
+        """Let the responder answer; the state is that of uvicorn's server."""
+        super().__init__()
+        self._responder = responder
+        self._server = server_state
+        self._idle_seconds_max = idle_seconds_max
+        self._waiting: deque[Request] = deque()
+        self._answering: asyncio.Task[None] | None = None
+        self._is_last = False  # the answer under way, or the next one
+        self._reading_paused = False
+        self._drain: asyncio.Future[None] | None = None
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._server.connections.add(cast("Any", self))
+        peer = transport.get_extra_info("peername")
+        self._address = str(peer[0]) if isinstance(peer, (list, tuple)) else ""
+        self._end_when_idle()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.connections.discard(cast("Any", self))
+        self._idle_timer.cancel()
+        self.resume_writing()
+        self._waiting.clear()
+        if self._answering is not None:  # what was begun is ended, though nobody hears of it
+            self._server.tasks.add(self._answering)
+            self._answering.add_done_callback(self._server.tasks.discard)
+
+    @override
+    def pause_writing(self) -> None:
+        self._drain = self._loop.create_future()
+        self._full_at = self._loop.time()
+
+    @override
+    def resume_writing(self) -> None:
+        if self._drain is not None:
+            self._drain.set_result(None)
+            self._drain = None
+
+    def shutdown(self) -> None:
+        """Close the connection, after the answer under way where there is one.
+
+        A client that does not read its answers is not waited for any longer.
+        """
+        self._is_last = True
+        if self._answering is None:
+            self._transport.close()
+        self._idle_seconds_max = min(self._idle_seconds_max, LINGER_SECONDS_MAX)
+        self._idle_timer.cancel()
+        self._end_when_idle()
+
+    @override
+    def _take(self, request: Request) -> None:
+        parser = self._parser
+        is_kept = parser.should_keep_alive()
+        if not is_kept or b"connection" in request.headers:  # so is every older client's
+            request.takes_chunks = parser.get_http_version() == "1.1"
+            request.is_last = not (is_kept and request.takes_chunks)
+        if self._answering is None:
+            self._answer(request)
+            return
+        self._waiting.append(request)
+        if len(self._waiting) >= REQUESTS_WAITING_MAX and not self._reading_paused:
+            self._reading_paused = True
+            self._transport.pause_reading()
+
+    @override
+    def _invite(self, request: Request) -> None:
+        """Say `100 Continue` as long as the client waits for it, and never inside an answer."""
+        asks = request.headers.get(b"expect", b"").lower() == b"100-continue"
+        waits = asks and request.body == b"" and self._parser.get_http_version() == "1.1"
+        if waits and self._answering is None and not self._transport.is_closing():
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    @override
+    def _end_after_answers(self) -> None:
+        if self._answering is None:
+            self._close()
+
+    def _answer(self, request: Request) -> None:
+        self._answering = self._loop.create_task(self._respond(request))
+
+    async def _respond(self, request: Request) -> None:
+        """Write the response; should the responder itself fail, say so and close the connection."""
+        try:
+            response = await self._responder.respond(request)
+        except Exception:  # noqa: BLE001 - whatever it is, the client is told
+            _log.exception("the responder failed", path=request.path)
+            request.is_last = True
+            response = _FAILED
+        self._is_last |= request.is_last
+        try:
+            await self._send(request, response)
+        except Exception:  # noqa: BLE001 - half an answer must not look like a whole one
+            _log.exception("an answer broke off", path=request.path)
+            self._transport.abort()
+        self._go_on()
+
+    async def _send(self, request: Request, response: Response) -> None:
+        if self._drain is not None:
+            await self._drain
+        if self._transport.is_closing():
+            return
+        parts = [_STATUS_LINES[response.status]]
+        parts += [b"%b: %b\r\n" % header for header in self._server.default_headers]
+        parts.append(response.head)
+        if self._is_last:
+            parts.append(b"connection: close\r\n")
+        if response.stream is not None and request.takes_chunks:
+            parts.append(b"transfer-encoding: chunked\r\n")
+        parts.append(b"\r\n")
+        if request.method != "HEAD":
+            parts.append(response.body)
+        self._transport.write(b"".join(parts))
+        if response.stream is not None and request.method != "HEAD":
+            await self._send_pieces(response.stream, in_chunks=request.takes_chunks)
+
+    async def _send_pieces(self, stream: AsyncIterator[bytes], *, in_chunks: bool) -> None:
+        async for piece in stream:
+            if self._drain is not None:
+                await self._drain
+            if self._transport.is_closing():
+                return
+            if piece:
+                chunk = b"%x\r\n%b\r\n" % (len(piece), piece) if in_chunks else piece
+                self._transport.write(chunk)
+        if in_chunks:
+            self._transport.write(b"0\r\n\r\n")
+
+    def _go_on(self) -> None:
+        """Go on to the next request, or close the connection."""
+        self._server.total_requests += 1
+        self._active_at = self._loop.time()
+        self._answering = None
+        if self._reading_paused:
+            self._reading_paused = False
+            self._transport.resume_reading()
+        if self._is_last:
+            self._close()
+        elif self._waiting:
+            self._answer(self._waiting.popleft())
+        elif self._is_deaf:
+            self._close()
+        elif self._is_owed and self._arriving is not None:
+            self._invite(self._arriving)
+
+    def _close(self) -> None:
+        """Close the connection, but let a client that still sends read its answer first.
+
+        To close on what it sends would reset the connection, and the answer might be lost.
+        """
+        if self._is_owed and not self._transport.is_closing():
+            self._is_deaf = True
+            self._transport.write_eof()
+            self._loop.call_later(LINGER_SECONDS_MAX, self._transport.close)
+        else:
+            self._transport.close()
+
+    def _end_when_idle(self) -> None:
+        """Look now and then, which costs less than a timer for every request.
+
+        A request that arrives has no longer than that from its first byte on, and a client that
+        does not read no longer than that from when it fell behind: what it has not read is lost.
+        """
+        now = self._loop.time()
+        if self._drain is not None:
+            active_at = self._full_at
+        elif self._answering is not None:
+            active_at = now
+        else:
+            active_at = self._active_at
+        left_seconds = active_at + self._idle_seconds_max - now
+        if left_seconds <= 0:
+            self._transport.abort()
+        else:
+            self._idle_timer = self._loop.call_later(left_seconds, self._end_when_idle)

@@ -1,0 +1,204 @@
+"""What arrives on a connection: requests, read within limits, and handed on once they are whole.
+
+There is one way to read each of them, or it is refused: nobody can hide a request in another.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from typing import Final
+
+import httptools
+from typing_extensions import override
+
+from ousel.http.messages import BODY_BYTES_MAX, Request
+from ousel.http.refusals import HeadTooLarge, MalformedRequest
+from ousel.kernel.errors import Refusal
+
+HEAD_BYTES_MAX: Final = 64 * 1024  # of all that is no body, as long as the request arrives
+SEGMENT_BYTES_MAX: Final = 256 * 1024  # that an event loop reads at once
+
+
+class Arrivals(asyncio.Protocol, ABC):
+    """The half of a connection that reads; the other half answers what it takes."""
+
+    _address: str
+
+    def __init__(self) -> None:
+        """Expect a request."""
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpRequestParser(self)
+        self._arriving: Request | None = None  # where its head is here
+        self._is_owed = False  # the rest of a request that has begun
+        self._head_bytes = 0
+        self._is_deaf = False  # to whatever else is sent
+        self._active_at = self._loop.time()
+
+    @abstractmethod
+    def _take(self, request: Request) -> None:
+        """Answer the request, or let it wait for those before it."""
+
+    @abstractmethod
+    def _invite(self, request: Request) -> None:
+        """Tell a client that asks before it sends its body to go on."""
+
+    @abstractmethod
+    def _end_after_answers(self) -> None:
+        """Close the connection once nothing is left to be answered."""
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        if self._is_deaf:
+            return
+        try:
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offer:
+                self._pass_over(offer, memoryview(data))
+        except httptools.HttpParserError as error:
+            self._refuse(_refusal_of(error))
+            return
+        if self._is_owed:
+            self._count(len(data))
+        else:
+            self._head_bytes = 0
+
+    def on_message_begin(self) -> None:
+        """Expect a request."""
+        self._url = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._arriving = None
+        self._is_owed = True
+        self._active_at = self._loop.time()
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the address."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; one that is sent twice is one list (RFC 9110, section 5.3)."""
+        name = name.lower()
+        value = value.rstrip()  # the parser leaves out what stands before it
+        headers = self._headers
+        if name not in headers:
+            headers[name] = value
+        elif name == b"host":
+            raise MalformedRequest("A request names one Host.")
+        else:
+            headers[name] += b", " + value
+
+    def on_headers_complete(self) -> None:
+        """Know what is asked for; a body that is announced too large is not waited for."""
+        parser = self._parser
+        method = parser.get_method()
+        if parser.should_upgrade():
+            if method == b"CONNECT":
+                raise MalformedRequest("This is no proxy.")
+            return  # it is read again as if it offered nothing
+        headers = self._headers
+        if b"host" not in headers and parser.get_http_version() == "1.1":
+            raise MalformedRequest("HTTP/1.1 asks for a Host.")
+        path, query = _path_and_query(self._url)
+        request = self._arriving = Request(
+            method=method.decode("ascii"),
+            path=path.decode("ascii"),
+            query=query,
+            headers=headers,
+            body=b"",
+            address=self._address,
+        )
+        if b"content-length" in headers:
+            if int(headers[b"content-length"]) > BODY_BYTES_MAX:
+                request.body = None
+                self._take(request)
+                return
+        elif b"transfer-encoding" in headers:
+            self._headers = {}  # for what follows the last chunk: it is never a header
+        if b"expect" in headers:
+            self._invite(request)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body; of one that is too large nothing more is kept."""
+        request = self._arriving
+        assert request is not None
+        if request.body is None:
+            self._head_bytes -= len(body)
+        elif len(request.body) + len(body) > BODY_BYTES_MAX:
+            self._head_bytes -= len(request.body) + len(body)
+            request.body = None
+            self._take(request)
+        else:
+            request.body += body
+
+    def on_message_complete(self) -> None:
+        """Take the request, which is whole, unless it was taken before its end."""
+        request = self._arriving
+        self._is_owed = False
+        self._head_bytes = -SEGMENT_BYTES_MAX  # the next may begin in the same segment
+        if request is not None and request.body is not None:
+            self._take(request)
+
+    def _pass_over(self, offer: Exception, data: memoryview) -> None:
+        """Read a request again as if it offered no other protocol (RFC 9110, section 7.8).
+
+        The parser takes all that follows such a head, a body too, for the other protocol.
+        """
+        parser = self._parser
+        while True:
+            data = data[offer.args[0] :]
+            del self._headers[b"upgrade"]
+            lines = [b"%b: %b\r\n" % header for header in self._headers.items()]
+            version = parser.get_http_version().encode()
+            first = b"%b %b HTTP/%b\r\n" % (parser.get_method(), self._url, version)
+            parser.feed_data(first + b"".join(lines) + b"\r\n")
+            try:
+                parser.feed_data(data)
+            except httptools.HttpParserUpgrade as another:
+                offer = another
+            else:
+                return
+
+    def _count(self, segment_bytes: int) -> None:
+        """Refuse a head that goes on and on, or as much around the chunks of a body."""
+        self._head_bytes += segment_bytes
+        request = self._arriving
+        kept = b"" if request is None else request.body or b""
+        if self._head_bytes - len(kept) > HEAD_BYTES_MAX:
+            self._refuse(HeadTooLarge(f"A head must be at most {HEAD_BYTES_MAX} bytes."))
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Let what is no request be answered in its turn, and hear no more.
+
+        One that was answered before its end, since its body is too large, has had its answer.
+        """
+        arriving = self._arriving if self._is_owed else None
+        self._is_owed = self._is_deaf = True
+        if arriving is None or arriving.body is not None:
+            self._take(
+                Request(
+                    method="",
+                    path="",
+                    query=b"",
+                    headers={},
+                    body=b"",
+                    address=self._address,
+                    is_last=True,
+                    refusal=refusal,
+                )
+            )
+        else:
+            self._end_after_answers()
+
+
+def _refusal_of(error: httptools.HttpParserError) -> Refusal:
+    """Return what was refused while it was parsed, or that nothing could be."""
+    cause = error.__context__
+    return cause if isinstance(cause, Refusal) else MalformedRequest("It could not be read.")
+
+
+def _path_and_query(url: bytes) -> tuple[bytes, bytes]:
+    """Return both parts of an address, which is a path alone but when it is meant for a proxy."""
+    if url.startswith(b"/") and b"#" not in url:
+        path, _, query = url.partition(b"?")
+        return path, query
+    parsed = httptools.parse_url(url)
+    return parsed.path, parsed.query or b""

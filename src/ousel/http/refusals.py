@@ -1,0 +1,66 @@
+"""What is refused of a request before any endpoint or page is found."""
+
+from ousel.kernel.errors import Refusal
+
+
+class MalformedRequest(Refusal):
+    """What arrived is no HTTP request, or one that cannot be read."""
+
+    status = 400
+    code = "malformed_request"
+    title = "This is not an HTTP request"
+    cure = "Send HTTP/1.1 with a `Host`, from a client or through a proxy that speaks it."
+
+
+class NotFound(Refusal):
+    """There is nothing at this path."""
+
+    status = 404
+    code = "not_found"
+    title = "There is nothing here"
+    cure = "Check the path against the API reference."
+
+
+class MethodNotAllowed(Refusal):
+    """The path exists, but not with this method."""
+
+    status = 405
+    code = "method_not_allowed"
+    title = "The method is not allowed here"
+    cure = "Use one of the methods that the `Allow` header names."
+
+
+class BodyTooLarge(Refusal):
+    """The body is larger than 64 KiB."""
+
+    status = 413
+    code = "body_too_large"
+    title = "The body is too large"
+    cure = "Send at most 65536 bytes."
+
+
+class UnsupportedMediaType(Refusal):
+    """The body's Content-Type is not application/json, or the body is compressed."""
+
+    status = 415
+    code = "unsupported_media_type"
+    title = "The content type is not supported"
+    cure = "Send `Content-Type: application/json`, and no Content-Encoding."
+
+
+class HeadTooLarge(Refusal):
+    """The address and the headers, or what stands around a body's chunks, are too large."""
+
+    status = 431
+    code = "head_too_large"
+    title = "The head of the request is too large"
+    cure = "Send fewer or smaller headers, and a shorter address."
+
+
+class InternalError(Refusal):
+    """Ousel failed in a way that it did not foresee; the operator's log has the request id."""
+
+    status = 500
+    code = "internal_error"
+    title = "Something failed on the server"
+    cure = "Retry with exponential backoff, keeping the Idempotency-Key; report the request id."

@@ -1,0 +1,1 @@
+"""The framework of the pages: visits, sessions' cookies, forms, templates, static files."""

@@ -1,0 +1,49 @@
+"""The two cookies of the site: the session, and the visitor that a form belongs to."""
+
+from typing import Final
+
+from ousel.http.messages import Headers, RawHeader
+
+VISITOR_SECONDS: Final = 30 * 24 * 3600
+
+
+class Cookies:
+    """The two cookies: who is signed in, and, before that, which visitor a form belongs to."""
+
+    def __init__(self, *, secure: bool) -> None:
+        """Use the strictest form of cookie that the site's scheme allows."""
+        prefix = "__Host-" if secure else ""
+        self._session_name = f"{prefix}ousel_session"
+        self._visitor_name = f"{prefix}ousel_visitor"
+        self._attributes = "; Path=/; HttpOnly; SameSite=Lax" + ("; Secure" if secure else "")
+
+    def session(self, headers: Headers) -> str | None:
+        """Return the session's secret that the browser sent."""
+        return _cookie(headers, self._session_name)
+
+    def visitor(self, headers: Headers) -> str | None:
+        """Return the visitor's random name that the browser sent."""
+        return _cookie(headers, self._visitor_name)
+
+    def sign_in(self, secret: str, seconds: int) -> RawHeader:
+        """Return the header that makes the browser keep a session's secret."""
+        return self._set(self._session_name, secret, seconds)
+
+    def sign_out(self) -> RawHeader:
+        """Return the header that makes the browser forget the session."""
+        return self._set(self._session_name, "", 0)
+
+    def remember_visitor(self, visitor: str) -> RawHeader:
+        """Return the header that makes the browser keep the visitor's name."""
+        return self._set(self._visitor_name, visitor, VISITOR_SECONDS)
+
+    def _set(self, name: str, value: str, seconds: int) -> RawHeader:
+        return (b"set-cookie", f"{name}={value}; Max-Age={seconds}{self._attributes}".encode())
+
+
+def _cookie(headers: Headers, name: str) -> str | None:
+    for part in headers.get(b"cookie", b"").decode("latin-1").split(";"):
+        found, _, value = part.strip().partition("=")
+        if found == name and value:
+            return value
+    return None

@@ -1,0 +1,23 @@
+"""Redirects: sending a browser to another page, and never to another site by accident."""
+
+from http import HTTPStatus
+
+from ousel.http.messages import Answer, RawHeader
+
+
+def see_other(location: str, *headers: RawHeader) -> Answer:
+    """Return the answer that sends a browser on with GET."""
+    return Answer(
+        HTTPStatus.SEE_OTHER,
+        b"",
+        content_type=b"text/plain",
+        headers=((b"location", location.encode("ascii", "strict")), *headers),
+    )
+
+
+def local_path(target: str, default: str) -> str:
+    """Return the target if it is a path on this site, else the default."""
+    safe = target.startswith("/") and not target.startswith(("//", "/\\"))
+    if not safe or not target.isascii() or not target.isprintable() or "\\" in target:
+        return default
+    return target

@@ -1,0 +1,114 @@
+"""Pages: templates rendered to HTML under a strict Content-Security-Policy."""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from http import HTTPStatus
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, PrefixLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from ousel.http.messages import Answer, RawHeader
+from ousel.kernel.clock import timestamp
+from ousel.kernel.errors import Refusal
+from ousel.kernel.money import CURRENCY, json_from_micros
+from ousel.kernel.settings import Settings
+from ousel.site.assets import Assets
+from ousel.site.visits import Visit
+
+HTML: Final = b"text/html; charset=utf-8"
+
+_CODE: Final = re.compile(r"`([^`]+)`")
+
+_POLICY: Final = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
+)
+_HEADERS: Final[tuple[RawHeader, ...]] = (
+    (b"referrer-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+
+
+class Pages:
+    """Renders the templates of all packages that have some."""
+
+    def __init__(self, settings: Settings, assets: Assets, packages: Iterable[str]) -> None:
+        """Find the template `package/name.html` in that package's folder of templates."""
+        self._environment = _environment(("site", *packages))
+        self._everywhere: dict[str, Any] = {
+            "asset": assets.address,
+            "sandbox": settings.sandbox,
+            "portal_url": settings.portal_url,
+            "base_url": settings.base_url,
+        }
+
+    def answer(
+        self,
+        template: str,
+        visit: Visit,
+        *,
+        status: int = 200,
+        headers: tuple[RawHeader, ...] = (),
+        forms_lead_to: str = "",
+        **context: Any,
+    ) -> Answer:
+        """Return a rendered page; `forms_lead_to` is where else its forms may end."""
+        known = self._everywhere | context
+        html = self._environment.get_template(template).render(visit=visit, **known)
+        policy = f"{_POLICY} {forms_lead_to}".rstrip().encode()
+        return Answer(
+            status,
+            html.encode(),
+            HTML,
+            (*_HEADERS, (b"content-security-policy", policy), *headers),
+        )
+
+    def problem(self, refusal: Refusal, visit: Visit, *, again: str | None = None) -> Answer:
+        """Return the page that tells a refusal; `again` is the page to begin anew from."""
+        headers: tuple[RawHeader, ...] = ()
+        if refusal.retry_after_seconds is not None:
+            headers = ((b"retry-after", b"%d" % refusal.retry_after_seconds),)
+        return self.answer(
+            "site/problem.html",
+            visit,
+            status=HTTPStatus(refusal.status),
+            headers=headers,
+            refusal=refusal,
+            again=again,
+        )
+
+
+@cache
+def _environment(packages: tuple[str, ...]) -> Environment:
+    """Return the templates of these packages; they are compiled once per process."""
+    environment = Environment(
+        loader=PrefixLoader({name: PackageLoader(f"ousel.{name}") for name in packages}),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"money": money_text, "moment": moment, "prose": prose}
+    return environment
+
+
+def money_text(micros: int) -> str:
+    """Return an amount for people: 25.00 OUSD."""
+    return f"{json_from_micros(micros)} {CURRENCY}"
+
+
+def prose(text: str) -> Markup:
+    """Return a sentence in which `words` like these are set as code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
+
+
+def moment(micros: int) -> Markup:
+    """Return a time element: UTC as written, turned to the viewer's zone where scripts run."""
+    utc = timestamp(micros)
+    shown = f"{utc[:10]} {utc[11:16]} UTC"
+    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
+        utc, utc[:19].replace("T", " "), shown
+    )

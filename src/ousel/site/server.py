@@ -1,0 +1,169 @@
+"""The page server: gives each page its visit, and turns refusals into pages."""
+
+import contextlib
+import secrets
+from http import HTTPStatus
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+import msgspec
+import structlog
+
+from ousel.http.messages import Answer, Request
+from ousel.http.refusals import InternalError, NotFound
+from ousel.kernel.errors import Refusal
+from ousel.kernel.settings import Settings
+from ousel.site.cookies import Cookies
+from ousel.site.forms import NUL, FormNotTrusted, check_form, form_token, read_form, read_query
+from ousel.site.redirects import local_path, see_other
+from ousel.site.rendering import Pages
+from ousel.site.visits import PageRoute, People, Visit
+
+ADDRESS_CHARACTERS_MAX: Final = 100
+DEVICE_CHARACTERS_MAX: Final = 300
+
+_log = structlog.get_logger()
+
+
+class Site:
+    """Serves pages to visitors."""
+
+    def __init__(self, people: People, pages: Pages, settings: Settings) -> None:
+        """Serve pages to the people whose sessions `people` knows."""
+        self._people = people
+        self._pages = pages
+        self._origin = origin_of(settings.portal_url)
+        self._base_path = settings.base_path
+        self._proxies = settings.trusted_proxies
+        self.cookies = Cookies(secure=settings.portal_url.startswith("https:"))
+
+    def is_visited_by(self, request: Request) -> bool:
+        """Say whether a request that finds nothing comes from a person who reads pages."""
+        accept = request.headers.get(b"accept", b"")
+        return b"text/html" in accept and not request.path.startswith(f"{self._base_path}/")
+
+    async def answer(
+        self, route: PageRoute, path: dict[str, str], request: Request, request_id: str
+    ) -> Answer:
+        """Serve one page."""
+        known = self.cookies.visitor(request.headers)
+        visitor = known or secrets.token_urlsafe(24)
+        visit = self._stranger(request, visitor, request_id)
+        try:
+            visit = await self._known(visit, path)
+            if not route.reads_query_itself:
+                visit = msgspec.structs.replace(visit, query=read_query(request))
+            if route.method == "POST":
+                visit = msgspec.structs.replace(visit, form=read_form(request))
+                check_form(visit, self._own_origins(visit))
+            if visit.person is None and not route.for_everyone:
+                answer = see_other(f"/login?next={quote(self._asked_from(visit), safe='')}")
+            else:
+                answer = await route.handle(visit)
+        except Refusal as refusal:
+            answer = self._refused(refusal, visit)
+        except Exception:  # noqa: BLE001 - the last stop: whatever it is, the visitor is answered
+            _log.exception("internal error", request_id=request_id, path=request.path)
+            answer = self._told(InternalError("Something failed on our side."), visit)
+        if known is None:
+            remembered = self.cookies.remember_visitor(visitor)
+            answer = msgspec.structs.replace(answer, headers=(*answer.headers, remembered))
+        return answer
+
+    async def problem(self, refusal: Refusal, request: Request, request_id: str) -> Answer:
+        """Return the page that tells a refusal which happened before any route was found."""
+        visit = self._stranger(request, "", request_id)
+        with contextlib.suppress(Refusal):  # the page can be told to a stranger as well
+            visit = await self._known(visit, {})
+            visit = msgspec.structs.replace(visit, query=read_query(request))
+        return self._told(refusal, visit)
+
+    def _stranger(self, request: Request, visitor: str, request_id: str) -> Visit:
+        """Return the visit as it is before anything of it was looked up or understood."""
+        headers = request.headers
+        query = request.query.decode("latin-1")
+        return Visit(
+            method=request.method,
+            path={},
+            query={},
+            form={},
+            headers=headers,
+            url=f"{request.path}?{query}" if query else request.path,
+            person=None,
+            form_token=form_token(self.cookies.session(headers) or visitor),
+            address=self._address_of(request)[:ADDRESS_CHARACTERS_MAX],
+            device=headers.get(b"user-agent", b"").decode("latin-1")[:DEVICE_CHARACTERS_MAX],
+            request_id=request_id,
+        )
+
+    def _address_of(self, request: Request) -> str:
+        """Return the visitor's address: the client's, or what trusted proxies say before it."""
+        address = _plain(request.address)
+        hops = request.headers.get(b"x-forwarded-for", b"").decode("latin-1").split(",")
+        while hops[-1] and self._is_proxy(address):
+            address = _plain(hops.pop().strip())
+            hops = hops or [""]
+        return address
+
+    def _is_proxy(self, address: str) -> bool:
+        try:
+            parsed = ip_address(address)
+        except ValueError:
+            return False
+        return any(parsed in network for network in self._proxies)
+
+    async def _known(self, visit: Visit, path: dict[str, str]) -> Visit:
+        """Return the visit with who makes it and the parts of its path."""
+        session = self.cookies.session(visit.headers)
+        if session is not None:
+            visit = msgspec.structs.replace(visit, person=await self._people.person(session))
+        if any(NUL in value for value in path.values()):
+            raise NotFound("There is nothing at this path.")
+        return msgspec.structs.replace(visit, path=path)
+
+    def _refused(self, refusal: Refusal, visit: Visit) -> Answer:
+        if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            cause = repr(refusal.__cause__ or refusal)
+            _log.error("unavailable", request_id=visit.request_id, code=refusal.code, cause=cause)
+        return self._told(refusal, visit)
+
+    def _told(self, refusal: Refusal, visit: Visit) -> Answer:
+        again = self._sent_from(visit) if isinstance(refusal, FormNotTrusted) else None
+        return msgspec.structs.replace(
+            self._pages.problem(refusal, visit, again=again), code=refusal.code
+        )
+
+    def _own_origins(self, visit: Visit) -> set[str]:
+        """Return the site's origin, and the one by which the visitor reached it."""
+        host = visit.headers.get(b"host", b"").decode("latin-1")
+        return {self._origin, f"{urlsplit(self._origin).scheme}://{host}"}
+
+    def _asked_from(self, visit: Visit) -> str:
+        """Return the page to come back to: this one, or the one whose form was sent."""
+        if visit.method != "POST":
+            return visit.url
+        return (self._sent_from(visit) or "/").partition("?")[0]
+
+    def _sent_from(self, visit: Visit) -> str | None:
+        """Return the page of this site whose form was sent, if the browser tells it."""
+        referrer = visit.headers.get(b"referer", b"").decode("latin-1")
+        for origin in self._own_origins(visit):
+            if referrer.startswith(f"{origin}/"):
+                return local_path(referrer.removeprefix(origin), "/")
+        return None
+
+
+def _plain(address: str) -> str:
+    """Return an IPv4 address as such, also where it came in on a socket for IPv6 and IPv4."""
+    try:
+        mapped = IPv6Address(address).ipv4_mapped
+    except ValueError:
+        return address
+    return address if mapped is None else str(mapped)
+
+
+def origin_of(url: str) -> str:
+    """Return scheme, host and port of an address."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

@@ -1,1 +1,0 @@
-"""HTTP: routes, callers, limits, problem answers and the OpenAPI document."""
