@@ -11,7 +11,7 @@ from bench import furniture
 from bench.postgres import Postgres
 from bench.processes import cpu_seconds, reference_server, started
 from bench.reference import books as reference_books
-from ousel.workload import books, plans
+from ousel.workload import plans, sample_data
 from ousel.workload.flushes import flush_seconds
 from ousel.workload.load import Plan, Tally
 from ousel.workload.plans import Shape
@@ -52,7 +52,7 @@ class Ledger(msgspec.Struct):
 
     engine: str
     url: str
-    books: books.Books
+    books: sample_data.Books
     furniture: furniture.Furniture
     transfers_before: int
     start_seconds: float
@@ -102,7 +102,7 @@ class Stage:
     def check(self) -> None:
         """See that every acknowledged transfer is in its books, and that the books balance."""
         for engine, ledger in self.ledgers.items():
-            written = books.proven(ledger.url).transfers - ledger.transfers_before
+            written = sample_data.proven(ledger.url).transfers - ledger.transfers_before
             if written != ledger.acknowledged:
                 raise Failure(f"{engine}: {ledger.acknowledged} acknowledged, {written} written")
         written = self.postgres.count("reference", "transfers")
@@ -216,9 +216,9 @@ class Stage:
 
 
 def _ledger(engine: str, url: str, running: contextlib.ExitStack) -> Ledger:
-    filled = books.opened(url, PARTNERS, RECIPIENTS)
+    filled = sample_data.opened(url, PARTNERS, RECIPIENTS)
     furnished = furniture.furnished(url, filled)
-    before = books.proven(url).transfers
+    before = sample_data.proven(url).transfers
     start_seconds, idle_megabytes = started(url)
     more = engine == "postgresql"
     return Ledger(

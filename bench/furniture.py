@@ -8,8 +8,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from ousel.charges import store as charges
-from ousel.charges.rules import Terms
-from ousel.charges.service import new_charge
+from ousel.charges.rules import ChargeTerms
+from ousel.charges.transitions import new_charge
 from ousel.database.addresses import database_at
 from ousel.database.port import Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
@@ -20,9 +20,9 @@ from ousel.oauth.service import token_prefix
 from ousel.partners.store import apps_of
 from ousel.people import store as people
 from ousel.site.forms import form_token
-from ousel.workload.books import Books
 from ousel.workload.plans import form
 from ousel.workload.processes import Server
+from ousel.workload.sample_data import Books
 
 CHARGES: Final = 256
 PAYERS: Final = 64
@@ -93,11 +93,11 @@ async def _written(url: str, work: Callable[[Transaction], Awaitable[Result]]) -
 
 
 async def _charges(transaction: Transaction, filled: Books, app_id: str, count: int) -> list[str]:
-    terms = Terms(amount=AMOUNT, description="An order")
+    terms = ChargeTerms(amount=AMOUNT, description="An order")
     created = [
         new_charge(filled.partners[0].id, app_id, terms, None, system_clock) for _ in range(count)
     ]
-    await charges.add(transaction, created)
+    await charges.add_charges(transaction, created)
     return [charge.id for charge in created]
 
 

@@ -19,7 +19,7 @@ from ousel.database.addresses import database_at, is_postgres, sqlite_path
 from ousel.kernel.clock import system_clock
 from ousel.ledger import journal
 from ousel.ledger.rules import Account, Entry, entry_hash
-from ousel.workload import books, plans
+from ousel.workload import plans, sample_data
 from ousel.workload.processes import Server, load, ousel_server
 
 PARTNERS: Final = 100
@@ -55,23 +55,23 @@ def measured(postgres: Postgres, folder: Path, seconds: float) -> Iterator[Size]
         ("sqlite", f"sqlite:///{file}"),
         ("postgresql", postgres.fresh_database("growth")),
     ):
-        filled = books.opened(url, PARTNERS, RECIPIENTS)
+        filled = sample_data.opened(url, PARTNERS, RECIPIENTS)
         history = History(url)
         for entries in SIZES:
             asyncio.run(history.grow(entries))
             yield _figures(engine, url, filled, seconds)
 
 
-def _figures(engine: str, url: str, filled: books.Books, seconds: float) -> Size:
+def _figures(engine: str, url: str, filled: sample_data.Books, seconds: float) -> Size:
     with ousel_server(url) as server:
         rounds = [_rates(server, filled, seconds) for _ in range(ROUNDS)]
     transfers, balances, pages = map(median, zip(*rounds, strict=True))
-    proof = books.proven(url)
+    proof = sample_data.proven(url)
     entries = 2 * proof.transfers
     return Size(engine, entries, transfers, balances, pages, entries / proof.seconds)
 
 
-def _rates(server: Server, filled: books.Books, seconds: float) -> list[float]:
+def _rates(server: Server, filled: sample_data.Books, seconds: float) -> list[float]:
     """Return how many transfers, balances and pages of the list there are in a second."""
     partner = {"Authorization": f"Bearer {filled.keys[0]}"}
     cases = (

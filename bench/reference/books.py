@@ -6,7 +6,7 @@ from typing import Final
 
 import asyncpg
 
-from ousel.workload.books import Books
+from ousel.workload.sample_data import Books
 
 FUNDS: Final = 1_000_000_000
 

@@ -8,52 +8,52 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
-from ousel.accounts.api import AccountsApi
-from ousel.api.authentication import Gate
+from ousel.accounts.endpoints import AccountEndpoints
+from ousel.api.authentication import ApiAuthenticator
 from ousel.api.health import Health
 from ousel.api.openapi import openapi_document
 from ousel.api.router import Router
 from ousel.api.server import EndpointServer
 from ousel.api.static_files import StaticFiles
-from ousel.charges.api import ChargesApi
-from ousel.charges.desk import ChargeDesk
+from ousel.charges.endpoints import ChargeEndpoints
 from ousel.charges.pages import CheckoutPages
+from ousel.charges.service import ChargeService
 from ousel.database.addresses import database_at
 from ousel.docs.documents import Documents
-from ousel.docs.reference import Reference
-from ousel.http.shutdown import stop_noticed, stop_with_parent
+from ousel.docs.reference import ApiReference
+from ousel.http.shutdown import on_stop_signal, stop_with_parent
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.errors import Refusal
-from ousel.kernel.memory import collect_rarely
+from ousel.kernel.garbage_collection import tune_garbage_collector
 from ousel.kernel.settings import Settings
-from ousel.ledger.posting import PostingDesk
-from ousel.oauth.api import OauthApi
-from ousel.oauth.clients import Clients
+from ousel.ledger.posting import PostingQueue
+from ousel.oauth.client_authentication import ClientAuthenticator
+from ousel.oauth.endpoints import OauthEndpoints
 from ousel.oauth.pages import ConnectPages
-from ousel.oauth.tokens import UserTokens
-from ousel.oauth.users import UsersApi
+from ousel.oauth.token_lookup import UserTokenLookup
+from ousel.oauth.user_endpoints import UserEndpoints
 from ousel.observation.logs import log_to_standard_error
-from ousel.observation.lookout import Lookout
-from ousel.partners.keyring import Keyring
-from ousel.partners.troubles import TroubleLog
-from ousel.people.service import Door
-from ousel.people.sessions import Sessions
+from ousel.observation.telemetry import Telemetry
+from ousel.partners.api_errors import ApiErrorLog
+from ousel.partners.key_lookup import PartnerKeyLookup
+from ousel.people.service import SignInService
+from ousel.people.session_lookup import SessionLookup
 from ousel.portal.activity import ActivityPages
-from ousel.portal.addresses import AddressPages
+from ousel.portal.app_addresses import AddressPages
+from ousel.portal.app_editor import AppEditor
 from ousel.portal.apps import AppPages
 from ousel.portal.charges import ChargePages
 from ousel.portal.connections import ConnectionPages
-from ousel.portal.desk import AppDesk
-from ousel.portal.entrance import Entrance
 from ousel.portal.keys import KeyPages
 from ousel.portal.settings import SettingsPages
-from ousel.sandbox.api import SandboxApi
+from ousel.portal.sign_in import SignInPages
 from ousel.sandbox.clock import REFRESH_SECONDS, SandboxClock
+from ousel.sandbox.endpoints import SandboxEndpoints
 from ousel.site.assets import Assets
 from ousel.site.cookies import Cookies
-from ousel.site.rendering import Pages
-from ousel.site.server import Site
-from ousel.transfers.api import TransfersApi
+from ousel.site.rendering import PageRenderer
+from ousel.site.server import PageServer
+from ousel.transfers.endpoints import TransferEndpoints
 
 if TYPE_CHECKING:
     from ousel.api.routes import Route
@@ -80,55 +80,59 @@ class Ousel:
         self.settings = settings
         self.database = database_at(settings.database_url)
         self._sandbox_clock = SandboxClock(self.database, clock) if settings.sandbox else None
-        wall, clock = clock, self._sandbox_clock or clock
-        self._lookout = Lookout(settings, clock, processes)
-        self._desk = PostingDesk(
+        real_clock, clock = clock, self._sandbox_clock or clock
+        self._telemetry = Telemetry(settings, clock, processes)
+        self._posting_queue = PostingQueue(
             self.database,
             clock,
             queue_limit=settings.queue_limit,
-            observer=self._lookout.postings,
+            observer=self._telemetry.postings,
         )
-        self._keyring = Keyring(self.database, clock, kind=settings.secret_kind)
-        self._user_tokens = UserTokens(self.database, clock, kind=settings.secret_kind)
-        self._charge_desk = ChargeDesk(self.database, self._desk, clock, self._lookout.metrics)
-        self._troubles = TroubleLog(self.database, clock)
-        gate = Gate(self._keyring, self._user_tokens, settings)
-        clients = Clients(self._keyring, gate, self._troubles)
+        self._partner_keys = PartnerKeyLookup(self.database, clock, kind=settings.secret_kind)
+        self._user_tokens = UserTokenLookup(self.database, clock, kind=settings.secret_kind)
+        self._charges = ChargeService(
+            self.database, self._posting_queue, clock, self._telemetry.metrics
+        )
+        self._api_errors = ApiErrorLog(self.database, clock)
+        authenticator = ApiAuthenticator(self._partner_keys, self._user_tokens, settings)
+        client_authenticator = ClientAuthenticator(
+            self._partner_keys, authenticator, self._api_errors
+        )
         base = settings.base_path
         routes = [
-            *AccountsApi(self.database).routes(base),
-            *TransfersApi(self.database, self._desk, clock).routes(base),
-            *ChargesApi(self._charge_desk, settings.portal_url).routes(base),
-            *OauthApi(self.database, clients, settings, clock).routes(),
-            *UsersApi(self.database).routes(base),
+            *AccountEndpoints(self.database).routes(base),
+            *TransferEndpoints(self.database, self._posting_queue, clock).routes(base),
+            *ChargeEndpoints(self._charges, settings.portal_url).routes(base),
+            *OauthEndpoints(self.database, client_authenticator, settings, clock).routes(),
+            *UserEndpoints(self.database).routes(base),
         ]
         if self._sandbox_clock is not None:
-            routes += SandboxApi(
+            routes += SandboxEndpoints(
                 self.database,
                 self._sandbox_clock,
-                self._desk,
-                self._charge_desk,
+                self._posting_queue,
+                self._charges,
                 settings.portal_url,
             ).routes(base)
         self.openapi = openapi_document(routes, settings, version("ousel"))
         assets = Assets()
-        pages = Pages(settings, assets, packages=("charges", "docs", "oauth", "portal"))
-        reference = Reference(self.openapi, routes, pages)
+        pages = PageRenderer(settings, assets, packages=("charges", "docs", "oauth", "portal"))
+        reference = ApiReference(self.openapi, routes, pages)
         routes += reference.routes(base)
         self._health = Health(self.database, settings.database_url)
         routes += self._health.routes()
         routes += StaticFiles(assets.files).routes()
-        site = Site(Sessions(self.database, clock), pages, settings)
-        self._door = Door(self.database, clock, wall)
-        page_routes = self._page_routes(pages, reference, site.cookies, clock)
+        page_server = PageServer(SessionLookup(self.database, clock), pages, settings)
+        self._sign_in = SignInService(self.database, clock, real_clock)
+        page_routes = self._page_routes(pages, reference, page_server.cookies, clock)
         self.routes: list[Route | PageRoute] = [*routes, *page_routes]
         self.respond = Router(
             self.routes,
-            gate,
-            EndpointServer(gate, self._troubles),
-            site,
+            authenticator,
+            EndpointServer(authenticator, self._api_errors),
+            page_server,
             settings,
-            self._lookout.watch,
+            self._telemetry.request_observers,
         ).respond
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -137,9 +141,9 @@ class Ousel:
         await receive()
         try:
             async with self.running():
-                collect_rarely()
+                tune_garbage_collector()
                 await send({"type": "lifespan.startup.complete"})
-                with stop_noticed(self._charge_desk.watch.stop):
+                with on_stop_signal(self._charges.notifier.stop):
                     await receive()
         except Refusal as refusal:
             await send({"type": "lifespan.startup.failed", "message": refusal.detail})
@@ -156,15 +160,15 @@ class Ousel:
             for seconds, chore in (
                 *((USES_RECORDED_SECONDS, write) for write in self._writes_behind()),
                 (SWEPT_SECONDS, self._user_tokens.sweep),
-                (SWEPT_SECONDS, self._door.attempts.sweep),
+                (SWEPT_SECONDS, self._sign_in.attempts.sweep),
             )
         ]
         try:
-            async with self._lookout.open(self.database, self._desk, self._health):
+            async with self._telemetry.open(self.database, self._posting_queue, self._health):
                 try:
                     yield
                 finally:
-                    await self._desk.close()
+                    await self._posting_queue.close()
         finally:
             for chore in chores:
                 chore.cancel()
@@ -173,29 +177,29 @@ class Ousel:
             await self.database.close()
 
     def _page_routes(
-        self, pages: Pages, reference: Reference, cookies: Cookies, clock: Clock
+        self, pages: PageRenderer, reference: ApiReference, cookies: Cookies, clock: Clock
     ) -> "list[PageRoute]":
-        app_desk = AppDesk(pages, self.database, clock)
+        app_editor = AppEditor(pages, self.database, clock)
         return [
             *Documents(pages, reference.operations).page_routes(),
             *reference.page_routes(),
-            *Entrance(pages, self._door, cookies).routes(),
+            *SignInPages(pages, self._sign_in, cookies).routes(),
             *ActivityPages(pages, self.database).routes(),
-            *AppPages(app_desk).routes(),
-            *KeyPages(app_desk, self.settings).routes(),
-            *AddressPages(app_desk).routes(),
-            *ChargePages(pages, self.database, self._charge_desk).routes(),
+            *AppPages(app_editor).routes(),
+            *KeyPages(app_editor, self.settings).routes(),
+            *AddressPages(app_editor).routes(),
+            *ChargePages(pages, self.database, self._charges).routes(),
             *CheckoutPages(
-                pages, self.database, self._charge_desk, self.settings.portal_url, clock
+                pages, self.database, self._charges, self.settings.portal_url, clock
             ).routes(),
             *ConnectPages(pages, self.database, self.settings, clock).routes(),
             *ConnectionPages(pages, self.database, clock).routes(),
-            *SettingsPages(pages, self.database, self._door, clock).routes(),
+            *SettingsPages(pages, self.database, self._sign_in, clock).routes(),
         ]
 
     def _writes_behind(self) -> tuple[Chore, ...]:
         """Return what writes down that which was gathered in memory."""
-        return self._keyring.record_uses, self._troubles.write, self._user_tokens.record_uses
+        return self._partner_keys.record_uses, self._api_errors.write, self._user_tokens.record_uses
 
     async def _sandbox_chores(self) -> list[asyncio.Task[None]]:
         clock = self._sandbox_clock

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from ousel.accounts.rules import (
     RESERVED_USERNAMES,
-    checked_display_name,
-    checked_email,
-    checked_username,
-    normalized,
+    normalize_identifier,
+    parse_display_name,
+    parse_email,
+    parse_username,
 )
 from ousel.kernel.account_numbers import account_number
 from ousel.kernel.errors import InvalidField
@@ -19,7 +19,7 @@ from ousel.ledger.refusals import AccountNotFound
 @pytest.mark.parametrize("text", ["ada", "Ada", "@ada", "a_1", "x" * 30, "___", "123"])
 def test_a_username_is_3_to_30_letters_digits_and_underscores(text: str) -> None:
     """It is kept in lower case, without the @."""
-    assert checked_username(text) == text.lower().removeprefix("@")
+    assert parse_username(text) == text.lower().removeprefix("@")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_username_is_3_to_30_letters_digits_and_underscores(text: str) -> None
 def test_what_is_no_username_is_refused(text: str) -> None:
     """Too short, too long, or with another character."""
     with pytest.raises(InvalidField, match="username must be 3 to 30") as refused:
-        checked_username(text)
+        parse_username(text)
     assert refused.value.param == "username"
 
 
@@ -50,7 +50,7 @@ def test_what_is_no_username_is_refused(text: str) -> None:
 def test_a_reserved_username_is_refused(text: str) -> None:
     """Nobody can call themselves the house."""
     with pytest.raises(InvalidField, match="reserved"):
-        checked_username(text)
+        parse_username(text)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_reserved_username_is_refused(text: str) -> None:
 )
 def test_an_email_is_kept_in_lower_case(text: str, email: str) -> None:
     """Surrounding space goes, the case goes, the rest stays."""
-    assert checked_email(text) == email
+    assert parse_email(text) == email
 
 
 @pytest.mark.parametrize(
@@ -80,21 +80,21 @@ def test_an_email_is_kept_in_lower_case(text: str, email: str) -> None:
 def test_what_is_no_email_is_refused(text: str) -> None:
     """Without a domain of two parts, with what a terminal obeys or nobody sees, or too long."""
     with pytest.raises(InvalidField) as refused:
-        checked_email(text)
+        parse_email(text)
     assert refused.value.param == "email"
 
 
 @pytest.mark.parametrize("text", ["Ada", " Ada Lovelace ", "x" * 100, "[bold]", "é 💶"])
 def test_a_display_name_is_1_to_100_printable_characters(text: str) -> None:
     """It is kept as it is, without surrounding space."""
-    assert checked_display_name(text) == text.strip()
+    assert parse_display_name(text) == text.strip()
 
 
 @pytest.mark.parametrize("text", ["", "  ", "x" * 101, "a\nb", "a\x00", "\u202egnp", "\ud800"])
 def test_what_is_no_display_name_is_refused(text: str) -> None:
     """Empty, too long, or with a character that cannot be printed or that turns text around."""
     with pytest.raises(InvalidField) as refused:
-        checked_display_name(text)
+        parse_display_name(text)
     assert refused.value.param == "display_name"
 
 
@@ -102,17 +102,21 @@ def test_what_is_no_display_name_is_refused(text: str) -> None:
 def test_an_account_number_normalizes_to_itself(serial: int) -> None:
     """In either case, each right number is its own one spelling."""
     number = account_number(serial)
-    assert normalized(number, param="to") == normalized(number.lower(), param="to") == number
+    assert (
+        normalize_identifier(number, param="to")
+        == normalize_identifier(number.lower(), param="to")
+        == number
+    )
 
 
 @given(text=st.text())
 def test_whatever_is_given_is_one_spelling_or_no_account(text: str) -> None:
     """Normalizing never fails otherwise, and what it returns is its own normal form."""
     try:
-        name = normalized(text, param="to")
+        name = normalize_identifier(text, param="to")
     except AccountNotFound:
         return
-    assert normalized(name, param="to") == name
+    assert normalize_identifier(name, param="to") == name
     assert name.lower() == text.lower()
 
 
@@ -123,4 +127,4 @@ def test_whatever_is_given_is_one_spelling_or_no_account(text: str) -> None:
 def test_an_email_that_opens_an_account_also_finds_it(local: str, domain: str) -> None:
     """What sign-up keeps and what a look-up asks for are the same spelling."""
     email = f"{local}@{domain}"
-    assert normalized(email.upper(), param="to") == checked_email(email)
+    assert normalize_identifier(email.upper(), param="to") == parse_email(email)

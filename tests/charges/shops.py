@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from ousel.charges.desk import ChargeDesk
-from ousel.charges.rules import Charge, Terms
-from ousel.charges.service import create, new_charge
-from ousel.charges.watch import ChargeWatch
+from ousel.charges.notifier import ChargeNotifier
+from ousel.charges.rules import Charge, ChargeTerms
+from ousel.charges.service import ChargeService
+from ousel.charges.transitions import create_charges, new_charge
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import Account
 from ousel.partners.store import App
 from tests.support.aside import Aside
@@ -27,8 +27,8 @@ class Shop(msgspec.Struct):
 
     database: Database
     clock: Any
-    posting_desk: PostingDesk
-    desk: ChargeDesk
+    posting_queue: PostingQueue
+    charges: ChargeService
     merchant: Account
     app: App
     key: str
@@ -36,29 +36,31 @@ class Shop(msgspec.Struct):
 
     async def charge(self, amount: int = AMOUNT, **terms: Any) -> Charge:
         """Create a charge."""
-        wanted = Terms(amount=amount, **terms)
-        return (await self.desk.create(self.merchant.id, self.app.id, wanted, None)).charge
+        wanted = ChargeTerms(amount=amount, **terms)
+        return (await self.charges.create(self.merchant.id, self.app.id, wanted, None)).charge
 
-    async def charges(self, count: int, amount: int = AMOUNT, step_micros: int = 1) -> list[Charge]:
+    async def many_charges(
+        self, count: int, amount: int = AMOUNT, step_micros: int = 1
+    ) -> list[Charge]:
         """Create many charges in one transaction, each beginning a step after the one before."""
-        terms = Terms(amount=amount)
+        terms = ChargeTerms(amount=amount)
         start = self.clock()
         new = [
             new_charge(self.merchant.id, self.app.id, terms, None, partial(int, begun))
             for begun in range(start, start + count * step_micros, step_micros)
         ]
 
-        await self.database.write(lambda transaction: create(transaction, new))
+        await self.database.write(lambda transaction: create_charges(transaction, new))
         return new
 
     async def pay(self, charge: Charge) -> Charge:
         """Pay a charge as the payer, and return it as it is then."""
-        await self.desk.pay(charge, self.payer.id)
-        return await self.desk.own(charge.account_id, charge.id)
+        await self.charges.pay(charge, self.payer.id)
+        return await self.charges.own_charge(charge.account_id, charge.id)
 
     async def status(self, charge: Charge) -> str:
         """Return what the charge is now."""
-        return (await self.desk.own(self.merchant.id, charge.id)).status
+        return (await self.charges.own_charge(self.merchant.id, charge.id)).status
 
     async def balances(self) -> tuple[int, int]:
         """Return what the merchant and the payer have."""
@@ -72,16 +74,16 @@ async def open_shop(database: Database, clock: Clock, *, kind: str = "live") -> 
     """Open a shop whose payer has 100.00."""
     merchant, app, key = await partner(database, unique("shop"), kind=kind)
     payer = await person(database, unique("payer"), "100")
-    posting_desk = PostingDesk(database, clock, queue_limit=1_000)
-    desk = ChargeDesk(database, posting_desk, clock)
-    return Shop(database, clock, posting_desk, desk, merchant, app, key, payer)
+    posting_queue = PostingQueue(database, clock, queue_limit=1_000)
+    charges = ChargeService(database, posting_queue, clock)
+    return Shop(database, clock, posting_queue, charges, merchant, app, key, payer)
 
 
 def beside(shop: Shop, clock: Clock) -> Shop:
     """Return the same shop as another process, with a clock of its own, sees it."""
-    posting_desk = PostingDesk(shop.database, clock, queue_limit=1_000)
-    desk = ChargeDesk(shop.database, posting_desk, clock)
-    return msgspec.structs.replace(shop, clock=clock, posting_desk=posting_desk, desk=desk)
+    posting_queue = PostingQueue(shop.database, clock, queue_limit=1_000)
+    charges = ChargeService(shop.database, posting_queue, clock)
+    return msgspec.structs.replace(shop, clock=clock, posting_queue=posting_queue, charges=charges)
 
 
 def unique(name: str) -> str:
@@ -104,6 +106,6 @@ async def paid_as_moved(database_url: str) -> int:
     return len(paid)
 
 
-async def waited_at(watch: ChargeWatch, count: int) -> None:
+async def waited_at(watch: ChargeNotifier, count: int) -> None:
     """Return once so many wait for charges there."""
     await until(lambda: watch._count == count)  # noqa: SLF001

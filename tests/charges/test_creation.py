@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from ousel.charges.desk import ChargeDesk
-from ousel.charges.rules import Charge, Terms
-from ousel.charges.service import Created, create, new_charge
-from ousel.charges.store import PageQuery
+from ousel.charges.rules import Charge, ChargeTerms
+from ousel.charges.service import ChargeService
+from ousel.charges.store import ChargeQuery
+from ousel.charges.transitions import CreatedCharge, create_charges, new_charge
 from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.posting import PostingQueue
 from ousel.ledger.refusals import IdempotencyConflict, QueueFull
 from tests.charges.shops import Shop, open_shop
 from tests.ledger.databases import StagedDatabase
@@ -235,32 +235,34 @@ async def test_one_key_many_times_at_once_creates_once(server: Server, shop: Sho
 
 async def test_what_is_created_together_keeps_to_its_keys(shop: Shop) -> None:
     """Of one key the first counts: the same terms are it again, and others are a conflict."""
-    one, other = Terms(amount=1_000_000), Terms(amount=2_000_000)
+    one, other = ChargeTerms(amount=1_000_000), ChargeTerms(amount=2_000_000)
     wanted = [(one, None), (one, "k"), (other, "k"), (one, "k"), (other, "l"), (one, None)]
 
     created = await asyncio.gather(
-        *(shop.desk.create(shop.merchant.id, shop.app.id, terms, key) for terms, key in wanted),
+        *(shop.charges.create(shop.merchant.id, shop.app.id, terms, key) for terms, key in wanted),
         return_exceptions=True,
     )
 
     told = [
-        (each.charge.terms, each.replayed) if isinstance(each, Created) else type(each)
+        (each.charge.terms, each.replayed) if isinstance(each, CreatedCharge) else type(each)
         for each in created
     ]
     new, again = (one, False), (one, True)
     assert told == [new, new, IdempotencyConflict, again, (other, False), new]
-    listed = await shop.desk.page(PageQuery(account_id=shop.merchant.id, limit=10))
+    listed = await shop.charges.list_charges(ChargeQuery(account_id=shop.merchant.id, limit=10))
     assert len(listed) == 4
 
 
 async def test_the_number_who_wait_is_capped(shop: Shop) -> None:
     """One more than may wait is refused at once, and nothing of it is written."""
     staged = StagedDatabase(shop.database)
-    posting_desk = PostingDesk(staged, shop.clock, queue_limit=2)
-    desk = ChargeDesk(staged, posting_desk, shop.clock)
+    posting_queue = PostingQueue(staged, shop.clock, queue_limit=2)
+    charges = ChargeService(staged, posting_queue, shop.clock)
 
-    async def created() -> Created:
-        return await desk.create(shop.merchant.id, shop.app.id, Terms(amount=1_000_000), None)
+    async def created() -> CreatedCharge:
+        return await charges.create(
+            shop.merchant.id, shop.app.id, ChargeTerms(amount=1_000_000), None
+        )
 
     staged.hold()
     under_way = asyncio.create_task(created())
@@ -274,7 +276,10 @@ async def test_the_number_who_wait_is_capped(shop: Shop) -> None:
     await created()
 
     assert refused.value.retry_after_seconds
-    assert len(await shop.desk.page(PageQuery(account_id=shop.merchant.id, limit=10))) == 4
+    assert (
+        len(await shop.charges.list_charges(ChargeQuery(account_id=shop.merchant.id, limit=10)))
+        == 4
+    )
 
 
 async def test_keys_are_taken_in_one_order(postgres_url: str) -> None:
@@ -285,21 +290,21 @@ async def test_keys_are_taken_in_one_order(postgres_url: str) -> None:
         begun = asyncio.Event()
 
         def wanted(key: str) -> Charge:
-            terms = Terms(amount=1_000_000)
+            terms = ChargeTerms(amount=1_000_000)
             return new_charge(shop.merchant.id, shop.app.id, terms, key, system_clock)
 
         async def one_by_one(transaction: Transaction) -> None:
             nonlocal attempts
             attempts += 1
-            await create(transaction, [wanted("a")])
+            await create_charges(transaction, [wanted("a")])
             begun.set()
             await asyncio.sleep(WAIT_SECONDS)
-            await create(transaction, [wanted("b")])
+            await create_charges(transaction, [wanted("b")])
 
         async def together(transaction: Transaction) -> None:
             nonlocal attempts
             attempts += 1
-            await create(transaction, [wanted("b"), wanted("a")])
+            await create_charges(transaction, [wanted("b"), wanted("a")])
 
         first = asyncio.create_task(database.write(one_by_one))
         await begun.wait()

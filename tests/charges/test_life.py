@@ -16,7 +16,7 @@ from hypothesis.stateful import (
 from typing_extensions import override
 
 from ousel.charges.rules import LIFETIME_MICROS, Charge
-from ousel.charges.store import PageQuery
+from ousel.charges.store import ChargeQuery
 from ousel.database.addresses import database_at
 from ousel.kernel.errors import Refusal
 from tests.charges.shops import Shop, open_shop, paid_as_moved
@@ -89,7 +89,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(charge_id=charges)
     def pay_own(self, charge_id: str) -> None:
-        payment = self.shop.desk.pay(self.known[charge_id], self.shop.merchant.id)
+        payment = self.shop.charges.pay(self.known[charge_id], self.shop.merchant.id)
         assert self.attempt(payment) == "own_charge"
 
     @rule(charge_id=charges)
@@ -98,7 +98,7 @@ class Life(RuleBasedStateMachine):
         if self.expected(charge_id) == "created":
             wanted = "done"
             self.status[charge_id] = "canceled"
-        cancellation = self.shop.desk.cancel(self.shop.merchant.id, charge_id)
+        cancellation = self.shop.charges.cancel(self.shop.merchant.id, charge_id)
         assert self.attempt(cancellation) == wanted
 
     @rule(micros=st.sampled_from(STEPS_MICROS))
@@ -111,8 +111,8 @@ class Life(RuleBasedStateMachine):
 
     @rule(status=st.sampled_from(["created", "paid", "canceled", "expired", None]))
     def list(self, status: Any) -> None:
-        query = PageQuery(account_id=self.shop.merchant.id, limit=100, status=status)
-        page = self.runner.run(self.shop.desk.page(query))
+        query = ChargeQuery(account_id=self.shop.merchant.id, limit=100, status=status)
+        page = self.runner.run(self.shop.charges.list_charges(query))
         wanted = [
             charge for charge in self.known.values() if status in {None, self.expected(charge.id)}
         ]

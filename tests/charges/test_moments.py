@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 import pytest
 
-from ousel.charges.payment import ChargesPayable
+from ousel.charges.payment import ChargePayments
 from ousel.charges.refusals import ChargeNotCancelable
-from ousel.charges.store import PageQuery
+from ousel.charges.store import ChargeQuery
 from ousel.database.port import Transaction
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.sqlite import SqliteDatabase
 from ousel.kernel.errors import OutcomeUnknown
-from ousel.ledger.rules import Moved
+from ousel.ledger.rules import Movement
 from tests.charges.shops import AMOUNT, Shop, beside, open_shop, paid_as_moved
 from tests.ledger.databases import Fault, StagedDatabase
 from tests.support.books import proven
@@ -28,13 +28,13 @@ async def test_a_payment_being_written_is_waited_for(
     """A read just after expires_at never says expired of a charge that then turns out paid."""
     charge = await shop.charge()
     shop.clock.now = charge.expires_at - 1
-    settle = ChargesPayable.settle
+    settle = ChargePayments.settle
     written = asyncio.Event()
     if isinstance(shop.database, SqliteDatabase):
         commit_slowly(shop.database, 0.2)
 
     async def slow(
-        self: ChargesPayable, transaction: Transaction, moved: Sequence[Moved], now: int
+        self: ChargePayments, transaction: Transaction, moved: Sequence[Movement], now: int
     ) -> None:
         shop.clock.now = charge.expires_at
         written.set()
@@ -42,13 +42,13 @@ async def test_a_payment_being_written_is_waited_for(
             await asyncio.sleep(0.2)
         await settle(self, transaction, moved, now)
 
-    monkeypatch.setattr(ChargesPayable, "settle", slow)
+    monkeypatch.setattr(ChargePayments, "settle", slow)
     paying = asyncio.create_task(shop.pay(charge))
     await written.wait()
     assert not paying.done()
 
-    expired = PageQuery(account_id=shop.merchant.id, limit=10, status="expired")
-    status, listed = await asyncio.gather(shop.status(charge), shop.desk.page(expired))
+    expired = ChargeQuery(account_id=shop.merchant.id, limit=10, status="expired")
+    status, listed = await asyncio.gather(shop.status(charge), shop.charges.list_charges(expired))
 
     assert status == "paid"
     assert listed == []
@@ -98,15 +98,17 @@ async def test_a_lost_commit_creates_and_cancels_once(
     proxy.cuts.extend(cuts)
     charge = await distant.charge()
     proxy.cuts.extend(cuts)
-    canceled = await distant.desk.cancel(distant.merchant.id, charge.id)
+    canceled = await distant.charges.cancel(distant.merchant.id, charge.id)
 
     assert not proxy.cuts
     assert canceled.status == "canceled"
-    listed = await distant.desk.page(PageQuery(account_id=distant.merchant.id, limit=10))
+    listed = await distant.charges.list_charges(
+        ChargeQuery(account_id=distant.merchant.id, limit=10)
+    )
     assert [each.id for each in listed] == [charge.id]
     distant.clock.advance(micros=1)
     with pytest.raises(ChargeNotCancelable):
-        await distant.desk.cancel(distant.merchant.id, charge.id)
+        await distant.charges.cancel(distant.merchant.id, charge.id)
 
 
 @pytest.mark.parametrize("then", ["away", "broken"])
@@ -124,9 +126,9 @@ async def test_whatever_fails_in_doubt_is_an_unknown_outcome(
         await cut_off.charge()
     staged.faults.extend([cut, then])
     with pytest.raises(OutcomeUnknown):
-        await cut_off.desk.cancel(shop.merchant.id, charge.id)
+        await cut_off.charges.cancel(shop.merchant.id, charge.id)
 
-    listed = await shop.desk.page(PageQuery(account_id=shop.merchant.id, limit=10))
+    listed = await shop.charges.list_charges(ChargeQuery(account_id=shop.merchant.id, limit=10))
     took_effect = cut == "after the commit"
     assert len(listed) == 1 + took_effect
     assert await shop.status(charge) == ("canceled" if took_effect else "created")

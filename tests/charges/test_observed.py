@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from ousel.charges.desk import ChargeDesk
 from ousel.charges.refusals import ChargeNotCancelable, ChargeNotPayable, OwnCharge
 from ousel.charges.rules import LIFETIME_MICROS
+from ousel.charges.service import ChargeService
 from ousel.ledger.refusals import InsufficientBalance
 from ousel.observation.metrics import Metrics
 from tests.charges.shops import Shop
@@ -21,7 +21,7 @@ def metrics() -> Metrics:
 @pytest.fixture
 def watched(shop: Shop, metrics: Metrics) -> Shop:
     """A shop whose desk is watched."""
-    shop.desk = ChargeDesk(shop.database, shop.posting_desk, shop.clock, metrics)
+    shop.charges = ChargeService(shop.database, shop.posting_queue, shop.clock, metrics)
     return shop
 
 
@@ -44,8 +44,8 @@ async def test_many_who_look_at_once_see_one_expiry(watched: Shop, metrics: Metr
 
     await asyncio.gather(
         *(watched.status(charge) for _ in range(5)),
-        *(watched.desk.of_anyone(charge.id) for _ in range(5)),
-        watched.desk.cancel(watched.merchant.id, charge.id),
+        *(watched.charges.any_charge(charge.id) for _ in range(5)),
+        watched.charges.cancel(watched.merchant.id, charge.id),
         return_exceptions=True,
     )
 
@@ -58,13 +58,13 @@ async def test_what_is_refused_is_no_outcome(watched: Shop, metrics: Metrics) ->
     with pytest.raises(InsufficientBalance):
         await watched.pay(dear)
     with pytest.raises(OwnCharge):
-        await watched.desk.pay(charge, watched.merchant.id)
+        await watched.charges.pay(charge, watched.merchant.id)
     watched.clock.advance(seconds=90)
     await watched.pay(charge)
     with pytest.raises(ChargeNotPayable):
         await watched.pay(charge)
     with pytest.raises(ChargeNotCancelable):
-        await watched.desk.cancel(watched.merchant.id, charge.id)
+        await watched.charges.cancel(watched.merchant.id, charge.id)
 
     assert metrics.charges == {"created": 2, "paid": 1, "canceled": 0, "expired": 0}
     assert metrics.payment_seconds.total == 90

@@ -128,7 +128,7 @@ async def too_late(till: Till, _: Charge) -> Person:
 
 async def canceled_before(till: Till, charge: Charge) -> Person:
     """Somebody who comes when the charge is canceled."""
-    await till.shop.desk.cancel(charge.account_id, charge.id)
+    await till.shop.charges.cancel(charge.account_id, charge.id)
     return await till.person(PRICE)
 
 

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from ousel.charges import watch
-from ousel.ledger.history import HistoryQuery, history
+from ousel.charges import notifier
+from ousel.ledger.history import HistoryQuery, newest_entries
 from ousel.ledger.rules import Account, Entry
 from tests.charges.shops import waited_at
 from tests.charges.tills import PAY, PRICE, SUCCESS_URL, Person, Till, page_of
@@ -17,7 +17,7 @@ from tests.support.books import proven
 async def entries_of(till: Till, account: Account) -> list[Entry]:
     """Return an account's payments, newest first."""
     query = HistoryQuery(account_id=account.id, limit=100, kind="charge_payment")
-    found = await till.shop.database.read(lambda transaction: history(transaction, query))
+    found = await till.shop.database.read(lambda transaction: newest_entries(transaction, query))
     return [entry for entry, _ in found]
 
 
@@ -29,7 +29,7 @@ async def test_paying_moves_the_money_and_leads_to_the_receipt(till: Till) -> No
     location = await payer.pay(charge)
     receipt = await payer.visitor.get(location)
 
-    paid = await till.shop.desk.own(charge.account_id, charge.id)
+    paid = await till.shop.charges.own_charge(charge.account_id, charge.id)
     [debit] = await entries_of(till, payer.account)
     [credit] = await entries_of(till, till.shop.merchant)
     assert location == f"/pay/{charge.id}/receipt?onward=yes"
@@ -160,7 +160,7 @@ async def test_a_receipt_is_found_in_a_long_history(till: Till) -> None:
     for number, charge in enumerate(charges):
         for person in (owner, payer):
             page = (await person.visitor.get(f"/pay/{charge.id}/receipt")).text
-            paid = await till.shop.desk.own(charge.account_id, charge.id)
+            paid = await till.shop.charges.own_charge(charge.account_id, charge.id)
             newest_first = await entries_of(till, person.account)
             assert newest_first[5 - number].hash in page
             assert paid.transfer_id == newest_first[5 - number].transfer_id
@@ -187,7 +187,7 @@ async def test_the_status_is_answered_as_soon_as_it_is_final(till: Till) -> None
 @pytest.mark.slow
 async def test_screens_leave_room_to_others(till: Till, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few may wait at one charge's page; one more is answered at once, elsewhere there is room."""
-    monkeypatch.setattr(watch, "STRANGERS_WAITING_MAX", 1)
+    monkeypatch.setattr(notifier, "STRANGERS_WAITING_MAX", 1)
     crowded, other = await till.charge(), await till.charge()
     screen = till.portal.visitor()
 

@@ -20,7 +20,7 @@ async def ended(till: Till, owner: Person, app: App) -> dict[str, Charge]:
     till.clock.advance(micros=LIFETIME_MICROS)
     charges = {name: await owner.charge(app, reference=name) for name in ("paid", "canceled")}
     await (await till.person(PRICE)).pay(charges["paid"])
-    await till.shop.desk.cancel(owner.account.id, charges["canceled"].id)
+    await till.shop.charges.cancel(owner.account.id, charges["canceled"].id)
     return charges | {"expired": expired, "created": await owner.charge(app)}
 
 
@@ -94,7 +94,7 @@ async def test_a_charge_tells_what_happened_to_it(till: Till) -> None:
         name: (await owner.visitor.get(f"/apps/{app.id}/charges/{charge.id}")).text
         for name, charge in charges.items()
     }
-    paid = await till.shop.desk.own(owner.account.id, charges["paid"].id)
+    paid = await till.shop.charges.own_charge(owner.account.id, charges["paid"].id)
 
     assert all("<strong>Created</strong> by Shop" in text for text in texts.values())
     assert paid.payer is not None

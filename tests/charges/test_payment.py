@@ -11,10 +11,10 @@ from ousel.accounts.service import set_status
 from ousel.charges.refusals import ChargeNotCancelable, ChargeNotFound, ChargeNotPayable, OwnCharge
 from ousel.charges.rules import LIFETIME_MICROS, Charge
 from ousel.kernel.errors import Refusal
-from ousel.ledger.history import HistoryQuery, history
-from ousel.ledger.posting import Posted
+from ousel.ledger.history import HistoryQuery, newest_entries
+from ousel.ledger.posting import PostingResult
 from ousel.ledger.refusals import AccountFrozen, InsufficientBalance
-from ousel.ledger.rules import Account, Moved, Posting
+from ousel.ledger.rules import Account, Movement, Posting
 from tests.charges.shops import AMOUNT, Shop, beside, open_shop, paid_as_moved, unique
 from tests.support.books import person, proven
 from tests.support.clocks import ManualClock
@@ -33,7 +33,7 @@ async def test_a_payment_moves_the_money_and_the_status(shop: Shop, database_url
     assert await shop.balances() == (AMOUNT, 100_000_000 - AMOUNT)
     query = HistoryQuery(account_id=shop.payer.id, limit=1)
     [(entry, counterparty), _] = await shop.database.read(
-        lambda transaction: history(transaction, query)
+        lambda transaction: newest_entries(transaction, query)
     )
     assert (entry.kind, entry.charge_id, entry.note) == ("charge_payment", charge.id, "Two tickets")
     assert (entry.transfer_id, counterparty.id) == (paid.transfer_id, shop.merchant.id)
@@ -46,7 +46,7 @@ async def _paid(shop: Shop, charge: Charge) -> None:
 
 
 async def _canceled(shop: Shop, charge: Charge) -> None:
-    await shop.desk.cancel(shop.merchant.id, charge.id)
+    await shop.charges.cancel(shop.merchant.id, charge.id)
 
 
 async def _expired(shop: Shop, charge: Charge) -> None:
@@ -62,17 +62,20 @@ async def test_a_final_charge_stays_as_it_is(
     """Whatever a charge ended as, it is neither paid nor canceled after that."""
     charge = await shop.charge()
     await end(shop, charge)
-    before = await shop.desk.own(shop.merchant.id, charge.id), await shop.balances()
+    before = await shop.charges.own_charge(shop.merchant.id, charge.id), await shop.balances()
 
     with pytest.raises(ChargeNotPayable) as not_payable:
         await shop.pay(charge)
     with pytest.raises(ChargeNotCancelable) as not_cancelable:
-        await shop.desk.cancel(shop.merchant.id, charge.id)
+        await shop.charges.cancel(shop.merchant.id, charge.id)
 
     assert before[0].status == status
     told = {"charge_id": charge.id, "charge_status": status}
     assert not_payable.value.members == not_cancelable.value.members == told
-    assert (await shop.desk.own(shop.merchant.id, charge.id), await shop.balances()) == before
+    assert (
+        await shop.charges.own_charge(shop.merchant.id, charge.id),
+        await shop.balances(),
+    ) == before
     await proven(shop.database)
 
 
@@ -109,7 +112,7 @@ async def test_a_refused_payment_leaves_the_charge_open(
     payer_id, refusal = await arrange(shop)
 
     with pytest.raises(refusal):
-        await shop.desk.pay(charge, payer_id)
+        await shop.charges.pay(charge, payer_id)
 
     assert await shop.status(charge) == "created"
     assert await shop.balances() == (0, 100_000_000)
@@ -124,11 +127,11 @@ async def test_a_charge_that_does_not_exist_is_not_found(shop: Shop) -> None:
         await shop.pay(missing)
     for charge_id in (missing.id, "ch_", "../etc", "ch_" + "0" * 25 + "\x00"):
         with pytest.raises(ChargeNotFound):
-            await shop.desk.of_anyone(charge_id)
+            await shop.charges.any_charge(charge_id)
         with pytest.raises(ChargeNotFound):
-            await shop.desk.own(shop.merchant.id, charge_id)
+            await shop.charges.own_charge(shop.merchant.id, charge_id)
         with pytest.raises(ChargeNotFound):
-            await shop.desk.cancel(shop.merchant.id, charge_id)
+            await shop.charges.cancel(shop.merchant.id, charge_id)
 
 
 async def test_the_last_microsecond_still_counts(shop: Shop) -> None:
@@ -137,7 +140,7 @@ async def test_the_last_microsecond_still_counts(shop: Shop) -> None:
     shop.clock.now = to_pay.expires_at - 1
 
     assert (await shop.pay(to_pay)).status == "paid"
-    assert (await shop.desk.cancel(shop.merchant.id, to_cancel.id)).status == "canceled"
+    assert (await shop.charges.cancel(shop.merchant.id, to_cancel.id)).status == "canceled"
     assert await shop.status(to_leave) == "created"
 
 
@@ -149,7 +152,7 @@ async def test_from_expires_at_on_it_is_too_late(shop: Shop) -> None:
     with pytest.raises(ChargeNotPayable) as not_payable:
         await shop.pay(charges[0])
     with pytest.raises(ChargeNotCancelable) as not_cancelable:
-        await shop.desk.cancel(shop.merchant.id, charges[1].id)
+        await shop.charges.cancel(shop.merchant.id, charges[1].id)
 
     assert not_payable.value.members["charge_status"] == "expired"
     assert not_cancelable.value.members["charge_status"] == "expired"
@@ -162,7 +165,7 @@ async def test_many_payers_at_once_pay_once(shop: Shop) -> None:
     """20 payers of one charge, in one batch and from two desks: one pays, 19 hear that."""
     charge = await shop.charge()
     payers = [await person(shop.database, unique("payer"), "10") for _ in range(20)]
-    desks = [shop.desk, beside(shop, shop.clock).desk]
+    desks = [shop.charges, beside(shop, shop.clock).charges]
 
     outcomes = await asyncio.gather(
         *(desks[number % 2].pay(charge, payer.id) for number, payer in enumerate(payers)),
@@ -181,8 +184,8 @@ async def test_payments_and_transfers_share_a_batch(shop: Shop) -> None:
     charges = [await shop.charge(amount=1_000_000) for _ in range(5)]
     others = await open_shop(shop.database, shop.clock)
 
-    def transfer(number: int) -> Awaitable[Posted]:
-        return shop.posting_desk.post(
+    def transfer(number: int) -> Awaitable[PostingResult]:
+        return shop.posting_queue.post(
             Posting(
                 transfer_id=f"tr_{unique('x')}",
                 kind="transfer",
@@ -199,7 +202,7 @@ async def test_payments_and_transfers_share_a_batch(shop: Shop) -> None:
 
     assert Counter(type(each) for each in payments) == {Charge: 5, ChargeNotPayable: 5}
     assert [await shop.status(charge) for charge in charges] == ["paid"] * 5
-    assert all(isinstance(posted.outcome, Moved) for posted in moved)
+    assert all(isinstance(posted.outcome, Movement) for posted in moved)
     assert await shop.balances() == (5_000_000, 100_000_000 - 5_000_000 - 15)
     await proven(shop.database)
 
@@ -216,5 +219,5 @@ async def test_a_clock_that_is_behind_pays_no_charge_that_another_saw_expired(sh
     with pytest.raises(ChargeNotPayable):
         await late.pay(charge)
     with pytest.raises(ChargeNotCancelable):
-        await late.desk.cancel(shop.merchant.id, charge.id)
+        await late.charges.cancel(shop.merchant.id, charge.id)
     assert await late.status(charge) == "expired"

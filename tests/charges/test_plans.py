@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from ousel.charges import store
-from ousel.charges.rules import Charge, Terms
-from ousel.charges.service import new_charge
+from ousel.charges.rules import Charge, ChargeTerms
+from ousel.charges.transitions import new_charge
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, bulk_update, for_sqlite
 from ousel.kernel.clock import system_clock
@@ -17,7 +17,7 @@ from tests.support.books import opened
 from tests.support.engines import Engines
 from tests.support.plans import postgres_plan
 
-TERMS = Terms(amount=1_000_000)
+TERMS = ChargeTerms(amount=1_000_000)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ async def test_an_open_charge_that_was_polled_is_nobody_elses(shop: Shop) -> Non
     assert await shop.status(charge) == "created"
     for _ in range(2):
         with pytest.raises(ChargeNotFound):
-            await shop.desk.own(shop.payer.id, charge.id)
+            await shop.charges.own_charge(shop.payer.id, charge.id)
     assert await shop.status(charge) == "created"
 
 
@@ -28,7 +28,7 @@ async def test_who_paid_is_told_by_a_process_that_saw_the_charge_open(shop: Shop
     charge = await shop.charge()
     assert await other.status(charge) == "created"
     paid = await shop.pay(charge)
-    told = await other.desk.own(shop.merchant.id, charge.id)
+    told = await other.charges.own_charge(shop.merchant.id, charge.id)
 
     assert told == paid
     assert told.payer is not None
@@ -56,7 +56,7 @@ def test_a_poll_is_never_behind(database_url: str, steps: list[tuple[int, str]])
                     if step == "pay":
                         await shop.pay(charges[number])
                     elif step == "cancel":
-                        await shop.desk.cancel(shop.merchant.id, charges[number].id)
+                        await shop.charges.cancel(shop.merchant.id, charges[number].id)
                     else:
                         shop.clock.now = charges[number].expires_at
                         expected = ["expired" if e == "created" else e for e in expected]

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from ousel.charges.rules import LIFETIME_MICROS, Charge
-from ousel.charges.store import PageQuery
+from ousel.charges.store import ChargeQuery
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from tests.charges.shops import AMOUNT, Shop, open_shop, paid_as_moved, unique
@@ -52,7 +52,7 @@ class Race:
         """Pay twice, cancel and read each of a few charges, which expire while that goes on."""
         until_expiry = int(self.spread_seconds * MICROS_PER_SECOND)
         self.shop.clock.now = system_clock() + until_expiry - LIFETIME_MICROS
-        charges = await self.shop.charges(CHARGES_A_ROUND)
+        charges = await self.shop.many_charges(CHARGES_A_ROUND)
         await asyncio.gather(
             *(self._act(charge, action) for charge in charges for action in ACTIONS)
         )
@@ -115,8 +115,8 @@ async def test_each_charge_has_exactly_one_outcome(
             )
             charges = [charge for _ in range(ROUNDS) for charge in await race.run()]
         shop.clock.now = system_clock()
-        query = PageQuery(account_id=shop.merchant.id, limit=len(charges))
-        finals = {charge.id: charge.status for charge in await shop.desk.page(query)}
+        query = ChargeQuery(account_id=shop.merchant.id, limit=len(charges))
+        finals = {charge.id: charge.status for charge in await shop.charges.list_charges(query)}
 
     outcomes = Counter(
         outcome_of(race.told[charge_id], status) for charge_id, status in finals.items()

@@ -138,7 +138,7 @@ async def test_the_list_can_be_narrowed(server: Server, database: Database) -> N
     paid_once = await past.charge(reference="old")
     await past.pay(paid_once)
     canceled = await shop.charge(reference="new")
-    await shop.desk.cancel(shop.merchant.id, canceled.id)
+    await shop.charges.cancel(shop.merchant.id, canceled.id)
     paid = await shop.charge(reference="new")
     await shop.pay(paid)
     live = await shop.charge(reference="new")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ousel.charges import watch
+from ousel.charges import notifier
 from ousel.charges.rules import LIFETIME_MICROS, Charge
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from tests.charges.shops import Shop, beside, waited_at
@@ -23,12 +23,14 @@ async def timed(awaited: Awaitable[Charge]) -> tuple[str, float]:
 
 def awaited(shop: Shop, charge: Charge, seconds: float) -> "asyncio.Task[tuple[str, float]]":
     """Begin to wait for a charge of the shop."""
-    return asyncio.create_task(timed(shop.desk.awaited(shop.merchant.id, charge.id, seconds)))
+    return asyncio.create_task(
+        timed(shop.charges.wait_for_outcome(shop.merchant.id, charge.id, seconds))
+    )
 
 
 def nobody_waits(shop: Shop) -> bool:
     """Say whether the watch has let go of everything."""
-    return not shop.desk.watch._watched and shop.desk.watch._count == 0  # noqa: SLF001
+    return not shop.charges.notifier._watched and shop.charges.notifier._count == 0  # noqa: SLF001
 
 
 async def test_a_final_charge_is_answered_at_once(shop: Shop) -> None:
@@ -53,10 +55,10 @@ async def test_a_payment_in_this_process_wakes_at_once(shop: Shop) -> None:
     charge, other = await shop.charge(), await shop.charge()
     waiting = [awaited(shop, charge, 60) for _ in range(3)]
     elsewhere = awaited(shop, other, 0.5)
-    await waited_at(shop.desk.watch, 4)
+    await waited_at(shop.charges.notifier, 4)
 
     await shop.pay(charge)
-    woken = await asyncio.wait_for(asyncio.gather(*waiting), watch.POLL_SECONDS / 2)
+    woken = await asyncio.wait_for(asyncio.gather(*waiting), notifier.POLL_SECONDS / 2)
 
     assert [status for status, _ in woken] == ["paid"] * 3
     assert (await elsewhere)[0] == "created"
@@ -69,12 +71,12 @@ async def test_what_another_process_does_is_heard_within_a_second(shop: Shop, en
     other = beside(shop, shop.clock)
     charge = await shop.charge()
     waiting = awaited(shop, charge, 60)
-    await waited_at(shop.desk.watch, 1)
+    await waited_at(shop.charges.notifier, 1)
 
     if end == "paid":
         await other.pay(charge)
     else:
-        await other.desk.cancel(shop.merchant.id, charge.id)
+        await other.charges.cancel(shop.merchant.id, charge.id)
 
     assert (await asyncio.wait_for(waiting, 1))[0] == end
 
@@ -89,14 +91,14 @@ async def test_expiry_wakes_at_its_moment(shop: Shop) -> None:
     late_seconds = (system_clock() - charge.expires_at) / MICROS_PER_SECOND
 
     assert status == "expired"
-    assert 0 <= late_seconds < watch.POLL_SECONDS
+    assert 0 <= late_seconds < notifier.POLL_SECONDS
 
 
 async def test_a_clock_that_is_moved_on_wakes(shop: Shop) -> None:
     """When a sandbox's clock jumps past expires_at, those who wait hear it within a second."""
     charge = await shop.charge()
     waiting = awaited(shop, charge, 60)
-    await waited_at(shop.desk.watch, 1)
+    await waited_at(shop.charges.notifier, 1)
 
     shop.clock.now = charge.expires_at
 
@@ -118,14 +120,14 @@ async def test_waiting_asks_the_database_for_all_at_once(
         return await read(work)
 
     waiting = [awaited(shop, charge, 1) for charge in charges * 10]
-    await waited_at(shop.desk.watch, 300)
+    await waited_at(shop.charges.notifier, 300)
     monkeypatch.setattr(shop.database, "read", counted)
     await asyncio.sleep(0.75)
     while_waiting = reads
     await asyncio.gather(*waiting)
-    await asyncio.sleep(2 * watch.POLL_SECONDS)
+    await asyncio.sleep(2 * notifier.POLL_SECONDS)
     reads = 0
-    await asyncio.sleep(2 * watch.POLL_SECONDS)
+    await asyncio.sleep(2 * notifier.POLL_SECONDS)
 
     assert 1 <= while_waiting <= 4
     assert reads == 0
@@ -135,7 +137,7 @@ async def test_waiting_asks_the_database_for_all_at_once(
 async def test_one_who_gives_up_is_forgotten(shop: Shop) -> None:
     """A caller that goes away while it waits leaves nothing behind."""
     waiting = awaited(shop, await shop.charge(), 60)
-    await waited_at(shop.desk.watch, 1)
+    await waited_at(shop.charges.notifier, 1)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
 
@@ -144,14 +146,14 @@ async def test_one_who_gives_up_is_forgotten(shop: Shop) -> None:
 
 async def test_the_number_who_wait_is_capped(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """When as many wait as may, there is no room for one more until one leaves."""
-    monkeypatch.setattr(watch, "WAITING_MAX", 2)
+    monkeypatch.setattr(notifier, "WAITING_MAX", 2)
     charges = [await shop.charge() for _ in range(2)]
     short, long = awaited(shop, charges[0], 1), awaited(shop, charges[1], 60)
-    await waited_at(shop.desk.watch, 2)
+    await waited_at(shop.charges.notifier, 2)
 
-    room_before = shop.desk.watch.has_room
+    room_before = shop.charges.notifier.has_room
     await short
-    room_after = shop.desk.watch.has_room
+    room_after = shop.charges.notifier.has_room
     long.cancel()
     await asyncio.gather(long, return_exceptions=True)
 
@@ -162,7 +164,7 @@ async def test_the_preference_is_applied_and_said_so(server: Server, shop: Shop)
     """wait=N is honoured and echoed, capped at 60; what is malformed is ignored."""
     live = beside(shop, system_clock)
     open_charge, canceled = await live.charge(), await live.charge()
-    await live.desk.cancel(shop.merchant.id, canceled.id)
+    await live.charges.cancel(shop.merchant.id, canceled.id)
     async with server.client(shop.key) as client:
 
         async def ask(charge: Charge, prefer: str) -> tuple[str | None, float]:

@@ -88,7 +88,7 @@ async def test_a_server_that_stops_answers_all_who_wait(
 async def test_thousands_wait_at_little_cost(database_url: str, engine: Engine, shop: Shop) -> None:
     """2,000 waits cost little memory and CPU, hear of payments, and end well on SIGTERM."""
     live = beside(shop, system_clock)
-    charges = await live.charges(WAITING, amount=1)
+    charges = await live.many_charges(WAITING, amount=1)
     with Server(database_url) as server:
         process = psutil.Process(server.process.pid)
         before = process.memory_info().rss

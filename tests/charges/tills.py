@@ -3,7 +3,7 @@
 from typing import Any
 
 from ousel.accounts import service as accounts
-from ousel.charges.rules import Charge, Terms
+from ousel.charges.rules import Charge, ChargeTerms
 from ousel.ledger.funding import fund_account
 from ousel.ledger.rules import Account, Status
 from ousel.partners.service import NewApp, create_app
@@ -52,8 +52,8 @@ class Person:
 
     async def charge(self, app: App, **terms: Any) -> Charge:
         """Create a charge of the person's own."""
-        wanted = Terms(**{"amount": PRICE} | terms)
-        created = await self._till.shop.desk.create(self.account.id, app.id, wanted, None)
+        wanted = ChargeTerms(**{"amount": PRICE} | terms)
+        created = await self._till.shop.charges.create(self.account.id, app.id, wanted, None)
         return created.charge
 
     async def balance(self) -> int:
@@ -87,7 +87,7 @@ class Till:
         username = unique(name)
         visitor = await self.portal.person(username, **fields)
         account = await self.shop.database.read(
-            lambda transaction: accounts.find(transaction, f"@{username}", param="to")
+            lambda transaction: accounts.find_account(transaction, f"@{username}", param="to")
         )
         person = Person(self, visitor, account)
         if micros:

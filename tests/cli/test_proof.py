@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from ousel.charges.rules import Charge
-from ousel.cli.proof import proven
+from ousel.cli.verification import verify_everything
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from ousel.ledger.rules import Kind, Posting
-from ousel.ledger.verify import BooksWrong
+from ousel.ledger.verify import VerificationFailed
 from tests.charges.shops import AMOUNT, Shop, open_shop
 from tests.cli.commands import assert_fails, ousel
 from tests.support.aside import Aside
@@ -32,8 +32,8 @@ class Books(msgspec.Struct, frozen=True):
 
     async def wrong(self) -> str:
         """Return what is found wrong."""
-        with pytest.raises(BooksWrong) as found:
-            await self.shop.database.snapshot(proven)
+        with pytest.raises(VerificationFailed) as found:
+            await self.shop.database.snapshot(verify_everything)
         return str(found.value)
 
     async def credit(self, charge: Charge) -> int:
@@ -55,7 +55,7 @@ class Books(msgspec.Struct, frozen=True):
             amount=AMOUNT,
             charge_id=charge_id,
         )
-        await self.shop.posting_desk.post(posting)
+        await self.shop.posting_queue.post(posting)
         return posting.transfer_id
 
 
@@ -70,7 +70,7 @@ async def books(database: Database, database_url: str) -> AsyncIterator[Books]:
 
 async def test_charges_that_fit_their_payments_are_counted(books: Books, database_url: str) -> None:
     """The figures name how many charges are paid."""
-    assert (await books.shop.database.snapshot(proven))[1] == CHARGES
+    assert (await books.shop.database.snapshot(verify_everything))[1] == CHARGES
     told = await asyncio.to_thread(ousel, "verify", "--json", database=database_url)
     assert told.json["charges_paid"] == CHARGES
 
@@ -80,8 +80,8 @@ async def test_charges_are_counted_wherever_a_page_ends(
 ) -> None:
     """Pages of one, of two, and of all of them come to the same."""
     for size in (1, 2, CHARGES, 100):
-        monkeypatch.setattr("ousel.charges.proof.PAGE_CHARGES", size)
-        assert (await books.shop.database.snapshot(proven))[1] == CHARGES
+        monkeypatch.setattr("ousel.charges.verification.PAGE_CHARGES", size)
+        assert (await books.shop.database.snapshot(verify_everything))[1] == CHARGES
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
-from ousel.ledger.posting import Posted, PostingDesk
-from ousel.ledger.rules import Account, Posting, Replayed
+from ousel.ledger.posting import PostingQueue, PostingResult
+from ousel.ledger.rules import Account, Posting, Replay
 from tests.faults.clusters import OwnPostgres
 from tests.support.books import balance, opened, person, proven
 
@@ -46,13 +46,13 @@ async def test_a_replay_waits_for_a_follower(postgres: OwnPostgres, url: str) ->
         assert await balance(database, sender) == FUNDS_LEFT  # reads go on
 
         await _followers_needed(postgres, "")
-        assert isinstance((await replay).outcome, Replayed)
+        assert isinstance((await replay).outcome, Replay)
         await proven(database)
 
 
-async def _sent(database: Database, sender: Account) -> Posted:
+async def _sent(database: Database, sender: Account) -> PostingResult:
     """Send one and the same transfer, as a process does that knows nothing of earlier ones."""
-    return await PostingDesk(database, system_clock, queue_limit=1).post(
+    return await PostingQueue(database, system_clock, queue_limit=1).post(
         Posting(
             transfer_id=new_id("tr_", system_clock),
             kind="transfer",

@@ -14,7 +14,7 @@ from ousel.database.port import Transaction
 from ousel.database.schema import migrate
 from ousel.kernel.clock import system_clock
 from ousel.people import store
-from ousel.people.audit import Happening, Trace, record
+from ousel.people.audit import EventKind, EventSource, record_event
 from ousel.portal.settings import AFTER_ALL_EVENTS
 from tests.cli.commands import assert_fails, ousel
 from tests.faults.clusters import OwnPostgres
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 LANGUAGES = ("en_US", "cs_CZ")  # in Czech, "ch" is a letter that comes after "h"
 PEOPLE = 40
-EVENTS: tuple[Happening, ...] = ("signed_up", "password_changed", "signed_out")
+EVENTS: tuple[EventKind, ...] = ("signed_up", "password_changed", "signed_out")
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,9 @@ def czech(server: OwnPostgres) -> str:
 async def history(transaction: Transaction, account_id: str) -> list[str]:
     """Let things happen to an account, and return what the first page of its history shows."""
     for kind in EVENTS:
-        await record(transaction, account_id, kind, Trace("192.0.2.1", ""), system_clock)
+        await record_event(
+            transaction, account_id, kind, EventSource("192.0.2.1", ""), system_clock
+        )
         await asyncio.sleep(0.002)  # an id tells the millisecond
     shown = await store.events_before(transaction, account_id, AFTER_ALL_EVENTS, 10)
     return [event.kind for event in shown]

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 import ousel.database
 from ousel.database.addresses import database_at, is_postgres
 from ousel.database.port import Database
-from ousel.database.schema import SCHEMA_VERSION, is_served, migrate, schema_version
+from ousel.database.schema import SCHEMA_VERSION, is_supported, migrate, schema_version
 from ousel.kernel.account_numbers import account_number
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.ledger.journal import accounts_after
@@ -138,10 +138,10 @@ async def test_ousel_may_be_installed_in_any_folder(
 
 def test_a_schema_is_served_from_its_own_version_on() -> None:
     """A newer one only adds; an older one, and none at all, lack something."""
-    assert is_served(SCHEMA_VERSION)
-    assert is_served(f"{int(SCHEMA_VERSION) + 1:04d}")
-    assert not is_served(f"{int(SCHEMA_VERSION) - 1:04d}")
-    assert not is_served(None)
+    assert is_supported(SCHEMA_VERSION)
+    assert is_supported(f"{int(SCHEMA_VERSION) + 1:04d}")
+    assert not is_supported(f"{int(SCHEMA_VERSION) - 1:04d}")
+    assert not is_supported(None)
 
 
 async def test_the_version_of_a_database_is_known(empty_url: str) -> None:

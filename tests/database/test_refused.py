@@ -101,7 +101,7 @@ async def test_a_refused_log_in_is_no_keys_fault(
 ) -> None:
     """What is read together fails together: no half of it is tried again by itself."""
     database, tries = gate.database, []
-    acquired = database._acquired  # noqa: SLF001 - to count how often it is tried
+    acquired = database._acquire  # noqa: SLF001 - to count how often it is tried
 
     async def counted() -> object:
         tries.append(1)
@@ -110,7 +110,7 @@ async def test_a_refused_log_in_is_no_keys_fault(
     async def load(transaction: Transaction, keys: list[int]) -> dict[int, int]:
         return dict.fromkeys(keys, await one(transaction))
 
-    monkeypatch.setattr(database, "_acquired", counted)
+    monkeypatch.setattr(database, "_acquire", counted)
     reads = SharedReads(database, load)
     await gate.run("ALTER ROLE {role} NOLOGIN")
     outcomes = await asyncio.gather(*map(reads.get, range(64)), return_exceptions=True)

@@ -10,7 +10,7 @@ from ousel.database.port import (
     IntegrityViolation,
     Transaction,
 )
-from ousel.database.statements import UnfitValue
+from ousel.database.statements import UnstorableValue
 from ousel.partners.store import APPS
 from tests.database.notes import ALL_NOTES, NOTES, add, fetch_all, found
 from tests.support.aside import Aside
@@ -78,7 +78,7 @@ async def test_a_value_that_no_column_holds_is_unfit_to_write(
         await add(transaction, "a")
         await transaction.insert(NOTES, [("b", value)])
 
-    with pytest.raises(UnfitValue):
+    with pytest.raises(UnstorableValue):
         await database.write(work)
 
     assert await found(database) == {}
@@ -86,7 +86,7 @@ async def test_a_value_that_no_column_holds_is_unfit_to_write(
 
 async def test_a_number_of_more_than_64_bits_is_unfit_to_write(database: Database) -> None:
     """A number is stored whole or not at all."""
-    with pytest.raises(UnfitValue):
+    with pytest.raises(UnstorableValue):
         await database.write(lambda each: each.insert(APPS, [("acct_1", "app_1", "App", 2**63)]))
 
 
@@ -99,7 +99,7 @@ async def test_a_value_that_no_column_holds_is_unfit_to_ask_for(
     async def work(transaction: Transaction) -> None:
         await add(transaction, "\ud800")
 
-    with pytest.raises(UnfitValue):
+    with pytest.raises(UnstorableValue):
         await (database.read(work) if how == "read" else database.snapshot(work))
 
 

@@ -12,7 +12,7 @@ from typer.main import get_command
 from ousel.app import Ousel
 from ousel.cli.main import commands
 from ousel.docs.documents import anchor_of
-from ousel.kernel.errors import every_refusal
+from ousel.kernel.errors import all_refusals
 from ousel.kernel.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +76,7 @@ def wrong_endpoints(text: str) -> set[str]:
 
 def wrong_codes(text: str) -> set[str]:
     """Return error codes, as a document names them behind their status, that are not so."""
-    codes = {f"{refusal.status} {refusal.code}" for refusal in every_refusal()}
+    codes = {f"{refusal.status} {refusal.code}" for refusal in all_refusals()}
     named = re.findall(r"`([45]\d\d [a-z_]+)`", text.replace("` `", " "))
     return set(named) - codes
 

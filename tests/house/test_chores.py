@@ -14,12 +14,12 @@ async def test_a_chore_outlives_whatever_happens(monkeypatch: pytest.MonkeyPatch
     """A refusal is a warning, anything else an error with its traceback; both times it goes on."""
     written = structlog.testing.CapturingLogger()
     monkeypatch.setattr("ousel.app._log", written)
-    troubles = [DatabaseUnavailable("away"), KeyError("a defect"), TimeoutError()]
+    api_errors = [DatabaseUnavailable("away"), KeyError("a defect"), TimeoutError()]
     done = asyncio.Event()
 
     async def chore() -> None:
-        if troubles:
-            raise troubles.pop(0)
+        if api_errors:
+            raise api_errors.pop(0)
         done.set()
 
     ousel = Ousel(Settings(database_url="unopened.db"))
@@ -51,7 +51,7 @@ async def test_a_service_closes_its_database_whatever_happens(
 
     closing = ousel.database.close
     monkeypatch.setattr(ousel.database, "close", close)
-    monkeypatch.setattr(ousel._keyring, "record_uses", fail)  # noqa: SLF001
+    monkeypatch.setattr(ousel._partner_keys, "record_uses", fail)  # noqa: SLF001
     monkeypatch.setattr(ousel._user_tokens, "record_uses", succeed)  # noqa: SLF001
     async with ousel.running():
         pass

@@ -9,7 +9,7 @@ import pytest
 from ousel.api.openapi import refusals_of
 from ousel.api.routes import NoBody, Route
 from ousel.app import Ousel
-from ousel.kernel.errors import every_refusal
+from ousel.kernel.errors import all_refusals
 from ousel.kernel.settings import Settings
 from tests.portal.visitors import Visitor, opened_portal
 
@@ -79,5 +79,5 @@ def _not_shown(page: str) -> set[str]:
 
 
 def _not_explained(page: str) -> set[str]:
-    codes = {refusal.code for refusal in every_refusal()}
+    codes = {refusal.code for refusal in all_refusals()}
     return {code for code in codes if f'id="{code}"' not in page}

@@ -8,10 +8,10 @@ import pytest
 from ousel.api.openapi import refusals_of
 from ousel.api.routes import Route
 from ousel.app import Ousel
-from ousel.kernel.errors import Refusal, every_refusal
+from ousel.kernel.errors import Refusal, all_refusals
 from ousel.kernel.settings import Settings
 
-REFUSALS = tuple(dict.fromkeys(every_refusal()))
+REFUSALS = tuple(dict.fromkeys(all_refusals()))
 OUTSIDE_OPERATIONS = {
     *("malformed_request", "head_too_large", "not_found", "method_not_allowed", "schema_outdated"),
 }

@@ -5,21 +5,21 @@ import asyncio
 import msgspec
 
 from ousel.accounts.service import set_status
-from ousel.charges.desk import ChargeDesk
-from ousel.charges.rules import Charge, Terms
+from ousel.charges.rules import Charge, ChargeTerms
+from ousel.charges.service import ChargeService
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from ousel.kernel.money import MICROS_PER_UNIT
 from ousel.ledger.funding import fund_account
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.posting import PostingQueue
 from ousel.partners.service import NewApp, create_app
 from ousel.partners.store import App
-from ousel.people.passwords import Passwords
+from ousel.people.passwords import PasswordService
 from tests.journeys.furnished import PASSWORD, Furnished, add_person
 from tests.support.books import opened
 
 PRICE = 25 * MICROS_PER_UNIT
-TERMS = Terms(
+TERMS = ChargeTerms(
     amount=PRICE,
     description="Two tickets for the evening show\nRow 7, seats 11 and 12",
     reference="order-2041",
@@ -43,14 +43,14 @@ def checkouts(database_url: str, people: Furnished) -> dict[str, Look]:
 async def _checkouts(database_url: str, people: Furnished) -> dict[str, Look]:
     async with opened(database_url) as database:
         await _more_people(database)
-        posting_desk = PostingDesk(database, system_clock, queue_limit=10)
-        desk = ChargeDesk(database, posting_desk, system_clock)
-        yesterday = ChargeDesk(database, posting_desk, _three_hours_ago)
-        open_, canceled, paid = [await _created(desk, people.app) for _ in range(3)]
+        posting_queue = PostingQueue(database, system_clock, queue_limit=10)
+        charges = ChargeService(database, posting_queue, system_clock)
+        yesterday = ChargeService(database, posting_queue, _three_hours_ago)
+        open_, canceled, paid = [await _created(charges, people.app) for _ in range(3)]
         expired = await _created(yesterday, people.app)
-        closed = await _created(desk, await _frozen_app(database))
-        await desk.cancel(canceled.account_id, canceled.id)
-        await desk.pay(paid, people.friend.id)
+        closed = await _created(charges, await _frozen_app(database))
+        await charges.cancel(canceled.account_id, canceled.id)
+        await charges.pay(paid, people.friend.id)
     payer, owner = people.friend.username, people.person.username
     return {
         "signed-out": Look(None, f"/pay/{open_.id}"),
@@ -78,13 +78,13 @@ async def _checkouts(database_url: str, people: Furnished) -> dict[str, Look]:
     }
 
 
-async def _created(desk: ChargeDesk, app: App) -> Charge:
-    return (await desk.create(app.account_id, app.id, TERMS, None)).charge
+async def _created(charges: ChargeService, app: App) -> Charge:
+    return (await charges.create(app.account_id, app.id, TERMS, None)).charge
 
 
 async def _more_people(database: Database) -> None:
     """Add Mary, who has too little, and Kurt, whose account is frozen."""
-    hashed = await Passwords().hashed(PASSWORD)
+    hashed = await PasswordService().hash_password(PASSWORD)
     mary = await add_person(database, "mary", "Mary Somerville", hashed)
     await fund_account(database, system_clock, mary, 3 * MICROS_PER_UNIT)
     await add_person(database, "kurt", "Kurt Gödel", hashed)

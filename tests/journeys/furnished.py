@@ -12,14 +12,14 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from ousel.kernel.money import MICROS_PER_UNIT
 from ousel.ledger.funding import fund_account
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import Account, Posting
-from ousel.oauth.connect import ConnectRequest, grant
+from ousel.oauth.connect import ConnectRequest, issue_code
 from ousel.oauth.rules import Exchange
-from ousel.oauth.service import exchange
+from ousel.oauth.service import exchange_code
 from ousel.partners.service import NewApp, create_app, issue_key
 from ousel.partners.store import App
-from ousel.people.passwords import Passwords
+from ousel.people.passwords import PasswordService
 from tests.support.books import opened
 
 PASSWORD = "correct horse battery"
@@ -87,15 +87,15 @@ def furnished(database_url: str) -> Furnished:
 
 async def _furnished(database_url: str) -> Furnished:
     async with opened(database_url) as database:
-        hashed = await Passwords().hashed(PASSWORD)
+        hashed = await PasswordService().hash_password(PASSWORD)
         person = await add_person(database, "ada", "Ada Lovelace", hashed)
         friend = await add_person(database, "grace", "Grace Hopper", hashed)
         for account in (person, friend):
             await fund_account(database, system_clock, account, 5_000 * MICROS_PER_UNIT)
-        desk = PostingDesk(database, system_clock, queue_limit=10)
+        charges = PostingQueue(database, system_clock, queue_limit=10)
         for number, note in enumerate(NOTES, 1):
             sender, recipient = (person, friend) if number % 2 else (friend, person)
-            await desk.post(
+            await charges.post(
                 Posting(
                     transfer_id=new_id("tr_", system_clock),
                     kind="transfer",
@@ -126,9 +126,9 @@ async def _connected(transaction: Transaction, app: App, person: Account) -> Non
     request = ConnectRequest(
         app=app, redirect_uri=REDIRECT_URI, scope="profile", state=None, code_challenge=None
     )
-    code = await grant(transaction, request, person.id, system_clock)
+    code = await issue_code(transaction, request, person.id, system_clock)
     wish = Exchange(app_id=app.id, code=code, redirect_uri=REDIRECT_URI, code_verifier=None)
-    await exchange(transaction, wish, "test", system_clock)
+    await exchange_code(transaction, wish, "test", system_clock)
 
 
 async def _app(transaction: Transaction, owner: Account) -> tuple[App, str]:

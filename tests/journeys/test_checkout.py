@@ -9,10 +9,10 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from ousel.charges.desk import ChargeDesk
-from ousel.charges.rules import LIFETIME_MICROS, Terms
+from ousel.charges.rules import LIFETIME_MICROS, ChargeTerms
+from ousel.charges.service import ChargeService
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.posting import PostingQueue
 from tests.journeys.furnished import PASSWORD
 from tests.journeys.stages import Stage, apart, staged
 from tests.support.books import opened
@@ -371,9 +371,9 @@ async def _about_to_expire(stage: Stage, seconds: int) -> tuple[str, int]:
         return system_clock() - LIFETIME_MICROS + seconds * MICROS_PER_SECOND
 
     async with opened(stage.database_url) as database:
-        desk = ChargeDesk(database, PostingDesk(database, earlier, queue_limit=1), earlier)
+        charges = ChargeService(database, PostingQueue(database, earlier, queue_limit=1), earlier)
         app = stage.people.app
-        created = await desk.create(app.account_id, app.id, Terms(amount=25_000_000), None)
+        created = await charges.create(app.account_id, app.id, ChargeTerms(amount=25_000_000), None)
         return created.charge.id, created.charge.expires_at
 
 

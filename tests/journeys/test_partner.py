@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from ousel.accounts.service import find
+from ousel.accounts.service import find_account
 from ousel.kernel.clock import system_clock
 from ousel.ledger.funding import fund_account
 from tests.journeys.furnished import PASSWORD
@@ -174,7 +174,7 @@ async def fund(database_url: str, username: str) -> None:
     """Let money arrive from the operator, beside the running server."""
     async with opened(database_url) as database:
         account = await database.read(
-            lambda transaction: find(transaction, f"@{username}", param="to")
+            lambda transaction: find_account(transaction, f"@{username}", param="to")
         )
         await fund_account(database, system_clock, account, 1_234_567_000)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ousel.kernel.account_numbers import SERIAL_MAX, account_number, check_digits_hold, has_shape
+from ousel.kernel.account_numbers import SERIAL_MAX, account_number, check_digits_match, has_shape
 
 serials = st.integers(min_value=0, max_value=SERIAL_MAX)
 
@@ -29,7 +29,7 @@ def test_check_digits_are_those_of_an_iban(serial: int) -> None:
     assert number[:2] == "OU"
     assert int(number[4:]) == serial
     assert holds_as_an_iban_does(number)
-    assert check_digits_hold(number)
+    assert check_digits_match(number)
 
 
 def test_known_numbers_stay_what_they_are() -> None:
@@ -45,7 +45,7 @@ def test_every_single_wrong_digit_is_detected(serial: int) -> None:
     for position in range(2, len(number)):
         for digit in set("0123456789") - {number[position]}:
             mistyped = number[:position] + digit + number[position + 1 :]
-            assert not check_digits_hold(mistyped)
+            assert not check_digits_match(mistyped)
 
 
 @given(serials)
@@ -55,7 +55,7 @@ def test_every_swap_of_neighbours_is_detected(serial: int) -> None:
     for position in range(2, len(number) - 1):
         left, right = number[position], number[position + 1]
         mistyped = number[:position] + right + left + number[position + 2 :]
-        assert left == right or not check_digits_hold(mistyped)
+        assert left == right or not check_digits_match(mistyped)
 
 
 @pytest.mark.parametrize(
@@ -88,4 +88,4 @@ def test_a_serial_out_of_range_is_a_defect(serial: int) -> None:
 def test_check_digits_of_another_shape_are_a_defect() -> None:
     """Only a text of the shape has check digits."""
     with pytest.raises(AssertionError):
-        check_digits_hold("OU83")
+        check_digits_match("OU83")

@@ -8,7 +8,7 @@ from ousel.kernel.errors import (
     InvalidField,
     OutcomeUnknown,
     Refusal,
-    every_refusal,
+    all_refusals,
 )
 
 
@@ -29,10 +29,10 @@ def test_every_refusal_is_found_by_its_class() -> None:
     family = type("Family", (root,), {})
     child = type("Child", (family,), {"code": "child_of_a_family"})
 
-    found = list(every_refusal())
+    found = list(all_refusals())
 
     assert {InvalidAmount, InvalidField, DatabaseUnavailable, OutcomeUnknown} <= set(found)
-    assert list(every_refusal(cast("type[Refusal]", root))) == [child]
+    assert list(all_refusals(cast("type[Refusal]", root))) == [child]
 
 
 def test_statuses_agree_with_their_meaning() -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import FIRST_HASH, Account, Entry, entry_hash
-from ousel.ledger.verify import BooksWrong, verify
+from ousel.ledger.verify import VerificationFailed, verify_database
 from tests.ledger.examples import posting
 from tests.support.aside import Aside
 from tests.support.books import person
@@ -27,17 +27,17 @@ class People(msgspec.Struct, frozen=True):
 async def books_with_people(database: Database) -> People:
     """Return two people in books with 24 entries: 2 of the system, 11 of each of the two."""
     ada, bob = await person(database, "ada", "1"), await person(database, "bob", "1")
-    desk = PostingDesk(database, system_clock, queue_limit=100)
+    queue = PostingQueue(database, system_clock, queue_limit=100)
     for number in range(10):
         sender, to = (ada, "@bob") if number % 2 else (bob, "@ada")
-        await desk.post(posting(sender.id, to, 10 + number, note=f"number {number}"))
+        await queue.post(posting(sender.id, to, 10 + number, note=f"number {number}"))
     return People(ada, bob)
 
 
 async def wrong(database: Database) -> str:
     """Return what verification finds wrong."""
-    with pytest.raises(BooksWrong) as found:
-        await database.snapshot(verify)
+    with pytest.raises(VerificationFailed) as found:
+        await database.snapshot(verify_database)
     return str(found.value)
 
 

@@ -14,8 +14,8 @@ import pytest
 from ousel.database.addresses import database_at
 from ousel.database.port import Database, Transaction
 from ousel.database.statements import Statement
-from ousel.ledger.history import FIRST_SINCE, HISTORY, KINDS, HistoryQuery, history
-from ousel.ledger.verify import verify
+from ousel.ledger.history import FIRST_SINCE, HISTORY, KINDS, HistoryQuery, newest_entries
+from ousel.ledger.verify import verify_database
 from tests.ledger.million import (
     BEGIN,
     ENTRIES_MANY,
@@ -82,7 +82,7 @@ async def test_verification_ends_with_figures_in_constant_memory(
         most = max(most, process.memory_info().rss)
 
     started, started_cpu = time.perf_counter(), time.process_time()
-    figures = await million.snapshot(partial(verify, progress=watch))
+    figures = await million.snapshot(partial(verify_database, progress=watch))
     seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - started_cpu
 
     assert (figures.entries, figures.transfers) == (2 * ENTRIES_MANY, ENTRIES_MANY)
@@ -140,7 +140,7 @@ async def test_every_page_is_as_near_as_the_first(million: Database, record_prop
     for _ in range(RUNS):
         for name, query in queries.items():
             started = time.perf_counter()
-            page = await million.read(partial(history, query=query))
+            page = await million.read(partial(newest_entries, query=query))
             seconds[name].append(time.perf_counter() - started)
             assert len(page) == PAGE + 1
 
@@ -160,7 +160,7 @@ async def test_a_page_by_cursor_or_date_is_the_right_one(million: Database) -> N
     )
 
     for query in (by_cursor, by_date):
-        page = await million.read(partial(history, query=query))
+        page = await million.read(partial(newest_entries, query=query))
         assert [entry.sequence for entry, _ in page] == list(range(500_000, 499_979, -1))
 
 

@@ -9,9 +9,9 @@ import pytest
 from ousel.database.port import Database, Result, Work
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable, Refusal
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.posting import PostingQueue
 from ousel.ledger.refusals import InsufficientBalance, PostingRefused
-from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Claim, Moved, Posting, Refused, Replayed
+from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Claim, Movement, Posting, Refused, Replay
 from tests.ledger.examples import Books, account, claiming, posting, refusals
 
 
@@ -61,7 +61,7 @@ def test_a_known_key_is_replayed_whatever_became_of_its_claim() -> None:
     """The same posting under the same key is the first one again, not one too late."""
     outcomes = books().decide(wish(10, "a", key="k"), wish(10, "a", key="k"))
 
-    assert [type(each) for each in outcomes] == [Moved, Replayed]
+    assert [type(each) for each in outcomes] == [Movement, Replay]
 
 
 LETTING_GO_STEPS = 200
@@ -77,7 +77,7 @@ class Unreachable:
 @pytest.mark.parametrize("reachable", [True, False])
 async def test_a_refusal_is_let_go_of(database: Database, *, reachable: bool) -> None:
     """A refusal that was raised and answered leaves no memory behind."""
-    desk = PostingDesk(
+    queue = PostingQueue(
         database if reachable else Unreachable(),  # type: ignore[arg-type]
         system_clock,
         queue_limit=1,
@@ -86,14 +86,14 @@ async def test_a_refusal_is_let_go_of(database: Database, *, reachable: bool) ->
 
     async def refused() -> None:
         try:
-            posted = await desk.post(posting(SYSTEM_ACCOUNT_ID, "@nobody"))
+            posted = await queue.post(posting(SYSTEM_ACCOUNT_ID, "@nobody"))
             assert isinstance(posted.outcome, Refused)
             raise posted.outcome.refusal
         except Refusal as refusal:
             told.append(weakref.ref(refusal))
 
     await refused()
-    await desk.close()
+    await queue.close()
     # This very step was woken by the answer and holds it, and so does the writer's thread a while.
     for _ in range(LETTING_GO_STEPS):
         await asyncio.sleep(0.01)

@@ -15,10 +15,10 @@ import pytest
 
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
-from ousel.ledger.export import COLUMNS, BooksInFile, Exported, Format, export
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.export import COLUMNS, ExportedLedger, ExportTotals, Format, export_ledger
+from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Entry, entry_hash
-from ousel.ledger.verify import BooksInDatabase, BooksWrong, prove
+from ousel.ledger.verify import DatabaseLedger, VerificationFailed, verify_ledger
 from tests.ledger.examples import posting
 from tests.ledger.intruder import People, entries, forge, wrong
 from tests.support.aside import Aside
@@ -37,20 +37,20 @@ def form(request: pytest.FixtureRequest) -> Format:
     return chosen
 
 
-async def exported(database: Database, path: Path, form: Format) -> Exported:
+async def exported(database: Database, path: Path, form: Format) -> ExportTotals:
     """Export a database to a file."""
 
-    async def work(transaction: Transaction) -> Exported:
+    async def work(transaction: Transaction) -> ExportTotals:
         with path.open("wb") as file:
-            return await export(BooksInDatabase(transaction), file.write, form)
+            return await export_ledger(DatabaseLedger(transaction), file.write, form)
 
     return await database.snapshot(work)
 
 
 async def wrong_in(path: Path) -> str:
     """Return what the proof of a file finds wrong."""
-    with pytest.raises(BooksWrong) as found:
-        await prove(BooksInFile(path))
+    with pytest.raises(VerificationFailed) as found:
+        await verify_ledger(ExportedLedger(path))
     return str(found.value)
 
 
@@ -58,14 +58,14 @@ async def test_an_export_is_proven_with_the_figures_of_the_database(
     database: Database, people: People, tmp_path: Path, form: Format
 ) -> None:
     """Whatever a note holds, the file has the same books as the database."""
-    desk = PostingDesk(database, system_clock, queue_limit=100)
+    queue = PostingQueue(database, system_clock, queue_limit=100)
     for number, note in enumerate(ODD_NOTES):
         wish = posting(people.ada.id, "@bob", 1, note=note, key=f"k,{number}")
-        await desk.post(wish)
+        await queue.post(wish)
 
     written = await exported(database, tmp_path / "journal", form)
 
-    figures = await prove(BooksInFile(tmp_path / "journal"))
+    figures = await verify_ledger(ExportedLedger(tmp_path / "journal"))
     assert figures == await proven(database)
     assert (written.entries, written.accounts) == (figures.entries, figures.accounts)
     assert figures.entries == 24 + 2 * len(ODD_NOTES)
@@ -77,7 +77,7 @@ async def test_empty_books_are_exported_too(
     """Nothing has happened: the file has the system account and its end."""
     await exported(database, tmp_path / "journal", form)
 
-    assert (await prove(BooksInFile(tmp_path / "journal"))).accounts == 1
+    assert (await verify_ledger(ExportedLedger(tmp_path / "journal"))).accounts == 1
 
 
 async def test_json_lines_have_every_field_of_every_entry(
@@ -291,7 +291,7 @@ async def test_memory_does_not_grow_with_the_journal(form: Format) -> None:
             written += len(octets)
 
         tracemalloc.start()
-        done = await export(_LongBooks(pages), write, form)
+        done = await export_ledger(_LongBooks(pages), write, form)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert done.entries == pages * 200

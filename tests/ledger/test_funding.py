@@ -4,12 +4,12 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
-from ousel.ledger.funding import fund_account, issue
-from ousel.ledger.history import HistoryQuery, history
+from ousel.ledger.funding import fund_account, issue_money
+from ousel.ledger.history import HistoryQuery, newest_entries
 from ousel.ledger.journal import set_status
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.posting import PostingQueue
 from ousel.ledger.refusals import AccountFrozen, IdempotencyConflict
-from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Moved
+from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Movement
 from tests.support.books import balance, person, proven
 
 
@@ -23,7 +23,7 @@ async def test_money_is_issued_from_the_system_account(database: Database) -> No
     assert await balance(database, ada) == 5_000_000
     assert (await proven(database)).issued == 5_000_000
     query = HistoryQuery(account_id=ada.id, limit=1)
-    ((entry, giver),) = await database.read(lambda each: history(each, query))
+    ((entry, giver),) = await database.read(lambda each: newest_entries(each, query))
     assert (entry.kind, entry.note, entry.transfer_id) == ("funding", "Opening", funded.transfer_id)
     assert giver.id == SYSTEM_ACCOUNT_ID
 
@@ -55,9 +55,9 @@ async def test_a_frozen_account_is_not_funded(database: Database) -> None:
 async def test_a_running_server_funds_through_its_own_desk(database: Database) -> None:
     """Issued through a desk, the answer carries the movement."""
     ada = await person(database, "ada")
-    desk = PostingDesk(database, system_clock, queue_limit=10)
+    queue = PostingQueue(database, system_clock, queue_limit=10)
 
-    posted = await issue(desk, system_clock, ada, 5)
+    posted = await issue_money(queue, system_clock, ada, 5)
 
-    assert isinstance(posted.outcome, Moved)
+    assert isinstance(posted.outcome, Movement)
     assert posted.outcome.credit.account_id == ada.id

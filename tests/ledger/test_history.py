@@ -13,9 +13,9 @@ from ousel.database.addresses import database_at
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.ledger.funding import fund_account
-from ousel.ledger.history import KINDS, HistoryQuery, entry_of, history
-from ousel.ledger.posting import PostingDesk
-from ousel.ledger.rules import Account, Entry, Moved
+from ousel.ledger.history import KINDS, HistoryQuery, entry_of_transfer, newest_entries
+from ousel.ledger.posting import PostingQueue
+from ousel.ledger.rules import Account, Entry, Movement
 from tests.ledger.examples import NOW, posting
 from tests.support.books import person
 
@@ -26,7 +26,7 @@ LONG_AFTER = 2**62
 
 async def found(database: Database, query: HistoryQuery) -> list[Entry]:
     """Return the entries that a query finds, the extra one included."""
-    pairs = await database.read(lambda transaction: history(transaction, query))
+    pairs = await database.read(lambda transaction: newest_entries(transaction, query))
     assert all(entry.counterparty_id == other.id for entry, other in pairs)
     return [entry for entry, _ in pairs]
 
@@ -50,7 +50,9 @@ class Written:
     def find_transfer(self, transfer_id: str, since: int) -> Entry:
         """Return the account's entry of that transfer."""
         return self._run(
-            self._database.read(lambda each: entry_of(each, self.ada.id, transfer_id, since))
+            self._database.read(
+                lambda each: entry_of_transfer(each, self.ada.id, transfer_id, since)
+            )
         )
 
     def close(self) -> None:
@@ -65,7 +67,7 @@ class Written:
         ada = await person(self._database, "ada", clock=lambda: self._now)
         bob = await person(self._database, "bob", clock=lambda: self._now)
         await fund_account(self._database, lambda: self._now, ada, 1_000)
-        desk = PostingDesk(self._database, lambda: self._now, queue_limit=100)
+        queue = PostingQueue(self._database, lambda: self._now, queue_limit=100)
         for number in range(39):
             self._now += (0, 0, 3, 1, 0, 7)[number % 6]
             wish = posting(ada.id, "@bob", 10, key=f"key-{number}" if number % 5 == 0 else None)
@@ -73,7 +75,7 @@ class Written:
                 wish = posting(bob.id, "@ada", 4)
             if number % 7 == 2:
                 wish = msgspec.structs.replace(wish, kind="charge_payment", charge_id="ch_1")
-            await desk.post(wish)
+            await queue.post(wish)
         return ada
 
 
@@ -160,13 +162,13 @@ async def test_an_account_without_entries_has_an_empty_history(database: Databas
 async def test_a_history_shows_counterparties_as_they_are(database: Database) -> None:
     """Each entry comes with the account on its other side."""
     ada, bob = await person(database, "ada", "1"), await person(database, "bob")
-    desk = PostingDesk(database, system_clock, queue_limit=10)
-    posted = await desk.post(posting(ada.id, "@bob", 5, note="Tea"))
+    queue = PostingQueue(database, system_clock, queue_limit=10)
+    posted = await queue.post(posting(ada.id, "@bob", 5, note="Tea"))
 
     query = HistoryQuery(account_id=bob.id, limit=10)
-    (entry, other), *rest = await database.read(lambda each: history(each, query))
+    (entry, other), *rest = await database.read(lambda each: newest_entries(each, query))
 
-    assert isinstance(posted.outcome, Moved)
+    assert isinstance(posted.outcome, Movement)
     assert entry == posted.outcome.credit
     assert (other.id, other.username) == (ada.id, "ada")
     assert rest == []
@@ -176,13 +178,13 @@ async def test_a_walk_skips_and_repeats_nothing_while_others_write(database: Dat
     """Page after page down to the first entry, each exactly once, whatever is written meanwhile."""
     ada = await person(database, "ada", "1")
     await person(database, "bob")
-    desk = PostingDesk(database, system_clock, queue_limit=100)
-    await asyncio.gather(*(desk.post(posting(ada.id, "@bob")) for _ in range(50)))
+    queue = PostingQueue(database, system_clock, queue_limit=100)
+    await asyncio.gather(*(queue.post(posting(ada.id, "@bob")) for _ in range(50)))
     done = asyncio.Event()
 
     async def others() -> None:
         while not done.is_set():
-            await asyncio.gather(*(desk.post(posting(ada.id, "@bob")) for _ in range(3)))
+            await asyncio.gather(*(queue.post(posting(ada.id, "@bob")) for _ in range(3)))
 
     writing = asyncio.create_task(others())
     walks = [await _walk(database, ada.id, 7) for _ in range(5)]

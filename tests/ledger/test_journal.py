@@ -9,7 +9,7 @@ from ousel.database.statements import Statement
 from ousel.kernel.clock import system_clock
 from ousel.ledger import journal
 from ousel.ledger.journal import IdentifierTaken, NewAccount
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Status
 from tests.ledger.examples import posting
 from tests.support.books import person
@@ -33,7 +33,7 @@ def new(name: str, *identifiers: str) -> NewAccount:
 
 
 async def opened(database: Database, wanted: NewAccount) -> Account:
-    return await database.write(lambda transaction: journal.open_account(transaction, wanted))
+    return await database.write(lambda transaction: journal.insert_account(transaction, wanted))
 
 
 async def test_an_account_opens_with_nothing_in_it(database: Database) -> None:
@@ -43,7 +43,7 @@ async def test_an_account_opens_with_nothing_in_it(database: Database) -> None:
     assert (account.balance, account.sequence, account.head_hash) == (0, 0, FIRST_HASH)
     assert (account.status, account.created_at, account.updated_at) == ("active", 7, 7)
     found = await database.read(
-        lambda each: journal.account_ids(each, ["@ada", "ada@example.com", "@bob"])
+        lambda each: journal.find_account_ids(each, ["@ada", "ada@example.com", "@bob"])
     )
     assert found == {"@ada": account.id, "ada@example.com": account.id}
     by_id = await database.read(lambda each: journal.accounts_by_id(each, [account.id, "acct_x"]))
@@ -87,13 +87,13 @@ async def test_a_status_is_set(database: Database) -> None:
 
 async def test_entries_are_counted_by_the_accounts(database: Database) -> None:
     """The count that a progress bar begins with."""
-    assert await database.read(journal.entries_counted) == 0
+    assert await database.read(journal.count_entries) == 0
     ada = await person(database, "ada", "1")
     await person(database, "bob")
-    desk = PostingDesk(database, system_clock, queue_limit=10)
-    await desk.post(posting(ada.id, "@bob"))
+    queue = PostingQueue(database, system_clock, queue_limit=10)
+    await queue.post(posting(ada.id, "@bob"))
 
-    assert await database.read(journal.entries_counted) == 4
+    assert await database.read(journal.count_entries) == 4
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ async def test_the_schema_itself_refuses_what_can_never_be(
     """The last line of defence holds whatever the code above it does."""
     ada = await person(database, "ada", "1")
     await person(database, "bob")
-    desk = PostingDesk(database, system_clock, queue_limit=10)
-    await desk.post(posting(ada.id, "@bob", key="k"))
+    queue = PostingQueue(database, system_clock, queue_limit=10)
+    await queue.post(posting(ada.id, "@bob", key="k"))
 
     async def work(transaction: Transaction) -> None:
         await transaction.execute(Statement("tamper", tampering), id=ada.id)

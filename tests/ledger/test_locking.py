@@ -7,8 +7,8 @@ import pytest
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.ledger import journal
-from ousel.ledger.posting import Posted, PostingDesk
-from ousel.ledger.rules import Account, Moved, Posting, Replayed, decide
+from ousel.ledger.posting import PostingQueue, PostingResult
+from ousel.ledger.rules import Account, Movement, Posting, Replay, decide
 from tests.ledger.examples import posting
 from tests.support.books import balance, person, proven
 from tests.support.engines import Engine
@@ -22,22 +22,22 @@ def engine() -> Engine:
 
 async def posted_while_locked(
     database: Database, first: Posting, second: Posting, bob: Account
-) -> Posted:
+) -> PostingResult:
     """Write the first posting; post the second meanwhile, so that it waits for the lock."""
-    desk = PostingDesk(database, system_clock, queue_limit=1)
-    waiting: list[asyncio.Task[Posted]] = []
+    queue = PostingQueue(database, system_clock, queue_limit=1)
+    waiting: list[asyncio.Task[PostingResult]] = []
 
     async def write(transaction: Transaction) -> None:
         ids = {first.debit_account_id, bob.id}
-        books = await journal.locked(transaction, ids, [first], system_clock())
-        waiting.append(asyncio.create_task(desk.post(second)))
+        books = await journal.lock_accounts(transaction, ids, [first], system_clock())
+        waiting.append(asyncio.create_task(queue.post(second)))
         await asyncio.sleep(0.3)
         assert not waiting[0].done()
         outcomes = decide(
             [first], books.accounts, {"@bob": bob.id}, books.known_keys, system_clock()
         )
-        moved = [outcome for outcome in outcomes if isinstance(outcome, Moved)]
-        await journal.write(transaction, moved, books.accounts)
+        moved = [outcome for outcome in outcomes if isinstance(outcome, Movement)]
+        await journal.write_movements(transaction, moved, books.accounts)
 
     await database.write(write)
     return await waiting[0]
@@ -51,7 +51,7 @@ async def test_a_key_that_was_used_while_a_batch_waited_is_known(database: Datab
 
     answer = await posted_while_locked(database, first, second, bob)
 
-    assert isinstance(answer.outcome, Replayed)
+    assert isinstance(answer.outcome, Replay)
     assert answer.outcome.debit.transfer_id == first.transfer_id
     assert await balance(database, bob) == 30
     await proven(database)
@@ -65,6 +65,6 @@ async def test_a_balance_that_fell_while_a_batch_waited_is_seen(database: Databa
 
     answer = await posted_while_locked(database, first, second, bob)
 
-    assert isinstance(answer.outcome, Moved)
+    assert isinstance(answer.outcome, Movement)
     assert answer.outcome.debit.balance_after == 1_000_000 - 70
     await proven(database)

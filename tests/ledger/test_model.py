@@ -22,9 +22,9 @@ from ousel.database.addresses import database_at
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
-from ousel.ledger.history import HistoryQuery, history
-from ousel.ledger.posting import Posted, PostingDesk
-from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Account, Kind, Posting, Refused, Replayed, Status
+from ousel.ledger.history import HistoryQuery, newest_entries
+from ousel.ledger.posting import PostingQueue, PostingResult
+from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Account, Kind, Posting, Refused, Replay, Status
 from tests.ledger.databases import StagedDatabase
 from tests.ledger.model import Model, ModelEntry
 from tests.support.books import person, proven
@@ -83,7 +83,7 @@ class LedgerMachine(RuleBasedStateMachine):
         ]
         self.model.keys = self.model_of_the_system.keys
         self.people: dict[str, Account] = {}
-        self.desk: PostingDesk
+        self.queue: PostingQueue
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self.runner.run(work)
@@ -105,7 +105,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def restart_the_server(self) -> None:
         """Forget everything that is not in the database."""
-        self.desk = PostingDesk(self.staged, lambda: self.now, queue_limit=1_000)
+        self.queue = PostingQueue(self.staged, lambda: self.now, queue_limit=1_000)
 
     @rule(target=accounts)
     def open_account(self) -> str:
@@ -180,11 +180,11 @@ class LedgerMachine(RuleBasedStateMachine):
         assert [self.told(answer) for answer in answers] == expected
         return wishes[0]
 
-    def told(self, answer: Posted) -> tuple[str, str]:
+    def told(self, answer: PostingResult) -> tuple[str, str]:
         match answer.outcome:
             case Refused(refusal=refusal):
                 return refusal.code, refusal.members.get("transfer_id", "")
-            case Replayed(debit=debit):
+            case Replay(debit=debit):
                 return "replayed", debit.transfer_id
             case moved:
                 return "moved", moved.debit.transfer_id
@@ -214,8 +214,8 @@ class LedgerMachine(RuleBasedStateMachine):
             idempotency_key=request.key,
         )
 
-    async def _post_all(self, wishes: list[Posting]) -> list[Posted]:
-        return await asyncio.gather(*(self.desk.post(wish) for wish in wishes))
+    async def _post_all(self, wishes: list[Posting]) -> list[PostingResult]:
+        return await asyncio.gather(*(self.queue.post(wish) for wish in wishes))
 
     async def _accounts(self) -> dict[str, Account]:
         wanted = [SYSTEM_ACCOUNT_ID, *self.people]
@@ -223,7 +223,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     async def _entries(self, account_id: str) -> list[ModelEntry]:
         query = HistoryQuery(account_id=account_id, limit=1_000)
-        found = await self.database.read(lambda each: history(each, query))
+        found = await self.database.read(lambda each: newest_entries(each, query))
         assert [entry.sequence for entry, _ in found] == list(range(len(found), 0, -1))
         return [
             ModelEntry(entry.transfer_id, entry.amount, entry.balance_after, other.id, entry.note)

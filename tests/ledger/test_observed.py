@@ -6,7 +6,7 @@ import pytest
 
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.posting import PostingQueue
 from tests.ledger.conftest import Desk
 from tests.ledger.examples import posting
 
@@ -23,17 +23,17 @@ class Notes:
         self.batches.append((postings, seconds))
 
 
-async def test_each_batch_is_told_with_its_size_and_time(desk: Desk) -> None:
+async def test_each_batch_is_told_with_its_size_and_time(queue: Desk) -> None:
     """The first, held back by the database, and the one that gathered behind it."""
     notes = Notes()
-    watched = PostingDesk(desk.staged, system_clock, queue_limit=1_000, observer=notes)
-    desk.staged.hold()
-    first = asyncio.create_task(watched.post(posting(desk.ada.id, "@bob")))
-    await desk.staged.entered.wait()
-    others = [asyncio.create_task(watched.post(posting(desk.ada.id, "@bob"))) for _ in range(4)]
+    watched = PostingQueue(queue.staged, system_clock, queue_limit=1_000, observer=notes)
+    queue.staged.hold()
+    first = asyncio.create_task(watched.post(posting(queue.ada.id, "@bob")))
+    await queue.staged.entered.wait()
+    others = [asyncio.create_task(watched.post(posting(queue.ada.id, "@bob"))) for _ in range(4)]
     await asyncio.sleep(HELD_SECONDS)
     waiting = watched.queue_length
-    desk.staged.release()
+    queue.staged.release()
     await asyncio.gather(first, *others)
 
     assert (waiting, watched.queue_length) == (4, 0)
@@ -42,15 +42,15 @@ async def test_each_batch_is_told_with_its_size_and_time(desk: Desk) -> None:
     assert notes.batches[1][1] > 0
 
 
-async def test_a_batch_that_was_not_written_is_not_told(desk: Desk) -> None:
+async def test_a_batch_that_was_not_written_is_not_told(queue: Desk) -> None:
     """While the database is away, nothing is; one whose outcome was in doubt is told once."""
     notes = Notes()
-    watched = PostingDesk(desk.staged, system_clock, queue_limit=1_000, observer=notes)
-    desk.staged.faults.extend(["away", "after the commit"])
+    watched = PostingQueue(queue.staged, system_clock, queue_limit=1_000, observer=notes)
+    queue.staged.faults.extend(["away", "after the commit"])
 
     with pytest.raises(DatabaseUnavailable):
-        await watched.post(posting(desk.ada.id, "@bob"))
+        await watched.post(posting(queue.ada.id, "@bob"))
     assert notes.batches == []
-    await watched.post(posting(desk.ada.id, "@bob"))
+    await watched.post(posting(queue.ada.id, "@bob"))
 
     assert [postings for postings, _ in notes.batches] == [1]

@@ -10,8 +10,8 @@ from ousel.kernel.errors import DatabaseUnavailable
 from ousel.ledger.posting import (
     BATCH_POSTINGS_MAX,
     UNHALVED_POSTINGS_MAX,
-    Posted,
-    PostingDesk,
+    PostingQueue,
+    PostingResult,
 )
 from ousel.ledger.refusals import (
     AccountNotFound,
@@ -20,88 +20,90 @@ from ousel.ledger.refusals import (
     PostingRefused,
     QueueFull,
 )
-from ousel.ledger.rules import Moved, Posting, Replayed
+from ousel.ledger.rules import Movement, Posting, Replay
 from tests.ledger.conftest import Desk
 from tests.ledger.examples import posting, refusals
 from tests.support.books import balance, person, proven
 
 
-async def posted(desk: PostingDesk, *wishes: Posting) -> list[Any]:
+async def posted(queue: PostingQueue, *wishes: Posting) -> list[Any]:
     """Post all at once; return each outcome, or what was raised instead."""
-    return await asyncio.gather(*(desk.post(wish) for wish in wishes), return_exceptions=True)
+    return await asyncio.gather(*(queue.post(wish) for wish in wishes), return_exceptions=True)
 
 
-async def test_a_posting_is_on_disk_when_it_is_answered(desk: Desk) -> None:
+async def test_a_posting_is_on_disk_when_it_is_answered(queue: Desk) -> None:
     """The answer carries both entries and both accounts, and the database has them already."""
-    answer = await desk.desk.post(posting(desk.ada.id, "@bob", 30, note="Tea"))
+    answer = await queue.queue.post(posting(queue.ada.id, "@bob", 30, note="Tea"))
 
-    assert isinstance(answer.outcome, Moved)
+    assert isinstance(answer.outcome, Movement)
     assert answer.debit_account is not None
     assert answer.credit_account is not None
     assert (answer.debit_account.username, answer.credit_account.username) == ("ada", "bob")
-    assert await desk.balances() == (70, 30)
-    assert (await desk.entries(desk.bob))[-1] == answer.outcome.credit
-    assert (await desk.entries(desk.ada))[-1] == answer.outcome.debit
-    await proven(desk.database)
+    assert await queue.balances() == (70, 30)
+    assert (await queue.entries(queue.bob))[-1] == answer.outcome.credit
+    assert (await queue.entries(queue.ada))[-1] == answer.outcome.debit
+    await proven(queue.database)
 
 
-async def test_postings_that_come_together_share_a_transaction(desk: Desk) -> None:
+async def test_postings_that_come_together_share_a_transaction(queue: Desk) -> None:
     """A few callers at once: one transaction."""
-    wishes = [posting(desk.ada.id, "@bob") for _ in range(UNHALVED_POSTINGS_MAX)]
-    answers = await posted(desk.desk, *wishes)
+    wishes = [posting(queue.ada.id, "@bob") for _ in range(UNHALVED_POSTINGS_MAX)]
+    answers = await posted(queue.queue, *wishes)
 
-    assert all(isinstance(answer.outcome, Moved) for answer in answers)
-    assert desk.staged.writes == 1
-    assert await desk.balances() == (100 - UNHALVED_POSTINGS_MAX, UNHALVED_POSTINGS_MAX)
+    assert all(isinstance(answer.outcome, Movement) for answer in answers)
+    assert queue.staged.writes == 1
+    assert await queue.balances() == (100 - UNHALVED_POSTINGS_MAX, UNHALVED_POSTINGS_MAX)
 
 
-async def test_many_callers_take_turns_in_halves(desk: Desk) -> None:
+async def test_many_callers_take_turns_in_halves(queue: Desk) -> None:
     """A hundred callers at once: the first half is answered while the second is written."""
-    calls = [asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob"))) for _ in range(100)]
-    await desk.staged.entered.wait()
-    desk.staged.hold()
-    await desk.staged.entered.wait()
+    calls = [
+        asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob"))) for _ in range(100)
+    ]
+    await queue.staged.entered.wait()
+    queue.staged.hold()
+    await queue.staged.entered.wait()
     await asyncio.gather(*calls[:50])
 
     assert not any(call.done() for call in calls[50:])
-    assert desk.staged.writes == 2
-    desk.staged.release()
+    assert queue.staged.writes == 2
+    queue.staged.release()
     await asyncio.gather(*calls)
-    assert desk.staged.writes == 2
-    assert await desk.balances() == (0, 100)
-    await proven(desk.database)
+    assert queue.staged.writes == 2
+    assert await queue.balances() == (0, 100)
+    await proven(queue.database)
 
 
-async def test_what_arrives_during_a_commit_is_the_next_batch(desk: Desk) -> None:
+async def test_what_arrives_during_a_commit_is_the_next_batch(queue: Desk) -> None:
     """One batch at a time: whoever comes while one is written shares the next."""
-    desk.staged.hold()
-    first = asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob")))
-    await desk.staged.entered.wait()
-    wishes = [posting(desk.ada.id, "@bob") for _ in range(15)]
-    others = [asyncio.create_task(desk.desk.post(wish)) for wish in wishes]
+    queue.staged.hold()
+    first = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob")))
+    await queue.staged.entered.wait()
+    wishes = [posting(queue.ada.id, "@bob") for _ in range(15)]
+    others = [asyncio.create_task(queue.queue.post(wish)) for wish in wishes]
     await asyncio.sleep(0.01)
-    desk.staged.release()
+    queue.staged.release()
     await asyncio.gather(first, *others)
 
-    assert desk.staged.writes == 2
-    assert await desk.balances() == (84, 16)
+    assert queue.staged.writes == 2
+    assert await queue.balances() == (84, 16)
 
 
-async def test_a_batch_has_a_limit(desk: Desk) -> None:
+async def test_a_batch_has_a_limit(queue: Desk) -> None:
     """More than a batch takes is written in several, all of it."""
-    wishes = [posting(desk.ada.id, "@bob", 101) for _ in range(2 * BATCH_POSTINGS_MAX + 1)]
+    wishes = [posting(queue.ada.id, "@bob", 101) for _ in range(2 * BATCH_POSTINGS_MAX + 1)]
 
-    answers = await posted(desk.desk, *wishes)
+    answers = await posted(queue.queue, *wishes)
 
     assert {type(answer.outcome.refusal) for answer in answers} == {InsufficientBalance}
-    assert desk.staged.writes == 3
+    assert queue.staged.writes == 3
 
 
-async def test_postings_are_decided_in_the_order_of_their_arrival(desk: Desk) -> None:
+async def test_postings_are_decided_in_the_order_of_their_arrival(queue: Desk) -> None:
     """First come, first served: entries are numbered in the order of the calls."""
-    wishes = [posting(desk.ada.id, "@bob", amount) for amount in (60, 50, 40, 1)]
+    wishes = [posting(queue.ada.id, "@bob", amount) for amount in (60, 50, 40, 1)]
 
-    answers = await posted(desk.desk, *wishes)
+    answers = await posted(queue.queue, *wishes)
 
     assert refusals([answer.outcome for answer in answers]) == [
         None,
@@ -109,247 +111,250 @@ async def test_postings_are_decided_in_the_order_of_their_arrival(desk: Desk) ->
         None,
         InsufficientBalance,
     ]
-    assert [entry.amount for entry in await desk.entries(desk.bob)] == [60, 40]
-    await proven(desk.database)
+    assert [entry.amount for entry in await queue.entries(queue.bob)] == [60, 40]
+    await proven(queue.database)
 
 
-async def test_one_key_many_times_at_once_moves_once(desk: Desk) -> None:
+async def test_one_key_many_times_at_once_moves_once(queue: Desk) -> None:
     """One movement, and everyone gets it; over two desks as well."""
-    wishes = [posting(desk.ada.id, "@bob", 10, key="only-once") for _ in range(40)]
-    other = desk.another()
+    wishes = [posting(queue.ada.id, "@bob", 10, key="only-once") for _ in range(40)]
+    other = queue.another()
 
     answers = await asyncio.gather(
-        *(desk.desk.post(wish) for wish in wishes[:20]), *(other.post(wish) for wish in wishes[20:])
+        *(queue.queue.post(wish) for wish in wishes[:20]),
+        *(other.post(wish) for wish in wishes[20:]),
     )
 
     kinds = [type(answer.outcome) for answer in answers]
-    assert (kinds.count(Moved), kinds.count(Replayed)) == (1, 39)
+    assert (kinds.count(Movement), kinds.count(Replay)) == (1, 39)
     assert len({_transfer_id(answer) for answer in answers}) == 1
-    assert await desk.balances() == (90, 10)
+    assert await queue.balances() == (90, 10)
 
 
-async def test_a_key_is_known_forever(desk: Desk) -> None:
+async def test_a_key_is_known_forever(queue: Desk) -> None:
     """Another process, long after: the first movement again, or a conflict that names it."""
-    first = await desk.desk.post(posting(desk.ada.id, "@bob", 10, key="k"))
-    bob_by_email = posting(desk.ada.id, "bob@example.com", 10, key="k")
+    first = await queue.queue.post(posting(queue.ada.id, "@bob", 10, key="k"))
+    bob_by_email = posting(queue.ada.id, "bob@example.com", 10, key="k")
 
-    again = await desk.another().post(bob_by_email)
-    other = await desk.another().post(posting(desk.ada.id, "@bob", 11, key="k"))
+    again = await queue.another().post(bob_by_email)
+    other = await queue.another().post(posting(queue.ada.id, "@bob", 11, key="k"))
 
-    assert isinstance(again.outcome, Replayed)
+    assert isinstance(again.outcome, Replay)
     assert _transfer_id(again) == _transfer_id(first)
     assert again.credit_account is not None
     assert again.credit_account.username == "bob"
     assert refusals([other.outcome]) == [IdempotencyConflict]
     assert other.debit_account is None
-    assert await desk.balances() == (90, 10)
+    assert await queue.balances() == (90, 10)
 
 
 @pytest.mark.parametrize("place", [0, 7, 19])
-async def test_a_value_that_no_database_holds_fails_alone(desk: Desk, place: int) -> None:
+async def test_a_value_that_no_database_holds_fails_alone(queue: Desk, place: int) -> None:
     """One bad posting among twenty is refused; the others are written, in order."""
-    wishes = [posting(desk.ada.id, "@bob", 1 + number % 5) for number in range(20)]
-    wishes[place] = posting(desk.ada.id, "@bob", 1, note="\ud800")
+    wishes = [posting(queue.ada.id, "@bob", 1 + number % 5) for number in range(20)]
+    wishes[place] = posting(queue.ada.id, "@bob", 1, note="\ud800")
 
-    answers = await posted(desk.desk, *wishes)
+    answers = await posted(queue.queue, *wishes)
 
     bad = answers.pop(place)
     assert isinstance(bad, PostingRefused)
     amounts = [wish.amount for wish in wishes if wish.note is None]
     assert [answer.outcome.credit.amount for answer in answers] == amounts
-    assert [entry.amount for entry in await desk.entries(desk.bob)] == amounts
-    assert desk.staged.writes < 15
-    await proven(desk.database)
+    assert [entry.amount for entry in await queue.entries(queue.bob)] == amounts
+    assert queue.staged.writes < 15
+    await proven(queue.database)
 
 
-async def test_a_defect_fails_its_own_caller_alone(desk: Desk) -> None:
+async def test_a_defect_fails_its_own_caller_alone(queue: Desk) -> None:
     """A posting from an account that does not exist raises for its caller, not for others."""
     answers = await posted(
-        desk.desk,
-        posting(desk.ada.id, "@bob"),
+        queue.queue,
+        posting(queue.ada.id, "@bob"),
         posting("acct_missing", "@bob"),
-        posting(desk.ada.id, "@bob"),
+        posting(queue.ada.id, "@bob"),
     )
 
     assert isinstance(answers[1], KeyError)
-    assert await desk.balances() == (98, 2)
+    assert await queue.balances() == (98, 2)
 
 
-async def test_a_full_queue_refuses(desk: Desk) -> None:
+async def test_a_full_queue_refuses(queue: Desk) -> None:
     """What would make more wait than the limit is refused at once; what waits is written."""
-    narrow = desk.another(queue_limit=2)
-    desk.staged.hold()
-    writing = asyncio.create_task(narrow.post(posting(desk.ada.id, "@bob")))
-    await desk.staged.entered.wait()
-    waiting = [asyncio.create_task(narrow.post(posting(desk.ada.id, "@bob"))) for _ in range(2)]
+    narrow = queue.another(queue_limit=2)
+    queue.staged.hold()
+    writing = asyncio.create_task(narrow.post(posting(queue.ada.id, "@bob")))
+    await queue.staged.entered.wait()
+    waiting = [asyncio.create_task(narrow.post(posting(queue.ada.id, "@bob"))) for _ in range(2)]
     await asyncio.sleep(0)
 
     with pytest.raises(QueueFull) as refused:
-        await narrow.post(posting(desk.ada.id, "@bob"))
-    desk.staged.release()
+        await narrow.post(posting(queue.ada.id, "@bob"))
+    queue.staged.release()
     await asyncio.gather(writing, *waiting)
 
     assert refused.value.retry_after_seconds == 1
-    assert await desk.balances() == (97, 3)
-    await narrow.post(posting(desk.ada.id, "@bob"))
-    assert await desk.balances() == (96, 4)
+    assert await queue.balances() == (97, 3)
+    await narrow.post(posting(queue.ada.id, "@bob"))
+    assert await queue.balances() == (96, 4)
 
 
-async def test_a_caller_that_gives_up_in_the_queue_leaves_nothing(desk: Desk) -> None:
+async def test_a_caller_that_gives_up_in_the_queue_leaves_nothing(queue: Desk) -> None:
     """Cancelled before its batch begins, a posting is passed over whole."""
-    desk.staged.hold()
-    first = asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob", 1)))
-    await desk.staged.entered.wait()
-    leaving = asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob", 20, key="k")))
-    staying = asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob", 2)))
+    queue.staged.hold()
+    first = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 1)))
+    await queue.staged.entered.wait()
+    leaving = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 20, key="k")))
+    staying = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 2)))
     await asyncio.sleep(0)
     leaving.cancel()
-    desk.staged.release()
+    queue.staged.release()
     await asyncio.gather(first, staying)
 
     assert leaving.cancelled()
-    assert await desk.balances() == (97, 3)
-    key_is_free = await desk.desk.post(posting(desk.ada.id, "@bob", 30, key="k"))
-    assert isinstance(key_is_free.outcome, Moved)
+    assert await queue.balances() == (97, 3)
+    key_is_free = await queue.queue.post(posting(queue.ada.id, "@bob", 30, key="k"))
+    assert isinstance(key_is_free.outcome, Movement)
 
 
 async def test_a_caller_that_gives_up_during_its_batch_leaves_a_whole_movement(
-    desk: Desk,
+    queue: Desk,
 ) -> None:
     """Cancelled while its batch is written, both sides of the movement are there, and its key."""
-    desk.staged.hold()
-    leaving = asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob", 20, key="k")))
-    staying = asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob", 1)))
-    await desk.staged.entered.wait()
+    queue.staged.hold()
+    leaving = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 20, key="k")))
+    staying = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 1)))
+    await queue.staged.entered.wait()
     leaving.cancel()
-    desk.staged.release()
+    queue.staged.release()
     await staying
 
     assert leaving.cancelled()
-    assert await desk.balances() == (79, 21)
-    again = await desk.desk.post(posting(desk.ada.id, "@bob", 20, key="k"))
-    assert isinstance(again.outcome, Replayed)
-    await proven(desk.database)
+    assert await queue.balances() == (79, 21)
+    again = await queue.queue.post(posting(queue.ada.id, "@bob", 20, key="k"))
+    assert isinstance(again.outcome, Replay)
+    await proven(queue.database)
 
 
-async def test_everyone_leaving_leaves_the_desk_working(desk: Desk) -> None:
+async def test_everyone_leaving_leaves_the_desk_working(queue: Desk) -> None:
     """A queue of callers that all gave up is emptied without a transaction."""
-    desk.staged.hold()
-    first = asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob", 1)))
-    await desk.staged.entered.wait()
-    leaving = [asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob"))) for _ in range(9)]
+    queue.staged.hold()
+    first = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 1)))
+    await queue.staged.entered.wait()
+    leaving = [
+        asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob"))) for _ in range(9)
+    ]
     await asyncio.sleep(0)
     for task in leaving:
         task.cancel()
-    desk.staged.release()
+    queue.staged.release()
     await first
-    await desk.desk.close()
+    await queue.queue.close()
 
-    assert desk.staged.writes == 1
-    await desk.desk.post(posting(desk.ada.id, "@bob", 1))
-    assert await desk.balances() == (98, 2)
+    assert queue.staged.writes == 1
+    await queue.queue.post(posting(queue.ada.id, "@bob", 1))
+    assert await queue.balances() == (98, 2)
 
 
-async def test_closing_writes_what_still_waits(desk: Desk) -> None:
+async def test_closing_writes_what_still_waits(queue: Desk) -> None:
     """A server that stops leaves nobody without an answer; an idle desk closes at once."""
-    await desk.desk.close()
-    tasks = [asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob"))) for _ in range(5)]
+    await queue.queue.close()
+    tasks = [asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob"))) for _ in range(5)]
     await asyncio.sleep(0)
-    await desk.desk.close()
+    await queue.queue.close()
 
-    assert await desk.balances() == (95, 5)
+    assert await queue.balances() == (95, 5)
     await asyncio.gather(*tasks)
 
 
-async def test_a_recipient_is_looked_up_when_the_batch_is_written(desk: Desk) -> None:
+async def test_a_recipient_is_looked_up_when_the_batch_is_written(queue: Desk) -> None:
     """Opened while the posting waits, an account is found; unknown, it is asked for again."""
-    unknown = await desk.desk.post(posting(desk.ada.id, "@eve"))
-    desk.staged.hold()
-    waiting = asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@eve", 7)))
-    await desk.staged.entered.wait()
-    eve = await person(desk.database, "eve")
-    desk.staged.release()
+    unknown = await queue.queue.post(posting(queue.ada.id, "@eve"))
+    queue.staged.hold()
+    waiting = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@eve", 7)))
+    await queue.staged.entered.wait()
+    eve = await person(queue.database, "eve")
+    queue.staged.release()
 
     assert refusals([unknown.outcome]) == [AccountNotFound]
-    assert isinstance((await waiting).outcome, Moved)
-    assert await balance(desk.database, eve) == 7
+    assert isinstance((await waiting).outcome, Movement)
+    assert await balance(queue.database, eve) == 7
 
 
-async def test_every_identifier_leads_to_the_account(desk: Desk) -> None:
+async def test_every_identifier_leads_to_the_account(queue: Desk) -> None:
     """Username, email and account number are the same recipient."""
-    for name in ("@bob", "bob@example.com", desk.bob.account_number):
-        await desk.desk.post(posting(desk.ada.id, name, 5))
+    for name in ("@bob", "bob@example.com", queue.bob.account_number):
+        await queue.queue.post(posting(queue.ada.id, name, 5))
 
-    assert await desk.balances() == (85, 15)
+    assert await queue.balances() == (85, 15)
 
 
 async def test_what_is_remembered_of_recipients_has_a_limit(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    queue: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forgetting recipients only costs another look-up."""
     monkeypatch.setattr("ousel.ledger.posting.RECIPIENTS_REMEMBERED_MAX", 1)
-    for name in ("@bob", "bob@example.com", desk.bob.account_number) * 2:
-        await desk.desk.post(posting(desk.ada.id, name, 5))
+    for name in ("@bob", "bob@example.com", queue.bob.account_number) * 2:
+        await queue.queue.post(posting(queue.ada.id, name, 5))
 
-    assert await desk.balances() == (70, 30)
+    assert await queue.balances() == (70, 30)
 
 
-async def test_a_frozen_account_is_frozen_for_the_next_posting(desk: Desk, aside: Any) -> None:
+async def test_a_frozen_account_is_frozen_for_the_next_posting(queue: Desk, aside: Any) -> None:
     """What another process changes is seen by the next batch: nothing is remembered of it."""
-    await desk.desk.post(posting(desk.ada.id, "@bob", 1))
+    await queue.queue.post(posting(queue.ada.id, "@bob", 1))
     await aside.run("UPDATE accounts SET status = 'frozen' WHERE username = 'bob'")
 
-    answer = await desk.desk.post(posting(desk.ada.id, "@bob", 1))
+    answer = await queue.queue.post(posting(queue.ada.id, "@bob", 1))
 
     assert [kind.__name__ for kind in refusals([answer.outcome])] == ["AccountFrozen"]
 
 
-async def test_a_database_that_is_away_refuses_those_who_asked_then(desk: Desk) -> None:
+async def test_a_database_that_is_away_refuses_those_who_asked_then(queue: Desk) -> None:
     """Everyone in the batch is told once; the next posting is written."""
-    desk.staged.faults.append("away")
+    queue.staged.faults.append("away")
 
-    answers = await posted(desk.desk, *(posting(desk.ada.id, "@bob") for _ in range(3)))
+    answers = await posted(queue.queue, *(posting(queue.ada.id, "@bob") for _ in range(3)))
 
     assert [type(answer) for answer in answers] == [DatabaseUnavailable] * 3
-    assert desk.staged.writes == 1
-    await desk.desk.post(posting(desk.ada.id, "@bob"))
-    assert await desk.balances() == (99, 1)
+    assert queue.staged.writes == 1
+    await queue.queue.post(posting(queue.ada.id, "@bob"))
+    assert await queue.balances() == (99, 1)
 
 
-async def test_a_caller_that_left_is_not_told_of_a_failure(desk: Desk) -> None:
+async def test_a_caller_that_left_is_not_told_of_a_failure(queue: Desk) -> None:
     """Gone before the database answered: the others are told, and the desk goes on."""
-    desk.staged.faults.append("away")
-    desk.staged.hold()
-    leaving = asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob")))
-    staying = asyncio.create_task(desk.desk.post(posting(desk.ada.id, "@bob")))
-    await desk.staged.entered.wait()
+    queue.staged.faults.append("away")
+    queue.staged.hold()
+    leaving = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob")))
+    staying = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob")))
+    await queue.staged.entered.wait()
     leaving.cancel()
-    desk.staged.release()
+    queue.staged.release()
 
     with pytest.raises(DatabaseUnavailable):
         await staying
-    await desk.desk.post(posting(desk.ada.id, "@bob"))
-    assert await desk.balances() == (99, 1)
+    await queue.queue.post(posting(queue.ada.id, "@bob"))
+    assert await queue.balances() == (99, 1)
 
 
-async def test_two_desks_on_one_database_lose_nothing(desk: Desk) -> None:
+async def test_two_desks_on_one_database_lose_nothing(queue: Desk) -> None:
     """As two processes do: both write to the same accounts at once, and the books balance."""
-    desks = [PostingDesk(desk.database, system_clock, queue_limit=1_000) for _ in range(2)]
+    desks = [PostingQueue(queue.database, system_clock, queue_limit=1_000) for _ in range(2)]
 
     async def work(number: int) -> None:
         for _ in range(30):
             await asyncio.gather(
-                desks[number].post(posting(desk.ada.id, "@bob", 1)),
-                desks[number].post(posting(desk.bob.id, "@ada", 1)),
+                desks[number].post(posting(queue.ada.id, "@bob", 1)),
+                desks[number].post(posting(queue.bob.id, "@ada", 1)),
             )
 
     await asyncio.gather(work(0), work(1), work(0), work(1))
 
-    assert sum(await desk.balances()) == 100
-    figures = await proven(desk.database)
-    assert figures.transfers == len(await desk.entries(desk.bob)) + 1
+    assert sum(await queue.balances()) == 100
+    figures = await proven(queue.database)
+    assert figures.transfers == len(await queue.entries(queue.bob)) + 1
 
 
-def _transfer_id(answer: Posted) -> str:
-    assert isinstance(answer.outcome, Moved | Replayed)
+def _transfer_id(answer: PostingResult) -> str:
+    assert isinstance(answer.outcome, Movement | Replay)
     return answer.outcome.debit.transfer_id

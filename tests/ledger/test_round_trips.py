@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ousel.kernel.clock import system_clock
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.posting import PostingQueue
 from tests.ledger.examples import posting
 from tests.support.books import opened, person
 from tests.support.proxies import PostgresProxy
@@ -17,11 +17,11 @@ async def test_transfers_take_three_round_trips(proxy: PostgresProxy, together: 
     async with opened(proxy.url) as database:
         ada = await person(database, "ada", "10")
         await person(database, "bob")
-        desk = PostingDesk(database, system_clock, queue_limit=100)
+        queue = PostingQueue(database, system_clock, queue_limit=100)
         for _ in range(2):  # until the recipient is known, and the statements are prepared
-            await desk.post(posting(ada.id, "@bob", 1))
+            await queue.post(posting(ada.id, "@bob", 1))
         proxy.sent = 0
-        await asyncio.gather(*(desk.post(posting(ada.id, "@bob", 1)) for _ in range(together)))
+        await asyncio.gather(*(queue.post(posting(ada.id, "@bob", 1)) for _ in range(together)))
 
     assert proxy.sent == 3
 
@@ -32,13 +32,13 @@ async def test_a_recipient_is_looked_up_once(proxy: PostgresProxy) -> None:
         ada = await person(database, "ada", "10")
         for name in ("bob", "eve"):
             await person(database, name)
-        desk = PostingDesk(database, system_clock, queue_limit=100)
+        queue = PostingQueue(database, system_clock, queue_limit=100)
         for _ in range(2):
-            await desk.post(posting(ada.id, "@bob", 1))
+            await queue.post(posting(ada.id, "@bob", 1))
         round_trips = []
         for _ in range(2):
             proxy.sent = 0
-            await desk.post(posting(ada.id, "@eve", 1))
+            await queue.post(posting(ada.id, "@eve", 1))
             round_trips.append(proxy.sent)
 
     assert round_trips == [4, 3]

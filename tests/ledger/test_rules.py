@@ -20,11 +20,11 @@ from ousel.ledger.rules import (
     FIRST_HASH,
     SYSTEM_ACCOUNT_ID,
     Entry,
-    Moved,
+    Movement,
     Outcome,
     Posting,
     Refused,
-    Replayed,
+    Replay,
     Status,
     entry_hash,
 )
@@ -36,8 +36,8 @@ def refusal(outcome: Outcome) -> Refusal:
     return outcome.refusal
 
 
-def moved(outcome: Outcome) -> Moved:
-    assert isinstance(outcome, Moved)
+def moved(outcome: Outcome) -> Movement:
+    assert isinstance(outcome, Movement)
     return outcome
 
 
@@ -104,7 +104,7 @@ def test_the_same_key_and_request_is_the_first_movement_again() -> None:
         posting("ada", "@bob", 30, key="k", note="Tea"),
     )
 
-    assert later == [Replayed(first.debit), Replayed(first.debit)]
+    assert later == [Replay(first.debit), Replay(first.debit)]
     assert books.balances() == {"ada": 70, "bob": 30}
 
 
@@ -115,7 +115,7 @@ def test_a_key_is_known_within_its_own_batch() -> None:
     outcomes = books.decide(*(posting("ada", "@bob", 30, key="k") for _ in range(5)))
 
     first = moved(outcomes[0])
-    assert outcomes[1:] == [Replayed(first.debit)] * 4
+    assert outcomes[1:] == [Replay(first.debit)] * 4
     assert books.balances() == {"ada": 70, "bob": 30}
 
 
@@ -167,7 +167,7 @@ def test_without_a_key_each_posting_is_its_own() -> None:
         posting("ada", "@bob", 1, key=""),
     )
 
-    assert [type(outcome) for outcome in outcomes] == [Moved, Moved, Moved, Replayed]
+    assert [type(outcome) for outcome in outcomes] == [Movement, Movement, Movement, Replay]
     assert books.balances() == {"ada": 97, "bob": 3}
 
 
@@ -278,7 +278,7 @@ def test_a_replay_is_answered_even_when_frozen_or_empty() -> None:
     first = moved(books.decide(posting("ada", "@bob", 30, key="k"))[0])
     books.accounts["ada"].status = "frozen"
 
-    assert books.decide(posting("ada", "@bob", 30, key="k")) == [Replayed(first.debit)]
+    assert books.decide(posting("ada", "@bob", 30, key="k")) == [Replay(first.debit)]
 
 
 def test_a_clock_that_steps_back_does_not_take_the_books_along() -> None:

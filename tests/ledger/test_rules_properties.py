@@ -8,11 +8,11 @@ from ousel.ledger.rules import (
     FIRST_HASH,
     SYSTEM_ACCOUNT_ID,
     Entry,
-    Moved,
+    Movement,
     Outcome,
     Posting,
     Refused,
-    Replayed,
+    Replay,
     entry_hash,
 )
 from tests.ledger.examples import NOW, Books, account, posting, system
@@ -60,7 +60,7 @@ def played(history: list[tuple[list[Posting], int]]) -> tuple[Books, list[tuple[
 def entries_by_account(told: list[tuple[Posting, Outcome]]) -> dict[str, list[Entry]]:
     written: dict[str, list[Entry]] = {}
     for _, outcome in told:
-        if isinstance(outcome, Moved):
+        if isinstance(outcome, Movement):
             for entry in (outcome.debit, outcome.credit):
                 written.setdefault(entry.account_id, []).append(entry)
     return written
@@ -122,13 +122,13 @@ def test_a_key_moves_once(history: list[tuple[list[Posting], int]]) -> None:
 
     for wish, outcome in told:
         if wish.idempotency_key is None:
-            assert not isinstance(outcome, Replayed)
+            assert not isinstance(outcome, Replay)
             continue
         key = (wish.debit_account_id, wish.idempotency_key)
-        if isinstance(outcome, Moved):
+        if isinstance(outcome, Movement):
             assert key not in firsts
             firsts[key] = outcome.debit
-        elif isinstance(outcome, Replayed):
+        elif isinstance(outcome, Replay):
             first = firsts[key]
             assert outcome.debit == first
             assert (first.amount, first.note) == (-wish.amount, wish.note)

@@ -9,8 +9,8 @@ import pytest
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.ledger import search
-from ousel.ledger.history import KINDS, HistoryQuery, history
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.history import KINDS, HistoryQuery, newest_entries
+from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import Account
 from ousel.ledger.search import HistorySearch
 from tests.ledger.examples import posting
@@ -26,10 +26,10 @@ async def ada(database: Database, monkeypatch: pytest.MonkeyPatch) -> Account:
     monkeypatch.setattr(search, "STEP_ENTRIES", STEP_ENTRIES)
     ada = await person(database, "ada", "1")
     bob = await person(database, "bob", "1")
-    desk = PostingDesk(database, system_clock, queue_limit=100)
+    queue = PostingQueue(database, system_clock, queue_limit=100)
     for number in range(1, ENTRIES):
         back = number % 13 == 0
-        await desk.post(posting(bob.id, "@ada") if back else posting(ada.id, "@bob"))
+        await queue.post(posting(bob.id, "@ada") if back else posting(ada.id, "@bob"))
     return ada
 
 
@@ -52,7 +52,7 @@ async def test_a_search_finds_what_one_look_at_everything_finds(
             kind=kind,
         )
         found = await seeker.find(query)
-        whole = await database.read(partial(history, query=query))
+        whole = await database.read(partial(newest_entries, query=query))
         assert [entry for entry, _ in found.entries] == [entry for entry, _ in whole], query
         assert found.own.id == ada.id
 

@@ -10,8 +10,8 @@ from ousel.database.port import SETTLE_ATTEMPTS_MAX
 from ousel.database.postgres import PostgresDatabase
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
-from ousel.ledger.posting import PostingDesk
-from ousel.ledger.rules import Moved, Replayed
+from ousel.ledger.posting import PostingQueue
+from ousel.ledger.rules import Movement, Replay
 from tests.ledger.conftest import Desk
 from tests.ledger.databases import Fault
 from tests.ledger.examples import posting, refusals
@@ -27,152 +27,152 @@ with_and_without_key = pytest.mark.parametrize("key", ["k", None])
 
 @either_cut
 @with_and_without_key
-async def test_it_moves_exactly_once(desk: Desk, cut: Cut, key: str | None) -> None:
+async def test_it_moves_exactly_once(queue: Desk, cut: Cut, key: str | None) -> None:
     """Whether the commit took effect or not, with a key or without: one movement, answered."""
-    desk.staged.faults.append(cut)
+    queue.staged.faults.append(cut)
 
-    answer = await desk.desk.post(posting(desk.ada.id, "@bob", 30, key=key))
+    answer = await queue.queue.post(posting(queue.ada.id, "@bob", 30, key=key))
 
-    assert desk.staged.writes == 2
-    assert isinstance(answer.outcome, Moved)
-    assert await desk.balances() == (70, 30)
-    assert [entry.transfer_id for entry in await desk.entries(desk.bob)] == [
+    assert queue.staged.writes == 2
+    assert isinstance(answer.outcome, Movement)
+    assert await queue.balances() == (70, 30)
+    assert [entry.transfer_id for entry in await queue.entries(queue.bob)] == [
         answer.outcome.debit.transfer_id
     ]
-    assert (await desk.entries(desk.bob))[0] == answer.outcome.credit
-    assert (await desk.entries(desk.ada))[-1] == answer.outcome.debit
-    await proven(desk.database)
+    assert (await queue.entries(queue.bob))[0] == answer.outcome.credit
+    assert (await queue.entries(queue.ada))[-1] == answer.outcome.debit
+    await proven(queue.database)
 
 
 @either_cut
-async def test_a_whole_batch_is_settled_posting_by_posting(desk: Desk, cut: Cut) -> None:
+async def test_a_whole_batch_is_settled_posting_by_posting(queue: Desk, cut: Cut) -> None:
     """Moved, replayed and refused come out as they would have without the fault."""
-    desk.staged.faults.append(cut)
+    queue.staged.faults.append(cut)
     wishes = [
-        posting(desk.ada.id, "@bob", 30, key="k"),
-        posting(desk.ada.id, "@bob", 30, key="k"),
-        posting(desk.ada.id, "@bob", 1_000),
-        posting(desk.ada.id, "@bob", 7),
-        posting(desk.bob.id, "@ada", 5),
-        posting(desk.ada.id, "@nobody", 5),
+        posting(queue.ada.id, "@bob", 30, key="k"),
+        posting(queue.ada.id, "@bob", 30, key="k"),
+        posting(queue.ada.id, "@bob", 1_000),
+        posting(queue.ada.id, "@bob", 7),
+        posting(queue.bob.id, "@ada", 5),
+        posting(queue.ada.id, "@nobody", 5),
     ]
 
-    answers = await asyncio.gather(*(desk.desk.post(wish) for wish in wishes))
+    answers = await asyncio.gather(*(queue.queue.post(wish) for wish in wishes))
 
     kinds = [type(answer.outcome).__name__ for answer in answers]
-    assert kinds == ["Moved", "Replayed", "Refused", "Moved", "Moved", "Refused"]
-    assert await desk.balances() == (68, 32)
-    await proven(desk.database)
+    assert kinds == ["Movement", "Replay", "Refused", "Movement", "Movement", "Refused"]
+    assert await queue.balances() == (68, 32)
+    await proven(queue.database)
 
 
 @either_cut
 @with_and_without_key
 async def test_what_others_write_meanwhile_does_not_hide_it(
-    desk: Desk, cut: Cut, key: str | None
+    queue: Desk, cut: Cut, key: str | None
 ) -> None:
     """Other movements on the same accounts stand between: it is still found, or moved once."""
-    other = PostingDesk(desk.database, system_clock, queue_limit=10)
+    other = PostingQueue(queue.database, system_clock, queue_limit=10)
 
     async def others() -> None:
         for _ in range(5):
-            await other.post(posting(desk.ada.id, "@bob", 1))
-            await other.post(posting(desk.bob.id, "@ada", 1))
+            await other.post(posting(queue.ada.id, "@bob", 1))
+            await other.post(posting(queue.bob.id, "@ada", 1))
 
-    desk.staged.faults.append(cut)
-    desk.staged.meanwhile.append(others)
-    await other.post(posting(desk.ada.id, "@bob", 1))
+    queue.staged.faults.append(cut)
+    queue.staged.meanwhile.append(others)
+    await other.post(posting(queue.ada.id, "@bob", 1))
 
-    answer = await desk.desk.post(posting(desk.ada.id, "@bob", 30, key=key))
+    answer = await queue.queue.post(posting(queue.ada.id, "@bob", 30, key=key))
 
-    assert isinstance(answer.outcome, Moved)
-    assert await desk.balances() == (69, 31)
-    await proven(desk.database)
+    assert isinstance(answer.outcome, Movement)
+    assert await queue.balances() == (69, 31)
+    await proven(queue.database)
 
 
-async def test_money_that_others_took_meanwhile_is_not_taken_back(desk: Desk) -> None:
+async def test_money_that_others_took_meanwhile_is_not_taken_back(queue: Desk) -> None:
     """The commit took effect and the recipient spent it: the sender is told that it moved."""
-    other = PostingDesk(desk.database, system_clock, queue_limit=10)
-    desk.staged.faults.append("after the commit")
-    desk.staged.meanwhile.append(lambda: other.post(posting(desk.bob.id, "@ada", 100)))
+    other = PostingQueue(queue.database, system_clock, queue_limit=10)
+    queue.staged.faults.append("after the commit")
+    queue.staged.meanwhile.append(lambda: other.post(posting(queue.bob.id, "@ada", 100)))
 
-    answer = await desk.desk.post(posting(desk.ada.id, "@bob", 100))
+    answer = await queue.queue.post(posting(queue.ada.id, "@bob", 100))
 
-    assert isinstance(answer.outcome, Moved)
+    assert isinstance(answer.outcome, Movement)
     assert answer.outcome.debit.balance_after == 0
-    await proven(desk.database)
+    await proven(queue.database)
 
 
-async def test_what_was_refused_is_decided_anew(desk: Desk) -> None:
+async def test_what_was_refused_is_decided_anew(queue: Desk) -> None:
     """A refusal leaves no trace: after a lost commit it is decided on the books of then."""
-    other = PostingDesk(desk.database, system_clock, queue_limit=10)
-    eve = await person(desk.database, "eve", "0.001")
-    desk.staged.faults.append("after the commit")
-    desk.staged.meanwhile.append(lambda: other.post(posting(eve.id, "@ada", 500)))
+    other = PostingQueue(queue.database, system_clock, queue_limit=10)
+    eve = await person(queue.database, "eve", "0.001")
+    queue.staged.faults.append("after the commit")
+    queue.staged.meanwhile.append(lambda: other.post(posting(eve.id, "@ada", 500)))
 
     small, large = await asyncio.gather(
-        desk.desk.post(posting(desk.ada.id, "@bob", 1)),
-        desk.desk.post(posting(desk.ada.id, "@bob", 300)),
+        queue.queue.post(posting(queue.ada.id, "@bob", 1)),
+        queue.queue.post(posting(queue.ada.id, "@bob", 300)),
     )
 
     assert refusals([small.outcome, large.outcome]) == [None, None]
-    assert await desk.balances() == (299, 301)
-    await proven(desk.database)
+    assert await queue.balances() == (299, 301)
+    await proven(queue.database)
 
 
 @pytest.mark.parametrize("last", CUTS)
 @with_and_without_key
-async def test_several_lost_answers_are_outlived(desk: Desk, last: Cut, key: str | None) -> None:
+async def test_several_lost_answers_are_outlived(queue: Desk, last: Cut, key: str | None) -> None:
     """Four lost commits, of which one or none took effect: one movement."""
-    desk.staged.faults.extend([CUTS[0], CUTS[0], CUTS[0], last])
+    queue.staged.faults.extend([CUTS[0], CUTS[0], CUTS[0], last])
 
-    answer = await desk.desk.post(posting(desk.ada.id, "@bob", 30, key=key))
+    answer = await queue.queue.post(posting(queue.ada.id, "@bob", 30, key=key))
 
-    assert desk.staged.writes == SETTLE_ATTEMPTS_MAX == 5
-    assert isinstance(answer.outcome, Moved)
-    assert await desk.balances() == (70, 30)
-    await proven(desk.database)
+    assert queue.staged.writes == SETTLE_ATTEMPTS_MAX == 5
+    assert isinstance(answer.outcome, Movement)
+    assert await queue.balances() == (70, 30)
+    await proven(queue.database)
 
 
 @either_cut
-async def test_a_doubt_that_is_never_settled_is_told(desk: Desk, cut: Cut) -> None:
+async def test_a_doubt_that_is_never_settled_is_told(queue: Desk, cut: Cut) -> None:
     """Five lost answers: the caller is told that nobody knows, and its key settles it later."""
-    desk.staged.faults.extend([cut] * 5)
+    queue.staged.faults.extend([cut] * 5)
 
     with pytest.raises(OutcomeUnknown):
-        await desk.desk.post(posting(desk.ada.id, "@bob", 30, key="k"))
-    answer = await desk.desk.post(posting(desk.ada.id, "@bob", 30, key="k"))
+        await queue.queue.post(posting(queue.ada.id, "@bob", 30, key="k"))
+    answer = await queue.queue.post(posting(queue.ada.id, "@bob", 30, key="k"))
 
-    assert isinstance(answer.outcome, Moved if cut == "before the commit" else Replayed)
-    assert await desk.balances() == (70, 30)
+    assert isinstance(answer.outcome, Movement if cut == "before the commit" else Replay)
+    assert await queue.balances() == (70, 30)
 
 
 @pytest.mark.parametrize("then", ["away", "broken"])
 @either_cut
 async def test_whatever_fails_in_doubt_is_an_unknown_outcome(
-    desk: Desk, cut: Cut, then: Fault
+    queue: Desk, cut: Cut, then: Fault
 ) -> None:
     """Nobody is told that nothing happened when it may have, and nothing is written anew."""
-    desk.staged.faults.extend([cut, then])
+    queue.staged.faults.extend([cut, then])
 
     answers = await asyncio.gather(
-        *(desk.desk.post(posting(desk.ada.id, "@bob", 30)) for _ in range(2)),
+        *(queue.queue.post(posting(queue.ada.id, "@bob", 30)) for _ in range(2)),
         return_exceptions=True,
     )
 
     assert [type(answer) for answer in answers] == [OutcomeUnknown] * 2
-    assert desk.staged.writes == 2
-    assert await desk.balances() == ((100, 0) if cut == "before the commit" else (40, 60))
-    await proven(desk.database)
+    assert queue.staged.writes == 2
+    assert await queue.balances() == ((100, 0) if cut == "before the commit" else (40, 60))
+    await proven(queue.database)
 
 
-async def test_without_a_doubt_nothing_is_in_doubt(desk: Desk) -> None:
+async def test_without_a_doubt_nothing_is_in_doubt(queue: Desk) -> None:
     """A database that was away before any commit is told as that."""
-    desk.staged.faults.append("away")
+    queue.staged.faults.append("away")
 
     with pytest.raises(DatabaseUnavailable):
-        await desk.desk.post(posting(desk.ada.id, "@bob", 30))
+        await queue.queue.post(posting(queue.ada.id, "@bob", 30))
 
-    assert await desk.balances() == (100, 0)
+    assert await queue.balances() == (100, 0)
 
 
 @pytest.fixture
@@ -202,13 +202,13 @@ async def test_a_wire_that_is_cut_at_the_commit_moves_once(
         await database.open()
         ada, bob = await person(database, "ada", "1"), await person(database, "bob")
         wire.cuts.extend(cuts)
-        desk = PostingDesk(database, system_clock, queue_limit=10)
+        queue = PostingQueue(database, system_clock, queue_limit=10)
 
         answers = await asyncio.gather(
-            *(desk.post(posting(ada.id, "@bob", 10, key=key and f"{key}{n}")) for n in range(3))
+            *(queue.post(posting(ada.id, "@bob", 10, key=key and f"{key}{n}")) for n in range(3))
         )
 
-        assert [type(answer.outcome) for answer in answers] == [Moved] * 3
+        assert [type(answer.outcome) for answer in answers] == [Movement] * 3
         assert not wire.cuts
         assert await balance(database, bob) == 30
         await proven(database)

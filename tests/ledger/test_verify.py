@@ -7,8 +7,8 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
-from ousel.ledger.posting import PostingDesk
-from ousel.ledger.verify import verify
+from ousel.ledger.posting import PostingQueue
+from ousel.ledger.verify import verify_database
 from tests.ledger.examples import posting
 from tests.ledger.intruder import People
 from tests.support.aside import Aside
@@ -47,7 +47,7 @@ async def test_progress_is_told(
     for size in (1, 5, 7, 24, 100):
         told: list[int] = []
         monkeypatch.setattr("ousel.ledger.verify.PAGE_ENTRIES", size)
-        figures = await database.snapshot(partial(verify, progress=told.append))
+        figures = await database.snapshot(partial(verify_database, progress=told.append))
         assert told == [*range(size, 24, size), 24]
         assert figures.entries == 24
 
@@ -56,13 +56,13 @@ async def test_verification_runs_beside_writers(
     database: Database, people: People, aside: Aside
 ) -> None:
     """While others write, verification proves the books of one moment, and hinders nobody."""
-    desk = PostingDesk(database, system_clock, queue_limit=1_000)
+    queue = PostingQueue(database, system_clock, queue_limit=1_000)
     written = 0
 
     async def write() -> None:
         nonlocal written
         for _ in range(25):
-            await asyncio.gather(*(desk.post(posting(people.ada.id, "@bob", 1)) for _ in range(5)))
+            await asyncio.gather(*(queue.post(posting(people.ada.id, "@bob", 1)) for _ in range(5)))
             written += 5
 
     writing = asyncio.create_task(write())

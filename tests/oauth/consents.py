@@ -12,7 +12,7 @@ import msgspec
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock, system_clock
 from ousel.ledger.rules import Account
-from ousel.oauth.connect import ConnectRequest, SentBack, connect_request, grant
+from ousel.oauth.connect import ConnectRequest, ErrorRedirect, connect_request, issue_code
 from ousel.partners.store import App
 from tests.support.books import partner, person
 
@@ -38,7 +38,7 @@ class Consent(msgspec.Struct, frozen=True):
         _, created, key = await partner(database, f"app_{tag}", **wanted)
         return cls(database, created, key, await person(database, f"user_{tag}", "12.5"))
 
-    async def request(self, **parameters: str) -> ConnectRequest | SentBack:
+    async def request(self, **parameters: str) -> ConnectRequest | ErrorRedirect:
         """Return what becomes of a connect address with these parameters."""
         asked = {"client_id": self.app.id, "redirect_uri": REDIRECT_URI, "scope": BOTH}
         query = urlencode(asked | parameters, quote_via=quote).encode()
@@ -52,7 +52,7 @@ class Consent(msgspec.Struct, frozen=True):
         assert isinstance(request, ConnectRequest), request
 
         async def granted(transaction: Transaction) -> str:
-            return await grant(transaction, request, self.user.id, clock)
+            return await issue_code(transaction, request, self.user.id, clock)
 
         return await self.database.write(granted)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ousel.accounts.service import find
+from ousel.accounts.service import find_account
 from ousel.database.port import Database
 from ousel.kernel.clock import timestamp
 from tests.oauth.asking import address, codes_of, connected, decide, someone
@@ -146,6 +146,8 @@ async def test_an_app_s_owner_sees_how_many_are_connected(
 async def _owner_with_app(portal: Portal, database: Database) -> tuple[Visitor, Consent]:
     """Return someone who has signed up, with an app."""
     username, owner = await someone(portal)
-    account = await database.read(lambda transaction: find(transaction, f"@{username}", param="to"))
+    account = await database.read(
+        lambda transaction: find_account(transaction, f"@{username}", param="to")
+    )
     app, key = await another_app(database, account, redirect_uris=[REDIRECT_URI])
     return owner, Consent(database, app, key, account)

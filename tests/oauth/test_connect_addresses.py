@@ -7,14 +7,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ousel.database.port import Database
-from ousel.oauth.addresses import asked, way_back
 from ousel.oauth.connect import (
     ConnectRequest,
-    SentBack,
+    ErrorRedirect,
     connect_request,
-    denied,
-    granted,
+    redirect_with_code,
+    redirect_with_denial,
 )
+from ousel.oauth.connect_urls import callback_url, parse_connect_query
 from ousel.oauth.refusals import ConnectAddressWrong
 from tests.oauth.attacks import ATTACKS, REGISTERED
 from tests.oauth.consents import ISSUER, REDIRECT_URI, Consent, challenge_of
@@ -104,7 +104,7 @@ async def test_anything_else_wrong_goes_back_to_the_app(
 
     outcome = await consent.request(**parameters, state="my state")
 
-    assert isinstance(outcome, SentBack)
+    assert isinstance(outcome, ErrorRedirect)
     assert outcome.location.startswith(f"{REDIRECT_URI}&error=")
     back = parse_qs(urlsplit(outcome.location).query)
     assert set(back) == {"lane", "error", "error_description", "state", "iss"}
@@ -122,7 +122,7 @@ async def test_a_repeated_parameter_goes_back_to_the_app(database: Database, nam
 
     outcome = await database.read(lambda transaction: connect_request(transaction, query, ISSUER))
 
-    assert isinstance(outcome, SentBack)
+    assert isinstance(outcome, ErrorRedirect)
     assert "error=invalid_request" in outcome.location
     assert "state=" not in outcome.location
 
@@ -151,8 +151,8 @@ async def test_the_way_back_with_a_code_and_without(database: Database) -> None:
     request = await consent.request(state="a&b=c #ü")
     assert isinstance(request, ConnectRequest)
 
-    yes = parse_qs(urlsplit(granted(request, "ac_123", ISSUER)).query)
-    no = parse_qs(urlsplit(denied(request, ISSUER)).query)
+    yes = parse_qs(urlsplit(redirect_with_code(request, "ac_123", ISSUER)).query)
+    no = parse_qs(urlsplit(redirect_with_denial(request, ISSUER)).query)
 
     state = ["a&b=c #ü"]
     assert yes == {"lane": ["3"], "code": ["ac_123"], "state": state, "iss": [ISSUER]}
@@ -178,8 +178,8 @@ async def test_state_comes_back_byte_for_byte(consent: Consent, state: bytes) ->
     )
 
     assert isinstance(request, ConnectRequest)
-    assert isinstance(error, SentBack)
-    for location in (granted(request, "ac_1", ISSUER), error.location):
+    assert isinstance(error, ErrorRedirect)
+    for location in (redirect_with_code(request, "ac_1", ISSUER), error.location):
         returned = location.partition("&state=")[2].partition("&")[0]
         assert unquote_to_bytes(returned) == state
 
@@ -189,9 +189,9 @@ async def test_state_comes_back_byte_for_byte(consent: Consent, state: bytes) ->
 )
 def test_a_way_back_reads_as_it_was_written(parameters: dict[str, bytes]) -> None:
     """The query that is written for the app means exactly the parameters that were meant."""
-    location = way_back("https://shop.example/", dict(parameters))
+    location = callback_url("https://shop.example/", dict(parameters))
 
     assert location.isascii()
     assert location.isprintable()
-    read = asked(location.partition("?")[2].encode())
+    read = parse_connect_query(location.partition("?")[2].encode())
     assert {name: read.only_bytes(name) for name in parameters} == parameters

@@ -15,7 +15,7 @@ from tests.support.servers import Server
 async def connection_of(consent: Consent) -> Connection | None:
     """Return the person's connection with the app."""
     return await consent.database.read(
-        lambda transaction: service.connection(
+        lambda transaction: service.find_connection(
             transaction, consent.user.id, consent.app.id, system_clock()
         )
     )
@@ -108,7 +108,7 @@ async def test_an_app_s_users_are_counted_once_each(database: Database, server: 
     )
 
     async def count(transaction: Transaction) -> int:
-        return await service.users_connected(transaction, consent.app.id, system_clock())
+        return await service.count_users(transaction, consent.app.id, system_clock())
 
     async with server.client() as client:
         nobody = await database.read(count)

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ousel.accounts.service import by_id
+from ousel.accounts.service import account_by_id
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
 from ousel.partners.service import rename_app
@@ -166,7 +166,9 @@ async def test_the_page_says_who_asks_for_what_until_when(
     """The app, its owner, each scope in words, the moment of the end, the exact way back."""
     redirect_uri = "https://shop.example/return/here?lane=3&a=%3Cb%3E"
     consent = await Consent.of_new_people(database, redirect_uris=[redirect_uri])
-    owner = await database.read(lambda transaction: by_id(transaction, consent.app.account_id))
+    owner = await database.read(
+        lambda transaction: account_by_id(transaction, consent.app.account_id)
+    )
     username, visitor = await someone(portal)
 
     html = (

@@ -2,12 +2,12 @@
 
 import pytest
 
-from ousel.database.last_uses import LastUses
+from ousel.database.last_uses import LastUseRecorder
 from ousel.database.port import Database, Transaction
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.oauth import service
-from ousel.oauth.tokens import UserTokens
-from ousel.partners.keyring import Keyring
+from ousel.oauth.token_lookup import UserTokenLookup
+from ousel.partners.key_lookup import PartnerKeyLookup
 from ousel.partners.store import keys_of
 from tests.oauth.consents import Consent
 from tests.support.clocks import ManualClock
@@ -27,23 +27,23 @@ async def test_a_use_that_could_not_be_written_is_written_later(
     clock = ManualClock()
     async with inside(database_url, clock) as client:
         token = await consent.token(client, clock)
-    keyring = Keyring(database, clock, kind="live")
-    tokens = UserTokens(database, clock, kind="live")
+    partner_keys = PartnerKeyLookup(database, clock, kind="live")
+    tokens = UserTokenLookup(database, clock, kind="live")
 
     async def last_uses(transaction: Transaction) -> list[int | None]:
         [key] = await keys_of(transaction, consent.app)
-        [connection] = await service.connections(transaction, consent.user.id, clock())
+        [connection] = await service.list_connections(transaction, consent.user.id, clock())
         return [key.last_used_at, connection.last_used_at]
 
     clock.advance(seconds=5)
-    await keyring.partner(consent.key)
+    await partner_keys.partner(consent.key)
     await tokens.user(token)
     with monkeypatch.context() as patch:
         patch.setattr(database, "write", refused)
-        for each in (keyring, tokens):
+        for each in (partner_keys, tokens):
             with pytest.raises(DatabaseUnavailable):
                 await each.record_uses()
-    for each in (keyring, tokens):
+    for each in (partner_keys, tokens):
         await each.record_uses()
 
     assert await database.read(last_uses) == [clock.now, clock.now]
@@ -59,7 +59,7 @@ async def test_what_waits_gives_way_to_what_is_newer(database: Database) -> None
             last.unwritten["acct_1", "a"] = 3
             raise DatabaseUnavailable("The database is away.")
 
-    last = LastUses(database, write)
+    last = LastUseRecorder(database, write)
     last.unwritten |= {("acct_1", "a"): 1, ("acct_1", "b"): 2}
     with pytest.raises(DatabaseUnavailable):
         await last.record()

@@ -9,8 +9,8 @@ import pytest
 from ousel.database.port import Database, Transaction
 from ousel.database.statements import Statement
 from ousel.oauth import service, store
-from ousel.oauth.connect import ConnectRequest, grant
-from ousel.oauth.tokens import SWEEP_ROWS_MAX, UserTokens
+from ousel.oauth.connect import ConnectRequest, issue_code
+from ousel.oauth.token_lookup import SWEEP_ROWS_MAX, UserTokenLookup
 from tests.oauth.consents import Consent, bearer
 from tests.support.clocks import ManualClock
 from tests.support.inside import inside
@@ -77,7 +77,7 @@ async def test_a_replay_is_known_as_long_as_the_token_lives(
     token = first.json()["access_token"]
 
     house.clock.advance(seconds=TOKEN_SECONDS, micros=-1)
-    await UserTokens(database, house.clock, kind="live").sweep()
+    await UserTokenLookup(database, house.clock, kind="live").sweep()
     before = await house.client.get("/user/me", headers=bearer(token))
     replay = await house.client.post("/oauth/token", json=consent.exchange(code))
     after = await house.client.get("/user/me", headers=bearer(token))
@@ -113,7 +113,7 @@ async def test_a_sweep_removes_what_has_ended_and_nothing_else(
 ) -> None:
     """Unused codes go at 10 minutes, tokens and their codes at 30 days: not sooner, all of them."""
     consent = await Consent.of_new_people(database)
-    tokens = UserTokens(database, house.clock, kind="live")
+    tokens = UserTokenLookup(database, house.clock, kind="live")
     await consent.code(house.clock)
     await consent.token(house.client, house.clock)
 
@@ -148,14 +148,14 @@ async def test_a_sweep_goes_in_small_steps_to_the_end(database: Database, house:
 
     async def grant_many(transaction: Transaction) -> None:
         for _ in range(SWEEP_ROWS_MAX * 2 + 1):
-            await grant(transaction, request, consent.user.id, house.clock)
+            await issue_code(transaction, request, consent.user.id, house.clock)
 
     await database.write(grant_many)
     house.clock.advance(seconds=CODE_SECONDS)
     step = await database.write(
         lambda transaction: store.sweep(transaction, house.clock(), SWEEP_ROWS_MAX)
     )
-    swept = await UserTokens(database, house.clock, kind="live").sweep()
+    swept = await UserTokenLookup(database, house.clock, kind="live").sweep()
 
     assert SWEEP_ROWS_MAX <= step <= 2 * SWEEP_ROWS_MAX
     assert swept >= SWEEP_ROWS_MAX
@@ -174,8 +174,8 @@ async def test_a_connection_ends_with_its_last_token(database: Database, house: 
 
     async def connected(transaction: Transaction) -> tuple[int, int]:
         now = house.clock()
-        found = await service.connections(transaction, consent.user.id, now)
-        return len(found), await service.users_connected(transaction, consent.app.id, now)
+        found = await service.list_connections(transaction, consent.user.id, now)
+        return len(found), await service.count_users(transaction, consent.app.id, now)
 
     house.clock.advance(seconds=TOKEN_SECONDS, micros=-1)
     before = await database.read(connected)

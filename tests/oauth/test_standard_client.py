@@ -9,7 +9,7 @@ from requests_oauthlib import OAuth2Session
 
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
-from ousel.oauth.connect import ConnectRequest, connect_request, grant, granted
+from ousel.oauth.connect import ConnectRequest, connect_request, issue_code, redirect_with_code
 from tests.oauth.consents import BOTH, REDIRECT_URI, Consent
 from tests.support.servers import Server
 
@@ -71,8 +71,8 @@ async def _allowed(consent: Consent, asked: str, issuer: str) -> str:
     async def work(transaction: Transaction) -> str:
         request = await connect_request(transaction, query, issuer)
         assert isinstance(request, ConnectRequest)
-        return granted(
-            request, await grant(transaction, request, consent.user.id, system_clock), issuer
+        return redirect_with_code(
+            request, await issue_code(transaction, request, consent.user.id, system_clock), issuer
         )
 
     return await consent.database.write(work)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ousel.database.port import Database
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.settings import RateLimit
-from ousel.partners.store import troubles_of
+from ousel.partners.store import api_errors_of
 from tests.oauth.consents import REDIRECT_URI, VERIFIER, Consent, basic, challenge_of
 from tests.support.inside import inside
 from tests.support.servers import Server
@@ -252,7 +252,7 @@ async def test_whatever_an_app_is_told_its_page_may_read_and_knows_what_is_left(
         refused = await client.post(path, json=fields, headers=headers)
         stranger = await client.post(path, json=wrong, headers=headers)
         with monkeypatch.context() as patched:
-            for name in ("exchange", "revoke"):
+            for name in ("exchange_code", "revoke_token"):
                 patched.setattr(f"ousel.oauth.service.{name}", fail)
             asked = fields | {"token": "ut_live_" + "0" * 40}
             failed = [await client.post(path, json=asked, headers=headers) for _ in range(2)]
@@ -283,7 +283,7 @@ async def test_a_refused_exchange_is_shown_to_the_app_s_developer(
     async with inside(database_url) as client:
         await client.post("/oauth/token", json=consent.exchange("ac_" + "0" * 40))
         await client.post("/oauth/token", json=consent.exchange("", client_id="app_other"))
-    found = await database.read(lambda transaction: troubles_of(transaction, consent.app))
+    found = await database.read(lambda transaction: api_errors_of(transaction, consent.app))
 
     assert [(trouble.code, trouble.path) for trouble in found] == [
         ("invalid_grant", "/v1/oauth/token")

@@ -190,7 +190,7 @@ async def test_the_last_use_of_a_token_is_recorded(database: Database, database_
     clock = ManualClock()
 
     async def last_used_at(transaction: Transaction) -> int | None:
-        found = await service.connections(transaction, consent.user.id, clock())
+        found = await service.list_connections(transaction, consent.user.id, clock())
         return found[0].last_used_at
 
     async with inside(database_url, clock) as client:

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from ousel.database.port import Database
-from ousel.oauth.addresses import QUERY_BYTES_MAX
+from ousel.oauth.connect_urls import QUERY_BYTES_MAX
 from tests.oauth.asking import codes_of, new_name
 from tests.oauth.attacks import ATTACKS, REGISTERED
 from tests.oauth.consents import REDIRECT_URI, Consent, challenge_of

@@ -5,11 +5,11 @@ from timeit import timeit
 
 import pytest
 
-from ousel.api.observers import Watch
+from ousel.api.observers import RequestObservers
 from ousel.api.routes import Route
 from ousel.http.messages import Answer, Request
 from ousel.kernel.clock import system_clock
-from ousel.observation.figures import Histogram
+from ousel.observation.histograms import Histogram
 from ousel.observation.metrics import Metrics
 
 
@@ -32,7 +32,7 @@ def test_to_watch_a_request_costs_next_to_nothing(
         return Answer(200, b"")
 
     route = Route(method="POST", path="/v1/transfers", handle=handle, name="t", summary="T")
-    watch = Watch(system_clock, [Metrics()])
+    watch = RequestObservers(system_clock, [Metrics()])
     request = Request(
         method="POST", path=route.path, query=b"", headers={}, body=b"", address="", route=route
     )
@@ -40,7 +40,7 @@ def test_to_watch_a_request_costs_next_to_nothing(
     rounds = 20_000
 
     seconds = min(
-        timeit(lambda: watch.answered(request, answer, "req_1", 0.0012), number=rounds)
+        timeit(lambda: watch.notify(request, answer, "req_1", 0.0012), number=rounds)
         for _ in range(5)
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from ousel.api.observers import Answered
+from ousel.api.observers import AnsweredRequest
 from ousel.observation.request_log import RequestLog
 from tests.support.books import opened, partner
 from tests.support.inside import inside
@@ -78,7 +78,7 @@ def test_a_line_that_cannot_be_written_is_lost_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """On a full disk, the answer goes out all the same."""
-    request = Answered(
+    request = AnsweredRequest(
         request_id="req_1",
         method="GET",
         route=None,
@@ -89,7 +89,7 @@ def test_a_line_that_cannot_be_written_is_lost_and_nothing_else(
     )
     with Path("/dev/full").open("w") as full:
         monkeypatch.setattr(sys, "stderr", full)
-        RequestLog().answered(request)
+        RequestLog().request_answered(request)
 
 
 def _requests(log: str) -> list[dict[str, Any]]:

@@ -6,10 +6,10 @@ from typing_extensions import override
 
 from ousel.database.port import Connections, Database, Result, Work
 from ousel.kernel.errors import DatabaseUnavailable
-from ousel.ledger.totals import Totals, ledger_totals
-from ousel.observation.exposition import Exposition
+from ousel.ledger.totals import LedgerTotals, read_totals
 from ousel.observation.gauges import CachedTotals, Gauges
 from ousel.observation.metrics import Metrics
+from ousel.observation.prometheus import PrometheusText
 from tests.support.books import person, proven
 from tests.support.passing import PassingDatabase
 
@@ -44,7 +44,7 @@ def test_figures_that_are_not_known_are_left_out() -> None:
         queue_length=0, queue_limit=1, connections=nothing, totals=None, totals_read_at=0
     )
 
-    text = Exposition(Metrics(), {}).text(unknown).decode()
+    text = PrometheusText(Metrics(), {}).text(unknown).decode()
 
     assert "ousel_ledger" not in text
     assert "ousel_posting_queue_limit 1.0" in text
@@ -52,14 +52,14 @@ def test_figures_that_are_not_known_are_left_out() -> None:
 
 async def test_the_figures_are_those_that_verify_proves(database: Database) -> None:
     """With no money at all, and with some."""
-    assert await database.snapshot(ledger_totals) == Totals(1, 0, 0, 0)
+    assert await database.snapshot(read_totals) == LedgerTotals(1, 0, 0, 0)
     await person(database, "ada", "12.5")
     await person(database, "grace", "0.000001")
 
-    totals = await database.snapshot(ledger_totals)
+    totals = await database.snapshot(read_totals)
 
     figures = await proven(database)
-    assert totals == Totals(figures.accounts, figures.entries, 0, figures.issued)
+    assert totals == LedgerTotals(figures.accounts, figures.entries, 0, figures.issued)
     assert (totals.accounts, totals.entries, totals.issued) == (3, 4, 12_500_001)
 
 
@@ -75,8 +75,8 @@ async def test_they_are_kept_for_ten_seconds(database: Database) -> None:
     costly.now += 0.2
     fresh, _ = await cached.get()
 
-    assert first == again == Totals(1, 0, 0, 0)
-    assert fresh == Totals(2, 2, 0, 1_000_000)
+    assert first == again == LedgerTotals(1, 0, 0, 0)
+    assert fresh == LedgerTotals(2, 2, 0, 1_000_000)
     assert costly.snapshots == 2
     assert abs(read_at - time.time()) < 60
 

@@ -7,14 +7,14 @@ from ousel.api.refusals import Unauthorized
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.ids import handle_of, new_secret
-from ousel.ledger.posting import PostingDesk
-from ousel.ledger.rules import Refused, Warrant
+from ousel.ledger.posting import PostingQueue
+from ousel.ledger.rules import KeyCheck, Refused
 from ousel.partners import service, store
-from ousel.partners.keyring import Keyring
+from ousel.partners.key_lookup import PartnerKeyLookup
 from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX
 from ousel.partners.service import IssuedKey
 from ousel.partners.store import Key
-from ousel.transfers.service import transfer
+from ousel.transfers.service import transfer_posting
 from tests.support.clocks import ManualClock
 from tests.support.edge import Caller, Edge
 from tests.support.problems import assert_problem
@@ -121,23 +121,23 @@ async def test_a_test_key_is_refused_by_name_on_a_live_server(edge: Edge) -> Non
 
 async def test_a_live_key_is_refused_by_name_in_a_sandbox(edge: Edge) -> None:
     """The other way round as well."""
-    keyring = Keyring(edge.database, ManualClock(), kind="test")
+    partner_keys = PartnerKeyLookup(edge.database, ManualClock(), kind="test")
 
     with pytest.raises(Unauthorized, match=r"This is a sandbox: .* sk_test_"):
-        await keyring.partner(new_secret("sk_live_"))
+        await partner_keys.partner(new_secret("sk_live_"))
 
 
 async def test_a_key_that_the_database_knows_is_good_whatever_it_begins_with(edge: Edge) -> None:
     """Refused by name is what is not there; a revoked key is told from it by nothing."""
     clock = ManualClock()
-    keyring = Keyring(edge.database, clock, kind="test")
+    partner_keys = PartnerKeyLookup(edge.database, clock, kind="test")
     async with edge.partner() as caller:
-        assert (await keyring.partner(caller.key)).client_id == caller.app.id
+        assert (await partner_keys.partner(caller.key)).client_id == caller.app.id
         await edge.revoke(caller, clock)
         refusals = []
         for key in (caller.key, new_secret("sk_live_"), "sk_live_short"):
             with pytest.raises(Unauthorized, match="This is a sandbox") as refused:
-                await keyring.partner(key)
+                await partner_keys.partner(key)
             refusals.append(refused.value.detail)
 
     assert len(set(refusals)) == 1
@@ -146,19 +146,19 @@ async def test_a_key_that_the_database_knows_is_good_whatever_it_begins_with(edg
 async def test_a_rotated_key_goes_on_for_its_overlap(edge: Edge) -> None:
     """The old key works until the last microsecond of the overlap, the new one from the start."""
     clock = ManualClock()
-    keyring = Keyring(edge.database, clock, kind="live")
+    partner_keys = PartnerKeyLookup(edge.database, clock, kind="live")
 
     async with edge.partner() as caller:
         rotated = await _rotated(edge.database, caller, 60, clock)
-        assert (await keyring.partner(rotated.secret)).client_id == caller.app.id
-        assert (await keyring.partner(caller.key)).client_id == caller.app.id
+        assert (await partner_keys.partner(rotated.secret)).client_id == caller.app.id
+        assert (await partner_keys.partner(caller.key)).client_id == caller.app.id
         clock.advance(seconds=60, micros=-1)
-        assert (await keyring.partner(caller.key)).client_id == caller.app.id
+        assert (await partner_keys.partner(caller.key)).client_id == caller.app.id
         clock.advance(micros=1)
         with pytest.raises(Unauthorized):
-            await keyring.partner(caller.key)
+            await partner_keys.partner(caller.key)
         clock.advance(seconds=10**9)
-        assert (await keyring.partner(rotated.secret)).client_id == caller.app.id
+        assert (await partner_keys.partner(rotated.secret)).client_id == caller.app.id
 
     assert rotated.key.name == "key"
 
@@ -180,14 +180,14 @@ async def test_an_overlap_of_zero_ends_the_old_key_at_once(edge: Edge) -> None:
 async def test_a_key_that_ends_early_is_not_prolonged(edge: Edge) -> None:
     """Rotating or revoking again never moves a key's end to later."""
     clock = ManualClock()
-    keyring = Keyring(edge.database, clock, kind="live")
+    partner_keys = PartnerKeyLookup(edge.database, clock, kind="live")
 
     async with edge.partner() as caller:
         await _rotated(edge.database, caller, 10, clock)
         await _rotated(edge.database, caller, OVERLAP_SECONDS_MAX, clock)
         clock.advance(seconds=10)
         with pytest.raises(Unauthorized):
-            await keyring.partner(caller.key)
+            await partner_keys.partner(caller.key)
 
 
 @pytest.mark.parametrize("overlap_seconds", [None, 0])
@@ -196,21 +196,21 @@ async def test_a_revoked_key_opens_nothing_whatever_the_clock_says(
 ) -> None:
     """It has ended on a host whose clock is behind, and stays so where a clock steps back."""
     here, behind = ManualClock(), ManualClock()
-    keyring = Keyring(edge.database, behind, kind="live")
-    desk = PostingDesk(edge.database, behind, queue_limit=1)
+    partner_keys = PartnerKeyLookup(edge.database, behind, kind="live")
+    desk = PostingQueue(edge.database, behind, queue_limit=1)
     async with edge.partner("5") as caller:
-        assert (await keyring.partner(caller.key)).client_id == caller.app.id
+        assert (await partner_keys.partner(caller.key)).client_id == caller.app.id
         behind.advance(seconds=-30)
         if overlap_seconds is None:
             await edge.revoke(caller, here)
         else:
             await _rotated(edge.database, caller, overlap_seconds, here)
-        warrant = Warrant(caller.account.id, handle_of(caller.key), ended=Unauthorized)
+        warrant = KeyCheck(caller.account.id, handle_of(caller.key), ended=Unauthorized)
         for seconds in (0, -3600, -100 * 366 * 24 * 3600):
             behind.advance(seconds=seconds)
             with pytest.raises(Unauthorized):
-                await keyring.partner(caller.key)
-            posted = await desk.post(transfer(warrant, "@ousel", 1, None, None, behind))
+                await partner_keys.partner(caller.key)
+            posted = await desk.post(transfer_posting(warrant, "@ousel", 1, None, None, behind))
             assert isinstance(posted.outcome, Refused)
             assert isinstance(posted.outcome.refusal, Unauthorized)
 
@@ -226,7 +226,7 @@ async def test_a_revoked_key_tells_when_it_was_revoked(edge: Edge) -> None:
         await _rotated(edge.database, caller, 60, clock)
         ended = await _key(edge.database, caller)
 
-        assert (ended.end, ended.valid_at(0)) == (revoked_at, False)
+        assert (ended.end, ended.is_valid_at(0)) == (revoked_at, False)
     async with edge.partner() as caller:
         assert (await _key(edge.database, caller)).end is None
         await _rotated(edge.database, caller, 60, clock)
@@ -261,15 +261,15 @@ async def test_an_app_holds_several_keys_at_once(edge: Edge) -> None:
 async def test_the_last_use_of_a_key_is_written_down(edge: Edge) -> None:
     """To the moment of the last request, and only for the key that was used."""
     clock = ManualClock()
-    keyring = Keyring(edge.database, clock, kind="live")
+    partner_keys = PartnerKeyLookup(edge.database, clock, kind="live")
 
     async with edge.partner() as caller:
         clock.advance(seconds=5)
-        await keyring.partner(caller.key)
+        await partner_keys.partner(caller.key)
         clock.advance(seconds=5)
-        await keyring.partner(caller.key)
+        await partner_keys.partner(caller.key)
         unused = await _rotated(edge.database, caller, 60, clock)
-        await keyring.record_uses()
+        await partner_keys.record_uses()
         keys = await edge.database.read(
             lambda transaction: service.keys_of(transaction, caller.app)
         )

@@ -7,24 +7,24 @@ from hypothesis import strategies as st
 from ousel.kernel.errors import InvalidField
 from ousel.partners.rules import (
     OVERLAP_SECONDS_MAX,
-    checked_name,
-    checked_origin,
-    checked_overlap_seconds,
-    checked_redirect_uri,
+    parse_name,
+    parse_origin,
+    parse_overlap_seconds,
+    parse_redirect_uri,
 )
 
 
 @pytest.mark.parametrize("text", ["Shop", "  Harbour Exchange ", "x" * 80, "[/b] é 💶"])
 def test_a_name_is_1_to_80_printable_characters(text: str) -> None:
     """It is kept as it is, without surrounding space."""
-    assert checked_name(text) == text.strip()
+    assert parse_name(text) == text.strip()
 
 
 @pytest.mark.parametrize("text", ["", "   ", "x" * 81, "a\nb", "a\x00b", "\u202eb", "\ud800"])
 def test_what_is_no_name_is_refused(text: str) -> None:
     """Empty, too long, or with a character that cannot be printed."""
     with pytest.raises(InvalidField) as refused:
-        checked_name(text)
+        parse_name(text)
     assert refused.value.param == "name"
 
 
@@ -44,7 +44,7 @@ def test_what_is_no_name_is_refused(text: str) -> None:
 )
 def test_a_redirect_uri_is_kept_exactly(text: str) -> None:
     """It is matched exactly, so not one character of it changes."""
-    assert checked_redirect_uri(text) == text
+    assert parse_redirect_uri(text) == text
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_redirect_uri_is_kept_exactly(text: str) -> None:
 def test_what_is_no_redirect_uri_is_refused(text: str) -> None:
     """Not absolute, not https (or http on loopback), with a fragment, a user name or a trick."""
     with pytest.raises(InvalidField) as refused:
-        checked_redirect_uri(text)
+        parse_redirect_uri(text)
     assert refused.value.param == "redirect_uri"
 
 
@@ -95,7 +95,7 @@ def test_what_is_no_redirect_uri_is_refused(text: str) -> None:
 )
 def test_an_origin_is_kept_as_a_browser_spells_it(text: str, origin: str) -> None:
     """In lower case, without the standard port and without a slash."""
-    assert checked_origin(text) == origin
+    assert parse_origin(text) == origin
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_an_origin_is_kept_as_a_browser_spells_it(text: str, origin: str) -> Non
 def test_what_is_no_origin_is_refused(text: str) -> None:
     """A star, a path, a query, plain http: none of these is an origin that may call."""
     with pytest.raises(InvalidField) as refused:
-        checked_origin(text)
+        parse_origin(text)
     assert refused.value.param == "origin"
 
 
@@ -117,20 +117,20 @@ def test_what_is_no_origin_is_refused(text: str) -> None:
 def test_whatever_is_given_is_an_origin_or_refused(text: str) -> None:
     """Checking never fails otherwise, and an origin that was kept is its own spelling."""
     try:
-        origin = checked_origin(text)
+        origin = parse_origin(text)
     except InvalidField:
         return
-    assert checked_origin(origin) == origin
+    assert parse_origin(origin) == origin
 
 
 @pytest.mark.parametrize("seconds", [0, 1, OVERLAP_SECONDS_MAX])
 def test_an_overlap_is_0_seconds_to_30_days(seconds: int) -> None:
     """Both ends are allowed."""
-    assert checked_overlap_seconds(seconds) == seconds
+    assert parse_overlap_seconds(seconds) == seconds
 
 
 @pytest.mark.parametrize("seconds", [-1, OVERLAP_SECONDS_MAX + 1])
 def test_another_overlap_is_refused(seconds: int) -> None:
     """A negative one, or one that keeps an old key for more than a month."""
     with pytest.raises(InvalidField, match="overlap"):
-        checked_overlap_seconds(seconds)
+        parse_overlap_seconds(seconds)

@@ -4,16 +4,16 @@ import pytest
 
 from ousel.database.port import Database, Transaction
 from ousel.partners import store
-from ousel.partners.store import App, Trouble
+from ousel.partners.store import ApiError, App
 from tests.support.books import partner
 
 CALLS = 5
 
 
-def refused_calls(app: App, start: int = 0) -> list[Trouble]:
+def refused_calls(app: App, start: int = 0) -> list[ApiError]:
     """Return some calls of an app that were refused."""
     return [
-        Trouble(app.account_id, app.id, f"req_{number}", 400, "invalid_field", "GET", "/v1/me", 1)
+        ApiError(app.account_id, app.id, f"req_{number}", 400, "invalid_field", "GET", "/v1/me", 1)
         for number in range(start, start + CALLS)
     ]
 
@@ -22,13 +22,13 @@ def refused_calls(app: App, start: int = 0) -> list[Trouble]:
 async def app(database: Database) -> App:
     """An app with refused calls."""
     _, created, _ = await partner(database, "shop")
-    await database.write(lambda each: store.add_troubles(each, refused_calls(created)))
+    await database.write(lambda each: store.add_api_errors(each, refused_calls(created)))
     return created
 
 
 async def kept(database: Database, app: App) -> int:
     """Return how many refused calls of an app are kept."""
-    return len(await database.read(lambda each: store.troubles_of(each, app)))
+    return len(await database.read(lambda each: store.api_errors_of(each, app)))
 
 
 async def test_with_an_app_its_refused_calls_are_gone(database: Database, app: App) -> None:
@@ -47,7 +47,7 @@ async def test_a_call_is_not_kept_for_an_app_that_is_gone(database: Database, ap
 
     async def work(transaction: Transaction) -> None:
         await store.remove_app(transaction, app)
-        await store.add_troubles(transaction, late)
+        await store.add_api_errors(transaction, late)
 
     await database.write(work)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ousel.database.port import Database
-from ousel.people.service import Door
+from ousel.people.service import SignInService
 from tests.people.members import Member
 from tests.support.clocks import ManualClock
 from tests.support.passwords import hash_quickly
@@ -21,14 +21,14 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def door(database: Database, clock: ManualClock) -> Door:
+def sign_in(database: Database, clock: ManualClock) -> SignInService:
     """The door of a fresh database."""
-    return Door(database, clock, wall=clock)
+    return SignInService(database, clock, real_clock=clock)
 
 
 @pytest.fixture
-async def ada(door: Door, database: Database, clock: ManualClock) -> Member:
+async def ada(sign_in: SignInService, database: Database, clock: ManualClock) -> Member:
     """Ada, who has signed up."""
-    member = Member(door, database, clock)
+    member = Member(sign_in, database, clock)
     await member.sign_up()
     return member

@@ -4,41 +4,41 @@ from ousel.accounts.service import NewHolder
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.people import store
-from ousel.people.audit import Trace
+from ousel.people.audit import EventSource
 from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
-from ousel.people.service import Door, SignedIn
-from ousel.people.sessions import Sessions
+from ousel.people.service import NewSession, SignInService
+from ousel.people.session_lookup import SessionLookup
 from ousel.site.visits import Person
 from tests.support.clocks import ManualClock
 
 PASSWORD = "correct horse battery"
-HOME = Trace("192.0.2.1", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")
-OFFICE = Trace("198.51.100.7", "Mozilla/5.0 (Windows NT 10.0) Chrome/140.0 Safari/537.36")
+HOME = EventSource("192.0.2.1", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")
+OFFICE = EventSource("198.51.100.7", "Mozilla/5.0 (Windows NT 10.0) Chrome/140.0 Safari/537.36")
 
 
 class Member:
     """Ada, with her account and, once turned on, her authenticator app."""
 
-    def __init__(self, door: Door, database: Database, clock: ManualClock) -> None:
-        self.door = door
+    def __init__(self, sign_in: SignInService, database: Database, clock: ManualClock) -> None:
+        self.sign_in = sign_in
         self._database = database
         self._clock = clock
-        self._sessions = Sessions(database, clock)
+        self._sessions = SessionLookup(database, clock)
         self.account_id = ""
         self.factor_secret = ""
         self.recovery_codes: list[str] = []
 
-    async def sign_up(self) -> SignedIn:
+    async def sign_up(self) -> NewSession:
         """Open the account."""
         holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")
-        signed_in = await self.door.sign_up(holder, PASSWORD, HOME)
+        signed_in = await self.sign_in.sign_up(holder, PASSWORD, HOME)
         self.account_id = (await self.person(signed_in.secret)).account_id
         return signed_in
 
     async def turn_on_factor(self) -> None:
         """Turn two-factor sign-in on, and let the code that did it pass."""
-        self.factor_secret = await self.door.propose_factor(self.account_id)
-        self.recovery_codes = await self.door.confirm_factor(self.account_id, self.code(), HOME)
+        self.factor_secret = await self.sign_in.propose_factor(self.account_id)
+        self.recovery_codes = await self.sign_in.confirm_factor(self.account_id, self.code(), HOME)
         self._clock.advance(seconds=CODE_STEP_SECONDS)
 
     def code(self) -> str:

@@ -11,10 +11,10 @@ from ousel.database.port import Database, Row, Transaction, Work
 from ousel.database.statements import Statement
 from ousel.kernel.errors import InvalidField
 from ousel.people.attempts import TooManyAttempts
-from ousel.people.audit import Trace
+from ousel.people.audit import EventSource
 from ousel.people.passwords import HASHES_OF_ADDRESS_MAX
 from ousel.people.rules import ACCOUNT_LIMIT, ADDRESS_LIMIT, PAIR_LIMIT, SIGN_UP_LIMIT
-from ousel.people.service import Door, WrongCode, WrongPassword
+from ousel.people.service import SignInService, WrongCode, WrongPassword
 from tests.people.members import HOME, OFFICE, PASSWORD, Member
 from tests.support.clocks import ManualClock
 
@@ -35,70 +35,72 @@ class Noted(msgspec.Struct):
         return await self.transaction.fetch(statement, **parameters)
 
 
-async def fail(door: Door, name: str, trace: Trace, times: int) -> None:
+async def fail(sign_in: SignInService, name: str, source: EventSource, times: int) -> None:
     """Type a wrong password so many times."""
     for _ in range(times):
         with pytest.raises(WrongPassword):
-            await door.sign_in(name, "wrong horse battery", trace)
+            await sign_in.sign_in(name, "wrong horse battery", source)
 
 
 async def test_ten_failures_from_an_address_close_the_account_to_it(
     ada: Member, clock: ManualClock
 ) -> None:
     """Even the right password is refused there, until the quarter of an hour is over."""
-    await fail(ada.door, "ada", HOME, PAIR_LIMIT.failures)
+    await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.failures)
     clock.advance(seconds=60)
     with pytest.raises(TooManyAttempts) as refused:
-        await ada.door.sign_in("ada", PASSWORD, HOME)
+        await ada.sign_in.sign_in("ada", PASSWORD, HOME)
     assert refused.value.retry_after_seconds == PAIR_LIMIT.window_seconds - 60
     assert refused.value.detail == "Too many attempts failed. Try again in 14 minutes."
     clock.advance(seconds=PAIR_LIMIT.window_seconds - 60 - 1)
     with pytest.raises(TooManyAttempts, match="in 1 second\\."):
-        await ada.door.sign_in("ada", PASSWORD, HOME)
+        await ada.sign_in.sign_in("ada", PASSWORD, HOME)
     clock.advance(seconds=1)
-    await ada.door.sign_in("ada", PASSWORD, HOME)
+    await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 
 
 async def test_the_account_stays_open_to_other_addresses(ada: Member) -> None:
     """Whoever guesses cannot lock the holder out."""
-    await fail(ada.door, "ada", HOME, PAIR_LIMIT.failures)
-    await ada.door.sign_in("ada", PASSWORD, OFFICE)
+    await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.failures)
+    await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
 
 
 async def test_spellings_of_a_name_are_counted_together(ada: Member) -> None:
     """An @ or a capital letter does not buy another ten guesses."""
     for name in ("ada", "@ada", " ADA", "@Ada "):
-        await fail(ada.door, name, HOME, 2)
-    await fail(ada.door, "ada", HOME, PAIR_LIMIT.failures - 8)
+        await fail(ada.sign_in, name, HOME, 2)
+    await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.failures - 8)
     with pytest.raises(TooManyAttempts):
-        await ada.door.sign_in("@ADA", PASSWORD, HOME)
+        await ada.sign_in.sign_in("@ADA", PASSWORD, HOME)
 
 
 async def test_the_names_of_an_account_are_counted_together(ada: Member) -> None:
     """Its username and its email do not buy ten guesses each; nor does a change of its password."""
-    await fail(ada.door, "ada", HOME, 4)
-    await fail(ada.door, "ada@example.com", HOME, 4)
+    await fail(ada.sign_in, "ada", HOME, 4)
+    await fail(ada.sign_in, "ada@example.com", HOME, 4)
     for _ in range(PAIR_LIMIT.failures - 8):
         with pytest.raises(InvalidField):
-            await ada.door.change_password(ada.account_id, "", "wrong", "new horse battery", HOME)
+            await ada.sign_in.change_password(
+                ada.account_id, "", "wrong", "new horse battery", HOME
+            )
     for name in ("ada", "Ada@Example.com"):
         with pytest.raises(TooManyAttempts):
-            await ada.door.sign_in(name, PASSWORD, HOME)
-    await ada.door.sign_in("ada@example.com", PASSWORD, OFFICE)
+            await ada.sign_in.sign_in(name, PASSWORD, HOME)
+    await ada.sign_in.sign_in("ada@example.com", PASSWORD, OFFICE)
 
 
 async def test_a_password_buys_no_further_codes(ada: Member) -> None:
     """Whoever knows the password cannot begin to guess codes anew by giving it again."""
     await ada.turn_on_factor()
     for _ in range(PAIR_LIMIT.failures):
-        owed = await ada.door.sign_in("ada", PASSWORD, HOME)
+        owed = await ada.sign_in.sign_in("ada", PASSWORD, HOME)
         with pytest.raises(WrongCode):
-            await ada.door.give_code(owed.secret, "000000", HOME)
-    owed = await ada.door.sign_in("ada", PASSWORD, HOME)
-    await ada.door.change_password(ada.account_id, "", PASSWORD, "new horse battery", HOME)
-    owed = await ada.door.sign_in("ada", "new horse battery", HOME)
+            await ada.sign_in.sign_in_with_code(owed.secret, "000000", HOME)
+    owed = await ada.sign_in.sign_in("ada", PASSWORD, HOME)
+    await ada.sign_in.change_password(ada.account_id, "", PASSWORD, "new horse battery", HOME)
+    owed = await ada.sign_in.sign_in("ada", "new horse battery", HOME)
     with pytest.raises(TooManyAttempts):
-        await ada.door.give_code(owed.secret, ada.code(), HOME)
+        await ada.sign_in.sign_in_with_code(owed.secret, ada.code(), HOME)
 
 
 async def test_a_limit_is_told_by_the_same_statements_for_all(
@@ -106,7 +108,7 @@ async def test_a_limit_is_told_by_the_same_statements_for_all(
 ) -> None:
     """Where no password is compared any more, its time cannot hide who has an account."""
     for number in range(ADDRESS_LIMIT.failures):
-        await fail(ada.door, f"nobody_{number}", HOME, 1)
+        await fail(ada.sign_in, f"nobody_{number}", HOME, 1)
     asked: list[str] = []
     read = database.read
 
@@ -121,34 +123,34 @@ async def test_a_limit_is_told_by_the_same_statements_for_all(
     for name in ("ada", "ada@example.com", "nobody", "nobody@example.com"):
         asked.clear()
         with pytest.raises(TooManyAttempts) as refused:
-            await ada.door.sign_in(name, PASSWORD, HOME)
+            await ada.sign_in.sign_in(name, PASSWORD, HOME)
         told[name] = (refused.value.detail, tuple(asked))
     assert len(set(told.values())) == 1
 
 
 async def test_unknown_names_are_limited_as_known_ones(ada: Member) -> None:
     """The limit does not tell whether there is an account."""
-    await fail(ada.door, "nobody", HOME, PAIR_LIMIT.failures)
+    await fail(ada.sign_in, "nobody", HOME, PAIR_LIMIT.failures)
     with pytest.raises(TooManyAttempts):
-        await ada.door.sign_in("nobody", PASSWORD, HOME)
+        await ada.sign_in.sign_in("nobody", PASSWORD, HOME)
 
 
 async def test_an_address_has_fifty_failures(ada: Member) -> None:
     """Whoever tries many accounts from one address is stopped for all of them."""
     for number in range(ADDRESS_LIMIT.failures):
-        await fail(ada.door, f"nobody_{number}", HOME, 1)
+        await fail(ada.sign_in, f"nobody_{number}", HOME, 1)
     with pytest.raises(TooManyAttempts):
-        await ada.door.sign_in("ada", PASSWORD, HOME)
-    await ada.door.sign_in("ada", PASSWORD, OFFICE)
+        await ada.sign_in.sign_in("ada", PASSWORD, HOME)
+    await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
 
 
 async def test_the_addresses_of_one_ipv6_customer_are_counted_together(ada: Member) -> None:
     """A provider gives each customer more addresses than there are guesses to be made."""
     for number in range(ADDRESS_LIMIT.failures):
-        await fail(ada.door, f"nobody_{number}", Trace(f"2001:db8::{number:x}", ""), 1)
+        await fail(ada.sign_in, f"nobody_{number}", EventSource(f"2001:db8::{number:x}", ""), 1)
     with pytest.raises(TooManyAttempts):
-        await ada.door.sign_in("ada", PASSWORD, Trace("2001:db8::ffff:1", ""))
-    await ada.door.sign_in("ada", PASSWORD, Trace("2001:db8:0:1::1", ""))
+        await ada.sign_in.sign_in("ada", PASSWORD, EventSource("2001:db8::ffff:1", ""))
+    await ada.sign_in.sign_in("ada", PASSWORD, EventSource("2001:db8:0:1::1", ""))
 
 
 async def test_an_address_asks_for_a_hundred_accounts(ada: Member, clock: ManualClock) -> None:
@@ -157,50 +159,51 @@ async def test_an_address_asks_for_a_hundred_accounts(ada: Member, clock: Manual
     taken = msgspec.structs.replace(grace, username="ada")
     for _ in range(SIGN_UP_LIMIT.failures - 1):
         with pytest.raises(IdentifierInUse):
-            await ada.door.sign_up(taken, PASSWORD, HOME)
+            await ada.sign_in.sign_up(taken, PASSWORD, HOME)
     with pytest.raises(InvalidField):  # what cannot be a name costs nothing, and is not counted
-        await ada.door.sign_up(msgspec.structs.replace(grace, email="grace"), PASSWORD, OFFICE)
+        await ada.sign_in.sign_up(msgspec.structs.replace(grace, email="grace"), PASSWORD, OFFICE)
     for holder in (taken, grace):
         with pytest.raises(TooManyAttempts, match="accounts were asked for"):
-            await ada.door.sign_up(holder, PASSWORD, HOME)
-    await ada.door.sign_up(grace, PASSWORD, OFFICE)
-    await ada.door.sign_in("ada", PASSWORD, HOME)
+            await ada.sign_in.sign_up(holder, PASSWORD, HOME)
+    await ada.sign_in.sign_up(grace, PASSWORD, OFFICE)
+    await ada.sign_in.sign_in("ada", PASSWORD, HOME)
     clock.advance(seconds=SIGN_UP_LIMIT.window_seconds)
     with pytest.raises(IdentifierInUse):
-        await ada.door.sign_up(taken, PASSWORD, HOME)
+        await ada.sign_in.sign_up(taken, PASSWORD, HOME)
 
 
 async def test_an_account_has_two_hundred_failures(ada: Member) -> None:
     """Guesses at one account from many addresses come to an end too."""
-    addresses = [Trace(f"198.51.100.{number}", "") for number in range(20)]
+    addresses = [EventSource(f"198.51.100.{number}", "") for number in range(20)]
     for address in addresses:
-        await fail(ada.door, "ada", address, ACCOUNT_LIMIT.failures // len(addresses))
+        await fail(ada.sign_in, "ada", address, ACCOUNT_LIMIT.failures // len(addresses))
     with pytest.raises(TooManyAttempts):
-        await ada.door.sign_in("ada", PASSWORD, OFFICE)
+        await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
 
 
 async def test_success_forgets_the_failures_before_it(ada: Member) -> None:
     """Nine typing errors, then the right password: the count begins anew."""
     for _ in range(3):
-        await fail(ada.door, "ada", HOME, PAIR_LIMIT.failures - 1)
-        await ada.door.sign_in("ada", PASSWORD, HOME)
+        await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.failures - 1)
+        await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 
 
 async def test_success_takes_no_failure_of_others_away(ada: Member) -> None:
     """Whoever has an account of their own cannot clear their address by signing in to it."""
     for number in range(ADDRESS_LIMIT.failures):
-        await fail(ada.door, f"nobody_{number}", HOME, 1)
+        await fail(ada.sign_in, f"nobody_{number}", HOME, 1)
         if number < ADDRESS_LIMIT.failures - 1:
-            await ada.door.sign_in("ada", PASSWORD, HOME)
+            await ada.sign_in.sign_in("ada", PASSWORD, HOME)
     with pytest.raises(TooManyAttempts):
-        await ada.door.sign_in("ada", PASSWORD, HOME)
+        await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 
 
 async def test_attempts_at_once_count_one_by_one(ada: Member) -> None:
     """Of twenty wrong passwords in one burst, ten are compared; and a right one among the rest
     does not get in."""
     attempts = [
-        ada.door.sign_in("ada", f"wrong {number}", HOME) for number in range(HASHES_OF_ADDRESS_MAX)
+        ada.sign_in.sign_in("ada", f"wrong {number}", HOME)
+        for number in range(HASHES_OF_ADDRESS_MAX)
     ]
     outcomes = await asyncio.gather(*attempts, return_exceptions=True)
     told = sum(isinstance(outcome, WrongPassword) for outcome in outcomes)
@@ -208,22 +211,24 @@ async def test_attempts_at_once_count_one_by_one(ada: Member) -> None:
     refused = sum(isinstance(outcome, TooManyAttempts) for outcome in outcomes)
     assert told + refused == HASHES_OF_ADDRESS_MAX
     with pytest.raises(TooManyAttempts):
-        await ada.door.sign_in("ada", PASSWORD, HOME)
+        await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 
 
 async def test_wrong_current_passwords_are_limited_too(ada: Member) -> None:
     """Whoever finds a browser signed in cannot guess the password there."""
     for _ in range(PAIR_LIMIT.failures):
         with pytest.raises(InvalidField):
-            await ada.door.change_password(ada.account_id, "", "wrong", "new horse battery", HOME)
+            await ada.sign_in.change_password(
+                ada.account_id, "", "wrong", "new horse battery", HOME
+            )
     with pytest.raises(TooManyAttempts):
-        await ada.door.change_password(ada.account_id, "", PASSWORD, "new horse battery", HOME)
+        await ada.sign_in.change_password(ada.account_id, "", PASSWORD, "new horse battery", HOME)
 
 
 async def test_a_failure_is_told_to_the_holder(ada: Member, clock: ManualClock) -> None:
     """The account's record says when, from where, by which device, and what was wrong."""
     clock.advance(seconds=1)
-    await fail(ada.door, "ada@example.com", OFFICE, 1)
+    await fail(ada.sign_in, "ada@example.com", OFFICE, 1)
     event = (await ada.events())[0]
     assert (event.kind, event.detail) == ("sign_in_failed", "Wrong password")
     assert (event.address, event.device) == (OFFICE.address, "Chrome on Windows")
@@ -231,7 +236,7 @@ async def test_a_failure_is_told_to_the_holder(ada: Member, clock: ManualClock) 
 
 async def test_a_password_typed_as_a_name_is_kept_nowhere(ada: Member, database: Database) -> None:
     """What failures are counted by does not tell what was typed."""
-    await fail(ada.door, "hunter2 is my password", HOME, 1)
+    await fail(ada.sign_in, "hunter2 is my password", HOME, 1)
     kept = await database.read(lambda transaction: transaction.fetch(SUBJECTS))
     assert len(kept) == 4  # beside those of the attempt, that of the sign-up before it
     assert "hunter2" not in str(kept)
@@ -241,11 +246,11 @@ async def test_failures_are_swept_once_no_limit_counts_them(
     ada: Member, clock: ManualClock
 ) -> None:
     """What is in a window stays; an hour after it began, nothing of it is kept."""
-    await fail(ada.door, "ada", HOME, PAIR_LIMIT.failures)
+    await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.failures)
     clock.advance(seconds=ACCOUNT_LIMIT.window_seconds)
-    await fail(ada.door, "grace", OFFICE, PAIR_LIMIT.failures)
-    assert await ada.door.attempts.sweep() == 0
+    await fail(ada.sign_in, "grace", OFFICE, PAIR_LIMIT.failures)
+    assert await ada.sign_in.attempts.sweep() == 0
     clock.advance(seconds=1)
-    assert await ada.door.attempts.sweep() == 4  # the sign-up's among them
+    assert await ada.sign_in.attempts.sweep() == 4  # the sign-up's among them
     with pytest.raises(TooManyAttempts):
-        await ada.door.sign_in("grace", PASSWORD, OFFICE)
+        await ada.sign_in.sign_in("grace", PASSWORD, OFFICE)

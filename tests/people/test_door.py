@@ -10,9 +10,9 @@ from ousel.accounts.service import IdentifierInUse, NewHolder
 from ousel.database.port import Database, Transaction
 from ousel.kernel.errors import InvalidField
 from ousel.people import store
-from ousel.people.passwords import Passwords
+from ousel.people.passwords import PasswordService
 from ousel.people.rules import SESSION_SECONDS
-from ousel.people.service import Door, WrongPassword
+from ousel.people.service import SignInService, WrongPassword
 from tests.people.members import HOME, OFFICE, PASSWORD, Member
 from tests.support.aside import Aside
 from tests.support.books import person
@@ -26,7 +26,7 @@ WAIT_SECONDS = 0.5
 @pytest.mark.parametrize("identifier", ["ada", "@ada", " ADA ", "Ada@Example.com"])
 async def test_every_spelling_of_a_name_signs_in(ada: Member, identifier: str) -> None:
     """A username with or without @, and an email, in any case, name the same account."""
-    signed_in = await ada.door.sign_in(identifier, PASSWORD, HOME)
+    signed_in = await ada.sign_in.sign_in(identifier, PASSWORD, HOME)
     assert (await ada.person(signed_in.secret)).account_id == ada.account_id
 
 
@@ -46,29 +46,29 @@ async def test_all_that_is_wrong_is_refused_alike(
 ) -> None:
     """The refusal does not tell whether the account or the password is wrong."""
     with pytest.raises(WrongPassword) as refused:
-        await ada.door.sign_in(identifier, password, HOME)
+        await ada.sign_in.sign_in(identifier, password, HOME)
     assert refused.value.detail == "The email, username or password is not right."
 
 
-async def test_the_system_account_has_no_password(door: Door) -> None:
+async def test_the_system_account_has_no_password(sign_in: SignInService) -> None:
     """Nobody signs in to the account that money is issued from."""
     with pytest.raises(WrongPassword):
-        await door.sign_in("ousel", "nobody has this password", HOME)
+        await sign_in.sign_in("ousel", "nobody has this password", HOME)
 
 
 async def test_an_account_opened_without_a_password_lets_nobody_in(
-    door: Door, database: Database, clock: ManualClock
+    sign_in: SignInService, database: Database, clock: ManualClock
 ) -> None:
     """Where no password was set, none is right."""
     await person(database, "grace", clock=clock)
     for password in ("", "nobody has this password"):
         with pytest.raises(WrongPassword):
-            await door.sign_in("grace", password, HOME)
+            await sign_in.sign_in("grace", password, HOME)
 
 
 async def test_a_session_ends_after_thirty_days(ada: Member, clock: ManualClock) -> None:
     """The last microsecond of a session still counts; the next does not."""
-    signed_in = await ada.door.sign_in("ada", PASSWORD, HOME)
+    signed_in = await ada.sign_in.sign_in("ada", PASSWORD, HOME)
     clock.advance(seconds=SESSION_SECONDS, micros=-1)
     assert await ada.find(signed_in.secret) is not None
     clock.advance(micros=1)
@@ -77,10 +77,10 @@ async def test_a_session_ends_after_thirty_days(ada: Member, clock: ManualClock)
 
 async def test_signing_out_ends_one_session(ada: Member) -> None:
     """Whoever kept the cookie of a session that was signed out cannot use it."""
-    here = await ada.door.sign_in("ada", PASSWORD, HOME)
-    there = await ada.door.sign_in("ada", PASSWORD, OFFICE)
+    here = await ada.sign_in.sign_in("ada", PASSWORD, HOME)
+    there = await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
     session_hash = (await ada.person(here.secret)).session_hash
-    await ada.door.sign_out(ada.account_id, session_hash, HOME)
+    await ada.sign_in.sign_out(ada.account_id, session_hash, HOME)
     assert await ada.find(here.secret) is None
     assert await ada.find(there.secret) is not None
 
@@ -89,25 +89,25 @@ async def test_an_ended_session_stays_so_where_a_clock_is_behind(
     ada: Member, clock: ManualClock
 ) -> None:
     """Signed out, or ended by a change of the password, on a host whose clock is ahead."""
-    sessions = [await ada.door.sign_in("ada", PASSWORD, HOME) for _ in range(2)]
+    sessions = [await ada.sign_in.sign_in("ada", PASSWORD, HOME) for _ in range(2)]
     session_hash = (await ada.person(sessions[0].secret)).session_hash
-    await ada.door.sign_out(ada.account_id, session_hash, HOME)
-    await ada.door.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, HOME)
+    await ada.sign_in.sign_out(ada.account_id, session_hash, HOME)
+    await ada.sign_in.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, HOME)
     clock.advance(seconds=-3600)
     assert [await ada.find(session.secret) for session in sessions] == [None, None]
 
 
 async def test_a_changed_password_ends_every_other_session(ada: Member) -> None:
     """Only the session that changed the password goes on, and only the new password works."""
-    here = await ada.door.sign_in("ada", PASSWORD, HOME)
-    there = await ada.door.sign_in("ada", PASSWORD, OFFICE)
+    here = await ada.sign_in.sign_in("ada", PASSWORD, HOME)
+    there = await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
     session_hash = (await ada.person(here.secret)).session_hash
-    await ada.door.change_password(ada.account_id, session_hash, PASSWORD, NEW_PASSWORD, HOME)
+    await ada.sign_in.change_password(ada.account_id, session_hash, PASSWORD, NEW_PASSWORD, HOME)
     assert await ada.find(here.secret) is not None
     assert await ada.find(there.secret) is None
     with pytest.raises(WrongPassword):
-        await ada.door.sign_in("ada", PASSWORD, HOME)
-    await ada.door.sign_in("ada", NEW_PASSWORD, HOME)
+        await ada.sign_in.sign_in("ada", PASSWORD, HOME)
+    await ada.sign_in.sign_in("ada", NEW_PASSWORD, HOME)
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ async def test_a_password_stays_where_a_field_is_wrong(
 ) -> None:
     """The refusal names the field, and the old password still works."""
     with pytest.raises(InvalidField) as refused:
-        await ada.door.change_password(ada.account_id, "", current, new, HOME)
+        await ada.sign_in.change_password(ada.account_id, "", current, new, HOME)
     assert refused.value.param == param
-    await ada.door.sign_in("ada", PASSWORD, HOME)
+    await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 
 
 async def test_a_name_is_given_once(ada: Member) -> None:
@@ -132,14 +132,14 @@ async def test_a_name_is_given_once(ada: Member) -> None:
     for username, email in (("ADA", "other@example.com"), ("other", "ADA@example.com")):
         holder = NewHolder(username=username, email=email, display_name="Other")
         with pytest.raises(IdentifierInUse):
-            await ada.door.sign_up(holder, PASSWORD, HOME)
+            await ada.sign_in.sign_up(holder, PASSWORD, HOME)
 
 
 async def test_neither_passwords_nor_sessions_nor_recovery_codes_are_kept_as_they_are(
     ada: Member, database_url: str
 ) -> None:
     """Whoever reads the database cannot sign in with what is there."""
-    signed_in = await ada.door.sign_in("ada", PASSWORD, HOME)
+    signed_in = await ada.sign_in.sign_in("ada", PASSWORD, HOME)
     await ada.turn_on_factor()
     async with Aside(database_url) as aside:
         kept = str(
@@ -158,17 +158,17 @@ async def test_a_sign_in_that_meets_a_password_change_is_refused(
     ada: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A password that is changed while it is being compared opens nothing afterwards."""
-    compare = Passwords.match
+    compare = PasswordService.matches
 
-    async def slowly(self: Passwords, *given: Any) -> bool:
+    async def slowly(self: PasswordService, *given: Any) -> bool:
         is_right = await compare(self, *given)
-        monkeypatch.setattr(Passwords, "match", compare)
-        await ada.door.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, OFFICE)
+        monkeypatch.setattr(PasswordService, "matches", compare)
+        await ada.sign_in.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, OFFICE)
         return is_right
 
-    monkeypatch.setattr(Passwords, "match", slowly)
+    monkeypatch.setattr(PasswordService, "matches", slowly)
     with pytest.raises(WrongPassword):
-        await ada.door.sign_in("ada", PASSWORD, HOME)
+        await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 
 
 async def test_of_two_changes_of_one_password_at_once_one_is_made(
@@ -176,26 +176,26 @@ async def test_of_two_changes_of_one_password_at_once_one_is_made(
 ) -> None:
     """Whoever knows the old password and comes second is told that it is not the current one."""
     compared = asyncio.Barrier(2)
-    compare = Passwords.match
+    compare = PasswordService.matches
 
-    async def together(self: Passwords, *given: Any) -> bool:
+    async def together(self: PasswordService, *given: Any) -> bool:
         is_right = await compare(self, *given)
         await compared.wait()
         return is_right
 
-    sessions = [await ada.door.sign_in("ada", PASSWORD, trace) for trace in (HOME, OFFICE)]
+    sessions = [await ada.sign_in.sign_in("ada", PASSWORD, source) for source in (HOME, OFFICE)]
     hashes = [(await ada.person(session.secret)).session_hash for session in sessions]
-    monkeypatch.setattr(Passwords, "match", together)
+    monkeypatch.setattr(PasswordService, "matches", together)
     outcomes = await asyncio.gather(
         *(
-            ada.door.change_password(ada.account_id, hash_, PASSWORD, new, trace)
-            for hash_, new, trace in zip(
+            ada.sign_in.change_password(ada.account_id, hash_, PASSWORD, new, source)
+            for hash_, new, source in zip(
                 hashes, (NEW_PASSWORD, OTHER_PASSWORD), (HOME, OFFICE), strict=True
             )
         ),
         return_exceptions=True,
     )
-    monkeypatch.setattr(Passwords, "match", compare)
+    monkeypatch.setattr(PasswordService, "matches", compare)
 
     (refused,) = (outcome for outcome in outcomes if outcome is not None)
     assert isinstance(refused, InvalidField)
@@ -216,7 +216,7 @@ async def test_a_session_opened_beside_a_password_change_does_not_outlive_it(
     owed = None
     if with_code:
         await ada.turn_on_factor()
-        owed = await ada.door.sign_in("ada", PASSWORD, OFFICE)
+        owed = await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
     opening, changed = asyncio.Event(), asyncio.Event()
     add = store.add_session
 
@@ -228,12 +228,12 @@ async def test_a_session_opened_beside_a_password_change_does_not_outlive_it(
 
     monkeypatch.setattr(store, "add_session", slowly)
     signing = asyncio.create_task(
-        ada.door.sign_in("ada", PASSWORD, OFFICE)
+        ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
         if owed is None
-        else ada.door.give_code(owed.secret, ada.code(), OFFICE)
+        else ada.sign_in.sign_in_with_code(owed.secret, ada.code(), OFFICE)
     )
     await opening.wait()
-    await ada.door.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, HOME)
+    await ada.sign_in.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, HOME)
     changed.set()
     with contextlib.suppress(WrongPassword):
         assert await ada.find((await signing).secret) is None
@@ -244,14 +244,14 @@ async def test_a_code_given_after_a_password_change_is_refused(
 ) -> None:
     """The change ends a sign-in that still owed its code, even while the code is looked at."""
     await ada.turn_on_factor()
-    owed = await ada.door.sign_in("ada", PASSWORD, OFFICE)
-    look = Door._with_code  # noqa: SLF001
+    owed = await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
+    look = SignInService._with_code  # noqa: SLF001
 
-    async def later(self: Door, *given: Any) -> Any:
-        monkeypatch.setattr(Door, "_with_code", look)
-        await ada.door.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, HOME)
+    async def later(self: SignInService, *given: Any) -> Any:
+        monkeypatch.setattr(SignInService, "_with_code", look)
+        await ada.sign_in.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, HOME)
         return await look(self, *given)
 
-    monkeypatch.setattr(Door, "_with_code", later)
+    monkeypatch.setattr(SignInService, "_with_code", later)
     with pytest.raises(WrongPassword):
-        await ada.door.give_code(owed.secret, ada.code(), OFFICE)
+        await ada.sign_in.sign_in_with_code(owed.secret, ada.code(), OFFICE)

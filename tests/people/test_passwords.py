@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from ousel.people import passwords
-from ousel.people.passwords import EntranceFull, Passwords
+from ousel.people.passwords import PasswordService, SignInBusy
 from tests.people.members import HOME
 
 
@@ -28,48 +28,51 @@ async def test_only_a_few_are_hashed_at_once_and_the_queue_ends(
         return True
 
     monkeypatch.setattr(passwords, "_verify", slow)
-    desk = Passwords()
+    desk = PasswordService()
     waiting = [
-        asyncio.create_task(desk.match(None, "", f"192.0.2.{number}"))
+        asyncio.create_task(desk.matches(None, "", f"192.0.2.{number}"))
         for number in range(passwords.HASHES_WAITING_MAX)
     ]
     await asyncio.sleep(0.05)
-    with pytest.raises(EntranceFull) as refused:
-        await desk.match(None, "", HOME.address)
+    with pytest.raises(SignInBusy) as refused:
+        await desk.matches(None, "", HOME.address)
     assert refused.value.retry_after_seconds
     gate.set()
     assert all(await asyncio.gather(*waiting))
     assert most == passwords.HASHES_AT_ONCE
-    assert await desk.match(None, "", HOME.address)
+    assert await desk.matches(None, "", HOME.address)
 
 
 async def test_one_address_leaves_places_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes with a crowd of requests waits in a line of their own length."""
     gate = threading.Event()
     monkeypatch.setattr(passwords, "_verify", lambda *_: gate.wait(10))
-    desk = Passwords()
+    desk = PasswordService()
     crowd = [
-        asyncio.create_task(desk.match(None, "", f"2001:db8::{number:x}"))
+        asyncio.create_task(desk.matches(None, "", f"2001:db8::{number:x}"))
         for number in range(passwords.HASHES_OF_ADDRESS_MAX)
     ]
     await asyncio.sleep(0.05)
-    with pytest.raises(EntranceFull):
-        await desk.match(None, "", "2001:db8::ffff")
-    another = asyncio.create_task(desk.match(None, "", HOME.address))
+    with pytest.raises(SignInBusy):
+        await desk.matches(None, "", "2001:db8::ffff")
+    another = asyncio.create_task(desk.matches(None, "", HOME.address))
     await asyncio.sleep(0.05)
     assert not another.done()
     gate.set()
     assert await another
     assert all(await asyncio.gather(*crowd))
-    assert await desk.match(None, "", "2001:db8::ffff")
+    assert await desk.matches(None, "", "2001:db8::ffff")
 
 
 async def test_a_hash_matches_its_password_alone() -> None:
     """Equal passwords have different hashes, and a broken hash matches nothing."""
-    desk = Passwords()
-    first, second = await desk.hashed("correct horse"), await desk.hashed("correct horse")
+    desk = PasswordService()
+    first, second = (
+        await desk.hash_password("correct horse"),
+        await desk.hash_password("correct horse"),
+    )
     assert first != second
-    assert await desk.match(first, "correct horse", HOME.address)
-    assert not await desk.match(first, "correct horsf", HOME.address)
-    assert not await desk.match("not a hash", "correct horse", HOME.address)
-    assert not await desk.match(None, "nobody has this password", HOME.address)
+    assert await desk.matches(first, "correct horse", HOME.address)
+    assert not await desk.matches(first, "correct horsf", HOME.address)
+    assert not await desk.matches("not a hash", "correct horse", HOME.address)
+    assert not await desk.matches(None, "nobody has this password", HOME.address)

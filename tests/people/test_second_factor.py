@@ -21,7 +21,7 @@ async def factored(ada: Member) -> Member:
 
 async def pending(member: Member) -> str:
     """Return the secret of a sign-in that still owes a code."""
-    signed_in = await member.door.sign_in("ada", PASSWORD, HOME)
+    signed_in = await member.sign_in.sign_in("ada", PASSWORD, HOME)
     assert signed_in.stage == "awaits_code"
     return signed_in.secret
 
@@ -34,22 +34,22 @@ async def test_a_password_alone_signs_nobody_in(factored: Member) -> None:
 async def test_password_and_code_sign_in(factored: Member) -> None:
     """The code ends the half-open session and opens another, under a new secret."""
     half_open = await pending(factored)
-    signed_in = await factored.door.give_code(half_open, factored.code(), HOME)
+    signed_in = await factored.sign_in.sign_in_with_code(half_open, factored.code(), HOME)
     assert signed_in.secret != half_open
     assert await factored.find(signed_in.secret) is not None
     with pytest.raises(WrongPassword):
-        await factored.door.give_code(half_open, factored.code(), HOME)
+        await factored.sign_in.sign_in_with_code(half_open, factored.code(), HOME)
 
 
 async def test_a_code_works_once(factored: Member, clock: ManualClock) -> None:
     """A code that was used is refused, though its time has not passed; the next one works."""
     code = factored.code()
-    await factored.door.give_code(await pending(factored), code, HOME)
+    await factored.sign_in.sign_in_with_code(await pending(factored), code, HOME)
     second = await pending(factored)
     with pytest.raises(WrongCode):
-        await factored.door.give_code(second, code, HOME)
+        await factored.sign_in.sign_in_with_code(second, code, HOME)
     clock.advance(seconds=CODE_STEP_SECONDS)
-    await factored.door.give_code(second, factored.code(), HOME)
+    await factored.sign_in.sign_in_with_code(second, factored.code(), HOME)
 
 
 async def test_one_code_given_many_times_at_once_works_once(factored: Member) -> None:
@@ -57,7 +57,7 @@ async def test_one_code_given_many_times_at_once_works_once(factored: Member) ->
     secrets = [await pending(factored) for _ in range(5)]
     code = factored.code()
     outcomes = await asyncio.gather(
-        *(factored.door.give_code(secret, code, HOME) for secret in secrets),
+        *(factored.sign_in.sign_in_with_code(secret, code, HOME) for secret in secrets),
         return_exceptions=True,
     )
     assert sum(not isinstance(outcome, Exception) for outcome in outcomes) == 1
@@ -69,10 +69,10 @@ async def test_each_recovery_code_works_once(factored: Member) -> None:
     assert len(set(factored.recovery_codes)) == RECOVERY_CODES
     for code in factored.recovery_codes:
         typed = f" {code.upper().replace('-', ' ')} "
-        await factored.door.give_code(await pending(factored), typed, HOME)
+        await factored.sign_in.sign_in_with_code(await pending(factored), typed, HOME)
         half_open = await pending(factored)
         with pytest.raises(WrongCode):
-            await factored.door.give_code(half_open, code, HOME)
+            await factored.sign_in.sign_in_with_code(half_open, code, HOME)
 
 
 async def test_the_time_to_give_a_code_is_ten_minutes(factored: Member, clock: ManualClock) -> None:
@@ -80,7 +80,7 @@ async def test_the_time_to_give_a_code_is_ten_minutes(factored: Member, clock: M
     half_open = await pending(factored)
     clock.advance(seconds=AWAITS_CODE_SECONDS)
     with pytest.raises(WrongPassword, match="too long"):
-        await factored.door.give_code(half_open, factored.code(), HOME)
+        await factored.sign_in.sign_in_with_code(half_open, factored.code(), HOME)
 
 
 async def test_guessing_codes_is_limited(factored: Member, clock: ManualClock) -> None:
@@ -88,19 +88,22 @@ async def test_guessing_codes_is_limited(factored: Member, clock: ManualClock) -
     half_open = await pending(factored)
     for _ in range(PAIR_LIMIT.failures):
         with pytest.raises(WrongCode):
-            await factored.door.give_code(half_open, "000000", HOME)
+            await factored.sign_in.sign_in_with_code(half_open, "000000", HOME)
     with pytest.raises(TooManyAttempts):
-        await factored.door.give_code(half_open, factored.code(), HOME)
-    await factored.door.give_code(half_open, factored.code(), OFFICE)
+        await factored.sign_in.sign_in_with_code(half_open, factored.code(), HOME)
+    await factored.sign_in.sign_in_with_code(half_open, factored.code(), OFFICE)
     clock.advance(seconds=PAIR_LIMIT.window_seconds)
-    await factored.door.give_code(await pending(factored), factored.code(), HOME)
+    await factored.sign_in.sign_in_with_code(await pending(factored), factored.code(), HOME)
 
 
 async def test_guesses_at_once_count_one_by_one(factored: Member) -> None:
     """A hundred guesses in one burst are no more guesses than ten in a row."""
     half_open = await pending(factored)
     outcomes = await asyncio.gather(
-        *(factored.door.give_code(half_open, f"{guess:06d}", HOME) for guess in range(40)),
+        *(
+            factored.sign_in.sign_in_with_code(half_open, f"{guess:06d}", HOME)
+            for guess in range(40)
+        ),
         return_exceptions=True,
     )
     tried = sum(isinstance(outcome, WrongCode) for outcome in outcomes)
@@ -110,41 +113,43 @@ async def test_guesses_at_once_count_one_by_one(factored: Member) -> None:
 
 async def test_a_factor_is_on_only_after_its_first_code(ada: Member) -> None:
     """A secret that was shown but never confirmed asks for no code at sign-in."""
-    ada.factor_secret = await ada.door.propose_factor(ada.account_id)
+    ada.factor_secret = await ada.sign_in.propose_factor(ada.account_id)
     with pytest.raises(InvalidField):
-        await ada.door.confirm_factor(ada.account_id, "000000", HOME)
-    assert (await ada.door.sign_in("ada", PASSWORD, HOME)).stage == "signed_in"
-    assert await ada.door.propose_factor(ada.account_id) == ada.factor_secret
+        await ada.sign_in.confirm_factor(ada.account_id, "000000", HOME)
+    assert (await ada.sign_in.sign_in("ada", PASSWORD, HOME)).stage == "signed_in"
+    assert await ada.sign_in.propose_factor(ada.account_id) == ada.factor_secret
 
 
 async def test_pages_that_are_opened_at_once_show_one_secret(ada: Member) -> None:
     """Whichever of them is scanned, its codes are right."""
-    shown = await asyncio.gather(*(ada.door.propose_factor(ada.account_id) for _ in range(20)))
+    shown = await asyncio.gather(*(ada.sign_in.propose_factor(ada.account_id) for _ in range(20)))
     assert len(set(shown)) == 1
 
 
 async def test_a_factor_that_is_on_is_not_turned_on_again(factored: Member) -> None:
     """The recovery codes stay those that were shown."""
     with pytest.raises(InvalidField, match="already"):
-        await factored.door.confirm_factor(factored.account_id, factored.code(), HOME)
-    await factored.door.give_code(await pending(factored), factored.recovery_codes[0], HOME)
+        await factored.sign_in.confirm_factor(factored.account_id, factored.code(), HOME)
+    await factored.sign_in.sign_in_with_code(
+        await pending(factored), factored.recovery_codes[0], HOME
+    )
 
 
 async def test_turning_off_takes_a_code(factored: Member) -> None:
     """With a wrong code it stays on; with a right one the password is enough again."""
     with pytest.raises(InvalidField):
-        await factored.door.remove_factor(factored.account_id, "000000", HOME)
+        await factored.sign_in.remove_factor(factored.account_id, "000000", HOME)
     await pending(factored)
-    await factored.door.remove_factor(factored.account_id, factored.recovery_codes[3], HOME)
-    assert (await factored.door.sign_in("ada", PASSWORD, HOME)).stage == "signed_in"
+    await factored.sign_in.remove_factor(factored.account_id, factored.recovery_codes[3], HOME)
+    assert (await factored.sign_in.sign_in("ada", PASSWORD, HOME)).stage == "signed_in"
 
 
 async def test_turned_on_again_it_has_new_codes(factored: Member) -> None:
     """Neither the old secret nor the old recovery codes count for the new factor."""
     old_secret, old_codes = factored.factor_secret, factored.recovery_codes
-    await factored.door.remove_factor(factored.account_id, factored.code(), HOME)
+    await factored.sign_in.remove_factor(factored.account_id, factored.code(), HOME)
     await factored.turn_on_factor()
     assert factored.factor_secret != old_secret
     half_open = await pending(factored)
     with pytest.raises(WrongCode):
-        await factored.door.give_code(half_open, old_codes[0], HOME)
+        await factored.sign_in.sign_in_with_code(half_open, old_codes[0], HOME)

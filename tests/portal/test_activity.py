@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 import httpx2
 import pytest
 
-from ousel.accounts.service import find
+from ousel.accounts.service import find_account
 from ousel.database.port import Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.ids import new_id
 from ousel.kernel.money import micros_from_json
 from ousel.ledger.funding import fund_account
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import Account, Posting
 from ousel.portal import activity
 from tests.portal.visitors import Portal, Visitor
@@ -35,7 +35,7 @@ FORMULAS = {
 async def account_of(portal: Portal, username: str) -> Account:
     """Return someone's account."""
     return await portal.database.read(
-        lambda transaction: find(transaction, f"@{username}", param="to")
+        lambda transaction: find_account(transaction, f"@{username}", param="to")
     )
 
 
@@ -57,9 +57,9 @@ async def transfer(portal: Portal, sender: str, to: str, amount: str, note: str 
         amount=micros_from_json(amount.encode()),
         note=note,
     )
-    desk = PostingDesk(portal.database, portal.clock, queue_limit=10)
-    await desk.post(posting)
-    await desk.close()
+    charges = PostingQueue(portal.database, portal.clock, queue_limit=10)
+    await charges.post(posting)
+    await charges.close()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from ousel.kernel.clock import timestamp
-from ousel.portal import addresses, apps, desk, keys
+from ousel.portal import app_addresses, app_editor, apps, keys
 from tests.portal.forms import form_with, forms_of
 from tests.portal.visitors import Portal, Visitor, opened_portal, shown_key
 
@@ -313,7 +313,7 @@ async def test_there_is_an_end_to_everything(
     visitor, app, _ = partner
     monkeypatch.setattr(apps, "APPS_MAX", 1)
     monkeypatch.setattr(keys, "KEYS_MAX", 1)
-    monkeypatch.setattr(addresses, "ADDRESSES_MAX", 1)
+    monkeypatch.setattr(app_addresses, "ADDRESSES_MAX", 1)
     await visitor.press(app, "Add origin", origin=ELSEWHERE)
     await visitor.press(app, "Add redirect URI", redirect_uri=f"{ELSEWHERE}/back")
     for path, button, field, value in (
@@ -338,7 +338,7 @@ async def test_ended_keys_do_not_pile_up_on_the_page(
 ) -> None:
     """Keys that work stand first, then the few that ended last."""
     visitor, app, _ = partner
-    monkeypatch.setattr(desk, "ENDED_KEYS_SHOWN", 2)
+    monkeypatch.setattr(app_editor, "ENDED_KEYS_SHOWN", 2)
     for number in range(4):
         await visitor.issue_key(app, f"key {number}")
         sandbox.clock.advance(seconds=1)

@@ -6,11 +6,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from ousel.accounts.service import find
+from ousel.accounts.service import find_account
 from ousel.database.port import Transaction
 from ousel.kernel.ids import DIGITS
 from ousel.people import store
-from ousel.people.audit import Happening
+from ousel.people.audit import EventKind
 from ousel.portal import settings
 from tests.portal.visitors import PASSWORD, SAFARI, Portal, Visitor
 
@@ -22,7 +22,7 @@ async def events_of(portal: Portal, username: str) -> list[store.AuditEvent]:
     """Return what happened to someone's account, newest first."""
 
     async def read(transaction: Transaction) -> list[store.AuditEvent]:
-        account = await find(transaction, f"@{username}", param="to")
+        account = await find_account(transaction, f"@{username}", param="to")
         return await store.events_before(transaction, account.id, settings.AFTER_ALL_EVENTS, 100)
 
     return await portal.database.read(read)
@@ -82,7 +82,7 @@ async def test_everything_is_recorded_with_address_and_device(portal: Portal) ->
     await use_apps(ada)
     await use_settings(portal, ada, secret, codes[0])
     events = await events_of(portal, "ada")
-    assert {event.kind for event in events} == set(get_args(Happening))
+    assert {event.kind for event in events} == set(get_args(EventKind))
     assert {(event.address, event.device) for event in events} == {
         ("192.0.2.1", "Firefox on Linux")
     }
@@ -98,7 +98,7 @@ async def test_everything_is_recorded_with_address_and_device(portal: Portal) ->
 
 async def test_the_record_is_shown_in_words(portal: Portal) -> None:
     """Every kind of event has a name for people, and the page shows address and device."""
-    assert set(settings.HAPPENINGS) == set(get_args(Happening))
+    assert set(settings.HAPPENINGS) == set(get_args(EventKind))
     ada = await portal.person("ada")
     thief = portal.visitor("203.0.113.66", SAFARI)
     await thief.sign_in("ada", "wrong horse battery")

@@ -101,7 +101,7 @@ class Portal:
         self.clock = clock
         self.settings = ousel.settings
         self.database = ousel.database
-        self.charge_watch = ousel._charge_desk.watch  # noqa: SLF001
+        self.charge_watch = ousel._charges.notifier  # noqa: SLF001
         self._ousel = ousel
         self._clients: list[httpx2.AsyncClient] = []
 

@@ -8,13 +8,18 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from ousel.accounts.rules import checked_display_name, checked_email, checked_username, normalized
+from ousel.accounts.rules import (
+    normalize_identifier,
+    parse_display_name,
+    parse_email,
+    parse_username,
+)
 from ousel.api.decoding import decode_body, decode_form, decode_query
-from ousel.api.fields import checked_text, idempotency_key
-from ousel.api.paging import cursor_at, position_of
-from ousel.api.polling import WAIT_SECONDS_MAX, tagged, wait_seconds
-from ousel.api.traces import trace_parent
-from ousel.charges.api import ChargeRequest, ChargesQuery
+from ousel.api.fields import parse_idempotency_key, parse_text
+from ousel.api.paging import cursor_at, sequence_from_cursor
+from ousel.api.polling import WAIT_SECONDS_MAX, tag_answer, wait_seconds
+from ousel.api.traces import parse_trace_parent
+from ousel.charges.endpoints import ChargeRequest, ChargesQuery
 from ousel.charges.records import position_after
 from ousel.database.statements import BIGINT_MAX
 from ousel.http.messages import Answer
@@ -24,16 +29,16 @@ from ousel.kernel.ids import handle_of, is_secret
 from ousel.kernel.money import AMOUNT_MICROS_MAX, json_from_micros, micros_from_json
 from ousel.kernel.settings import SettingError, settings_from
 from ousel.ledger.refusals import AccountNotFound
-from ousel.oauth.addresses import asked, identifier, way_back
-from ousel.oauth.clients import credentials
+from ousel.oauth.client_authentication import parse_credentials
+from ousel.oauth.connect_urls import callback_url, parse_connect_query, required_parameter
 from ousel.oauth.records import RevocationRequest, TokenRequest
 from ousel.oauth.refusals import ConnectAddressWrong, InvalidClient, InvalidRequest, InvalidScope
-from ousel.oauth.rules import SCOPES, checked_challenge, checked_scope, verifier_fits
-from ousel.partners.rules import checked_name, checked_origin, checked_redirect_uri
-from ousel.sandbox.api import ClockRequest, FundRequest, PayRequest
+from ousel.oauth.rules import SCOPES, parse_challenge, parse_scope, verifier_matches
+from ousel.partners.rules import parse_name, parse_origin, parse_redirect_uri
+from ousel.sandbox.endpoints import ClockRequest, FundRequest, PayRequest
 from ousel.site.cookies import Cookies
 from ousel.site.redirects import local_path
-from ousel.transfers.api import TransferRequest, TransfersQuery
+from ousel.transfers.endpoints import TransferRequest, TransfersQuery
 from tests.security.cases import (
     fuzzed,
     made_of,
@@ -121,13 +126,13 @@ def test_amounts(literal: bytes) -> None:
 def test_identifiers(text: str) -> None:
     """What an identifier is stored as, it stays; a name that is taken in is found again."""
     with contextlib.suppress(AccountNotFound), quickly():
-        stored = normalized(text, param="to")
-        assert normalized(stored, param="to") == stored
+        stored = normalize_identifier(text, param="to")
+        assert normalize_identifier(stored, param="to") == stored
     with contextlib.suppress(InvalidField), quickly():
-        assert normalized(f"@{checked_username(text)}", param="to")
+        assert normalize_identifier(f"@{parse_username(text)}", param="to")
     with contextlib.suppress(InvalidField), quickly():
-        assert normalized(checked_email(text), param="to")
-    for check in (checked_display_name, checked_name):
+        assert normalize_identifier(parse_email(text), param="to")
+    for check in (parse_display_name, parse_name):
         with contextlib.suppress(InvalidField):
             assert check(text).isprintable()
 
@@ -141,7 +146,7 @@ def test_identifiers(text: str) -> None:
 def test_cursors(cursor: str) -> None:
     """A cursor is one that a page gave, byte for byte, or it is refused."""
     with contextlib.suppress(InvalidField), quickly():
-        position = position_of(cursor)
+        position = sequence_from_cursor(cursor)
         assert position is not None
         assert 1 <= position <= BIGINT_MAX
         assert cursor_at(position) == cursor
@@ -164,7 +169,7 @@ def test_prefer(header: bytes) -> None:
 def test_entity_tags(header: bytes) -> None:
     """A header that does not name the answer's own tag gets the answer."""
     with quickly():
-        answer = tagged(Answer(200, b"body")).told({b"if-none-match": header})
+        answer = tag_answer(Answer(200, b"body")).answer_to({b"if-none-match": header})
     assert (answer.status == 304) == (header.strip() == b"*")
 
 
@@ -178,7 +183,7 @@ def test_entity_tags(header: bytes) -> None:
 def test_client_credentials(header: bytes, client_id: str | None, secret: str | None) -> None:
     """HTTP Basic gives two texts, or the client is refused as RFC 6749 says."""
     with contextlib.suppress(InvalidClient, InvalidRequest), quickly():
-        found = credentials(header, client_id, secret)
+        found = parse_credentials(header, client_id, secret)
         assert all(isinstance(each, str) for each in found)
         assert secret in {None, ""}
 
@@ -202,14 +207,14 @@ def test_secrets(text: str) -> None:
 def test_redirect_uris_and_origins(text: str) -> None:
     """An address that passes leads to one host by https, or to this machine, and nowhere else."""
     with contextlib.suppress(InvalidField), quickly():
-        uri = checked_redirect_uri(text)
+        uri = parse_redirect_uri(text)
         assert uri == text
         _check_address(uri)
         assert "#" not in uri
     with contextlib.suppress(InvalidField), quickly():
-        origin = checked_origin(text)
+        origin = parse_origin(text)
         _check_address(origin)
-        assert origin == checked_origin(origin)
+        assert origin == parse_origin(origin)
         assert "/" not in origin.partition("://")[2]
 
 
@@ -236,7 +241,7 @@ def _check_address(text: str) -> None:
 def test_traceparents(header: bytes) -> None:
     """A trace has the two names that the standard allows, or there is none."""
     with quickly():
-        parent = trace_parent(header)
+        parent = parse_trace_parent(header)
     if parent is not None:
         assert (len(parent.trace_id), len(parent.span_id)) == (32, 16)
         assert int(parent.trace_id, 16)
@@ -282,15 +287,15 @@ def test_forms_and_queries(
 def test_connect_addresses(query: bytes, redirect_uri: str) -> None:
     """A state goes back byte for byte, and no byte of it leaves its parameter."""
     with contextlib.suppress(ConnectAddressWrong, InvalidRequest), quickly():
-        parameters = asked(query)
+        parameters = parse_connect_query(query)
         state = parameters.only_bytes("state")
-        back = way_back(redirect_uri, {"code": "ac_1", "state": state})
+        back = callback_url(redirect_uri, {"code": "ac_1", "state": state})
         assert back.isascii()
         assert back.isprintable()
         assert " " not in back
         assert urlsplit(back).netloc == "a.example"
-        assert asked(urlsplit(back).query.encode()).only_bytes("state") == state
-        assert identifier(parameters, "client_id").isprintable()
+        assert parse_connect_query(urlsplit(back).query.encode()).only_bytes("state") == state
+        assert required_parameter(parameters, "client_id").isprintable()
 
 
 @fuzzed(
@@ -303,13 +308,13 @@ def test_scopes_and_proof_keys(
 ) -> None:
     """A scope is of those that exist, each once; a challenge is a SHA-256, or is refused."""
     with contextlib.suppress(InvalidScope), quickly():
-        granted = checked_scope(scope).split(" ")
+        granted = parse_scope(scope).split(" ")
         assert set(granted) <= set(SCOPES)
         assert len(set(granted)) == len(granted)
     with contextlib.suppress(InvalidRequest), quickly():
-        checked = checked_challenge(challenge, method)
+        checked = parse_challenge(challenge, method)
         assert checked is None or (method == "S256" and len(checked) == 43)
-        assert not verifier_fits(checked, None) or checked is None
+        assert not verifier_matches(checked, None) or checked is None
 
 
 @fuzzed(
@@ -335,10 +340,10 @@ def test_times(text: str) -> None:
 def test_idempotency_keys_and_notes(header: bytes | None, field: str | None) -> None:
     """A key is 1 to 255 visible characters; a text has no control characters; or it is refused."""
     with contextlib.suppress(InvalidField), quickly():
-        key = idempotency_key(header, field)
+        key = parse_idempotency_key(header, field)
         assert key is None or all("!" <= character <= "~" for character in key)
     with contextlib.suppress(InvalidField), quickly():
-        text = checked_text(field, param="note")
+        text = parse_text(field, param="note")
         assert text is None or "\0" not in text
 
 

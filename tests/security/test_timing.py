@@ -17,8 +17,8 @@ from ousel.accounts.service import NewHolder
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.people import passwords
-from ousel.people.audit import Trace
-from ousel.people.service import Door, WrongPassword
+from ousel.people.audit import EventSource
+from ousel.people.service import SignInService, WrongPassword
 from tests.support.books import partner
 from tests.support.engines import Engine
 from tests.support.inside import inside
@@ -117,8 +117,8 @@ async def test_a_key_that_is_compared_slowly_is_noticed(
 class Entrance:
     """Attempts to sign in, each from another address, so that no limit is met."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, sign_in: SignInService) -> None:
+        self._sign_in = sign_in
         self._attempts = 0
 
     async def existing(self) -> None:
@@ -131,18 +131,18 @@ class Entrance:
 
     async def _refused(self, name: str) -> None:
         self._attempts += 1
-        trace = Trace(f"192.0.2.{self._attempts % 250}", "Firefox")
+        source = EventSource(f"192.0.2.{self._attempts % 250}", "Firefox")
         with pytest.raises(WrongPassword):
-            await self._door.sign_in(name, "wrong horse battery", trace)
+            await self._sign_in.sign_in(name, "wrong horse battery", source)
 
 
 @pytest.fixture
 async def entrance(database: Database) -> Entrance:
     """A door that one person has an account behind; passwords are hashed at their full cost."""
-    door = Door(database, system_clock, system_clock)
+    sign_in = SignInService(database, system_clock, system_clock)
     holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")
-    await door.sign_up(holder, PASSWORD, Trace("192.0.2.1", "Firefox"))
-    return Entrance(door)
+    await sign_in.sign_up(holder, PASSWORD, EventSource("192.0.2.1", "Firefox"))
+    return Entrance(sign_in)
 
 
 async def test_a_refused_sign_in_does_not_tell_whether_the_account_exists(

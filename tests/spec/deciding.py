@@ -1,14 +1,14 @@
 """What a batch moves in the model: decided by the real rules."""
 
+from ousel.ledger import rules
 from ousel.ledger.rules import (
     FIRST_HASH,
     Account,
     Entry,
     KnownKeys,
-    Moved,
     Posting,
     Refused,
-    Replayed,
+    Replay,
     decide,
 )
 from tests.spec.world import Head, Heads, Journal, Movement, Request, Setting, Told, Work
@@ -43,9 +43,9 @@ class Decisions:
             match outcome:
                 case Refused():
                     told.append((request, None))
-                case Replayed(debit=debit):
+                case Replay(debit=debit):
                     told.append((request, by_id[debit.transfer_id]))
-                case Moved(debit=debit, credit=credit):
+                case rules.Movement(debit=debit, credit=credit):
                     told.append((request, request))
                     moved.append(Movement(request, debit.sequence, credit.sequence))
         after = {name: Head(each.balance, each.sequence) for name, each in accounts.items()}

@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ousel.accounts.service import NewHolder, by_id, open_account
+from ousel.accounts.service import NewHolder, account_by_id, open_account
 from ousel.database.addresses import database_at
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.money import micros_from_json
 from ousel.ledger.funding import fund_account
 from ousel.ledger.rules import Account
-from ousel.ledger.verify import Figures, verify
+from ousel.ledger.verify import VerifiedTotals, verify_database
 from ousel.partners.service import NewApp, create_app, issue_key
 from ousel.partners.store import App
 
@@ -65,9 +65,9 @@ async def another_app(
 
 async def balance(database: Database, account: Account) -> int:
     """Return an account's balance in millionths, from the database."""
-    return (await database.read(lambda transaction: by_id(transaction, account.id))).balance
+    return (await database.read(lambda transaction: account_by_id(transaction, account.id))).balance
 
 
-async def proven(database: Database) -> Figures:
+async def proven(database: Database) -> VerifiedTotals:
     """Return the figures of books that balance."""
-    return await database.snapshot(verify)
+    return await database.snapshot(verify_database)

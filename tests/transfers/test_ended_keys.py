@@ -11,8 +11,8 @@ from ousel.api.refusals import Unauthorized
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import handle_of
-from ousel.ledger.posting import PostingDesk
-from ousel.ledger.rules import Account, Moved, Posting, Refused, Warrant
+from ousel.ledger.posting import PostingQueue
+from ousel.ledger.rules import Account, KeyCheck, Movement, Posting, Refused
 from ousel.partners import service
 from tests.ledger.examples import posting
 from tests.support import books
@@ -99,14 +99,14 @@ def test_money_moves_by_the_keys_that_hold_and_by_no_other(
             ada = await books.person(database, unique())
             for name in "ac":
                 await _end(database, keys[name])
-            desk = PostingDesk(database, system_clock, queue_limit=100)
+            desk = PostingQueue(database, system_clock, queue_limit=100)
             posted = await asyncio.gather(
                 *(
                     desk.post(_asked_with(keys[name], account, ada, amount))
                     for name, amount in wishes
                 )
             )
-            moved = [isinstance(each.outcome, Moved) for each in posted]
+            moved = [isinstance(each.outcome, Movement) for each in posted]
             refusals = [
                 each.outcome.refusal for each in posted if isinstance(each.outcome, Refused)
             ]
@@ -121,9 +121,9 @@ def test_money_moves_by_the_keys_that_hold_and_by_no_other(
 
 
 def _asked_with(secret: str, sender: Account, recipient: Account, amount: int) -> Posting:
-    warrant = Warrant(sender.id, handle_of(secret), Unauthorized)
+    warrant = KeyCheck(sender.id, handle_of(secret), Unauthorized)
     wish = posting(sender.id, f"@{recipient.username}", amount)
-    return msgspec.structs.replace(wish, warrant=warrant)
+    return msgspec.structs.replace(wish, key_check=warrant)
 
 
 async def _end(database: Database, secret: str) -> None:

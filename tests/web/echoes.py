@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from uvicorn.server import ServerState
 
 from ousel.http.connection import Connection
-from ousel.http.messages import Request, Response, lines
+from ousel.http.messages import Request, Response, header_lines
 
 PATIENCE_SECONDS = 5.0
 IDLE_SECONDS = 1
@@ -35,7 +35,7 @@ class Echo:
             case "/broken":
                 raise RuntimeError("as told")
             case "/split":
-                return Response(200, lines((b"x-note", b"a\r\nx-other: b")), b"")
+                return Response(200, header_lines((b"x-note", b"a\r\nx-other: b")), b"")
             case "/slow":
                 await self.let_go.wait()
                 self.ended.set()

@@ -5,8 +5,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from ousel.api.authentication import Gate
-from ousel.api.observers import Answered, Watch
+from ousel.api.authentication import ApiAuthenticator
+from ousel.api.observers import AnsweredRequest, RequestObservers
 from ousel.api.router import Router
 from ousel.api.routes import Call, NoBody, NoQuery, Route
 from ousel.api.server import EndpointServer
@@ -18,7 +18,7 @@ from ousel.kernel.settings import Settings
 class Blind:
     """An observer that fails for one path."""
 
-    def answered(self, request: Answered) -> None:
+    def request_answered(self, request: AnsweredRequest) -> None:
         """Fail, or not."""
         if request.route is not None and request.route.path == "/unseen":
             raise RuntimeError("as told")
@@ -49,9 +49,16 @@ def router() -> Router:
         Route(method="GET", path=path, handle=handle, name="x", summary="X", access="public")
         for path, handle in handlers.items()
     ]
-    gate = Gate(nobody, nobody, settings)
-    endpoints = EndpointServer(gate, nobody)
-    return Router(routes, gate, endpoints, nobody, settings, Watch(system_clock, [Blind()]))
+    authenticator = ApiAuthenticator(nobody, nobody, settings)
+    endpoints = EndpointServer(authenticator, nobody)
+    return Router(
+        routes,
+        authenticator,
+        endpoints,
+        nobody,
+        settings,
+        RequestObservers(system_clock, [Blind()]),
+    )
 
 
 @pytest.mark.parametrize("path", ["/failing", "/split", "/unseen"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ousel.api.polling import WAIT_SECONDS_MAX, tagged, wait_seconds
+from ousel.api.polling import WAIT_SECONDS_MAX, tag_answer, wait_seconds
 from ousel.http.messages import Answer
 
 
@@ -59,7 +59,8 @@ def test_what_is_malformed_says_nothing(prefer: bytes | None) -> None:
 def test_equal_bodies_have_equal_tags() -> None:
     """The tag follows the body: the same body, the same tag; another body, another tag."""
     tags = [
-        dict(tagged(Answer(200, body)).told({}).headers)[b"etag"] for body in (b"a", b"a", b"b")
+        dict(tag_answer(Answer(200, body)).answer_to({}).headers)[b"etag"]
+        for body in (b"a", b"a", b"b")
     ]
 
     assert tags[0] == tags[1] != tags[2]
@@ -68,10 +69,10 @@ def test_equal_bodies_have_equal_tags() -> None:
 def test_a_known_tag_gives_304_and_keeps_the_headers() -> None:
     """A body that the client has is not sent again; other headers are."""
     answer = Answer(200, b"a", headers=((b"preference-applied", b"wait=1"),))
-    first = tagged(answer).told({})
+    first = tag_answer(answer).answer_to({})
     tag = dict(first.headers)[b"etag"]
 
-    again = tagged(answer).told({b"if-none-match": b'W/"x", W/' + tag})
+    again = tag_answer(answer).answer_to({b"if-none-match": b'W/"x", W/' + tag})
 
     assert (again.status, again.body) == (304, b"")
     assert again.headers == first.headers

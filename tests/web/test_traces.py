@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ousel.api.traces import TraceParent, trace_parent
+from ousel.api.traces import TraceParent, parse_trace_parent
 from tests.support.engines import Engines
 from tests.support.inside import inside
 
@@ -33,7 +33,7 @@ def file_url(engines: Engines, tmp_path: Path) -> str:
 )
 def test_a_valid_header_is_understood(header: str, *, sampled: bool) -> None:
     """Of version 00, and as much as that of any later one; only the last bit of flags counts."""
-    assert trace_parent(header.encode()) == TraceParent(TRACE, SPAN, is_sampled=sampled)
+    assert parse_trace_parent(header.encode()) == TraceParent(TRACE, SPAN, is_sampled=sampled)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_valid_header_is_understood(header: str, *, sampled: bool) -> None:
 )
 def test_an_invalid_header_counts_as_none(header: str) -> None:
     """Whatever is wrong with it, it does no harm."""
-    assert trace_parent(header.encode()) is None
+    assert parse_trace_parent(header.encode()) is None
 
 
 async def test_the_answer_names_the_trace_and_our_part_in_it(file_url: str) -> None:

@@ -15,7 +15,7 @@ from clients.python.tests.both import Manner, client_of, done
 from clients.python.tests.houses import REDIRECT_URI, House
 from ousel.kernel.clock import Clock, system_clock
 from ousel.ledger.rules import Account
-from ousel.oauth.connect import ConnectRequest, connect_request, grant
+from ousel.oauth.connect import ConnectRequest, connect_request, issue_code
 from ousel_client import (
     AsyncUserClient,
     BadRequest,
@@ -51,7 +51,9 @@ async def connected(house: House, url: str, clock: Clock = system_clock) -> tupl
             lambda transaction: connect_request(transaction, query, issuer)
         )
         assert isinstance(request, ConnectRequest), request
-        code = await database.write(lambda transaction: grant(transaction, request, user.id, clock))
+        code = await database.write(
+            lambda transaction: issue_code(transaction, request, user.id, clock)
+        )
     state = parse_qs(urlsplit(url).query)["state"][0]
     return f"{REDIRECT_URI}?{urlencode({'code': code, 'state': state, 'iss': issuer})}", user
 

@@ -8,7 +8,7 @@ import pytest
 
 import ousel.app
 from clients.python.tests.scripts import refused, said
-from ousel.kernel.errors import Refusal, every_refusal
+from ousel.kernel.errors import Refusal, all_refusals
 from ousel_client import errors, refusals
 from ousel_client.errors import ApiError, Problem
 from ousel_client.exchange import Answer
@@ -25,7 +25,7 @@ def known() -> dict[str, type[Refusal]]:
     assert ousel.app.__name__ in sys.modules, "every room is imported, and its refusals with it"
     return {
         refusal.code: refusal
-        for refusal in every_refusal()
+        for refusal in all_refusals()
         if refusal.__module__.startswith("ousel.")
         and not refusal.__module__.startswith(ROOMS_OF_PAGES)
         and refusal.code not in CODES_OF_PAGES

@@ -10,7 +10,7 @@ import pytest
 from clients.python.tests.houses import REDIRECT_URI, House
 from clients.python.tests.test_connect import connected
 from ousel.app import Ousel
-from ousel.docs.client_examples import IN_PYTHON
+from ousel.docs.client_examples import PYTHON_EXAMPLES
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.settings import Settings
 from ousel_client import Charge, Client, ProofKey, Transfer
@@ -22,7 +22,7 @@ def test_every_operation_has_an_example_in_python() -> None:
     document = Ousel(Settings(database_url="never-opened.db", sandbox=True)).openapi
     names = [each["operationId"] for path in document["paths"].values() for each in path.values()]
 
-    assert sorted(IN_PYTHON) == sorted(names)
+    assert sorted(PYTHON_EXAMPLES) == sorted(names)
 
 
 def test_the_examples_run_as_they_stand(sandbox: House) -> None:
@@ -32,7 +32,7 @@ def test_the_examples_run_as_they_stand(sandbox: House) -> None:
 
         def run(*operations: str) -> None:
             for operation in operations:
-                exec(compile(IN_PYTHON[operation], operation, "exec"), found)
+                exec(compile(PYTHON_EXAMPLES[operation], operation, "exec"), found)
 
         run("getMe", "getBalance", "getAccount", "createTransfer", "listTransfers")
         assert isinstance(found["transfer"], Transfer)
@@ -67,7 +67,7 @@ def test_a_transfer_in_python_is_the_one_by_curl(sandbox: House) -> None:
 
     with Client(sandbox.key, base_url=sandbox.base_url) as client:
         found: dict[str, Any] = {"client": client}
-        exec(compile(IN_PYTHON["createTransfer"], "createTransfer", "exec"), found)
+        exec(compile(PYTHON_EXAMPLES["createTransfer"], "createTransfer", "exec"), found)
 
     assert found["transfer"].id == by_curl["id"]
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from ousel.accounts import service, store
-from ousel.api.fields import Currency, Money, Time, money
+from ousel.api.fields import Currency, Money, Time, money_field
 from ousel.database.port import Transaction
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import CURRENCY
@@ -61,7 +61,7 @@ def account_record(account: Account) -> AccountRecord:
 
 async def holder_record(transaction: Transaction, account_id: str) -> HolderRecord:
     """Return the account as its holder sees it."""
-    account = await service.by_id(transaction, account_id)
+    account = await service.account_by_id(transaction, account_id)
     return HolderRecord(
         id=account.id,
         username=account.username,
@@ -77,11 +77,11 @@ async def balance_records(
     transaction: Transaction, account_ids: list[str]
 ) -> dict[str, BalanceRecord]:
     """Return what each of the accounts can spend."""
-    accounts = await service.by_ids(transaction, account_ids)
+    accounts = await service.accounts_by_id(transaction, account_ids)
     return {
         account.id: BalanceRecord(
             account_id=account.id,
-            available=money(account.balance),
+            available=money_field(account.balance),
             updated_at=timestamp(account.updated_at),
         )
         for account in accounts.values()

@@ -16,7 +16,7 @@ _USERNAME: Final = re.compile(r"[a-z0-9_]{3,30}", re.ASCII)
 _EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f.]+(\.[^@\s\x00-\x1f\x7f.]+)+")
 
 
-def normalized(identifier: str, *, param: str) -> str:
+def normalize_identifier(identifier: str, *, param: str) -> str:
     """Return the one spelling by which an identifier is stored, or refuse what cannot be one."""
     if identifier.startswith("@"):
         username = identifier[1:].lower()
@@ -28,7 +28,7 @@ def normalized(identifier: str, *, param: str) -> str:
             return email
     elif account_numbers.has_shape(identifier.upper()):
         number = identifier.upper()
-        if not account_numbers.check_digits_hold(number):
+        if not account_numbers.check_digits_match(number):
             raise AccountNotFound(
                 "No account has this number: its check digits are wrong, so it is mistyped.",
                 param=param,
@@ -40,7 +40,7 @@ def normalized(identifier: str, *, param: str) -> str:
     )
 
 
-def checked_username(text: str) -> str:
+def parse_username(text: str) -> str:
     """Return the username in lower case, or say which rule it breaks."""
     username = text.lower().removeprefix("@")
     if not _USERNAME.fullmatch(username):
@@ -52,7 +52,7 @@ def checked_username(text: str) -> str:
     return username
 
 
-def checked_email(text: str) -> str:
+def parse_email(text: str) -> str:
     """Return the email in lower case, or say that it is none."""
     email = text.strip().lower()
     fits = len(email) <= EMAIL_CHARACTERS_MAX and email.isprintable()
@@ -61,7 +61,7 @@ def checked_email(text: str) -> str:
     return email
 
 
-def checked_display_name(text: str) -> str:
+def parse_display_name(text: str) -> str:
     """Return the display name without surrounding space, or say which rule it breaks."""
     name = text.strip()
     if not 1 <= len(name) <= DISPLAY_NAME_CHARACTERS_MAX or not name.isprintable():

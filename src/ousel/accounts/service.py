@@ -38,16 +38,16 @@ class NewHolder(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_holder(holder: NewHolder) -> None:
     """Refuse names that no account can have, before any work is done for them."""
-    rules.checked_username(holder.username)
-    rules.checked_email(holder.email)
-    rules.checked_display_name(holder.display_name)
+    rules.parse_username(holder.username)
+    rules.parse_email(holder.email)
+    rules.parse_display_name(holder.display_name)
 
 
 async def open_account(transaction: Transaction, holder: NewHolder, clock: Clock) -> Account:
     """Open an account for this holder."""
-    username = rules.checked_username(holder.username)
-    email = rules.checked_email(holder.email)
-    display_name = rules.checked_display_name(holder.display_name)
+    username = rules.parse_username(holder.username)
+    email = rules.parse_email(holder.email)
+    display_name = rules.parse_display_name(holder.display_name)
     number = await _free_account_number(transaction)
     new = journal.NewAccount(
         id=new_id("acct_", clock),
@@ -58,7 +58,7 @@ async def open_account(transaction: Transaction, holder: NewHolder, clock: Clock
         identifiers=(f"@{username}", email, number),
     )
     try:
-        account = await journal.open_account(transaction, new)
+        account = await journal.insert_account(transaction, new)
     except journal.IdentifierTaken as taken:
         raise IdentifierInUse(
             f"{taken.identifier} is in use.",
@@ -68,40 +68,40 @@ async def open_account(transaction: Transaction, holder: NewHolder, clock: Clock
     return account
 
 
-async def find(transaction: Transaction, identifier: str, *, param: str) -> Account:
+async def find_account(transaction: Transaction, identifier: str, *, param: str) -> Account:
     """Return the account that the identifier names."""
-    account_id = await id_of(transaction, identifier, param=param)
+    account_id = await find_account_id(transaction, identifier, param=param)
     if account_id is None:
         raise AccountNotFound("No account has this identifier.", param=param)
-    return await by_id(transaction, account_id)
+    return await account_by_id(transaction, account_id)
 
 
-async def id_of(transaction: Transaction, identifier: str, *, param: str) -> str | None:
+async def find_account_id(transaction: Transaction, identifier: str, *, param: str) -> str | None:
     """Return the id of the account that the identifier names, if there is one."""
-    name = rules.normalized(identifier, param=param)
-    return (await journal.account_ids(transaction, [name])).get(name)
+    name = rules.normalize_identifier(identifier, param=param)
+    return (await journal.find_account_ids(transaction, [name])).get(name)
 
 
-async def by_id(transaction: Transaction, account_id: str) -> Account:
+async def account_by_id(transaction: Transaction, account_id: str) -> Account:
     """Return the account with this id."""
-    return (await by_ids(transaction, [account_id]))[account_id]
+    return (await accounts_by_id(transaction, [account_id]))[account_id]
 
 
-async def by_ids(transaction: Transaction, account_ids: list[str]) -> dict[str, Account]:
+async def accounts_by_id(transaction: Transaction, account_ids: list[str]) -> dict[str, Account]:
     """Return the accounts with these ids."""
     return await journal.accounts_by_id(transaction, account_ids)
 
 
 async def set_status(transaction: Transaction, identifier: str, status: Status) -> Account:
     """Freeze or unfreeze the account that the identifier names."""
-    account = await find(transaction, identifier, param="identifier")
+    account = await find_account(transaction, identifier, param="identifier")
     await journal.set_status(transaction, account.id, status)
-    return await by_id(transaction, account.id)
+    return await account_by_id(transaction, account.id)
 
 
 async def _free_account_number(transaction: Transaction) -> str:
     for _ in range(NUMBER_ATTEMPTS_MAX):
         number = account_number(1 + secrets.randbelow(SERIAL_MAX))
-        if not await journal.account_ids(transaction, [number]):
+        if not await journal.find_account_ids(transaction, [number]):
             return number
     raise AssertionError("account numbers are running out")

@@ -29,27 +29,27 @@ class User(msgspec.Struct, frozen=True, gc=False):
     handle: str
 
 
-class Callers(Protocol):
+class PartnerKeys(Protocol):
     """Knows the partners; the composition root passes the one who does."""
 
     async def partner(self, secret: str) -> Partner:
         """Return the partner whose key this is, or raise Unauthorized."""
         ...
 
-    def partner_seen(self, secret: str) -> Partner | None:
+    def remembered_partner(self, secret: str) -> Partner | None:
         """Return whose key this was when it was last looked up; it may have ended since."""
         ...
 
-    async def origin_allowed(self, caller: Partner | User, origin: str) -> bool:
+    async def is_origin_of_app(self, caller: Partner | User, origin: str) -> bool:
         """Say whether the origin is registered on the caller's app."""
         ...
 
-    async def origin_known(self, origin: str) -> bool:
+    async def is_origin_of_any_app(self, origin: str) -> bool:
         """Say whether any app has registered the origin."""
         ...
 
 
-class Users(Protocol):
+class UserTokens(Protocol):
     """Knows the user tokens; the composition root passes the one who does."""
 
     async def user(self, secret: str) -> User:

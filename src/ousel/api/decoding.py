@@ -37,7 +37,7 @@ def decode_body(body: bytes, headers: Headers, kind: type[Typed]) -> Typed:
         raise MalformedJson("The body is nested too deep.") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         _check_content_encoding(headers.get(b"content-encoding", b"identity"))
-        raise _explained_body(body, kind) from error
+        raise _body_refusal(body, kind) from error
 
 
 def is_form(headers: Headers) -> bool:
@@ -76,11 +76,11 @@ def _decode_pairs(
     if len(counted) != len(pairs):
         repeated = next(name for name, count in counted.items() if count > 1)
         raise InvalidField(f"{repeated} may be given once.", param=repeated)
-    typed = {name: _typed(kind, name, value) for name, value in pairs}
+    typed = {name: _convert_value(kind, name, value) for name, value in pairs}
     try:
         return msgspec.convert(typed, kind)
     except msgspec.ValidationError as error:
-        refusal = _at_fault(typed, kind, unknown, msgspec.convert)
+        refusal = _first_refusal(typed, kind, unknown, msgspec.convert)
         assert refusal is not None, "what cannot be converted has a value at fault"
         raise refusal from error
 
@@ -118,7 +118,7 @@ def _integers(kind: type[msgspec.Struct]) -> frozenset[str]:
     )
 
 
-def _typed(kind: type[msgspec.Struct], name: str, value: str) -> str | int:
+def _convert_value(kind: type[msgspec.Struct], name: str, value: str) -> str | int:
     """Return a parameter's value: a number where one is wanted and written, else the text."""
     return int(value) if name in _integers(kind) and _INTEGER.fullmatch(value) else value
 
@@ -130,7 +130,7 @@ class _NotANumber:
         self.literal = literal
 
 
-def _explained_body(body: bytes, kind: type[msgspec.Struct]) -> Refusal:
+def _body_refusal(body: bytes, kind: type[msgspec.Struct]) -> Refusal:
     """Say what is wrong with a body that cannot be decoded: itself, or one of its fields."""
     try:
         literals = _LITERALS.decode(body)
@@ -141,7 +141,7 @@ def _explained_body(body: bytes, kind: type[msgspec.Struct]) -> Refusal:
     except (msgspec.DecodeError, UnicodeDecodeError):
         _check_numbers(body, kind)
         return MalformedJson("The body must be JSON in UTF-8.")
-    refusal = _at_fault(literals, kind, UnknownField, _decoded)
+    refusal = _first_refusal(literals, kind, UnknownField, _decoded)
     return refusal or MalformedJson("A field stands in the body more than once.")
 
 
@@ -161,7 +161,7 @@ def _decoded(literal: msgspec.Raw, kind: Any) -> Any:
     return msgspec.json.decode(literal, type=kind)
 
 
-def _at_fault(
+def _first_refusal(
     values: Mapping[str, Any],
     kind: type[msgspec.Struct],
     unknown: type[UnknownField | UnknownParameter],

@@ -7,9 +7,11 @@ from ousel.api.routes import Route
 from ousel.kernel.errors import Refusal
 
 
-class Troubles(Protocol):
+class ApiErrorRecorder(Protocol):
     """Takes note of refused calls; the composition root passes the one who does."""
 
-    def note(self, caller: Partner | User, route: Route, refusal: Refusal, request_id: str) -> None:
+    def record(
+        self, caller: Partner | User, route: Route, refusal: Refusal, request_id: str
+    ) -> None:
         """Take note of a refused call."""
         ...

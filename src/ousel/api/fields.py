@@ -48,12 +48,12 @@ Time = Annotated[
 Currency = Literal["OUSD"]
 
 
-def money(micros: int) -> msgspec.Raw:
+def money_field(micros: int) -> msgspec.Raw:
     """Return an amount as it stands in an answer."""
     return msgspec.Raw(json_from_micros(micros))
 
 
-def checked_text(text: str | None, *, param: str) -> str | None:
+def parse_text(text: str | None, *, param: str) -> str | None:
     """Return a free text, or refuse one with control characters other than tab and line feed."""
     if text is None or text.isprintable():
         return text
@@ -64,7 +64,7 @@ def checked_text(text: str | None, *, param: str) -> str | None:
     return text
 
 
-def idempotency_key(header: bytes | None, field: str | None) -> str | None:
+def parse_idempotency_key(header: bytes | None, field: str | None) -> str | None:
     """Return the idempotency key of a request, from its header or its body."""
     if header is None:
         return _checked_key(field)

@@ -2,7 +2,7 @@
 
 from ousel.api.routes import Call, NoBody, NoQuery, Route
 from ousel.database.port import Database
-from ousel.database.schema import SCHEMA_VERSION, is_served, schema_version
+from ousel.database.schema import SCHEMA_VERSION, is_supported, schema_version
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.errors import Refusal
 
@@ -49,6 +49,6 @@ class Health:
     async def ready(self, _: Call[NoBody, NoQuery] | None = None) -> Answer:
         """Answer that requests can be served, or refuse and say why not."""
         version = await schema_version(self._database, self._database_url)
-        if not is_served(version):
+        if not is_supported(version):
             raise SchemaOutdated(f"The schema is at {version}, {SCHEMA_VERSION} is needed.")
         return json_answer({"status": "ok", "schema": version})

@@ -7,13 +7,13 @@ import msgspec
 
 from ousel.api.callers import Partner, User
 from ousel.api.route_table import Routed
-from ousel.api.traces import Trace, TraceParent, continued, trace_parent
+from ousel.api.traces import Trace, TraceParent, continue_trace, parse_trace_parent
 from ousel.http.messages import Answer, Request
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import new_id
 
 
-class Answered(msgspec.Struct, gc=False, kw_only=True):
+class AnsweredRequest(msgspec.Struct, gc=False, kw_only=True):
     """A request, by what may be told of it, and how it was answered."""
 
     request_id: str
@@ -29,15 +29,15 @@ class Answered(msgspec.Struct, gc=False, kw_only=True):
 class RequestObserver(Protocol):
     """Watches requests being answered."""
 
-    def answered(self, request: Answered) -> None:
+    def request_answered(self, request: AnsweredRequest) -> None:
         """Know that a request was answered."""
         ...
 
 
-Tracer = Callable[[Answered, TraceParent | None], Trace | None]
+Tracer = Callable[[AnsweredRequest, TraceParent | None], Trace | None]
 
 
-class Watch:
+class RequestObservers:
     """Gives every request its id, and tells the observers, in their order, of its answer."""
 
     def __init__(
@@ -55,11 +55,11 @@ class Watch:
         """Return the id of a request that has arrived."""
         return new_id("req_", self._clock)
 
-    def answered(
+    def notify(
         self, request: Request, answer: Answer, request_id: str, seconds: float
     ) -> Trace | None:
         """Tell the observers how a request was answered; return the trace that it belongs to."""
-        answered = Answered(
+        answered = AnsweredRequest(
             request_id=request_id,
             method=request.method,
             route=request.route,
@@ -70,9 +70,9 @@ class Watch:
         )
         header = request.headers.get(b"traceparent")
         if self._tracer is not None:
-            answered.trace = self._tracer(answered, trace_parent(header))
+            answered.trace = self._tracer(answered, parse_trace_parent(header))
         elif header is not None:
-            answered.trace = continued(trace_parent(header))
+            answered.trace = continue_trace(parse_trace_parent(header))
         for observer in self._observers:
-            observer.answered(answered)
+            observer.request_answered(answered)
         return answered.trace

@@ -121,7 +121,7 @@ def _security_schemes(routes: Iterable[Route], settings: Settings) -> dict[str, 
 def refusals_of(route: Route) -> list[type[Refusal]]:
     """Return every refusal that a route may answer with, by status and code."""
     possible = {*_EVERYWHERE, *(_OF_WRITES if route.method == "POST" else ())}
-    if route.refused is None:  # otherwise the rest is told in the route's own form
+    if route.refusal_format is None:  # otherwise the rest is told in the route's own form
         possible |= {*route.refusals, *_OF_CALLERS[route.access]}
         if route.method == "POST":
             possible |= {*(_OF_EMPTY_BODIES if route.body is NoBody else _OF_BODIES)}

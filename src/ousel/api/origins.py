@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ousel.api.callers import Callers, Partner, User
+from ousel.api.callers import Partner, PartnerKeys, User
 from ousel.api.refusals import OriginNotAllowed
 from ousel.http.messages import Answer, Headers, RawHeader
 
@@ -15,30 +15,32 @@ _EXPOSED: Final = (
 _ALLOWED_HEADERS: Final = b"Authorization, Content-Type, Idempotency-Key, If-None-Match, Prefer"
 
 
-class Origins:
+class OriginPolicy:
     """Admits origins that the caller's app has registered."""
 
-    def __init__(self, callers: Callers) -> None:
-        """Ask these callers what is registered."""
-        self._callers = callers
+    def __init__(self, partner_keys: PartnerKeys) -> None:
+        """Ask these partner_keys what is registered."""
+        self._partner_keys = partner_keys
 
-    async def admitted(self, caller: Partner | User, origin: bytes) -> tuple[RawHeader, ...]:
+    async def check_origin(self, caller: Partner | User, origin: bytes) -> tuple[RawHeader, ...]:
         """Return the CORS headers for an origin of the caller's app; refuse any other."""
-        if not await self._callers.origin_allowed(caller, origin.decode("latin-1")):
+        if not await self._partner_keys.is_origin_of_app(caller, origin.decode("latin-1")):
             raise OriginNotAllowed("This origin is not registered on the app that calls.")
         return _readable(origin)
 
-    async def told(self, headers: Headers) -> tuple[RawHeader, ...]:
+    async def public_headers(self, headers: Headers) -> tuple[RawHeader, ...]:
         """Return the CORS headers by which a page of any app reads an answer that concerns none."""
         origin = headers.get(b"origin")
-        if origin is None or not await self._callers.origin_known(origin.decode("latin-1")):
+        if origin is None or not await self._partner_keys.is_origin_of_any_app(
+            origin.decode("latin-1")
+        ):
             return ()
         return _readable(origin)
 
     async def preflight(self, headers: Headers) -> Answer:
         """Answer a browser that asks, before it calls, whether an origin may."""
         origin = headers.get(b"origin", b"")
-        if not await self._callers.origin_known(origin.decode("latin-1")):
+        if not await self._partner_keys.is_origin_of_any_app(origin.decode("latin-1")):
             raise OriginNotAllowed("No app has registered this origin.")
         return Answer(
             204,

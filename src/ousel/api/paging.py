@@ -41,7 +41,7 @@ class Page(msgspec.Struct, Generic[Record], frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-def page(
+def make_page(
     items: Sequence[Item],
     limit: int,
     record: Callable[[Item], Any],
@@ -62,18 +62,18 @@ def cursor_at(position: int | str) -> str:
     return base64.urlsafe_b64encode(f"after:{position}".encode()).decode().rstrip("=")
 
 
-def position_of(cursor: str | None) -> int | None:
+def sequence_from_cursor(cursor: str | None) -> int | None:
     """Return the number that a cursor continues after, or refuse a cursor that is not ours."""
     if cursor is None:
         return None
-    text = text_position_of(cursor)
+    text = text_from_cursor(cursor)
     position = int(text) if text.isdigit() and len(text) <= _POSITION_DIGITS_MAX else 0
     if not 1 <= position <= BIGINT_MAX or cursor_at(position) != cursor:
         raise cursor_refused()
     return position
 
 
-def text_position_of(cursor: str) -> str:
+def text_from_cursor(cursor: str) -> str:
     """Return the text that a cursor continues after, or refuse a cursor that is not ours."""
     try:
         octets = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)

@@ -38,14 +38,14 @@ def wait_seconds(prefer: bytes | None) -> int | None:
     return None
 
 
-class Tagged(msgspec.Struct, frozen=True, gc=False):
+class TaggedAnswer(msgspec.Struct, frozen=True, gc=False):
     """An answer with its entity tag, to be given again and again as long as it stays the same."""
 
     tag: bytes
     answer: Answer
     unchanged: Answer
 
-    def told(self, headers: Headers) -> Answer:
+    def answer_to(self, headers: Headers) -> Answer:
         """Return the answer, or 304 where the client has it already."""
         known = headers.get(b"if-none-match")
         if known is None or not (known == self.tag or self._is_among(known)):
@@ -56,11 +56,11 @@ class Tagged(msgspec.Struct, frozen=True, gc=False):
         return known.strip() == b"*" or self.tag in _ENTITY_TAG.findall(known)
 
 
-def tagged(answer: Answer) -> Tagged:
+def tag_answer(answer: Answer) -> TaggedAnswer:
     """Return the answer with a tag that is the same for the same body."""
     tag = b'"%b"' % hashlib.sha256(answer.body).hexdigest()[:32].encode()
     headers = (*answer.headers, (b"etag", tag))
-    return Tagged(
+    return TaggedAnswer(
         tag,
         answer=Answer(answer.status, answer.body, answer.content_type, headers),
         unchanged=Answer(304, b"", headers=headers),

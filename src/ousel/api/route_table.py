@@ -25,48 +25,48 @@ class Routed(Protocol):
         ...
 
 
-Found = TypeVar("Found", bound=Routed)
+AnyRoute = TypeVar("AnyRoute", bound=Routed)
 
 
-class _Place(Generic[Found]):
+class _Node(Generic[AnyRoute]):
     """Where a path has come to, segment by segment, and how it may go on."""
 
     def __init__(self) -> None:
-        self.plain: dict[str, _Place[Found]] = {}
-        self.parameter: _Place[Found] | None = None
+        self.plain: dict[str, _Node[AnyRoute]] = {}
+        self.parameter: _Node[AnyRoute] | None = None
         self.names: list[str] = []  # of the parameters on the way here
-        self.methods: dict[str, Found] = {}
+        self.methods: dict[str, AnyRoute] = {}
 
-    def next(self, segment: str) -> "_Place[Found]":
+    def next(self, segment: str) -> "_Node[AnyRoute]":
         """Return the place behind a segment of a route's path, new or known."""
         if segment.startswith("{"):
             assert not self.plain, f"{segment} would stand beside plain words"
-            self.parameter = self.parameter or _Place()
+            self.parameter = self.parameter or _Node()
             return self.parameter
         assert self.parameter is None, f"{segment} would stand beside a parameter"
-        return self.plain.setdefault(segment, _Place())
+        return self.plain.setdefault(segment, _Node())
 
 
-class RouteTable(Generic[Found]):
+class RouteTable(Generic[AnyRoute]):
     """All routes, found by a dictionary where the path is plain and by segments where not."""
 
-    def __init__(self, routes: Iterable[Found]) -> None:
+    def __init__(self, routes: Iterable[AnyRoute]) -> None:
         """Hold these routes; two of them may not share a method and a path."""
-        self._plain: dict[str, dict[str, Found]] = {}
-        self._root: _Place[Found] = _Place()
+        self._plain: dict[str, dict[str, AnyRoute]] = {}
+        self._root: _Node[AnyRoute] = _Node()
         self._match = lru_cache(maxsize=PATHS_KEPT_MAX)(self._matched)  # polls ask for the same
         for route in routes:
             methods = self._methods_of(route.path)
             assert route.method not in methods, f"{route.method} {route.path} is there twice"
             methods[route.method] = route
 
-    def find(self, method: str, raw_path: str) -> tuple[Found, dict[str, str]]:
+    def find(self, method: str, raw_path: str) -> tuple[AnyRoute, dict[str, str]]:
         """Return the route and the values of its path's parameters, or say what is not there."""
         methods, parameters = self._match(raw_path)
         route = methods.get("GET" if method == "HEAD" else method)
         if route is None:
             raise MethodNotAllowed(
-                f"{method[:20]} is not allowed here.", members={"allow": allowed(methods)}
+                f"{method[:20]} is not allowed here.", members={"allow": allowed_methods(methods)}
             )
         return route, parameters
 
@@ -78,7 +78,7 @@ class RouteTable(Generic[Found]):
             return False
         return True
 
-    def _methods_of(self, path: str) -> dict[str, Found]:
+    def _methods_of(self, path: str) -> dict[str, AnyRoute]:
         if "{" not in path:
             return self._plain.setdefault(path, {})
         place, names = self._root, []
@@ -90,11 +90,11 @@ class RouteTable(Generic[Found]):
         place.names = names
         return place.methods
 
-    def _matched(self, raw_path: str) -> tuple[dict[str, Found], dict[str, str]]:
+    def _matched(self, raw_path: str) -> tuple[dict[str, AnyRoute], dict[str, str]]:
         plain = self._plain.get(raw_path)
         if plain is not None:
             return plain, {}
-        place: _Place[Found] | None = self._root
+        place: _Node[AnyRoute] | None = self._root
         values: list[str] = []
         for segment in raw_path.split("/"):
             assert place is not None
@@ -110,7 +110,7 @@ class RouteTable(Generic[Found]):
         return place.methods, dict(zip(place.names, map(_decoded, values), strict=True))
 
 
-def allowed(methods: dict[str, Found]) -> str:
+def allowed_methods(methods: dict[str, AnyRoute]) -> str:
     """Return the value of the Allow header for these methods."""
     names = {"HEAD", *methods} if "GET" in methods else set(methods)
     return ", ".join(sorted(names))

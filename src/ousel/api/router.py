@@ -8,13 +8,13 @@ from typing import Any, Final, Protocol
 import msgspec
 import structlog
 
-from ousel.api.authentication import Gate
-from ousel.api.observers import Watch
+from ousel.api.authentication import ApiAuthenticator
+from ousel.api.observers import RequestObservers
 from ousel.api.problems import problem_answer
 from ousel.api.route_table import Routed, RouteTable
 from ousel.api.routes import Route
 from ousel.api.server import EndpointServer
-from ousel.http.messages import Answer, RawHeader, Request, Response, head_of, lines
+from ousel.http.messages import Answer, RawHeader, Request, Response, answer_head, header_lines
 from ousel.http.refusals import InternalError, MethodNotAllowed, NotFound
 from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import Settings
@@ -55,46 +55,46 @@ class Router:
     def __init__(
         self,
         routes: Iterable[Routed],
-        gate: Gate,
+        authenticator: ApiAuthenticator,
         endpoints: EndpointServer,
-        site: PageServer,
+        pages: PageServer,
         settings: Settings,
-        watch: Watch,
+        observers: RequestObservers,
     ) -> None:
         """Serve these routes: those of the API by the endpoint server, all others as pages."""
         self._table = RouteTable(routes)
-        self._gate = gate
+        self._authenticator = authenticator
         self._endpoints = endpoints
-        self._site = site
-        self._watch = watch
+        self._pages = pages
+        self._observers = observers
         self._docs_url = f"{settings.portal_url}/docs"
         self._base_url, self._base_path = settings.base_url, settings.base_path
         common = _SECURITY_HEADERS
         if settings.portal_url.startswith("https:"):
             common += (_STRICT_TRANSPORT,)
-        self._common = {name: lines((name, value)) for name, value in common}
+        self._common = {name: header_lines((name, value)) for name, value in common}
         self._common_lines = b"".join(self._common.values())
         self._beside: dict[tuple[bytes, ...], bytes] = {}  # what is left of them
 
     async def respond(self, request: Request) -> Response:
         """Serve one request."""
         started = perf_counter()
-        request_id = self._watch.new_request_id()
+        request_id = self._observers.new_request_id()
         answer = await self._answer(request, request_id)
         seconds = perf_counter() - started
         try:
-            trace = self._watch.answered(request, answer, request_id, seconds)
+            trace = self._observers.notify(request, answer, request_id, seconds)
             head = _HEAD % (
                 request_id.encode(),
-                head_of(answer),
-                self._common_beside(answer) if answer.headers else self._common_lines,
+                answer_head(answer),
+                self._common_lines_beside(answer) if answer.headers else self._common_lines,
             )
             if trace is not None:
-                head += lines((b"traceresponse", trace.response))
+                head += header_lines((b"traceresponse", trace.response))
         except Exception:  # noqa: BLE001 - an answer that cannot be told is a failure like others
             request.is_last = True
-            answer = self._failure(request, request_id)
-            head = _HEAD % (request_id.encode(), head_of(answer), self._common_lines)
+            answer = self._internal_error(request, request_id)
+            head = _HEAD % (request_id.encode(), answer_head(answer), self._common_lines)
         return Response(answer.status, head, answer.body, answer.stream)
 
     async def _answer(self, request: Request, request_id: str) -> Answer:
@@ -104,16 +104,16 @@ class Router:
         try:
             return await self._serve(request, request_id, headers)
         except (NotFound, MethodNotAllowed) as refusal:
-            return await self._nothing_there(refusal, request, request_id, headers)
+            return await self._not_found(refusal, request, request_id, headers)
         except Refusal as refusal:
             if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 cause = repr(refusal.__cause__ or refusal)
                 _log.error("unavailable", request_id=request_id, code=refusal.code, cause=cause)
             return problem_answer(refusal, request_id, self._docs_url, tuple(headers))
         except Exception:  # noqa: BLE001 - the last stop: whatever it is, the caller is answered
-            return self._failure(request, request_id, tuple(headers))
+            return self._internal_error(request, request_id, tuple(headers))
 
-    def _failure(
+    def _internal_error(
         self, request: Request, request_id: str, headers: tuple[RawHeader, ...] = ()
     ) -> Answer:
         """Log the failure that is being handled, and return the answer that tells it."""
@@ -121,7 +121,7 @@ class Router:
         failure = InternalError("The server failed to answer this request.")
         return problem_answer(failure, request_id, self._docs_url, headers)
 
-    async def _nothing_there(
+    async def _not_found(
         self,
         refusal: NotFound | MethodNotAllowed,
         request: Request,
@@ -132,33 +132,33 @@ class Router:
         headers = (*extra, (b"allow", allow.encode())) if allow else tuple(extra)
         if isinstance(refusal, NotFound) and self._table.has(f"{self._base_path}{request.path}"):
             refusal = NotFound(f"There is nothing at this path: begin it with {self._base_url}.")
-        if not self._site.is_visited_by(request):
+        if not self._pages.is_visited_by(request):
             return problem_answer(refusal, request_id, self._docs_url, headers)
-        page = await self._site.problem(refusal, request, request_id)
+        page = await self._pages.problem(refusal, request, request_id)
         return msgspec.structs.replace(page, headers=(*page.headers, *headers))
 
     async def _serve(self, request: Request, request_id: str, extra: list[RawHeader]) -> Answer:
         """Find the route and let its server answer; `extra` collects headers of every outcome."""
         headers = request.headers
         if request.method == "OPTIONS" and b"access-control-request-method" in headers:
-            return await self._gate.preflight(headers)
-        route, path = await self._found(request, extra)
+            return await self._authenticator.preflight(headers)
+        route, path = await self._find_route(request, extra)
         request.route = route
         if isinstance(route, Route):
             return await self._endpoints.answer(route, path, request, request_id, extra)
-        return await self._site.answer(route, path, request, request_id)
+        return await self._pages.answer(route, path, request, request_id)
 
-    async def _found(
+    async def _find_route(
         self, request: Request, extra: list[RawHeader]
     ) -> tuple[Routed, dict[str, str]]:
         """Return the route with its path; where there is none, `extra` lets any app's page know."""
         try:
             return self._table.find(request.method, request.path)
         except (NotFound, MethodNotAllowed):
-            extra.extend(await self._gate.told(request.headers))
+            extra.extend(await self._authenticator.cors_headers(request.headers))
             raise
 
-    def _common_beside(self, answer: Answer) -> bytes:
+    def _common_lines_beside(self, answer: Answer) -> bytes:
         """Return the lines that every answer has, but for those that this one gives itself."""
         given = tuple([name for name, _ in answer.headers])
         beside = self._beside.get(given)

@@ -67,7 +67,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     access: Access = "partner"
     scope: str = ""  # what a user token must hold, on a route for users
-    shows_warrant: bool = False  # a partner's key is looked at again by what it is used for
+    checks_key_in_transaction: bool = (
+        False  # a partner's key is looked at again by what it is used for
+    )
     body: type[msgspec.Struct] = NoBody
     takes_forms: bool = False  # form encoding as well as JSON
     query: type[msgspec.Struct] = NoQuery
@@ -76,6 +78,6 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     successes: dict[int, Documented] = {}
     refusals: tuple[type[Refusal], ...] = ()
     # A route whose clients read errors in another form than a problem gives it, and says so.
-    refused: Callable[[Refusal], Answer] | None = None
+    refusal_format: Callable[[Refusal], Answer] | None = None
     failures: dict[int, Documented] = {}
     in_reference: bool = True

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ousel.api.authentication import Gate
+from ousel.api.authentication import ApiAuthenticator
 from ousel.api.decoding import decode_body, decode_form, decode_query, is_form
-from ousel.api.error_log import Troubles
+from ousel.api.error_log import ApiErrorRecorder
 from ousel.api.routes import Call, NoBody, NoQuery, Route
 from ousel.http.messages import Answer, RawHeader, Request, whole_body
 from ousel.kernel.errors import Refusal
@@ -23,10 +23,10 @@ _NO_BODY: Final = NoBody()
 class EndpointServer:
     """Serves the routes of the API."""
 
-    def __init__(self, gate: Gate, troubles: Troubles) -> None:
+    def __init__(self, authenticator: ApiAuthenticator, error_recorder: ApiErrorRecorder) -> None:
         """Serve callers that this authenticator knows; note their refused calls in this log."""
-        self._gate = gate
-        self._troubles = troubles
+        self._authenticator = authenticator
+        self._error_recorder = error_recorder
 
     async def answer(
         self,
@@ -38,41 +38,41 @@ class EndpointServer:
     ) -> Answer:
         """Serve one request; `extra` collects headers that every outcome carries."""
         headers = request.headers
-        caller = request.caller = self._gate.caller_seen(
+        caller = request.caller = self._authenticator.remembered_caller(
             route, headers
-        ) or await self._gate.known_caller(route, headers, extra)
+        ) or await self._authenticator.authenticate(route, headers, extra)
         try:
             if caller is not None:
-                await self._gate.admit(caller, route, headers, extra)
+                await self._authenticator.enforce_limits(caller, route, headers, extra)
             call: Call[Any, Any] = Call(
                 path=path,
                 caller=caller,
-                query=_query_of(route, request.query),
-                body=_body_of(route, request),
+                query=_decode_query(route, request.query),
+                body=_decode_body(route, request),
                 headers=headers,
                 extra=extra,
                 request_id=request_id,
             )
             answer = await route.handle(call)
         except Refusal as refusal:
-            await self._gate.confirm(route, headers, refusal, extra)
+            await self._authenticator.recheck_key(route, headers, refusal, extra)
             if caller is not None:
-                self._troubles.note(caller, route, refusal, request_id)
-            if route.refused is None or refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                self._error_recorder.record(caller, route, refusal, request_id)
+            if route.refusal_format is None or refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
-            answer = msgspec.structs.replace(route.refused(refusal), code=refusal.code)
+            answer = msgspec.structs.replace(route.refusal_format(refusal), code=refusal.code)
         if not extra:
             return answer
         return msgspec.structs.replace(answer, headers=(*answer.headers, *extra))
 
 
-def _query_of(route: Route, query: bytes) -> Any:
+def _decode_query(route: Route, query: bytes) -> Any:
     if not query and route.query is NoQuery:
         return _NO_QUERY
     return decode_query(query, route.query)
 
 
-def _body_of(route: Route, request: Request) -> Any:
+def _decode_body(route: Route, request: Request) -> Any:
     if route.body is NoBody and (route.method == "GET" or request.body == b""):
         return _NO_BODY
     body = whole_body(request)

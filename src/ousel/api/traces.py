@@ -33,7 +33,7 @@ class Trace(msgspec.Struct, frozen=True, gc=False):
         return f"00-{self.trace_id}-{self.span_id}-{self.is_sampled:02x}".encode()
 
 
-def trace_parent(header: bytes | None) -> TraceParent | None:
+def parse_trace_parent(header: bytes | None) -> TraceParent | None:
     """Return what a traceparent header says; one that is not valid counts as none."""
     match = _TRACEPARENT.fullmatch(header) if header is not None else None
     if match is None:
@@ -44,7 +44,7 @@ def trace_parent(header: bytes | None) -> TraceParent | None:
     return TraceParent(trace_id.decode(), span_id.decode(), bool(int(flags, 16) & _SAMPLED))
 
 
-def continued(parent: TraceParent | None) -> Trace | None:
+def continue_trace(parent: TraceParent | None) -> Trace | None:
     """Return the caller's trace with a name for our part in it, of which nothing is recorded."""
     if parent is None:
         return None

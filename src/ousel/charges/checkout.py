@@ -8,11 +8,11 @@ from ousel.accounts import service as accounts
 from ousel.charges.refusals import ReceiptNotFound
 from ousel.charges.rules import Charge
 from ousel.database.port import Transaction
-from ousel.ledger.history import entry_of
+from ousel.ledger.history import entry_of_transfer
 from ousel.ledger.rules import Account, Entry
 from ousel.partners.store import app_by_id
 
-Scene = Literal[
+CheckoutState = Literal[
     "signed_out",
     "payable",
     "short",
@@ -35,9 +35,9 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     viewer: Account | None
 
     @property
-    def scene(self) -> Scene:
+    def state(self) -> CheckoutState:
         """What the viewer sees."""
-        return scene_of(self.charge, self.merchant, self.viewer)
+        return checkout_state(self.charge, self.merchant, self.viewer)
 
     @property
     def is_own(self) -> bool:
@@ -55,7 +55,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     entry: Entry  # the viewer's own side
 
 
-def scene_of(charge: Charge, merchant: Account, viewer: Account | None) -> Scene:
+def checkout_state(charge: Charge, merchant: Account, viewer: Account | None) -> CheckoutState:
     """Return what a charge is to the viewer: something to pay, or why it is not."""
     if charge.status == "paid":
         return "paid_by_you" if viewer is not None and viewer.id == charge.paid_by else "paid"
@@ -65,19 +65,19 @@ def scene_of(charge: Charge, merchant: Account, viewer: Account | None) -> Scene
         return "own"
     if merchant.status == "frozen":
         return "not_receiving"
-    return "signed_out" if viewer is None else _scene_of_payer(charge, viewer)
+    return "signed_out" if viewer is None else _state_for_payer(charge, viewer)
 
 
 async def read_checkout(
     transaction: Transaction, charge: Charge, viewer_id: str | None
 ) -> Checkout:
     """Return the charge with those whom it concerns."""
-    merchant = await accounts.by_id(transaction, charge.account_id)
+    merchant = await accounts.account_by_id(transaction, charge.account_id)
     return Checkout(
         charge=charge,
         app_name=await _app_name(transaction, charge, merchant),
         merchant=merchant,
-        viewer=None if viewer_id is None else await accounts.by_id(transaction, viewer_id),
+        viewer=None if viewer_id is None else await accounts.account_by_id(transaction, viewer_id),
     )
 
 
@@ -87,17 +87,17 @@ async def read_receipt(transaction: Transaction, charge: Charge, viewer_id: str)
         raise ReceiptNotFound
     assert charge.transfer_id is not None
     assert charge.paid_at is not None
-    merchant = await accounts.by_id(transaction, charge.account_id)
+    merchant = await accounts.account_by_id(transaction, charge.account_id)
     return Receipt(
         charge=charge,
         app_name=await _app_name(transaction, charge, merchant),
         merchant=merchant,
-        payer=await accounts.by_id(transaction, charge.paid_by),
-        entry=await entry_of(transaction, viewer_id, charge.transfer_id, charge.paid_at),
+        payer=await accounts.account_by_id(transaction, charge.paid_by),
+        entry=await entry_of_transfer(transaction, viewer_id, charge.transfer_id, charge.paid_at),
     )
 
 
-def _scene_of_payer(charge: Charge, payer: Account) -> Scene:
+def _state_for_payer(charge: Charge, payer: Account) -> CheckoutState:
     if payer.status == "frozen":
         return "frozen"
     return "payable" if payer.balance >= charge.amount else "short"

@@ -10,16 +10,16 @@ import msgspec
 
 from ousel.api.polling import wait_seconds
 from ousel.charges.checkout import Checkout, read_checkout, read_receipt
-from ousel.charges.desk import ChargeDesk
 from ousel.charges.refusals import ChargeNotFound, ReceiptNotFound
 from ousel.charges.rules import Charge, Status
+from ousel.charges.service import ChargeService
 from ousel.database.port import Database
 from ousel.http.messages import Answer, RawHeader, json_answer
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock, timestamp
 from ousel.kernel.errors import Refusal
 from ousel.site.qr_codes import qr_code
 from ousel.site.redirects import see_other
-from ousel.site.rendering import Pages
+from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
 ONWARD_SECONDS: Final = 5
@@ -41,12 +41,17 @@ class CheckoutPages:
     """Serves payers."""
 
     def __init__(
-        self, pages: Pages, database: Database, desk: ChargeDesk, portal_url: str, clock: Clock
+        self,
+        pages: PageRenderer,
+        database: Database,
+        charges: ChargeService,
+        portal_url: str,
+        clock: Clock,
     ) -> None:
         """Take payments at this desk; phones find the page at the portal's address."""
         self._pages = pages
         self._database = database
-        self._desk = desk
+        self._charges = charges
         self._portal_url = portal_url
         self._clock = clock
 
@@ -62,20 +67,20 @@ class CheckoutPages:
 
     async def show(self, visit: Visit) -> Answer:
         """Show the charge to whoever comes with its id."""
-        return await self._of_known(visit, self._show)
+        return await self._with_charge(visit, self._show)
 
     async def pay(self, visit: Visit) -> Answer:
         """Pay the charge; whoever has paid it already is only shown the receipt."""
-        return await self._of_known(visit, self._pay)
+        return await self._with_charge(visit, self._pay)
 
     async def status(self, visit: Visit) -> Answer:
         """Answer the charge's status, as soon as it is final where the page would wait."""
-        charge = await self._desk.of_anyone(visit.path["charge_id"])
+        charge = await self._charges.any_charge(visit.path["charge_id"])
         seconds = wait_seconds(visit.headers.get(b"prefer"))
         headers: tuple[RawHeader, ...] = ()
-        if seconds is not None and self._desk.watch.has_room_for_stranger(charge.id):
+        if seconds is not None and self._charges.notifier.has_room_for_stranger(charge.id):
             seconds = min(seconds, WAIT_SECONDS_MAX)
-            charge = await self._desk.awaited(charge.account_id, charge.id, seconds)
+            charge = await self._charges.wait_for_outcome(charge.account_id, charge.id, seconds)
             headers = ((b"preference-applied", b"wait=%d" % seconds),)
         return json_answer(
             StatusRecord(charge.status, self._milliseconds_left(charge)), headers=headers
@@ -85,14 +90,14 @@ class CheckoutPages:
         """Show the receipt to the payer and to the one who was paid."""
         viewer_id = visit.signed_in.account_id
         try:
-            charge = await self._desk.of_anyone(visit.path["charge_id"])
+            charge = await self._charges.any_charge(visit.path["charge_id"])
         except ChargeNotFound:
             raise ReceiptNotFound from None
         receipt = await self._database.read(
             lambda transaction: read_receipt(transaction, charge, viewer_id)
         )
         onward = _onward(visit, charge)
-        return self._pages.answer(
+        return self._pages.render(
             "charges/receipt.html",
             visit,
             headers=onward,
@@ -101,18 +106,18 @@ class CheckoutPages:
             goes_onward=bool(onward),
         )
 
-    async def _of_known(
+    async def _with_charge(
         self, visit: Visit, serve: Callable[[Visit, Charge], Awaitable[Answer]]
     ) -> Answer:
         try:
-            charge = await self._desk.of_anyone(visit.path["charge_id"])
+            charge = await self._charges.any_charge(visit.path["charge_id"])
         except ChargeNotFound:
-            return self._pages.answer("charges/unknown.html", visit, status=HTTPStatus.NOT_FOUND)
+            return self._pages.render("charges/unknown.html", visit, status=HTTPStatus.NOT_FOUND)
         return await serve(visit, charge)
 
     async def _show(self, visit: Visit, charge: Charge) -> Answer:
         checkout = await self._checkout(visit, charge)
-        if checkout.scene == "paid_by_you" and _wants_onward(visit):
+        if checkout.state == "paid_by_you" and _wants_onward(visit):
             return see_other(f"/pay/{charge.id}/receipt?onward=yes")
         return self._checkout_page(visit, checkout)
 
@@ -121,13 +126,13 @@ class CheckoutPages:
         if visit.person is None:
             return see_other(f"/login?next={quote(address, safe='')}")
         try:
-            await self._desk.pay(charge, visit.person.account_id)
+            await self._charges.pay(charge, visit.person.account_id)
         except Refusal as refusal:
-            charge = await self._desk.of_anyone(charge.id)
+            charge = await self._charges.any_charge(charge.id)
             checkout = await self._checkout(visit, charge)
-            if checkout.scene == "payable":
+            if checkout.state == "payable":
                 return self._checkout_page(visit, checkout, refusal)
-            if checkout.scene != "paid_by_you":
+            if checkout.state != "paid_by_you":
                 return see_other(address)
         return see_other(f"{address}/receipt?onward=yes")
 
@@ -143,18 +148,20 @@ class CheckoutPages:
         charge = checkout.charge
         address = f"/pay/{charge.id}"
         onward = _onward(visit, charge) if self._was_open(checkout) else ()
-        return self._pages.answer(
+        return self._pages.render(
             "charges/checkout.html",
             visit,
             status=HTTPStatus.OK if refusal is None else refusal.status,
             headers=onward,
             checkout=checkout,
             charge=charge,
-            scene=checkout.scene,
+            state=checkout.state,
             address=address,
             refusal=refusal,
             goes_onward=bool(onward),
-            qr_code=_code_of(self._portal_url + address) if charge.status == "created" else None,
+            qr_code=_cached_qr_code(self._portal_url + address)
+            if charge.status == "created"
+            else None,
             milliseconds_left=self._milliseconds_left(charge),
             expires_shown=_second_shown(charge.expires_at),
         )
@@ -166,7 +173,7 @@ class CheckoutPages:
         strangers astray.
         """
         paid_at = checkout.charge.paid_at
-        if checkout.scene != "paid" or paid_at is None or checkout.is_own:
+        if checkout.state != "paid" or paid_at is None or checkout.is_own:
             return False
         return self._clock() - paid_at <= SCREEN_MICROS_MAX
 
@@ -176,7 +183,7 @@ class CheckoutPages:
 
 
 @lru_cache(CODES_KEPT_MAX)
-def _code_of(address: str) -> str:
+def _cached_qr_code(address: str) -> str:
     """Return the QR code of a page that strangers open: to draw one takes longer than the page."""
     return qr_code(address)
 

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from functools import partial
 
-from ousel.charges import service, store
+from ousel.charges import store, transitions
 from ousel.charges.refusals import ChargeNotFound, ChargeNotPayable
 from ousel.charges.rules import Charge
 from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import new_id
-from ousel.ledger.rules import Account, Claim, Closed, Moved, Posting
+from ousel.ledger.rules import Account, Claim, Closed, Movement, Posting
 
 
-class ChargesPayable:
+class ChargePayments:
     """The condition of every payment: its charge is still in created, and becomes paid."""
 
     async def admit(
@@ -20,7 +20,7 @@ class ChargesPayable:
     ) -> Closed:
         """Lock the charges; those that are final can be paid no more."""
         ids = {posting.charge_id for posting in postings if posting.charge_id is not None}
-        charges = (await service.locked(transaction, ids, now)).charges
+        charges = (await transitions.lock_charges(transaction, ids, now)).charges
         closed: Closed = {
             charge.id: partial(ChargeNotPayable, charge.id, charge.status)
             for charge in charges.values()
@@ -28,7 +28,7 @@ class ChargesPayable:
         }
         return closed | dict.fromkeys(ids - set(charges), ChargeNotFound)
 
-    async def settle(self, transaction: Transaction, moved: Sequence[Moved], now: int) -> None:
+    async def settle(self, transaction: Transaction, moved: Sequence[Movement], now: int) -> None:
         """Write that the charges of these movements are paid."""
         await store.write_payments(
             transaction,
@@ -45,7 +45,7 @@ class ChargesPayable:
         )
 
 
-def payment_of(charge: Charge, payer_id: str, recipient: Account, clock: Clock) -> Posting:
+def payment_posting(charge: Charge, payer_id: str, recipient: Account, clock: Clock) -> Posting:
     """Return what paying the charge means in money."""
     return Posting(
         transfer_id=new_id("tr_", clock),

@@ -5,8 +5,8 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from ousel.api.fields import Currency, Money, Time, money
-from ousel.api.paging import cursor_refused, text_position_of
+from ousel.api.fields import Currency, Money, Time, money_field
+from ousel.api.paging import cursor_refused, text_from_cursor
 from ousel.charges.rules import Charge, Status
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import CURRENCY
@@ -51,7 +51,7 @@ def charge_record(charge: Charge, portal_url: str) -> ChargeRecord:
     return ChargeRecord(
         id=charge.id,
         status=charge.status,
-        amount=money(charge.amount),
+        amount=money_field(charge.amount),
         description=charge.description,
         reference=charge.reference,
         success_url=charge.success_url,
@@ -77,7 +77,7 @@ def position_after(cursor: str | None) -> tuple[int, str] | None:
     """Return the time and id that a cursor continues after, or refuse one that is not ours."""
     if cursor is None:
         return None
-    position = _POSITION.fullmatch(text_position_of(cursor))
+    position = _POSITION.fullmatch(text_from_cursor(cursor))
     if position is None:
         raise cursor_refused()
     return int(position[1]), position[2]

@@ -21,7 +21,7 @@ REFERENCE_CHARACTERS_MAX: Final = 200
 _ID: Final = re.compile(r"ch_[0-9a-v]{26}", re.ASCII)
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class ChargeTerms(msgspec.Struct, frozen=True, kw_only=True):
     """What a partner asks for: two requests with equal terms are the same request."""
 
     amount: int
@@ -61,9 +61,9 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
     payer: Payer | None = None
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> ChargeTerms:
         """What the partner asked for."""
-        return Terms(
+        return ChargeTerms(
             amount=self.amount,
             description=self.description,
             reference=self.reference,
@@ -77,11 +77,11 @@ def is_charge_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def expiry_unwritten(charge: Charge, now: int) -> bool:
+def is_overdue(charge: Charge, now: int) -> bool:
     """Say whether the charge has expired by this moment, and nobody has written it down."""
     return charge.status == "created" and now >= charge.expires_at
 
 
 def status_at(charge: Charge, now: int) -> Status:
     """Return what the charge is at this moment."""
-    return "expired" if expiry_unwritten(charge, now) else charge.status
+    return "expired" if is_overdue(charge, now) else charge.status

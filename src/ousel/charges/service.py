@@ -1,116 +1,158 @@
-"""What happens to a charge inside a transaction: created, seen, canceled."""
+"""The desk where charges are created, read, awaited, canceled and paid: one for the process."""
 
-from collections.abc import Collection, Sequence
+import asyncio
 
-import msgspec
-
-from ousel.charges import store
-from ousel.charges.refusals import ChargeNotFound
-from ousel.charges.rules import (
-    LIFETIME_MICROS,
-    Charge,
-    Terms,
-    expiry_unwritten,
-    status_at,
-)
-from ousel.database.port import Transaction
-from ousel.kernel.clock import Clock
-from ousel.kernel.ids import new_id
-from ousel.ledger.refusals import IdempotencyConflict
-
-
-class Created(msgspec.Struct, frozen=True):
-    """A charge that was created, now or under the same key before."""
-
-    charge: Charge
-    replayed: bool
+from ousel.accounts import service as accounts
+from ousel.charges import store, transitions
+from ousel.charges.notifier import ChargeNotifier
+from ousel.charges.payment import ChargePayments, payment_posting
+from ousel.charges.reader import ChargeReader
+from ousel.charges.refusals import ChargeNotCancelable, ChargeNotFound, OwnCharge
+from ousel.charges.rules import Charge, ChargeTerms, Status, is_charge_id, is_overdue
+from ousel.charges.store import ChargeQuery
+from ousel.charges.transitions import CreatedCharge
+from ousel.database.port import Database, Result, Transaction, Work, settled
+from ousel.database.sharing import SharedReads, SharedWrites
+from ousel.kernel.clock import MICROS_PER_SECOND, Clock
+from ousel.kernel.observers import NO_OBSERVER, ChargeObserver
+from ousel.ledger.posting import PostingQueue
+from ousel.ledger.refusals import IdempotencyConflict, QueueFull
+from ousel.ledger.rules import Refused
 
 
-class Locked(msgspec.Struct, frozen=True):
-    """Charges that are locked until the transaction ends, as they are now."""
+class ChargeService:
+    """Opens the transactions in which charges live; what it returns is true, and final stays."""
 
-    charges: dict[str, Charge]
-    expired: int  # how many of them nobody had found expired before
+    def __init__(
+        self,
+        database: Database,
+        posting_queue: PostingQueue,
+        clock: Clock,
+        observer: ChargeObserver = NO_OBSERVER,
+    ) -> None:
+        """Keep charges in this database, and post payments at this desk."""
+        self._database = database
+        self._posting_queue = posting_queue
+        self._clock = clock
+        self._observer = observer
+        self._payable = ChargePayments()
+        self._creations = SharedWrites(self._commit, transitions.create_charges)
+        self._charges = SharedReads(database, ChargeReader().read)
+        self._recipients = SharedReads(database, accounts.accounts_by_id)
+        self.notifier = ChargeNotifier(database, clock)
 
+    async def create(
+        self, account_id: str, app_id: str, terms: ChargeTerms, idempotency_key: str | None
+    ) -> CreatedCharge:
+        """Create a charge; a used key returns the charge that it created before, as it is now."""
+        if self._creations.waiting >= self._posting_queue.queue_limit:
+            raise QueueFull("Too many charges are waiting to be written.", retry_after_seconds=1)
+        charge = transitions.new_charge(account_id, app_id, terms, idempotency_key, self._clock)
+        created = await self._creations.put(charge)
+        if isinstance(created, IdempotencyConflict):
+            raise created
+        if not created.replayed:
+            self._observer.charge_created()
+            return created
+        return CreatedCharge(await self._current_charge(created.charge), replayed=True)
 
-def new_charge(
-    account_id: str, app_id: str, terms: Terms, idempotency_key: str | None, clock: Clock
-) -> Charge:
-    """Return a charge with these terms that begins now."""
-    now = clock()
-    return Charge(
-        account_id=account_id,
-        id=new_id("ch_", clock),
-        app_id=app_id,
-        status="created",
-        amount=terms.amount,
-        description=terms.description,
-        reference=terms.reference,
-        success_url=terms.success_url,
-        cancel_url=terms.cancel_url,
-        idempotency_key=idempotency_key,
-        created_at=now,
-        expires_at=now + LIFETIME_MICROS,
-    )
+    async def own_charge(self, account_id: str, charge_id: str) -> Charge:
+        """Return the account's charge with this id, as it is now."""
+        charge = await self._stored_charge(charge_id)
+        if charge.account_id != account_id:
+            raise ChargeNotFound
+        return await self._current_charge(charge)
 
+    async def any_charge(self, charge_id: str) -> Charge:
+        """Return the charge with this id, whoever created it, as it is now."""
+        return await self._current_charge(await self._stored_charge(charge_id))
 
-async def create(
-    transaction: Transaction, charges: Sequence[Charge]
-) -> dict[Charge, Created | IdempotencyConflict]:
-    """Write the charges, and find those that their idempotency keys created before.
+    async def wait_for_outcome(self, account_id: str, charge_id: str, seconds: float) -> Charge:
+        """Return the account's charge when it is final, or after so many seconds as it is."""
+        time = asyncio.get_running_loop().time
+        deadline = time() + seconds
+        charge = await self.own_charge(account_id, charge_id)
+        while (
+            charge.status == "created"
+            and not self.notifier.stopped
+            and (left_seconds := deadline - time()) > 0
+        ):
+            await self.notifier.wait_for_change(charge, left_seconds)
+            charge = await self.own_charge(account_id, charge_id)
+        return charge
 
-    It may be repeated with the same charges where a commit's answer was lost.
-    """
-    written = await store.add(transaction, charges)
-    left = [charge for charge in charges if charge.id not in written]
-    if left:
-        written |= (await store.by_ids(transaction, [charge.id for charge in left])).keys()
-    used = [_key(charge) for charge in left if charge.id not in written]
-    first = await store.by_idempotency_keys(transaction, used) if used else {}
-    return {
-        charge: Created(charge, replayed=False)
-        if charge.id in written
-        else _created_before(charge, first[_key(charge)])
-        for charge in charges
-    }
+    async def list_charges(self, query: ChargeQuery) -> list[Charge]:
+        """Return the newest charges that fit, one more than the limit, as they are now."""
+        now = self._clock()
 
+        async def read(transaction: Transaction) -> list[Charge]:
+            return await store.page_of_charges(transaction, query, now)
 
-async def locked(transaction: Transaction, ids: Collection[str], now: int) -> Locked:
-    """Lock the charges, write down which have expired, and return them as they are now.
+        while True:
+            charges = await self._database.read(read)
+            expired = [charge.id for charge in charges if is_overdue(charge, now)]
+            if not expired:
+                return charges
+            await self._write_expiries(expired, now)
 
-    A payment or cancellation that is just being written is waited for, and comes first.
-    """
-    charges = await store.locked(transaction, ids)
-    expired = [charge for charge in charges if expiry_unwritten(charge, now)]
-    if expired:
-        await store.write_expiries(transaction, expired)
-    by_id = {
-        charge.id: msgspec.structs.replace(charge, status=status_at(charge, now))
-        for charge in charges
-    }
-    return Locked(by_id, len(expired))
+    async def cancel(self, account_id: str, charge_id: str) -> Charge:
+        """Cancel the account's charge, or raise the refusal."""
+        if not is_charge_id(charge_id):
+            raise ChargeNotFound
+        now = self._clock()
+        tried = False
 
+        async def cancel(transaction: Transaction) -> tuple[Status, int]:
+            nonlocal tried
+            locked = await transitions.cancel_charge(transaction, account_id, charge_id, now)
+            before = locked.charges[charge_id]
+            own_doing = tried and before.canceled_at == now  # by a commit whose answer was lost
+            tried = True
+            return "created" if own_doing else before.status, locked.expired
 
-async def cancel(transaction: Transaction, account_id: str, charge_id: str, now: int) -> Locked:
-    """Cancel the charge if it is in created; return it as it was before."""
-    before = await locked(transaction, [charge_id], now)
-    charge = before.charges.get(charge_id)
-    if charge is None or charge.account_id != account_id:
-        raise ChargeNotFound
-    if charge.status == "created":
-        await store.write_cancellation(transaction, charge, now)
-    return before
+        status, expired = await self._commit(cancel)
+        self._observer.charges_expired(expired)
+        self.notifier.notify(charge_id)
+        if status != "created":
+            raise ChargeNotCancelable(charge_id, status)
+        self._observer.charge_canceled()
+        return await self.own_charge(account_id, charge_id)
 
+    async def pay(self, charge: Charge, payer_id: str) -> None:
+        """Pay the charge from the payer's balance, or raise the refusal."""
+        if charge.account_id == payer_id:
+            raise OwnCharge
+        recipient = await self._recipients.get(charge.account_id)
+        posting = payment_posting(charge, payer_id, recipient, self._clock)
+        posted = await self._posting_queue.post(posting, self._payable)
+        self.notifier.notify(charge.id)
+        if isinstance(posted.outcome, Refused):
+            if is_overdue(charge, self._clock()):  # it expired on the way
+                self._observer.charges_expired(1)
+            raise posted.outcome.refusal
+        paid_at = posted.outcome.debit.created_at
+        self._observer.charge_paid((paid_at - charge.created_at) / MICROS_PER_SECOND)
 
-def _key(charge: Charge) -> store.IdempotencyKey:
-    return charge.account_id, charge.idempotency_key
+    async def _stored_charge(self, charge_id: str) -> Charge:
+        charge = await self._charges.get(charge_id) if is_charge_id(charge_id) else None
+        if charge is None:
+            raise ChargeNotFound
+        return charge
 
+    async def _current_charge(self, charge: Charge) -> Charge:
+        """Return the charge with its expiry, if it has come, written down before it is told."""
+        now = self._clock()
+        if not is_overdue(charge, now):
+            return charge
+        await self._write_expiries([charge.id], now)
+        return await self._stored_charge(charge.id)
 
-def _created_before(charge: Charge, first: Charge) -> Created | IdempotencyConflict:
-    if first.terms == charge.terms:
-        return Created(first, replayed=True)
-    return IdempotencyConflict(
-        f"This idempotency key was used for charge {first.id}, whose terms differ.",
-        param="idempotency_key",
-        members={"charge_id": first.id},
-    )
+    async def _write_expiries(self, ids: list[str], now: int) -> None:
+        locked = await self._commit(
+            lambda transaction: transitions.lock_charges(transaction, ids, now)
+        )
+        self._observer.charges_expired(locked.expired)
+
+    async def _commit(self, work: Work[Result]) -> Result:
+        """Commit work that may be repeated: that settles an outcome that is unknown."""
+        return await settled(lambda _: self._database.write(work))

@@ -142,7 +142,7 @@ class PaidCharge(msgspec.Struct, frozen=True, gc=False):
     transfer_id: str
 
 
-class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
+class ChargeQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which of an account's charges are wanted."""
 
     account_id: str
@@ -153,7 +153,7 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
     app_id: str | None = None  # of all the account's apps where it is left out
 
 
-async def add(transaction: Transaction, charges: Iterable[Charge]) -> set[str]:
+async def add_charges(transaction: Transaction, charges: Iterable[Charge]) -> set[str]:
     """Insert the charges whose ids and idempotency keys are not there; return their ids."""
     # A key that another process is writing is waited for: in one order, nobody waits in a circle.
     in_order = sorted(charges, key=lambda charge: (charge.account_id, charge.idempotency_key or ""))
@@ -161,19 +161,19 @@ async def add(transaction: Transaction, charges: Iterable[Charge]) -> set[str]:
     return {row[0] for row in await transaction.fetch(CHARGES_ADDED, rows=rows)}
 
 
-async def by_ids(transaction: Transaction, ids: Collection[str]) -> dict[str, Charge]:
+async def charges_by_id(transaction: Transaction, ids: Collection[str]) -> dict[str, Charge]:
     """Return the charges with these ids, whoever created them, as they are written."""
     found = _charges(await transaction.fetch(CHARGES_BY_ID, ids=list(ids)))
     return {charge.id: charge for charge in found}
 
 
-async def still_open(transaction: Transaction, ids: Collection[str]) -> set[str]:
+async def open_charges(transaction: Transaction, ids: Collection[str]) -> set[str]:
     """Return those of the charges with these ids that are open still."""
     rows = await transaction.fetch(STATUSES_BY_ID, ids=list(ids))
     return {row[0] for row in rows if row[1] == "created"}
 
 
-async def by_idempotency_keys(
+async def charges_by_idempotency_key(
     transaction: Transaction, keys: Collection[IdempotencyKey]
 ) -> dict[IdempotencyKey, Charge]:
     """Return the charges that accounts created with these idempotency keys."""
@@ -181,12 +181,12 @@ async def by_idempotency_keys(
     return {(charge.account_id, charge.idempotency_key): charge for charge in found}
 
 
-async def locked(transaction: Transaction, ids: Collection[str]) -> list[Charge]:
+async def lock_charges(transaction: Transaction, ids: Collection[str]) -> list[Charge]:
     """Return the charges with these ids, without who paid, locked until the transaction ends."""
     return [Charge(*row) for row in await transaction.fetch(CHARGES_LOCKED, ids=list(ids))]
 
 
-async def final_among(transaction: Transaction, ids: Collection[str]) -> list[str]:
+async def final_charges(transaction: Transaction, ids: Collection[str]) -> list[str]:
     """Return those of the ids whose charges have a final status written."""
     return [row[0] for row in await transaction.fetch(FINAL_AMONG, ids=list(ids))]
 
@@ -206,7 +206,7 @@ async def write_payments(transaction: Transaction, rows: Iterable[Sequence[objec
     await transaction.update(PAYMENTS, rows)
 
 
-async def paid_after(
+async def paid_charges_after(
     transaction: Transaction, after: tuple[str, str], limit: int
 ) -> list[PaidCharge]:
     """Return the next paid charges in the order of accounts and ids."""
@@ -214,7 +214,7 @@ async def paid_after(
     return [PaidCharge(*row) for row in rows]
 
 
-async def page(transaction: Transaction, query: PageQuery, now: int) -> list[Charge]:
+async def page_of_charges(transaction: Transaction, query: ChargeQuery, now: int) -> list[Charge]:
     """Return the newest charges that fit at this moment, one more than the limit."""
     if query.status == "expired":
         written = await _page(transaction, query, "expired")
@@ -227,7 +227,7 @@ async def page(transaction: Transaction, query: PageQuery, now: int) -> list[Cha
 
 
 async def _page(
-    transaction: Transaction, query: PageQuery, status: Status | None, created_after: int = 0
+    transaction: Transaction, query: ChargeQuery, status: Status | None, created_after: int = 0
 ) -> list[Charge]:
     before_time, before_id = query.before or (BIGINT_MAX, "")
     parameters: dict[str, object] = {

@@ -8,8 +8,8 @@ import typer
 from ousel.accounts import service
 from ousel.accounts.service import NewHolder
 from ousel.accounts.store import email_of
-from ousel.api.fields import idempotency_key as idempotency_key_of
-from ousel.api.fields import money
+from ousel.api.fields import money_field
+from ousel.api.fields import parse_idempotency_key as idempotency_key_of
 from ousel.cli.console import DatabaseOption, JsonOption, clock_of, fail, run, show, show_list
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import timestamp
@@ -17,9 +17,9 @@ from ousel.kernel.money import micros_from_json
 from ousel.ledger import journal
 from ousel.ledger.funding import fund_account
 from ousel.ledger.rules import Account, Status
-from ousel.people.passwords import Passwords
-from ousel.people.rules import checked_password
-from ousel.transfers.api import checked_note
+from ousel.people.passwords import PasswordService
+from ousel.people.rules import parse_password
+from ousel.transfers.endpoints import parse_note
 
 PAGE_ACCOUNTS = 1_000
 
@@ -50,7 +50,7 @@ def create(
             display_name=name,
             password_hash=None
             if password is None
-            else await Passwords().hashed(checked_password(password)),
+            else await PasswordService().hash_password(parse_password(password)),
         )
         clock = await clock_of(opened)
         account = await opened.write(
@@ -75,25 +75,25 @@ def fund(
 ) -> None:
     """Issue money to an account: the only way that money enters."""
     micros = micros_from_json(amount.encode())
-    checked_note(note)
+    parse_note(note)
     idempotency_key_of(None, idempotency_key)
 
     async def task(opened: Database) -> dict[str, Any]:
         account = await opened.read(
-            lambda transaction: service.find(transaction, identifier, param="identifier")
+            lambda transaction: service.find_account(transaction, identifier, param="identifier")
         )
         clock = await clock_of(opened)
         funded = await fund_account(
             opened, clock, account, micros, note=note, idempotency_key=idempotency_key
         )
-        now = await opened.read(lambda transaction: service.by_id(transaction, account.id))
+        now = await opened.read(lambda transaction: service.account_by_id(transaction, account.id))
         return {
             "transfer_id": funded.transfer_id,
             "replayed": funded.replayed,
             "account_id": account.id,
             "username": account.username,
-            "amount": money(micros),
-            "balance": money(now.balance),
+            "amount": money_field(micros),
+            "balance": money_field(now.balance),
         }
 
     show(run(database, task), as_json=as_json)
@@ -122,7 +122,7 @@ def show_account(
     """Show an account with its balance."""
 
     async def read(transaction: Transaction) -> dict[str, Any]:
-        account = await service.find(transaction, identifier, param="identifier")
+        account = await service.find_account(transaction, identifier, param="identifier")
         return await _record(transaction, account)
 
     async def task(opened: Database) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def _summary(account: Account) -> dict[str, Any]:
         "account_number": account.account_number,
         "display_name": account.display_name,
         "status": account.status,
-        "balance": money(account.balance),
+        "balance": money_field(account.balance),
         "entries": account.sequence,
         "created_at": timestamp(account.created_at),
     }

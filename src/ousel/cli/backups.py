@@ -10,13 +10,13 @@ from ousel.cli.console import (
     DatabaseOption,
     JsonOption,
     check_empty,
-    existing_url,
+    clean_up_on_signal,
+    require_database,
     run,
     settings,
     show,
-    tidied,
 )
-from ousel.cli.proof import proven
+from ousel.cli.verification import verify_everything
 from ousel.database import backup as database_backup
 from ousel.database import schema
 from ousel.database.addresses import database_at
@@ -29,8 +29,8 @@ def backup(
     as_json: JsonOption = False,
 ) -> None:
     """Write the database, as it is at one moment, to a file; servers may go on."""
-    with tidied():
-        database_backup.back_up(existing_url(database), file)
+    with clean_up_on_signal():
+        database_backup.back_up(require_database(database), file)
     show({"file": str(file), "bytes": file.stat().st_size}, as_json=as_json)
 
 
@@ -46,7 +46,7 @@ def restore(
     asyncio.run(check_empty(url, otherwise=reason))
     database_backup.restore(url, file)
     asyncio.run(_made_current(url))
-    figures, _ = run(database, lambda opened: opened.snapshot(proven))
+    figures, _ = run(database, lambda opened: opened.snapshot(verify_everything))
     show(
         {
             "result": "restored, and the books balance",
@@ -65,5 +65,5 @@ async def _made_current(url: str) -> None:
         version = await schema.schema_version(database, url)
     finally:
         await database.close()
-    if not schema.is_served(version):
+    if not schema.is_supported(version):
         await schema.migrate(url)

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ousel.cli.console import JsonOption, empty_database, error_console, fail, show_list
-from ousel.workload import books, plans
+from ousel.cli.console import JsonOption, error_console, fail, show_list, temporary_database
+from ousel.workload import plans, sample_data
 from ousel.workload.flushes import flush_seconds
 from ousel.workload.load import Plan
 from ousel.workload.processes import Failure, Server, load, ousel_server
@@ -36,11 +36,11 @@ def bench(
     # Money that is only measured must mix with no other.
     reason = "this database is in use: a measurement needs an empty one"
     try:
-        with empty_database(database, otherwise=reason, folder=Path()) as url:
-            filled = books.opened(url, PARTNERS, RECIPIENTS)
+        with temporary_database(database, otherwise=reason, folder=Path()) as url:
+            filled = sample_data.opened(url, PARTNERS, RECIPIENTS)
             with ousel_server(url) as server:
                 lines = list(_measured(server, filled, seconds))
-            proof = books.proven(url)
+            proof = sample_data.proven(url)
     except Failure as failure:
         fail(str(failure))
     show_list(lines, as_json=as_json)
@@ -48,7 +48,9 @@ def bench(
         error_console.print(f"The books balance: {proof.transfers} transfers.")
 
 
-def _measured(server: Server, filled: books.Books, seconds: float) -> Iterator[dict[str, Any]]:
+def _measured(
+    server: Server, filled: sample_data.Books, seconds: float
+) -> Iterator[dict[str, Any]]:
     flush = flush_seconds(Path())
     yield _line("a flush to this disk", 1 / flush, flush, flush)
     for connections in CONNECTIONS:

@@ -24,11 +24,11 @@ from ousel.database.addresses import database_at, may_exist, sqlite_path
 from ousel.database.backup import BackupFailed
 from ousel.database.deployment import mode_of
 from ousel.database.port import Database, Transaction
-from ousel.database.schema import SCHEMA_VERSION, check_order, is_served, schema_version
+from ousel.database.schema import SCHEMA_VERSION, check_collation, is_supported, schema_version
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import PORT_DEFAULT, SettingError, Settings, settings_from
-from ousel.ledger.verify import BooksWrong
+from ousel.ledger.verify import VerificationFailed
 from ousel.sandbox.clock import SandboxClock
 
 COLUMNS_MAX: Final = 1_000
@@ -57,7 +57,7 @@ def settings(database: str | None, port: int = PORT_DEFAULT, **changes: Any) -> 
     return msgspec.structs.replace(settings_from(port=port), **changes)
 
 
-def existing_url(database: str | None) -> str:
+def require_database(database: str | None) -> str:
     """Return the address of the database, or say that there is no such file.
 
     To open it would create it, wherever a slip of the pen leads.
@@ -71,7 +71,7 @@ def existing_url(database: str | None) -> str:
 
 def run(database: str | None, task: Callable[[Database], Awaitable[Result]]) -> Result:
     """Run the task on the open database, whose schema must be current."""
-    url = existing_url(database)
+    url = require_database(database)
 
     async def opened() -> Result:
         opened_database = database_at(url)
@@ -85,7 +85,7 @@ def run(database: str | None, task: Callable[[Database], Awaitable[Result]]) -> 
     return asyncio.run(opened())
 
 
-def written(
+def run_in_transaction(
     database: str | None, work: Callable[[Transaction, Clock], Awaitable[Result]]
 ) -> Result:
     """Run the work in one transaction on the open database, by the clock that it goes by."""
@@ -108,9 +108,9 @@ async def clock_of(opened: Database) -> Clock:
 
 async def check_schema(database: Database, url: str) -> None:
     """End the command where the schema is too old, or the order of ids another; name the cure."""
-    await check_order(database, url)
+    await check_collation(database, url)
     version = await schema_version(database, url)
-    if not is_served(version):
+    if not is_supported(version):
         fail(
             f"the schema is at {version or 'nothing yet'}, "
             f"{SCHEMA_VERSION} is needed: run 'ousel migrate'"
@@ -132,9 +132,11 @@ async def check_empty(url: str, otherwise: str) -> None:
 
 
 @contextmanager
-def empty_database(given: str | None, otherwise: str, folder: Path | None = None) -> Iterator[str]:
+def temporary_database(
+    given: str | None, otherwise: str, folder: Path | None = None
+) -> Iterator[str]:
     """Lend a database with nothing in it: the one that is given, or a file that does not last."""
-    with tidied():
+    with clean_up_on_signal():
         if given is not None:
             asyncio.run(check_empty(given, otherwise))
             yield given
@@ -144,7 +146,7 @@ def empty_database(given: str | None, otherwise: str, folder: Path | None = None
 
 
 @contextmanager
-def tidied() -> Iterator[None]:
+def clean_up_on_signal() -> Iterator[None]:
     """Let a block leave nothing behind where a signal ends the command in its midst."""
 
     def ended(number: int, _: object) -> NoReturn:
@@ -202,7 +204,7 @@ def fail(reason: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-def explained(commands: typer.Typer) -> int:
+def run_explained(commands: typer.Typer) -> int:
     """Run a command and return its exit code; what is wrong is told in one clear line."""
     try:
         _check_arguments(sys.argv)
@@ -216,7 +218,7 @@ def explained(commands: typer.Typer) -> int:
     except Refusal as refusal:
         _complain(refusal.detail)
         return 1
-    except (SettingError, BackupFailed, BooksWrong) as error:
+    except (SettingError, BackupFailed, VerificationFailed) as error:
         _complain(str(error))
         return 1
     except OSError as error:  # a full disk or a folder that is gone, met where nobody looked for it

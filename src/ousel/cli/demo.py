@@ -10,9 +10,15 @@ import typer
 from rich.console import Console
 
 from ousel.accounts.service import NewHolder, open_account
-from ousel.cli.console import JsonOption, empty_database, settings, show
-from ousel.cli.server import address_at, bound_socket, claim, prepare, serve_until_stopped
-from ousel.cli.shop import shop_can_run, shop_running
+from ousel.cli.console import JsonOption, settings, show, temporary_database
+from ousel.cli.server import (
+    address_at,
+    bind_socket,
+    claim_database_mode,
+    prepare,
+    serve_until_stopped,
+)
+from ousel.cli.shop import run_shop, shop_can_run
 from ousel.database.addresses import database_at
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
@@ -21,7 +27,7 @@ from ousel.kernel.settings import PORT_DEFAULT, PORT_MAX, Settings
 from ousel.ledger.funding import fund_account
 from ousel.ledger.rules import Account
 from ousel.partners.service import FIRST_KEY_NAME, NewApp, create_app, issue_key
-from ousel.people.passwords import Passwords
+from ousel.people.passwords import PasswordService
 
 FUNDS_MICROS: Final = 10_000 * MICROS_PER_UNIT
 PASSWORD: Final = "only-a-sandbox"  # noqa: S105 - printed for all to see
@@ -59,8 +65,8 @@ def demo(
 ) -> None:
     """Run a sandbox on a fresh database: people with money, a partner's key, and its shop."""
     reason = "the database is not empty: a demo fills an empty one"
-    with empty_database(database, otherwise=reason) as url:
-        listener = bound_socket(host, port)
+    with temporary_database(database, otherwise=reason) as url:
+        listener = bind_socket(host, port)
         no_shop = _why_no_shop(shop_port)
         origin = address_at(host, port)
         wanted = settings(
@@ -71,7 +77,7 @@ def demo(
             log_level="warning",
         )
         furnished = asyncio.run(_furnished(wanted, port, f"http://127.0.0.1:{shop_port}"))
-        with nullcontext() if no_shop else shop_running(_environment(furnished)):
+        with nullcontext() if no_shop else run_shop(_environment(furnished)):
             if as_json:
                 show(_record(furnished, runs_shop=no_shop is None), as_json=True)
             else:
@@ -102,11 +108,11 @@ def _why_no_shop(shop_port: int) -> str | None:
 async def _furnished(wanted: Settings, port: int, shop_url: str) -> _Demo:
     """Create the demo's people with their funds, and the partner's app with its key."""
     await prepare(wanted, port, workers=1)
-    await claim(wanted)
+    await claim_database_mode(wanted)
     database = database_at(wanted.database_url)
     await database.open()
     try:
-        hashed = await Passwords().hashed(PASSWORD)
+        hashed = await PasswordService().hash_password(PASSWORD)
         accounts = [
             await _person(database, username, name, hashed) for username, name in PEOPLE.items()
         ]

@@ -10,12 +10,20 @@ from typing import Annotated, Final
 
 import typer
 
-from ousel.cli.console import DatabaseOption, JsonOption, discard_output, fail, run, show, tidied
-from ousel.database.backup import written_whole
+from ousel.cli.console import (
+    DatabaseOption,
+    JsonOption,
+    clean_up_on_signal,
+    discard_output,
+    fail,
+    run,
+    show,
+)
+from ousel.database.backup import write_atomically
 from ousel.database.port import Database, Transaction
-from ousel.ledger.export import BooksInFile, Exported
-from ousel.ledger.export import export as write_books
-from ousel.ledger.verify import BooksInDatabase, Figures, prove
+from ousel.ledger.export import ExportedLedger, ExportTotals
+from ousel.ledger.export import export_ledger as write_books
+from ousel.ledger.verify import DatabaseLedger, VerifiedTotals, verify_ledger
 
 STANDARD_OUTPUT: Final = "-"
 
@@ -41,7 +49,7 @@ def export(
         run(database, lambda opened: _printed(opened, form))
         return
     path = Path(file)
-    with tidied(), written_whole(path, "an export") as unfinished:
+    with clean_up_on_signal(), write_atomically(path, "an export") as unfinished:
         exported = run(database, lambda opened: _written(opened, unfinished, form))
     show(
         {
@@ -54,10 +62,10 @@ def export(
     )
 
 
-def proven_file(path: Path) -> Figures:
+def verify_file(path: Path) -> VerifiedTotals:
     """Return the figures of an export whose books balance, or raise the first thing wrong."""
     try:
-        return asyncio.run(prove(BooksInFile(path)))
+        return asyncio.run(verify_ledger(ExportedLedger(path)))
     except OSError as error:
         fail(f"{path} cannot be read: {error.strerror}")
 
@@ -73,14 +81,14 @@ def _checked(write: Callable[[bytes], object], octets: bytes) -> None:
         raise _NotWritten(error.strerror) from error
 
 
-async def _written(database: Database, path: Path, form: Form) -> Exported:
+async def _written(database: Database, path: Path, form: Form) -> ExportTotals:
     try:
         with path.open("wb") as file:
 
-            async def work(transaction: Transaction) -> Exported:
+            async def work(transaction: Transaction) -> ExportTotals:
                 file.seek(0)  # anew, should the snapshot be taken again
                 file.truncate()
-                books = BooksInDatabase(transaction)
+                books = DatabaseLedger(transaction)
                 return await write_books(books, partial(_checked, file.write), form.value)
 
             return await database.snapshot(work)
@@ -89,16 +97,16 @@ async def _written(database: Database, path: Path, form: Form) -> Exported:
         fail(f"the export cannot be written: {reason}")
 
 
-async def _printed(database: Database, form: Form) -> Exported:
+async def _printed(database: Database, form: Form) -> ExportTotals:
     begun = False
 
-    async def work(transaction: Transaction) -> Exported:
+    async def work(transaction: Transaction) -> ExportTotals:
         nonlocal begun
         if begun:
             fail("the connection to the database broke: what was printed is not whole")
         begun = True
         write = partial(_checked, sys.stdout.buffer.write)
-        return await write_books(BooksInDatabase(transaction), write, form.value)
+        return await write_books(DatabaseLedger(transaction), write, form.value)
 
     try:
         exported = await database.snapshot(work)

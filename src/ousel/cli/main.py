@@ -11,10 +11,10 @@ import typer
 from ousel.cli.accounts import accounts
 from ousel.cli.backups import backup, restore
 from ousel.cli.bench import bench
-from ousel.cli.console import explained
+from ousel.cli.console import run_explained
 from ousel.cli.demo import demo
 from ousel.cli.export import export
-from ousel.cli.operation import migrate, serve, verify_books
+from ousel.cli.operations import migrate, serve, verify_books
 from ousel.cli.partners import apps, keys
 from ousel.cli.top import top
 
@@ -51,4 +51,4 @@ def main() -> NoReturn:
         sys.stdout.reconfigure(errors="backslashreplace")
     else:  # there is none: whoever started the command closed it
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for as long as the command runs
-    raise SystemExit(explained(commands))
+    raise SystemExit(run_explained(commands))

@@ -11,10 +11,10 @@ from ousel.cli.console import (
     JsonOption,
     fail,
     run,
+    run_in_transaction,
     settings,
     show,
     show_list,
-    written,
 )
 from ousel.database.deployment import Mode, claim_mode, mode_of
 from ousel.database.port import Transaction
@@ -23,7 +23,7 @@ from ousel.partners import service
 from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT
 from ousel.partners.service import IssuedKey, NewApp
 from ousel.partners.store import Key
-from ousel.people.audit import BY_OPERATOR, record
+from ousel.people.audit import BY_OPERATOR, record_event
 
 SECONDS_PER_HOUR: Final = 3600
 
@@ -54,7 +54,7 @@ def create_app(
     """Create an app with its first key, which is shown this once."""
 
     async def create(transaction: Transaction, clock: Clock) -> dict[str, Any]:
-        account = await accounts.find(transaction, owner, param="owner")
+        account = await accounts.find_account(transaction, owner, param="owner")
         new = NewApp(
             account_id=account.id,
             name=name,
@@ -65,7 +65,7 @@ def create_app(
         issued = await service.issue_key(
             transaction, app, service.FIRST_KEY_NAME, await _kind(transaction), clock
         )
-        await record(transaction, account.id, "app_created", BY_OPERATOR, clock, app.name)
+        await record_event(transaction, account.id, "app_created", BY_OPERATOR, clock, app.name)
         await _record_issued(transaction, issued, clock)
         return {
             "client_id": app.id,
@@ -74,7 +74,7 @@ def create_app(
             "key": issued.secret,
         }
 
-    show(written(database, create), as_json=as_json)
+    show(run_in_transaction(database, create), as_json=as_json)
 
 
 @keys.command()
@@ -93,7 +93,7 @@ def issue(
         await _record_issued(transaction, new, clock)
         return new
 
-    _show_issued(written(database, issued), as_json=as_json)
+    _show_issued(run_in_transaction(database, issued), as_json=as_json)
 
 
 @keys.command()
@@ -116,10 +116,10 @@ def rotate(
         kind = await _kind(transaction)
         new = await service.rotate_key(transaction, key, overlap_seconds, kind, clock)
         detail = f"{key.shown} → {new.key.shown}"
-        await record(transaction, key.account_id, "key_rotated", BY_OPERATOR, clock, detail)
+        await record_event(transaction, key.account_id, "key_rotated", BY_OPERATOR, clock, detail)
         return new
 
-    _show_issued(written(database, rotated), as_json=as_json)
+    _show_issued(run_in_transaction(database, rotated), as_json=as_json)
 
 
 @keys.command()
@@ -129,11 +129,13 @@ def revoke(handle: Handle, database: DatabaseOption = None, *, as_json: JsonOpti
     async def revoked(transaction: Transaction, clock: Clock) -> Key:
         key = await service.key_by_handle(transaction, handle)
         await service.revoke_key(transaction, key, clock)
-        if key.valid_at(clock()):
-            await record(transaction, key.account_id, "key_revoked", BY_OPERATOR, clock, key.shown)
+        if key.is_valid_at(clock()):
+            await record_event(
+                transaction, key.account_id, "key_revoked", BY_OPERATOR, clock, key.shown
+            )
         return await service.key_by_handle(transaction, handle)
 
-    show(_record(written(database, revoked)), as_json=as_json)
+    show(_record(run_in_transaction(database, revoked)), as_json=as_json)
 
 
 @keys.command("list")
@@ -158,7 +160,7 @@ async def _kind(transaction: Transaction) -> Mode:
 
 async def _record_issued(transaction: Transaction, issued: IssuedKey, clock: Clock) -> None:
     key = issued.key
-    await record(transaction, key.account_id, "key_issued", BY_OPERATOR, clock, key.shown)
+    await record_event(transaction, key.account_id, "key_issued", BY_OPERATOR, clock, key.shown)
 
 
 def _show_issued(issued: IssuedKey, *, as_json: bool) -> None:

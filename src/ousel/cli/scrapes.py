@@ -89,7 +89,7 @@ def quantile_of(buckets: Sequence[tuple[float, float]], quantile: float) -> floa
     return None
 
 
-def scraped(addresses: Iterable[str]) -> Scrape:
+def scrape(addresses: Iterable[str]) -> Scrape:
     """Return what the servers at these addresses say, or end the command where one is silent."""
     from prometheus_client.parser import text_string_to_metric_families
 

@@ -21,7 +21,7 @@ from ousel.database.deployment import Mode, claim_mode
 from ousel.http.connection import Connection
 from ousel.kernel.settings import PORT_MAX, Settings
 from ousel.observation.logs import log_to_standard_error
-from ousel.observation.lookout import check_tracing
+from ousel.observation.telemetry import check_tracing
 
 DRAIN_SECONDS_MAX: Final = 30
 KEEP_ALIVE_SECONDS: Final = 75  # longer than clients keep a connection, so that theirs ends first
@@ -101,14 +101,14 @@ async def prepare(settings: Settings, port: int, workers: int) -> None:
     await database.open()
     try:
         version = await schema.schema_version(database, settings.database_url)
-        if embedded and not schema.is_served(version):
+        if embedded and not schema.is_supported(version):
             await schema.migrate(settings.database_url)
         await check_schema(database, settings.database_url)
     finally:
         await database.close()
 
 
-async def claim(settings: Settings) -> None:
+async def claim_database_mode(settings: Settings) -> None:
     """Make the database what this server is, for good; where it is not, end the command.
 
     Last of all that may fail: a server that cannot start decides nothing.
@@ -128,7 +128,7 @@ async def claim(settings: Settings) -> None:
         )
 
 
-def bound_socket(host: str, port: int, option: str = "--port") -> socket.socket:
+def bind_socket(host: str, port: int, option: str = "--port") -> socket.socket:
     """Return a socket that has this address; where it is not to be had, name the port's option."""
     if not host:  # a variable that nobody has set: to the system it would mean every address
         fail("there is no address to listen on: 0.0.0.0 stands for all")
@@ -195,4 +195,4 @@ def _check_what_watches(settings: Settings, port: int, workers: int) -> None:
     if port in admin_ports:
         fail(f"port {port} is the service's own; choose another with --admin-port")
     for admin_port in admin_ports:
-        bound_socket(settings.admin_host, admin_port, "--admin-port").close()
+        bind_socket(settings.admin_host, admin_port, "--admin-port").close()

@@ -19,7 +19,7 @@ def shop_can_run() -> bool:
 
 
 @contextmanager
-def shop_running(environment: Mapping[str, str]) -> Iterator[None]:
+def run_shop(environment: Mapping[str, str]) -> Iterator[None]:
     """Run the shop for the length of a block, with these variables, however the block ends."""
     process = subprocess.Popen(  # noqa: S603 - our own file, by our own Python
         [sys.executable, str(_program())], env={**os.environ, **environment}

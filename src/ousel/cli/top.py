@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ousel.cli.console import JsonOption, print_json, settings
-from ousel.cli.scrapes import Interval, Scrape, scraped
+from ousel.cli.scrapes import Interval, Scrape, scrape
 from ousel.cli.server import address_at
 
 ADMIN_PORT_USUAL: Final = 9464
@@ -61,10 +61,10 @@ def top(
 ) -> None:
     """Show a running server's rates, times, batches and books, live."""
     addresses = [each.rstrip("/") for each in url] if url else [_own_address()]
-    before = scraped(addresses)
+    before = scrape(addresses)
     if once or as_json:
         time.sleep(interval)
-        frame = frame_of(Interval(before, scraped(addresses)), len(addresses))
+        frame = frame_of(Interval(before, scrape(addresses)), len(addresses))
         if as_json:
             print_json(frame)
         else:
@@ -73,7 +73,7 @@ def top(
     with contextlib.suppress(KeyboardInterrupt), Live(auto_refresh=False, screen=True) as live:
         while True:
             time.sleep(interval)
-            after = scraped(addresses)
+            after = scrape(addresses)
             frame = frame_of(Interval(before, after), len(addresses))
             live.update(_drawn(frame), refresh=True)
             before = after

@@ -32,10 +32,10 @@ def may_exist(url: str) -> bool:
     """Say whether there may be a database: there is none where neither file nor log of it is."""
     if is_postgres(url):
         return True
-    from ousel.database.sqlite import log_beside
+    from ousel.database.sqlite import wal_path
 
     path = sqlite_path(url)
-    return path.exists() or log_beside(path).exists()
+    return path.exists() or wal_path(path).exists()
 
 
 def database_at(url: str) -> Database:

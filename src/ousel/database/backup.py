@@ -28,7 +28,7 @@ class BackupFailed(Exception):
 def back_up(url: str, target: Path) -> None:
     """Write the database, as it is at one moment, to a new file."""
     try:
-        with written_whole(target, "a backup") as unfinished:
+        with write_atomically(target, "a backup") as unfinished:
             if is_postgres(url):
                 _run("pg_dump", url, "--format=custom", f"--file={unfinished}")
                 _check_dump(unfinished, "the database")
@@ -51,7 +51,7 @@ def restore(url: str, source: Path) -> None:
 
 
 @contextmanager
-def written_whole(target: Path, what: str) -> Iterator[Path]:
+def write_atomically(target: Path, what: str) -> Iterator[Path]:
     """Lend a path that nobody else writes to; what is there in the end is then at the target.
 
     It overwrites nothing, nor what another command has put there meanwhile.
@@ -102,7 +102,7 @@ def _no_books(named: str) -> BackupFailed:
 
 def _run(program: str, url: str, *arguments: str) -> None:
     """Run a tool on a database; the password is in no list of processes that others can see."""
-    public_url, password = _parted(to_primary(url))
+    public_url, password = _split_password(to_primary(url))
     _output(program, f"--dbname={public_url}", *arguments, **password)
 
 
@@ -125,7 +125,7 @@ def _output(program: str, *arguments: str, **environment: str) -> str:
     return ended.stdout
 
 
-def _parted(url: str) -> tuple[str, dict[str, str]]:
+def _split_password(url: str) -> tuple[str, dict[str, str]]:
     """Return the address without its password, and the environment that hands it over."""
     parts = ADDRESS.fullmatch(url)
     if parts is None:

@@ -7,7 +7,7 @@ from ousel.database.port import Database, Transaction
 Uses = dict[tuple[str, str], int]  # moments, by account and handle
 
 
-class LastUses:
+class LastUseRecorder:
     """Holds the last use of each key or token until it is written."""
 
     def __init__(

@@ -19,10 +19,10 @@ from ousel.database.port import (
     repeated,
 )
 from ousel.database.statements import (
-    Compiled,
+    CompiledStatement,
     Statement,
     Table,
-    UnfitValue,
+    UnstorableValue,
     bulk_insert,
     bulk_update,
     for_postgres,
@@ -32,7 +32,7 @@ from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
 
-    from ousel.database.primary import WatchfulConnection
+    from ousel.database.primary import MonitoredConnection
 
 CONNECTIONS_MAX: Final = 10
 CONNECT_TIMEOUT_SECONDS: Final = 5.0
@@ -137,7 +137,7 @@ class PostgresTransaction:
     ) -> None:
         compiled = _compiled_bulk(make, table)
         [values] = compiled.arguments({"rows": rows})
-        name = await cast("WatchfulConnection", self._connection).prepared(compiled.text)
+        name = await cast("MonitoredConnection", self._connection).prepare_once(compiled.text)
         self._unsent.append(f"EXECUTE {name}({_quoted(values)})")
 
 
@@ -148,7 +148,7 @@ class PostgresDatabase:
         """Connect to this address, once opened."""
         self._url = url
         self._pool: asyncpg.Pool[Any] | None = None
-        self._at_hand: list[PoolConnectionProxy[Any]] = []  # the pool takes its time to lend one
+        self._idle: list[PoolConnectionProxy[Any]] = []  # the pool takes its time to lend one
         self._awaited = 0
 
     async def open(self) -> None:
@@ -191,7 +191,7 @@ class PostgresDatabase:
 
     def connections(self) -> Connections:
         """Return how many connections the pool has open at this moment."""
-        idle = self._connections.get_idle_size() + len(self._at_hand)
+        idle = self._connections.get_idle_size() + len(self._idle)
         return Connections(in_use=self._connections.get_size() - idle, idle=idle)
 
     async def _repeated(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
@@ -201,49 +201,49 @@ class PostgresDatabase:
             raise _unavailable(failure) from failure
 
     async def _read(self, work: Work[Result]) -> Result:
-        async with self._borrowed() as connection:
+        async with self._connection() as connection:
             return await work(PostgresTransaction(connection))
 
     async def _snapshot(self, work: Work[Result]) -> Result:
         async with (
-            self._borrowed() as connection,
+            self._connection() as connection,
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             return await work(PostgresTransaction(connection))
 
     async def _transact(self, work: Work[Result]) -> Result:
-        async with self._borrowed() as connection:
+        async with self._connection() as connection:
             return await _in_transaction(work, connection)
 
     @contextlib.asynccontextmanager
-    async def _borrowed(self) -> "AsyncIterator[PoolConnectionProxy[Any]]":
+    async def _connection(self) -> "AsyncIterator[PoolConnectionProxy[Any]]":
         """Lend a connection; one whose server is gone, stuck or demoted is lent to nobody else."""
         try:
-            connection = await self._acquired()
+            connection = await self._acquire()
             try:
                 yield connection
             except BaseException as error:
                 if isinstance(error, _DISCONNECTED):
                     _end(connection)
-                await self._let_go(connection)
+                await self._release(connection)
                 raise
             if self._awaited:
-                await self._let_go(connection)
+                await self._release(connection)
             else:
-                self._at_hand.append(connection)
+                self._idle.append(connection)
         except _FAILURES as error:
             raise _translated(error) from error
 
-    async def _acquired(self) -> "PoolConnectionProxy[Any]":
+    async def _acquire(self) -> "PoolConnectionProxy[Any]":
         """Return a connection that is at hand, or the pool's next one.
 
         Whatever a server says to a new connection but welcome, it is no fault of a statement's.
         """
-        while self._at_hand:
-            connection = self._at_hand.pop()
+        while self._idle:
+            connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
-            await self._let_go(connection)
+            await self._release(connection)
         self._awaited += 1
         try:
             return await self._connections.acquire(timeout=ACQUIRE_TIMEOUT_SECONDS)
@@ -252,7 +252,7 @@ class PostgresDatabase:
         finally:
             self._awaited -= 1
 
-    async def _let_go(self, connection: "PoolConnectionProxy[Any]") -> None:
+    async def _release(self, connection: "PoolConnectionProxy[Any]") -> None:
         """Give a connection back; should it break now, what was committed stays committed."""
         with contextlib.suppress(*_DISCONNECTED):
             await self._connections.release(connection)
@@ -321,7 +321,7 @@ def _translated(error: Exception) -> Exception:
     if isinstance(error, asyncpg.IntegrityConstraintViolationError):
         return IntegrityViolation(str(error))
     if isinstance(error, asyncpg.DataError | UnicodeEncodeError):
-        return UnfitValue(str(error))
+        return UnstorableValue(str(error))
     return TransientFailure(str(error))
 
 
@@ -340,10 +340,10 @@ def _quoted(text: str) -> str:
 
 
 @lru_cache(maxsize=STATEMENTS_CACHED)
-def _compiled(statement: Statement) -> Compiled:
+def _compiled(statement: Statement) -> CompiledStatement:
     return for_postgres(statement)
 
 
 @lru_cache(maxsize=STATEMENTS_CACHED)
-def _compiled_bulk(make: Callable[[Table], Statement], table: Table) -> Compiled:
+def _compiled_bulk(make: Callable[[Table], Statement], table: Table) -> CompiledStatement:
     return for_postgres(make(table))

@@ -26,7 +26,7 @@ _LIVENESS: Final = {
 }
 
 
-class WatchfulConnection(DriverConnection):
+class MonitoredConnection(DriverConnection):
     """A connection that notices within seconds that the host at its other end is gone."""
 
     def __init__(self, protocol: Any, transport: Any, *rest: Any) -> None:
@@ -41,7 +41,7 @@ class WatchfulConnection(DriverConnection):
             if hasattr(socket, name):
                 wire.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
-    async def prepared(self, text: str) -> str:
+    async def prepare_once(self, text: str) -> str:
         """Return the name by which EXECUTE knows the statement on this connection."""
         name = self._prepared.get(text)
         if name is None:
@@ -54,7 +54,7 @@ class WatchfulConnection(DriverConnection):
 async def connect(dsn: str | None = None, **options: Any) -> DriverConnection:
     """Return a connection to the address: of several hosts, to the one that takes writes."""
     assert dsn is not None, "a pool calls with the address that it was made for"
-    options["connection_class"] = WatchfulConnection
+    options["connection_class"] = MonitoredConnection
     searches: list[asyncio.Future[DriverConnection]] = [
         asyncio.ensure_future(asyncpg.connect(address, **options))
         for address in one_host_each(to_primary(dsn))

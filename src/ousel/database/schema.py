@@ -65,14 +65,14 @@ async def schema_version(database: Database, url: str) -> str | None:
     return await database.read(version)
 
 
-async def check_order(database: Database, url: str) -> None:
+async def check_collation(database: Database, url: str) -> None:
     """Refuse a database in which ids would stand in another order than their bytes do."""
     in_order = IDS_IN_ORDER[_engine(url)]
     rows = await database.read(lambda transaction: transaction.fetch(in_order))
     _refuse_unless(in_order=rows[0][0])
 
 
-def is_served(version: str | None) -> bool:
+def is_supported(version: str | None) -> bool:
     """Say whether this Ousel serves a schema: its own, or a newer one, which only adds to it."""
     return version is not None and version >= SCHEMA_VERSION
 

@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, cast
 
+from ousel.database.commit_thread import CommitThread
 from ousel.database.port import (
     Connections,
     IntegrityViolation,
@@ -23,8 +24,13 @@ from ousel.database.port import (
     Work,
     repeated,
 )
-from ousel.database.side_thread import SideThread
-from ousel.database.statements import Compiled, Statement, Table, UnfitValue, for_sqlite
+from ousel.database.statements import (
+    CompiledStatement,
+    Statement,
+    Table,
+    UnstorableValue,
+    for_sqlite,
+)
 from ousel.kernel.errors import DatabaseUnavailable
 
 BUSY_SECONDS_MAX: Final = 5.0
@@ -79,8 +85,8 @@ class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         """Live in the file at this path, which is created where there is none."""
         self._path = path
-        self._turn = asyncio.Lock()  # to write
-        self._commits: SideThread | None = None
+        self._write_lock = asyncio.Lock()  # to write
+        self._commits: CommitThread | None = None
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._version: int | None = None
@@ -94,7 +100,7 @@ class SqliteDatabase:
             self._reader = _connect(self._path)
             self._reader.execute("PRAGMA query_only = ON")
             self._file = _file_at(self._path)
-            self._commits = SideThread("sqlite-commits")
+            self._commits = CommitThread("sqlite-commits")
         except sqlite3.Error as error:
             raise DatabaseUnavailable(f"The SQLite file cannot be opened: {error}.") from error
 
@@ -103,7 +109,7 @@ class SqliteDatabase:
         if self._reader is not None:
             self._reader.close()
         if self._writer is not None:
-            async with self._turn:
+            async with self._write_lock:
                 self._writer.close()
         if self._commits is not None:
             self._commits.close()
@@ -161,7 +167,7 @@ class SqliteDatabase:
         assert self._reader is not None, "the database is not open"
         self._check_in_place()
         try:
-            return _run_through(work, self._reader)
+            return _run_to_end(work, self._reader)
         except _FAILURES as error:
             raise _translated(error) from error
 
@@ -170,7 +176,7 @@ class SqliteDatabase:
         try:
             with closing(_connect(self._path)) as connection:
                 connection.execute("BEGIN")
-                return _run_through(work, connection)
+                return _run_to_end(work, connection)
         except _FAILURES as error:
             raise _translated(error) from error
 
@@ -178,10 +184,10 @@ class SqliteDatabase:
         connection, commits = self._writer, self._commits
         assert connection is not None, "the database is not open"
         assert commits is not None, "the database is not open"
-        async with self._turn:
+        async with self._write_lock:
             try:
                 await _begin(connection)
-                result = _run_through(work, connection)
+                result = _run_to_end(work, connection)
                 self._check_in_place()
                 await commits.run(partial(connection.execute, "COMMIT"))
             except _FAILURES as error:
@@ -202,14 +208,14 @@ class SqliteDatabase:
             )
 
 
-def log_beside(path: Path) -> Path:
+def wal_path(path: Path) -> Path:
     """Return where SQLite keeps the write-ahead log of the file at this path."""
     return path.with_name(f"{path.name}-wal")
 
 
 def _check_log(path: Path) -> None:
     """Leave a log alone whose file is elsewhere: to begin a new file would erase what it holds."""
-    log = log_beside(path)
+    log = wal_path(path)
     if log.exists() and not path.exists():
         raise DatabaseUnavailable(
             f"There is no SQLite file at {path}, but the log of one: put the file back beside"
@@ -252,7 +258,7 @@ async def _begin(connection: sqlite3.Connection) -> None:
             return
 
 
-def _run_through(work: Work[Result], connection: sqlite3.Connection) -> Result:
+def _run_to_end(work: Work[Result], connection: sqlite3.Connection) -> Result:
     """Drive the coroutine to its end in one step: a SQLite transaction never suspends."""
     coroutine = cast("Coroutine[Any, Any, Result]", work(SqliteTransaction(connection)))
     try:
@@ -277,7 +283,7 @@ def _translated(error: Exception) -> Exception:
         return IntegrityViolation(str(error))
     code = getattr(error, "sqlite_errorcode", None)
     if code is None or isinstance(error, sqlite3.DataError):  # it never came to the engine
-        return UnfitValue(str(error))
+        return UnstorableValue(str(error))
     if _is_busy(code):
         return TransientFailure(str(error))
     reason = getattr(error, "sqlite_errorname", "unknown")
@@ -285,7 +291,7 @@ def _translated(error: Exception) -> Exception:
 
 
 @lru_cache(maxsize=STATEMENTS_CACHED)
-def _compiled(statement: Statement) -> Compiled:
+def _compiled(statement: Statement) -> CompiledStatement:
     return for_sqlite(statement)
 
 

@@ -26,7 +26,7 @@ _LOCK: Final = re.compile(r"\s+FOR UPDATE\b")
 Spread = Callable[[dict[str, Any]], Sequence[Any]]
 
 
-class UnfitValue(Exception):
+class UnstorableValue(Exception):
     """A value that the database cannot hold."""
 
 
@@ -60,14 +60,14 @@ class Table(msgspec.Struct, frozen=True):
         return self.key_names + self.column_names
 
 
-class Compiled(msgspec.Struct, frozen=True):
+class CompiledStatement(msgspec.Struct, frozen=True):
     """A statement as one engine wants it: its text, and how parameters become arguments."""
 
     text: str
     arguments: Spread
 
 
-def for_postgres(statement: Statement) -> Compiled:
+def for_postgres(statement: Statement) -> CompiledStatement:
     """Return the statement with numbered parameters, arrays, and rows as JSON."""
     names: list[str] = []
 
@@ -87,10 +87,10 @@ def for_postgres(statement: Statement) -> Compiled:
     row_lists = {match[1] for match in _ROWS.finditer(statement.text)}
     text = _ROWS.sub(from_json, statement.text)
     text = _PARAMETER.sub(lambda match: number(match[1]), text)
-    return Compiled(text, _spread(names, row_lists))
+    return CompiledStatement(text, _argument_builder(names, row_lists))
 
 
-def for_sqlite(statement: Statement) -> Compiled:
+def for_sqlite(statement: Statement) -> CompiledStatement:
     """Return the statement with a mark for each use of a parameter, and lists and rows as JSON."""
 
     def from_json(match: re.Match[str]) -> str:
@@ -106,14 +106,14 @@ def for_sqlite(statement: Statement) -> Compiled:
     text = _ROWS.sub(from_json, text)
     text = _ANY.sub(r"IN (SELECT value FROM json_each(\1))", text)
     names = _PARAMETER.findall(text)
-    return Compiled(_PARAMETER.sub("?", text), _spread(names, lists))
+    return CompiledStatement(_PARAMETER.sub("?", text), _argument_builder(names, lists))
 
 
 def _columns(declared: str) -> list[list[str]]:
     return [column.split() for column in declared.split(", ")]
 
 
-def _spread(names: list[str], lists: Collection[str]) -> Spread:
+def _argument_builder(names: list[str], lists: Collection[str]) -> Spread:
     """Return how parameters become arguments, in the order of the names; lists become JSON."""
 
     def spread(given: dict[str, Any]) -> Sequence[Any]:
@@ -129,7 +129,7 @@ def _json(values: Iterable[Any]) -> str:
     try:
         return _encode(list(values)).decode()
     except (TypeError, UnicodeEncodeError) as error:
-        raise UnfitValue(str(error)) from error
+        raise UnstorableValue(str(error)) from error
 
 
 def bulk_insert(table: Table) -> Statement:

@@ -5,7 +5,7 @@
 
 from typing import Final
 
-IN_PYTHON: Final = {
+PYTHON_EXAMPLES: Final = {
     "getMe": "me = client.me()",
     "getBalance": "balance = client.balance()",
     "getAccount": 'account = client.accounts.get("@ada")',

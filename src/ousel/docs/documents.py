@@ -16,7 +16,7 @@ from markupsafe import escape
 from ousel.docs.reference import Operation
 from ousel.http.messages import Answer
 from ousel.http.refusals import NotFound
-from ousel.site.rendering import Pages
+from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
 CONTENTS: Final = "zensical.toml"
@@ -40,7 +40,7 @@ class Document(msgspec.Struct, frozen=True):
 class Documents:
     """Serves the documentation."""
 
-    def __init__(self, pages: Pages, operations: list[Operation]) -> None:
+    def __init__(self, pages: PageRenderer, operations: list[Operation]) -> None:
         """Serve what the table of contents names; the first document lists operations."""
         self._pages = pages
         self._operations = operations
@@ -68,7 +68,7 @@ class Documents:
         address = visit.url.partition("?")[0]
         if address not in self._rendered:
             self._rendered[address] = self._document(address)
-        return self._pages.answer(
+        return self._pages.render(
             "docs/document.html",
             visit,
             document=self._rendered[address],
@@ -120,14 +120,14 @@ def _html(text: str, folder: PurePosixPath, docs: Traversable | Path) -> str:
                 child.attrs["href"] = _link(str(child.attrs["href"]), folder)
             elif child.type == "image":
                 drawing = docs / str(folder) / str(child.attrs["src"])
-                child.attrs["src"] = _inlined(drawing.read_bytes())
+                child.attrs["src"] = _data_url(drawing.read_bytes())
         if token.type == "table_open":
             token.attrs |= {"class": "table", "tabindex": 0}  # a keyboard can scroll it
     rendered: str = markdown.renderer.render(tokens, markdown.options, {})
     return rendered
 
 
-def _inlined(drawing: bytes) -> str:
+def _data_url(drawing: bytes) -> str:
     """Return a drawing as an address that holds it whole."""
     return f"data:image/svg+xml;base64,{base64.b64encode(drawing).decode()}"
 

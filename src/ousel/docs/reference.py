@@ -8,10 +8,10 @@ import msgspec
 
 from ousel.api.openapi import refusals_of
 from ousel.api.routes import Call, NoBody, NoQuery, Route
-from ousel.docs.client_examples import IN_PYTHON
+from ousel.docs.client_examples import PYTHON_EXAMPLES
 from ousel.http.messages import Answer
-from ousel.kernel.errors import every_refusal
-from ousel.site.rendering import Pages
+from ousel.kernel.errors import all_refusals
+from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
 _REFERENCE: Final = "#/components/schemas/"
@@ -43,10 +43,12 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     example_in_python: str
 
 
-class Reference:
+class ApiReference:
     """Serves the reference in its three forms: for programs, by endpoint, by error."""
 
-    def __init__(self, document: dict[str, Any], routes: Iterable[Route], pages: Pages) -> None:
+    def __init__(
+        self, document: dict[str, Any], routes: Iterable[Route], pages: PageRenderer
+    ) -> None:
         """Tell what this OpenAPI document and these routes say."""
         self._json = msgspec.json.encode(document)
         self._tag = f'"{hashlib.sha256(self._json).hexdigest()[:32]}"'.encode()
@@ -83,12 +85,12 @@ class Reference:
 
     async def endpoints(self, visit: Visit) -> Answer:
         """Show every endpoint."""
-        return self._pages.answer("docs/reference.html", visit, operations=self.operations)
+        return self._pages.render("docs/reference.html", visit, operations=self.operations)
 
     async def errors(self, visit: Visit) -> Answer:
         """Show every error code with its cause and cure."""
-        refusals = sorted(every_refusal(), key=lambda refusal: (refusal.status, refusal.code))
-        return self._pages.answer("docs/errors.html", visit, refusals=refusals)
+        refusals = sorted(all_refusals(), key=lambda refusal: (refusal.status, refusal.code))
+        return self._pages.render("docs/errors.html", visit, refusals=refusals)
 
 
 def _operations(document: dict[str, Any], routes: Iterable[Route]) -> list[Operation]:
@@ -136,7 +138,7 @@ def _operation(
         record=_fields(record, schemas),
         refusals=refusals_of(route),
         example=_example(route, url, body, schemas),
-        example_in_python=IN_PYTHON[route.name],
+        example_in_python=PYTHON_EXAMPLES[route.name],
     )
 
 

@@ -13,7 +13,7 @@ import structlog
 from typing_extensions import override
 
 from ousel.http.messages import Request, Responder, Response
-from ousel.http.parser import Arrivals
+from ousel.http.parser import RequestParser
 
 if TYPE_CHECKING:
     from uvicorn.server import ServerState
@@ -30,7 +30,7 @@ _STATUS_LINES: Final[dict[int, bytes]] = {
 _log = structlog.get_logger()
 
 
-class Connection(Arrivals):
+class Connection(RequestParser):
     """One connection; requests that a client sends ahead wait for their turn."""
 
     def __init__(
@@ -43,7 +43,7 @@ class Connection(Arrivals):
         self._idle_seconds_max = idle_seconds_max
         self._waiting: deque[Request] = deque()
         self._answering: asyncio.Task[None] | None = None
-        self._is_last = False  # the answer under way, or the next one
+        self._closes_after_answer = False  # the answer under way, or the next one
         self._reading_paused = False
         self._drain: asyncio.Future[None] | None = None
 
@@ -53,7 +53,7 @@ class Connection(Arrivals):
         self._server.connections.add(cast("Any", self))
         peer = transport.get_extra_info("peername")
         self._address = str(peer[0]) if isinstance(peer, (list, tuple)) else ""
-        self._end_when_idle()
+        self._close_when_idle()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -81,22 +81,22 @@ class Connection(Arrivals):
 
         A client that does not read its answers is not waited for any longer.
         """
-        self._is_last = True
+        self._closes_after_answer = True
         if self._answering is None:
             self._transport.close()
         self._idle_seconds_max = min(self._idle_seconds_max, LINGER_SECONDS_MAX)
         self._idle_timer.cancel()
-        self._end_when_idle()
+        self._close_when_idle()
 
     @override
-    def _take(self, request: Request) -> None:
+    def _handle_request(self, request: Request) -> None:
         parser = self._parser
         is_kept = parser.should_keep_alive()
         if not is_kept or b"connection" in request.headers:  # so is every older client's
             request.takes_chunks = parser.get_http_version() == "1.1"
             request.is_last = not (is_kept and request.takes_chunks)
         if self._answering is None:
-            self._answer(request)
+            self._start_answer(request)
             return
         self._waiting.append(request)
         if len(self._waiting) >= REQUESTS_WAITING_MAX and not self._reading_paused:
@@ -104,7 +104,7 @@ class Connection(Arrivals):
             self._transport.pause_reading()
 
     @override
-    def _invite(self, request: Request) -> None:
+    def _send_continue(self, request: Request) -> None:
         """Say `100 Continue` as long as the client waits for it, and never inside an answer."""
         asks = request.headers.get(b"expect", b"").lower() == b"100-continue"
         waits = asks and request.body == b"" and self._parser.get_http_version() == "1.1"
@@ -112,14 +112,14 @@ class Connection(Arrivals):
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     @override
-    def _end_after_answers(self) -> None:
+    def _close_when_answered(self) -> None:
         if self._answering is None:
             self._close()
 
-    def _answer(self, request: Request) -> None:
-        self._answering = self._loop.create_task(self._respond(request))
+    def _start_answer(self, request: Request) -> None:
+        self._answering = self._loop.create_task(self._answer_request(request))
 
-    async def _respond(self, request: Request) -> None:
+    async def _answer_request(self, request: Request) -> None:
         """Write the response; should the responder itself fail, say so and close the connection."""
         try:
             response = await self._responder.respond(request)
@@ -127,13 +127,13 @@ class Connection(Arrivals):
             _log.exception("the responder failed", path=request.path)
             request.is_last = True
             response = _FAILED
-        self._is_last |= request.is_last
+        self._closes_after_answer |= request.is_last
         try:
             await self._send(request, response)
         except Exception:  # noqa: BLE001 - half an answer must not look like a whole one
             _log.exception("an answer broke off", path=request.path)
             self._transport.abort()
-        self._go_on()
+        self._next_request()
 
     async def _send(self, request: Request, response: Response) -> None:
         if self._drain is not None:
@@ -143,7 +143,7 @@ class Connection(Arrivals):
         parts = [_STATUS_LINES[response.status]]
         parts += [b"%b: %b\r\n" % header for header in self._server.default_headers]
         parts.append(response.head)
-        if self._is_last:
+        if self._closes_after_answer:
             parts.append(b"connection: close\r\n")
         if response.stream is not None and request.takes_chunks:
             parts.append(b"transfer-encoding: chunked\r\n")
@@ -152,9 +152,9 @@ class Connection(Arrivals):
             parts.append(response.body)
         self._transport.write(b"".join(parts))
         if response.stream is not None and request.method != "HEAD":
-            await self._send_pieces(response.stream, in_chunks=request.takes_chunks)
+            await self._send_stream(response.stream, in_chunks=request.takes_chunks)
 
-    async def _send_pieces(self, stream: AsyncIterator[bytes], *, in_chunks: bool) -> None:
+    async def _send_stream(self, stream: AsyncIterator[bytes], *, in_chunks: bool) -> None:
         async for piece in stream:
             if self._drain is not None:
                 await self._drain
@@ -166,7 +166,7 @@ class Connection(Arrivals):
         if in_chunks:
             self._transport.write(b"0\r\n\r\n")
 
-    def _go_on(self) -> None:
+    def _next_request(self) -> None:
         """Go on to the next request, or close the connection."""
         self._server.total_requests += 1
         self._active_at = self._loop.time()
@@ -174,28 +174,28 @@ class Connection(Arrivals):
         if self._reading_paused:
             self._reading_paused = False
             self._transport.resume_reading()
-        if self._is_last:
+        if self._closes_after_answer:
             self._close()
         elif self._waiting:
-            self._answer(self._waiting.popleft())
-        elif self._is_deaf:
+            self._start_answer(self._waiting.popleft())
+        elif self._is_ignoring_input:
             self._close()
-        elif self._is_owed and self._arriving is not None:
-            self._invite(self._arriving)
+        elif self._is_incomplete and self._request is not None:
+            self._send_continue(self._request)
 
     def _close(self) -> None:
         """Close the connection, but let a client that still sends read its answer first.
 
         To close on what it sends would reset the connection, and the answer might be lost.
         """
-        if self._is_owed and not self._transport.is_closing():
-            self._is_deaf = True
+        if self._is_incomplete and not self._transport.is_closing():
+            self._is_ignoring_input = True
             self._transport.write_eof()
             self._loop.call_later(LINGER_SECONDS_MAX, self._transport.close)
         else:
             self._transport.close()
 
-    def _end_when_idle(self) -> None:
+    def _close_when_idle(self) -> None:
         """Look now and then, which costs less than a timer for every request.
 
         A request that arrives has no longer than that from its first byte on, and a client that
@@ -212,4 +212,4 @@ class Connection(Arrivals):
         if left_seconds <= 0:
             self._transport.abort()
         else:
-            self._idle_timer = self._loop.call_later(left_seconds, self._end_when_idle)
+            self._idle_timer = self._loop.call_later(left_seconds, self._close_when_idle)

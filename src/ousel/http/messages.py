@@ -61,7 +61,7 @@ class Responder(Protocol):
         ...
 
 
-def lines(*headers: RawHeader) -> bytes:
+def header_lines(*headers: RawHeader) -> bytes:
     """Return headers as they stand in a response; one with a line break would be two."""
     rendered = b"".join([b"%b: %b\r\n" % header for header in headers])
     if not rendered.count(b"\n") == rendered.count(b"\r") == len(headers):
@@ -70,9 +70,9 @@ def lines(*headers: RawHeader) -> bytes:
     return rendered
 
 
-def head_of(answer: Answer) -> bytes:
+def answer_head(answer: Answer) -> bytes:
     """Return the lines that tell what the answer holds, and those that it asks for itself."""
-    own = lines(*answer.headers) if answer.headers else b""
+    own = header_lines(*answer.headers) if answer.headers else b""
     if answer.status in _WITHOUT_CONTENT:
         return own
     if answer.stream is not None:

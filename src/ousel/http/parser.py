@@ -18,7 +18,7 @@ HEAD_BYTES_MAX: Final = 64 * 1024  # of all that is no body, as long as the requ
 SEGMENT_BYTES_MAX: Final = 256 * 1024  # that an event loop reads at once
 
 
-class Arrivals(asyncio.Protocol, ABC):
+class RequestParser(asyncio.Protocol, ABC):
     """The half of a connection that reads; the other half answers what it takes."""
 
     _address: str
@@ -27,38 +27,38 @@ class Arrivals(asyncio.Protocol, ABC):
         """Expect a request."""
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
-        self._arriving: Request | None = None  # where its head is here
-        self._is_owed = False  # the rest of a request that has begun
+        self._request: Request | None = None  # where its head is here
+        self._is_incomplete = False  # the rest of a request that has begun
         self._head_bytes = 0
-        self._is_deaf = False  # to whatever else is sent
+        self._is_ignoring_input = False  # to whatever else is sent
         self._active_at = self._loop.time()
 
     @abstractmethod
-    def _take(self, request: Request) -> None:
+    def _handle_request(self, request: Request) -> None:
         """Answer the request, or let it wait for those before it."""
 
     @abstractmethod
-    def _invite(self, request: Request) -> None:
+    def _send_continue(self, request: Request) -> None:
         """Tell a client that asks before it sends its body to go on."""
 
     @abstractmethod
-    def _end_after_answers(self) -> None:
+    def _close_when_answered(self) -> None:
         """Close the connection once nothing is left to be answered."""
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self._is_deaf:
+        if self._is_ignoring_input:
             return
         try:
             try:
                 self._parser.feed_data(data)
             except httptools.HttpParserUpgrade as offer:
-                self._pass_over(offer, memoryview(data))
+                self._ignore_upgrade(offer, memoryview(data))
         except httptools.HttpParserError as error:
-            self._refuse(_refusal_of(error))
+            self._refuse(_parse_refusal(error))
             return
-        if self._is_owed:
-            self._count(len(data))
+        if self._is_incomplete:
+            self._check_head_size(len(data))
         else:
             self._head_bytes = 0
 
@@ -66,8 +66,8 @@ class Arrivals(asyncio.Protocol, ABC):
         """Expect a request."""
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
-        self._arriving = None
-        self._is_owed = True
+        self._request = None
+        self._is_incomplete = True
         self._active_at = self._loop.time()
 
     def on_url(self, url: bytes) -> None:
@@ -98,7 +98,7 @@ class Arrivals(asyncio.Protocol, ABC):
         if b"host" not in headers and parser.get_http_version() == "1.1":
             raise MalformedRequest("HTTP/1.1 asks for a Host.")
         path, query = _path_and_query(self._url)
-        request = self._arriving = Request(
+        request = self._request = Request(
             method=method.decode("ascii"),
             path=path.decode("ascii"),
             query=query,
@@ -109,35 +109,35 @@ class Arrivals(asyncio.Protocol, ABC):
         if b"content-length" in headers:
             if int(headers[b"content-length"]) > BODY_BYTES_MAX:
                 request.body = None
-                self._take(request)
+                self._handle_request(request)
                 return
         elif b"transfer-encoding" in headers:
             self._headers = {}  # for what follows the last chunk: it is never a header
         if b"expect" in headers:
-            self._invite(request)
+            self._send_continue(request)
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body; of one that is too large nothing more is kept."""
-        request = self._arriving
+        request = self._request
         assert request is not None
         if request.body is None:
             self._head_bytes -= len(body)
         elif len(request.body) + len(body) > BODY_BYTES_MAX:
             self._head_bytes -= len(request.body) + len(body)
             request.body = None
-            self._take(request)
+            self._handle_request(request)
         else:
             request.body += body
 
     def on_message_complete(self) -> None:
         """Take the request, which is whole, unless it was taken before its end."""
-        request = self._arriving
-        self._is_owed = False
+        request = self._request
+        self._is_incomplete = False
         self._head_bytes = -SEGMENT_BYTES_MAX  # the next may begin in the same segment
         if request is not None and request.body is not None:
-            self._take(request)
+            self._handle_request(request)
 
-    def _pass_over(self, offer: Exception, data: memoryview) -> None:
+    def _ignore_upgrade(self, offer: Exception, data: memoryview) -> None:
         """Read a request again as if it offered no other protocol (RFC 9110, section 7.8).
 
         The parser takes all that follows such a head, a body too, for the other protocol.
@@ -157,10 +157,10 @@ class Arrivals(asyncio.Protocol, ABC):
             else:
                 return
 
-    def _count(self, segment_bytes: int) -> None:
+    def _check_head_size(self, segment_bytes: int) -> None:
         """Refuse a head that goes on and on, or as much around the chunks of a body."""
         self._head_bytes += segment_bytes
-        request = self._arriving
+        request = self._request
         kept = b"" if request is None else request.body or b""
         if self._head_bytes - len(kept) > HEAD_BYTES_MAX:
             self._refuse(HeadTooLarge(f"A head must be at most {HEAD_BYTES_MAX} bytes."))
@@ -170,10 +170,10 @@ class Arrivals(asyncio.Protocol, ABC):
 
         One that was answered before its end, since its body is too large, has had its answer.
         """
-        arriving = self._arriving if self._is_owed else None
-        self._is_owed = self._is_deaf = True
+        arriving = self._request if self._is_incomplete else None
+        self._is_incomplete = self._is_ignoring_input = True
         if arriving is None or arriving.body is not None:
-            self._take(
+            self._handle_request(
                 Request(
                     method="",
                     path="",
@@ -186,10 +186,10 @@ class Arrivals(asyncio.Protocol, ABC):
                 )
             )
         else:
-            self._end_after_answers()
+            self._close_when_answered()
 
 
-def _refusal_of(error: httptools.HttpParserError) -> Refusal:
+def _parse_refusal(error: httptools.HttpParserError) -> Refusal:
     """Return what was refused while it was parsed, or that nothing could be."""
     cause = error.__context__
     return cause if isinstance(cause, Refusal) else MalformedRequest("It could not be read.")

@@ -14,7 +14,7 @@ _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def stop_noticed(notice: Callable[[], None]) -> Iterator[None]:
+def on_stop_signal(notice: Callable[[], None]) -> Iterator[None]:
     """Call `notice` on this event loop when a signal asks the process to stop.
 
     The server's own handlers, which are there already, are called as before.
@@ -47,10 +47,10 @@ def stop_with_parent() -> None:
     A terminal that is closed tells the parent too, which replaces its processes in their turn.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    threading.Thread(target=_stopped_with_parent, daemon=True).start()
+    threading.Thread(target=_wait_for_parent, daemon=True).start()
 
 
-def _stopped_with_parent() -> None:
+def _wait_for_parent() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None, "only a process of several has a parent"
     parent.join()

@@ -25,7 +25,7 @@ def has_shape(text: str) -> bool:
     return _SHAPE.fullmatch(text) is not None
 
 
-def check_digits_hold(number: str) -> bool:
+def check_digits_match(number: str) -> bool:
     """Say whether the check digits of a text of that shape are right."""
     shape = _SHAPE.fullmatch(number)
     assert shape is not None

@@ -68,9 +68,9 @@ class OutcomeUnknown(Refusal):
     cure = "Send the same request again with the same Idempotency-Key: it settles the outcome."
 
 
-def every_refusal(root: type[Refusal] = Refusal) -> Iterator[type[Refusal]]:
+def all_refusals(root: type[Refusal] = Refusal) -> Iterator[type[Refusal]]:
     """Yield each class of refusal that has a code, in the order of their definition."""
     for refusal in root.__subclasses__():
         if "code" in vars(refusal):
             yield refusal
-        yield from every_refusal(refusal)
+        yield from all_refusals(refusal)

@@ -54,7 +54,7 @@ def secret_hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def is_hash_of(stored: str, secret: str) -> bool:
+def matches_hash(stored: str, secret: str) -> bool:
     """Say whether this is what is stored of a secret; how long that takes tells nothing of it."""
     return hmac.compare_digest(stored, secret_hash(secret))
 

@@ -14,7 +14,7 @@ import msgspec
 
 from ousel.ledger import verify
 from ousel.ledger.rules import Account, Entry
-from ousel.ledger.verify import Books, BooksWrong
+from ousel.ledger.verify import LedgerSource, VerificationFailed
 
 Format = Literal["jsonl", "csv"]
 Write = Callable[[bytes], object]
@@ -92,14 +92,14 @@ _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(Line).decode
 
 
-class Exported(msgspec.Struct, frozen=True):
+class ExportTotals(msgspec.Struct, frozen=True):
     """How much was written."""
 
     accounts: int
     entries: int
 
 
-async def export(books: Books, write: Write, form: Format) -> Exported:
+async def export_ledger(books: LedgerSource, write: Write, form: Format) -> ExportTotals:
     """Write the books line by line, however many entries there are."""
     encoded = _csv_line if form == "csv" else _json_line
     if form == "csv":
@@ -112,10 +112,10 @@ async def export(books: Books, write: Write, form: Format) -> Exported:
         write(b"".join([encoded(EntryLine(*msgspec.structs.astuple(entry))) for entry in page]))
         entries += len(page)
     write(encoded(EndLine(entries)))
-    return Exported(accounts, entries)
+    return ExportTotals(accounts, entries)
 
 
-class BooksInFile:
+class ExportedLedger:
     """The books as an export has them; the file is read anew, line by line, for each walk."""
 
     def __init__(self, path: Path) -> None:
@@ -145,9 +145,9 @@ class BooksInFile:
         if page:
             yield page
         if told is None:
-            raise BooksWrong(f"the export breaks off after line {number}")
+            raise VerificationFailed(f"the export breaks off after line {number}")
         if told != count:
-            raise BooksWrong(f"the export has {count} entries, but its end counts {told}")
+            raise VerificationFailed(f"the export has {count} entries, but its end counts {told}")
 
     def _lines(self) -> Iterator[tuple[int, Line]]:
         """Return each line with its number; they must be in order, and nothing follows the end."""
@@ -157,10 +157,10 @@ class BooksInFile:
             number = 2 if is_csv else 1
             file.seek(len(_HEADER) if is_csv else 0)
             while octets := _record(file, number, is_csv=is_csv):
-                line = _parsed(octets, number, is_csv=is_csv)
+                line = _parse_line(octets, number, is_csv=is_csv)
                 place = _place(line)
                 if place < last or (place == last and not isinstance(line, EntryLine)):
-                    raise BooksWrong(f"line {number} of the export is out of order")
+                    raise VerificationFailed(f"line {number} of the export is out of order")
                 yield number, line
                 last = place
                 number += octets.count(b"\n")
@@ -181,15 +181,15 @@ def _record(file: BinaryIO, number: int, *, is_csv: bool) -> bytes:
         record += piece
         is_open = piece.count(b'"') % 2 == 0
     if record and (is_open or not record.endswith(b"\n")):
-        raise BooksWrong(f"line {number} of the export is too long, or breaks off")
+        raise VerificationFailed(f"line {number} of the export is too long, or breaks off")
     return record
 
 
-def _parsed(octets: bytes, number: int, *, is_csv: bool) -> Line:
+def _parse_line(octets: bytes, number: int, *, is_csv: bool) -> Line:
     try:
         line: Line = msgspec.convert(_cells(octets.decode()), Line) if is_csv else _decode(octets)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BooksWrong(f"line {number} of the export cannot be read: {error}") from error
+        raise VerificationFailed(f"line {number} of the export cannot be read: {error}") from error
     return line
 
 

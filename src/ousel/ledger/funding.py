@@ -5,11 +5,11 @@ import msgspec
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import new_id
-from ousel.ledger.posting import Posted, PostingDesk
-from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Account, Moved, Posting, Refused
+from ousel.ledger.posting import PostingQueue, PostingResult
+from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Account, Movement, Posting, Refused
 
 
-class Funded(msgspec.Struct, frozen=True):
+class FundingResult(msgspec.Struct, frozen=True):
     """Money that was issued, now or under the same key before."""
 
     transfer_id: str
@@ -24,25 +24,27 @@ async def fund_account(
     *,
     note: str | None = None,
     idempotency_key: str | None = None,
-) -> Funded:
+) -> FundingResult:
     """Issue money to the account where no server's desk is at hand, or raise the refusal."""
-    desk = PostingDesk(database, clock, queue_limit=1)
-    posted = await issue(desk, clock, account, amount, note=note, idempotency_key=idempotency_key)
+    queue = PostingQueue(database, clock, queue_limit=1)
+    posted = await issue_money(
+        queue, clock, account, amount, note=note, idempotency_key=idempotency_key
+    )
     assert not isinstance(posted.outcome, Refused)
-    return Funded(posted.outcome.debit.transfer_id, not isinstance(posted.outcome, Moved))
+    return FundingResult(posted.outcome.debit.transfer_id, not isinstance(posted.outcome, Movement))
 
 
-async def issue(
-    desk: PostingDesk,
+async def issue_money(
+    queue: PostingQueue,
     clock: Clock,
     account: Account,
     amount: int,
     *,
     note: str | None = None,
     idempotency_key: str | None = None,
-) -> Posted:
+) -> PostingResult:
     """Issue money to the account, or raise the refusal."""
-    posted = await desk.post(
+    posted = await queue.post(
         Posting(
             transfer_id=new_id("tr_", clock),
             kind="funding",

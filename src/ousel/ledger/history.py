@@ -67,12 +67,14 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
 
 
-async def history(transaction: Transaction, query: HistoryQuery) -> list[tuple[Entry, Account]]:
+async def newest_entries(
+    transaction: Transaction, query: HistoryQuery
+) -> list[tuple[Entry, Account]]:
     """Return the newest entries that fit, each with its counterparty, one more than the limit."""
-    return await fitting(transaction, query, await bounds(transaction, query))
+    return await matching_entries(transaction, query, await sequence_range(transaction, query))
 
 
-async def bounds(transaction: Transaction, query: HistoryQuery) -> range:
+async def sequence_range(transaction: Transaction, query: HistoryQuery) -> range:
     """Return the sequence numbers, oldest first, that the query's cursor and moments leave."""
     first = 1
     before = BIGINT_MAX if query.before_sequence is None else query.before_sequence
@@ -84,7 +86,7 @@ async def bounds(transaction: Transaction, query: HistoryQuery) -> range:
     return range(first, before)
 
 
-async def fitting(
+async def matching_entries(
     transaction: Transaction, query: HistoryQuery, among: range
 ) -> list[tuple[Entry, Account]]:
     """Return the newest entries that fit among these sequence numbers, one more than the limit."""
@@ -102,7 +104,7 @@ async def fitting(
     return [(Entry(*row[:_ENTRY_WIDTH]), Account(*row[_ENTRY_WIDTH:])) for row in rows]
 
 
-async def entry_of(
+async def entry_of_transfer(
     transaction: Transaction, account_id: str, transfer_id: str, since: int
 ) -> Entry:
     """Return the account's entry of a transfer of its own that was made at this moment or later."""

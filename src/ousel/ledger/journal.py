@@ -12,7 +12,7 @@ from ousel.ledger.rules import (
     Account,
     Entry,
     KnownKeys,
-    Moved,
+    Movement,
     Posting,
     Status,
 )
@@ -143,7 +143,7 @@ class IdentifierTaken(Exception):
         self.identifier = identifier
 
 
-async def open_account(transaction: Transaction, new: NewAccount) -> Account:
+async def insert_account(transaction: Transaction, new: NewAccount) -> Account:
     """Insert an account with nothing in it; an identifier that is taken raises."""
     for identifier in new.identifiers:
         claimed = await transaction.execute(
@@ -167,7 +167,9 @@ async def open_account(transaction: Transaction, new: NewAccount) -> Account:
     return account
 
 
-async def account_ids(transaction: Transaction, identifiers: Collection[str]) -> dict[str, str]:
+async def find_account_ids(
+    transaction: Transaction, identifiers: Collection[str]
+) -> dict[str, str]:
     """Return the account id of each of these normalized identifiers that exists."""
     if not identifiers:
         return {}
@@ -192,17 +194,17 @@ async def set_status(transaction: Transaction, account_id: str, status: Status) 
     await transaction.execute(STATUS_SET, id=account_id, status=status)
 
 
-class Books(msgspec.Struct, frozen=True):
+class LockedLedger(msgspec.Struct, frozen=True):
     """What postings are decided on."""
 
     accounts: dict[str, Account]  # locked until the transaction ends
     known_keys: KnownKeys
-    ended: frozenset[tuple[str, str]]  # the warrants, by account and handle
+    revoked_keys: frozenset[tuple[str, str]]  # the warrants, by account and handle
 
 
-async def locked(
+async def lock_accounts(
     transaction: Transaction, ids: Collection[str], postings: Sequence[Posting], now: int
-) -> Books:
+) -> LockedLedger:
     """Return the accounts, locked, the entries of known keys, and the warrants that have ended.
 
     The statement that locks also counts the known keys and the warrants that hold, as of its
@@ -218,9 +220,9 @@ async def locked(
         if posting.idempotency_key is not None
     ]
     shown = {
-        (posting.warrant.account_id, posting.warrant.handle)
+        (posting.key_check.account_id, posting.key_check.handle)
         for posting in postings
-        if posting.warrant is not None
+        if posting.key_check is not None
     }
     rows = await transaction.fetch(
         ACCOUNTS_LOCKED, ids=list(ids), debited=list(debited), keys=keys, shown=shown, now=now
@@ -231,9 +233,11 @@ async def locked(
     if keys_used or sequences_before != sum(accounts[id_].sequence for id_ in debited):
         known_keys = await _known_keys(transaction, keys)
     if warrants_held == len(shown):
-        return Books(accounts, known_keys, ended=frozenset())
+        return LockedLedger(accounts, known_keys, revoked_keys=frozenset())
     held = await transaction.fetch(WARRANTS_HELD, shown=shown, now=now)
-    return Books(accounts, known_keys, ended=frozenset(shown.difference(map(tuple, held))))
+    return LockedLedger(
+        accounts, known_keys, revoked_keys=frozenset(shown.difference(map(tuple, held)))
+    )
 
 
 async def _known_keys(transaction: Transaction, keys: list[tuple[str, str]]) -> KnownKeys:
@@ -256,14 +260,14 @@ async def entries_after(
     return _entries(rows)
 
 
-async def entries_counted(transaction: Transaction) -> int:
+async def count_entries(transaction: Transaction) -> int:
     """Return how many entries the accounts say they have."""
     rows = await transaction.fetch(ENTRIES_COUNTED)
     return int(rows[0][0])
 
 
-async def write(
-    transaction: Transaction, moved: Sequence[Moved], accounts: Mapping[str, Account]
+async def write_movements(
+    transaction: Transaction, moved: Sequence[Movement], accounts: Mapping[str, Account]
 ) -> None:
     """Write the entries of these movements and the new heads of the accounts they touched."""
     entries = [entry for each in moved for entry in (each.debit, each.credit)]

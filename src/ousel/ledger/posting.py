@@ -17,21 +17,21 @@ from typing import Final, Protocol
 import msgspec
 
 from ousel.database.port import Database, Transaction, settled
-from ousel.database.statements import UnfitValue
+from ousel.database.statements import UnstorableValue
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
-from ousel.kernel.observation import UNOBSERVED, PostingObserver
+from ousel.kernel.observers import NO_OBSERVER, PostingObserver
 from ousel.ledger import journal
 from ousel.ledger.refusals import PostingRefused, QueueFull
 from ousel.ledger.rules import (
     Account,
     Closed,
     Entry,
-    Moved,
+    Movement,
     Outcome,
     Posting,
     Refused,
-    Replayed,
+    Replay,
     decide,
 )
 
@@ -50,12 +50,12 @@ class Condition(Protocol):
         """Lock what the postings claim, before any account is locked; return what is closed."""
         ...
 
-    async def settle(self, transaction: Transaction, moved: Sequence[Moved], now: int) -> None:
+    async def settle(self, transaction: Transaction, moved: Sequence[Movement], now: int) -> None:
         """Write what follows from the postings that moved money."""
         ...
 
 
-class Posted(msgspec.Struct, frozen=True):
+class PostingResult(msgspec.Struct, frozen=True):
     """How a posting came out, and the public names of both accounts where money moved."""
 
     outcome: Outcome
@@ -66,10 +66,10 @@ class Posted(msgspec.Struct, frozen=True):
 class _Waiting(msgspec.Struct, frozen=True):
     posting: Posting
     condition: Condition | None
-    answer: "asyncio.Future[Posted]"
+    answer: "asyncio.Future[PostingResult]"
 
 
-class PostingDesk:
+class PostingQueue:
     """Takes postings from any number of callers and writes them batch by batch."""
 
     def __init__(
@@ -78,7 +78,7 @@ class PostingDesk:
         clock: Clock,
         *,
         queue_limit: int,
-        observer: PostingObserver = UNOBSERVED,
+        observer: PostingObserver = NO_OBSERVER,
     ) -> None:
         """Write to this database; refuse what would make more than `queue_limit` wait."""
         self._database = database
@@ -88,10 +88,10 @@ class PostingDesk:
         self._queue: deque[_Waiting] = deque()
         self._writing: asyncio.Task[None] | None = None
         self._taken = 0  # by the last batch
-        self._untold: list[tuple[_Waiting, Posted]] = []
+        self._untold: list[tuple[_Waiting, PostingResult]] = []
         self._recipients: dict[str, str] = {}
 
-    async def post(self, posting: Posting, condition: Condition | None = None) -> Posted:
+    async def post(self, posting: Posting, condition: Condition | None = None) -> PostingResult:
         """Return how the posting came out, once that is on disk; a claim needs its condition."""
         assert (posting.claim is None) == (condition is None)
         if len(self._queue) >= self.queue_limit:
@@ -143,7 +143,7 @@ class PostingDesk:
             if not waiting.answer.done():
                 waiting.answer.set_result(posted)
 
-    def _tell_soon(self, batch: Sequence[_Waiting], results: Sequence[Posted]) -> None:
+    def _tell_soon(self, batch: Sequence[_Waiting], results: Sequence[PostingResult]) -> None:
         """Answer the batch; where others wait, while theirs is being committed, or shortly.
 
         To answer takes longer than to look and lock, and would keep the database waiting.
@@ -174,25 +174,25 @@ class PostingDesk:
             middle = len(batch) // 2
             await self._answer(batch[:middle])
             await self._answer(batch[middle:])
-        elif isinstance(error, UnfitValue):
+        elif isinstance(error, UnstorableValue):
             _fail(batch, PostingRefused("The database cannot hold a value of this transfer."))
         else:
             _fail(batch, error)
 
-    async def _settled(self, waiting: Sequence[_Waiting]) -> list[Posted]:
+    async def _settled(self, waiting: Sequence[_Waiting]) -> list[PostingResult]:
         """Write the postings; where a commit's outcome is unknown, let the journal tell it."""
         if len(self._recipients) > RECIPIENTS_REMEMBERED_MAX:
             self._recipients.clear()
-        batch = _Batch(waiting, self._recipients, self._clock, before_commit=self._tell)
+        batch = PostingBatch(waiting, self._recipients, self._clock, before_commit=self._tell)
 
-        async def attempt(doubt: OutcomeUnknown | None) -> list[Posted]:
+        async def attempt(doubt: OutcomeUnknown | None) -> list[PostingResult]:
             batch.in_doubt = doubt is not None
             return await self._database.write(batch.write)
 
         return await settled(attempt)
 
 
-class _Batch:
+class PostingBatch:
     """The work of one transaction: look up, lock, decide, write."""
 
     def __init__(
@@ -202,6 +202,7 @@ class _Batch:
         clock: Clock,
         before_commit: Callable[[], None],
     ) -> None:
+        """Write these postings; call `before_commit` once they are decided and written."""
         self._before_commit = before_commit
         self._postings = [each.posting for each in waiting]
         self._conditions: dict[Condition, list[Posting]] = {}
@@ -213,22 +214,22 @@ class _Batch:
         self._sequences: dict[str, int] = {}  # as the first attempt found them
         self.in_doubt = False  # whether an earlier attempt was committed
 
-    async def write(self, transaction: Transaction) -> list[Posted]:
+    async def write(self, transaction: Transaction) -> list[PostingResult]:
         """Decide the postings on today's books and write what they move."""
         now = self._clock()
         await self._look_up_recipients(transaction)
         closed: Closed = {}
         for condition, postings in self._conditions.items():
             closed |= await condition.admit(transaction, postings, now)
-        books = await journal.locked(transaction, self._account_ids(), self._postings, now)
+        books = await journal.lock_accounts(transaction, self._account_ids(), self._postings, now)
         accounts = books.accounts
         known = self._unwarranted(books) | await self._settled_before(transaction)
         self._sequences = {each.id: each.sequence for each in accounts.values()} | self._sequences
         fresh = [posting for posting in self._postings if posting.transfer_id not in known]
         outcomes = decide(fresh, accounts, self._recipients, books.known_keys, now, closed)
-        moved = [outcome for outcome in outcomes if isinstance(outcome, Moved)]
+        moved = [outcome for outcome in outcomes if isinstance(outcome, Movement)]
         if moved:
-            await journal.write(transaction, moved, accounts)
+            await journal.write_movements(transaction, moved, accounts)
         by_transfer = dict(zip((posting.transfer_id for posting in fresh), outcomes, strict=True))
         await self._settle(transaction, by_transfer, now)
         by_transfer |= known
@@ -243,7 +244,7 @@ class _Batch:
     ) -> None:
         for condition, postings in self._conditions.items():
             decided = [outcomes.get(posting.transfer_id) for posting in postings]
-            moved = [outcome for outcome in decided if isinstance(outcome, Moved)]
+            moved = [outcome for outcome in decided if isinstance(outcome, Movement)]
             if moved:
                 await condition.settle(transaction, moved, now)
 
@@ -253,7 +254,7 @@ class _Batch:
             for posting in self._postings
             if posting.credit_identifier not in self._recipients
         }
-        self._recipients |= await journal.account_ids(transaction, unknown)
+        self._recipients |= await journal.find_account_ids(transaction, unknown)
 
     def _account_ids(self) -> set[str]:
         ids = {posting.debit_account_id for posting in self._postings}
@@ -263,15 +264,15 @@ class _Batch:
                 ids.add(recipient)
         return ids
 
-    def _unwarranted(self, books: journal.Books) -> dict[str, Outcome]:
+    def _unwarranted(self, books: journal.LockedLedger) -> dict[str, Outcome]:
         """Return the postings of callers whose keys have ended since they were let in."""
-        if not books.ended:
+        if not books.revoked_keys:
             return {}
         return {
-            posting.transfer_id: Refused(posting.warrant.ended())
+            posting.transfer_id: Refused(posting.key_check.ended())
             for posting in self._postings
-            if posting.warrant is not None
-            and (posting.warrant.account_id, posting.warrant.handle) in books.ended
+            if posting.key_check is not None
+            and (posting.key_check.account_id, posting.key_check.handle) in books.revoked_keys
         }
 
     async def _settled_before(self, transaction: Transaction) -> dict[str, Outcome]:
@@ -287,14 +288,16 @@ class _Batch:
         for entry in entries:
             if entry.transfer_id in own:
                 sides.setdefault(entry.transfer_id, {})[entry.amount < 0] = entry
-        return {id_: Moved(pair[True], pair[False]) for id_, pair in sides.items()}
+        return {id_: Movement(pair[True], pair[False]) for id_, pair in sides.items()}
 
-    def _posted(self, outcome: Outcome, accounts: dict[str, Account]) -> Posted:
+    def _posted(self, outcome: Outcome, accounts: dict[str, Account]) -> PostingResult:
         match outcome:
             case Refused():
-                return Posted(outcome)
-            case Moved(debit=debit) | Replayed(debit=debit):
-                return Posted(outcome, accounts[debit.account_id], accounts[debit.counterparty_id])
+                return PostingResult(outcome)
+            case Movement(debit=debit) | Replay(debit=debit):
+                return PostingResult(
+                    outcome, accounts[debit.account_id], accounts[debit.counterparty_id]
+                )
 
 
 def _fail(batch: Sequence[_Waiting], error: Exception) -> None:

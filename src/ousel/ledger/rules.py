@@ -50,7 +50,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     reason: Reason
 
 
-class Warrant(msgspec.Struct, frozen=True, gc=False):
+class KeyCheck(msgspec.Struct, frozen=True, gc=False):
     """The key by which a sender asks: it must hold when it is posted, or that is the answer."""
 
     account_id: str
@@ -69,7 +69,7 @@ class Posting(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     note: str | None = None
     charge_id: str | None = None
     idempotency_key: str | None = None
-    warrant: Warrant | None = None
+    key_check: KeyCheck | None = None
     claim: Claim | None = None
 
 
@@ -90,14 +90,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     hash: str
 
 
-class Moved(msgspec.Struct, frozen=True, gc=False):
+class Movement(msgspec.Struct, frozen=True, gc=False):
     """The posting took place: its two entries."""
 
     debit: Entry
     credit: Entry
 
 
-class Replayed(msgspec.Struct, frozen=True, gc=False):
+class Replay(msgspec.Struct, frozen=True, gc=False):
     """The posting took place before, under the same key: the sender's entry of that time."""
 
     debit: Entry
@@ -112,7 +112,7 @@ class Refused(msgspec.Struct, frozen=True):
     refusal: Refusal
 
 
-Outcome = Moved | Replayed | Refused
+Outcome = Movement | Replay | Refused
 KnownKeys = dict[tuple[str, str], Entry]
 Closed = dict[str, Reason]
 
@@ -138,11 +138,11 @@ def decide(
         key = (posting.debit_account_id, posting.idempotency_key or "")
         first = known_keys.get(key) if posting.idempotency_key is not None else None
         if first is not None:
-            outcomes.append(_repetition(posting, first, credit_id))
+            outcomes.append(_replay_or_conflict(posting, first, credit_id))
             continue
-        outcome = _first_time(posting, accounts, credit_id, now, closed)
+        outcome = _decide_new(posting, accounts, credit_id, now, closed)
         outcomes.append(outcome)
-        if posting.idempotency_key is not None and isinstance(outcome, Moved):
+        if posting.idempotency_key is not None and isinstance(outcome, Movement):
             known_keys[key] = outcome.debit
     return outcomes
 
@@ -153,7 +153,7 @@ def entry_hash(previous_hash: str, entry: Entry) -> str:
     The canonical bytes are the JSON array of the entry's fields in their order, without the
     hash: an account's history cannot be changed without changing every hash after it.
     """
-    return _chained(
+    return _chain_hash(
         previous_hash,
         (
             entry.account_id,
@@ -171,14 +171,14 @@ def entry_hash(previous_hash: str, entry: Entry) -> str:
     )
 
 
-def _chained(previous_hash: str, fields: tuple[object, ...]) -> str:
+def _chain_hash(previous_hash: str, fields: tuple[object, ...]) -> str:
     return hashlib.sha256(previous_hash.encode() + _canonical(fields)).hexdigest()
 
 
 _canonical = msgspec.json.Encoder().encode
 
 
-def _repetition(posting: Posting, first: Entry, credit_id: str | None) -> Outcome:
+def _replay_or_conflict(posting: Posting, first: Entry, credit_id: str | None) -> Outcome:
     same = (
         first.counterparty_id == credit_id
         and first.amount == -posting.amount
@@ -186,7 +186,7 @@ def _repetition(posting: Posting, first: Entry, credit_id: str | None) -> Outcom
         and first.kind == posting.kind
     )
     if same:
-        return Replayed(first)
+        return Replay(first)
     return Refused(
         IdempotencyConflict(
             f"This idempotency key was used for transfer {first.transfer_id}, "
@@ -197,7 +197,7 @@ def _repetition(posting: Posting, first: Entry, credit_id: str | None) -> Outcom
     )
 
 
-def _first_time(
+def _decide_new(
     posting: Posting,
     accounts: Mapping[str, Account],
     credit_id: str | None,
@@ -241,12 +241,12 @@ def _refusal(posting: Posting, debit: Account, credit: Account) -> Refusal | Non
     return None
 
 
-def _move(posting: Posting, debit: Account, credit: Account, now: int) -> Moved:
+def _move(posting: Posting, debit: Account, credit: Account, now: int) -> Movement:
     created_at = max(now, debit.updated_at, credit.updated_at)  # a clock may step back, books not
     outgoing = _entry(posting, debit, credit.id, -posting.amount, created_at)
     incoming = _entry(posting, credit, debit.id, posting.amount, created_at)
     assert outgoing.amount + incoming.amount == 0
-    return Moved(outgoing, incoming)
+    return Movement(outgoing, incoming)
 
 
 def _entry(
@@ -268,5 +268,5 @@ def _entry(
         posting.idempotency_key if amount < 0 else None,
         created_at,
     )
-    account.head_hash = _chained(account.head_hash, fields)
+    account.head_hash = _chain_hash(account.head_hash, fields)
     return Entry(*fields, account.head_hash)

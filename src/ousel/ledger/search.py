@@ -10,14 +10,14 @@ from typing import Final
 import msgspec
 
 from ousel.database.port import Database, Transaction
-from ousel.ledger.history import HistoryQuery, bounds, fitting, history
+from ousel.ledger.history import HistoryQuery, matching_entries, newest_entries, sequence_range
 from ousel.ledger.journal import accounts_by_id
 from ousel.ledger.rules import Account, Entry
 
 STEP_ENTRIES: Final = 2_000  # a few milliseconds
 
 
-class Found(msgspec.Struct, frozen=True):
+class SearchResult(msgspec.Struct, frozen=True):
     """The account whose history it is, and the newest entries that fit with their other sides."""
 
     own: Account
@@ -32,20 +32,20 @@ class HistorySearch:
         self._database = database
         self._turn = asyncio.Lock()
 
-    async def find(self, query: HistoryQuery) -> Found:
+    async def find(self, query: HistoryQuery) -> SearchResult:
         """Return the newest entries that fit: most pages are found with the first step."""
 
-        async def begin(transaction: Transaction) -> tuple[Found, range]:
+        async def begin(transaction: Transaction) -> tuple[SearchResult, range]:
             own = (await accounts_by_id(transaction, [query.account_id]))[query.account_id]
-            if _is_near(query):
-                return Found(own, await history(transaction, query)), range(0)
-            among = await bounds(transaction, query)
-            step, rest = _parted(range(among.start, min(among.stop, own.sequence + 1)))
-            return Found(own, await fitting(transaction, query, step)), rest
+            if _uses_index(query):
+                return SearchResult(own, await newest_entries(transaction, query)), range(0)
+            among = await sequence_range(transaction, query)
+            step, rest = _split_range(range(among.start, min(among.stop, own.sequence + 1)))
+            return SearchResult(own, await matching_entries(transaction, query, step)), rest
 
         found, rest = await self._database.read(begin)
         while len(rest) > 0 and len(found.entries) <= query.limit:
-            step, rest = _parted(rest)
+            step, rest = _split_range(rest)
             found.entries.extend(await self._step(query, step, len(found.entries)))
         return found
 
@@ -56,16 +56,18 @@ class HistorySearch:
         left = msgspec.structs.replace(query, limit=query.limit - count)
         async with self._turn:
             await asyncio.sleep(0)  # a database may answer at once, and let nobody in between
-            return await self._database.read(lambda transaction: fitting(transaction, left, among))
+            return await self._database.read(
+                lambda transaction: matching_entries(transaction, left, among)
+            )
 
 
-def _parted(among: range) -> tuple[range, range]:
+def _split_range(among: range) -> tuple[range, range]:
     """Return the newest, as many as are looked at in one step, and the rest."""
     middle = max(len(among) - STEP_ENTRIES, 0)
     return among[middle:], among[:middle]
 
 
-def _is_near(query: HistoryQuery) -> bool:
+def _uses_index(query: HistoryQuery) -> bool:
     """Say whether an index leads to all that fits."""
     unfiltered = query.direction is None and query.kind is None
     return unfiltered or query.idempotency_key is not None

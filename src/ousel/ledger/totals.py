@@ -16,7 +16,7 @@ TOTALS: Final = Statement(
 )
 
 
-class Totals(msgspec.Struct, frozen=True):
+class LedgerTotals(msgspec.Struct, frozen=True):
     """What all accounts have together."""
 
     accounts: int
@@ -25,7 +25,7 @@ class Totals(msgspec.Struct, frozen=True):
     issued: int  # in millionths: what the system account owes
 
 
-async def ledger_totals(transaction: Transaction) -> Totals:
+async def read_totals(transaction: Transaction) -> LedgerTotals:
     """Return the figures; the system account is always there."""
     rows = await transaction.fetch(TOTALS, system_account_id=SYSTEM_ACCOUNT_ID)
-    return Totals(*rows[0])
+    return LedgerTotals(*rows[0])

@@ -20,10 +20,10 @@ PAGE_ACCOUNTS: Final = 1_000
 PAIR_SUMS: Final = 1_024  # so many sums of pairs tell roughly where a side is missing
 
 Progress = Callable[[int], None]
-Witness = Callable[[Sequence[Entry]], None]
+EntryObserver = Callable[[Sequence[Entry]], None]
 
 
-class Books(Protocol):
+class LedgerSource(Protocol):
     """Accounts and entries, both in the order of account ids; each may be read anew."""
 
     def accounts(self) -> AsyncIterator[Account]:
@@ -35,7 +35,7 @@ class Books(Protocol):
         ...
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class VerifiedTotals(msgspec.Struct, frozen=True, kw_only=True):
     """What was read and found right."""
 
     entries: int
@@ -44,11 +44,11 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     issued: int  # millionths in circulation: what the system account owes
 
 
-class BooksWrong(Exception):
+class VerificationFailed(Exception):
     """The first thing that is wrong with the books, in one sentence."""
 
 
-class BooksInDatabase:
+class DatabaseLedger:
     """The books as one snapshot of a database has them."""
 
     def __init__(self, transaction: Transaction) -> None:
@@ -73,18 +73,20 @@ class BooksInDatabase:
             account_id, sequence = page[-1].account_id, page[-1].sequence
 
 
-async def verify(
+async def verify_database(
     transaction: Transaction,
     progress: Progress = lambda _: None,
-    witness: Witness = lambda _: None,
-) -> Figures:
+    witness: EntryObserver = lambda _: None,
+) -> VerifiedTotals:
     """Return the figures of the books in this snapshot, or raise the first thing wrong."""
-    return await prove(BooksInDatabase(transaction), progress, witness)
+    return await verify_ledger(DatabaseLedger(transaction), progress, witness)
 
 
-async def prove(
-    books: Books, progress: Progress = lambda _: None, witness: Witness = lambda _: None
-) -> Figures:
+async def verify_ledger(
+    books: LedgerSource,
+    progress: Progress = lambda _: None,
+    witness: EntryObserver = lambda _: None,
+) -> VerifiedTotals:
     """Return the figures of these books, or raise the first thing wrong.
 
     The witness sees every page of entries once it has been found right in itself.
@@ -96,11 +98,11 @@ async def prove(
         progress(replay.entries)
     await replay.end()
     if any(replay.pair_sums):
-        raise BooksWrong(await _unpaired(books, replay.pair_sums))
+        raise VerificationFailed(await _describe_unpaired(books, replay.pair_sums))
     if replay.balances != 0:
         total = f"{replay.balances} millionths, not 0"
-        raise BooksWrong(f"the balances of all accounts add up to {total}")
-    return Figures(
+        raise VerificationFailed(f"the balances of all accounts add up to {total}")
+    return VerifiedTotals(
         entries=replay.entries,
         accounts=replay.accounts,
         transfers=replay.entries // 2,
@@ -114,7 +116,7 @@ class _Replay:
     def __init__(self, accounts: AsyncIterator[Account]) -> None:
         self._accounts = accounts
         self._account: Account | None = None  # as its row has it
-        self._replayed = _unwritten("")  # as its entries make it
+        self._replayed = _empty_account("")  # as its entries make it
         self.entries = 0
         self.accounts = 0
         self.balances = 0
@@ -139,7 +141,7 @@ class _Replay:
         self._account = await anext(self._accounts, None)
         if self._account is None:
             return False
-        self._replayed = _unwritten(self._account.id)
+        self._replayed = _empty_account(self._account.id)
         self.accounts += 1
         self.balances += self._account.balance
         if self._account.id == SYSTEM_ACCOUNT_ID:
@@ -149,32 +151,36 @@ class _Replay:
     def _replay(self, entries: Iterable[Entry], *, belongs: bool) -> None:
         for entry in entries:
             if not belongs:
-                raise BooksWrong(f"{entry_name(entry)} belongs to no account")
+                raise VerificationFailed(f"{describe_entry(entry)} belongs to no account")
             _check(entry, self._replayed)
             mark = _pair_mark(entry)
             self.pair_sums[mark % PAIR_SUMS] += mark if entry.amount < 0 else -mark
             self.entries += 1
 
 
-def _unwritten(account_id: str) -> Account:
+def _empty_account(account_id: str) -> Account:
     return Account(account_id, "", "", "", "active", 0, 0, FIRST_HASH, 0, 0)
 
 
 def _check(entry: Entry, last: Account) -> None:
     if entry.sequence != last.sequence + 1:
         missing = f"entry {last.sequence + 1} of account {entry.account_id}"
-        raise BooksWrong(f"{missing} is missing: entry {entry.sequence} follows")
+        raise VerificationFailed(f"{missing} is missing: entry {entry.sequence} follows")
     if entry.hash != entry_hash(last.head_hash, entry):
-        raise BooksWrong(f"{entry_name(entry)} was changed or moved: its hash does not hold")
+        raise VerificationFailed(
+            f"{describe_entry(entry)} was changed or moved: its hash does not hold"
+        )
     if entry.balance_after != last.balance + entry.amount:
-        raise BooksWrong(
-            f"{entry_name(entry)} leaves {entry.balance_after}, "
+        raise VerificationFailed(
+            f"{describe_entry(entry)} leaves {entry.balance_after}, "
             f"but {last.balance} and {entry.amount} make {last.balance + entry.amount}"
         )
     if entry.balance_after < 0 and entry.account_id != SYSTEM_ACCOUNT_ID:
-        raise BooksWrong(f"{entry_name(entry)} leaves a balance below zero")
+        raise VerificationFailed(f"{describe_entry(entry)} leaves a balance below zero")
     if entry.created_at < last.updated_at:
-        raise BooksWrong(f"{entry_name(entry)} is dated before the entry that it follows")
+        raise VerificationFailed(
+            f"{describe_entry(entry)} is dated before the entry that it follows"
+        )
     last.sequence = entry.sequence
     last.head_hash = entry.hash
     last.balance = entry.balance_after
@@ -183,21 +189,21 @@ def _check(entry: Entry, last: Account) -> None:
 
 def _compare(account: Account, replayed: Account) -> None:
     if account.sequence > replayed.sequence:
-        raise BooksWrong(
+        raise VerificationFailed(
             f"entry {replayed.sequence + 1} of account {account.id} is missing: "
             f"the account counts {account.sequence} entries"
         )
     if account.sequence < replayed.sequence:
-        raise BooksWrong(
+        raise VerificationFailed(
             f"account {account.id} counts {account.sequence} entries, but has {replayed.sequence}"
         )
     if account.balance != replayed.balance:
-        raise BooksWrong(
+        raise VerificationFailed(
             f"account {account.id} has the balance {account.balance}, "
             f"but its last entry, {replayed.sequence}, leaves {replayed.balance}"
         )
     if account.head_hash != replayed.head_hash:
-        raise BooksWrong(f"account {account.id} does not carry the hash of its last entry")
+        raise VerificationFailed(f"account {account.id} does not carry the hash of its last entry")
 
 
 def _pair_mark(entry: Entry) -> int:
@@ -216,7 +222,7 @@ def _pair_mark(entry: Entry) -> int:
     )
 
 
-async def _unpaired(books: Books, pair_sums: Sequence[int]) -> str:
+async def _describe_unpaired(books: LedgerSource, pair_sums: Sequence[int]) -> str:
     """Name a movement of which one side is missing or differs."""
     alone: dict[tuple[int, bool], Entry] = {}
     async for page in books.entries():
@@ -226,11 +232,11 @@ async def _unpaired(books: Books, pair_sums: Sequence[int]) -> str:
                 alone[mark, debit] = entry
     entry = min(alone.values(), key=lambda each: (each.created_at, each.transfer_id))
     return (
-        f"{entry_name(entry)}, transfer {entry.transfer_id}, has no matching entry "
+        f"{describe_entry(entry)}, transfer {entry.transfer_id}, has no matching entry "
         f"in account {entry.counterparty_id}"
     )
 
 
-def entry_name(entry: Entry) -> str:
+def describe_entry(entry: Entry) -> str:
     """Return how a sentence names an entry."""
     return f"entry {entry.sequence} of account {entry.account_id}"

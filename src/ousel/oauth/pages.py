@@ -14,16 +14,16 @@ from ousel.ledger.rules import Account
 from ousel.oauth import rules, service
 from ousel.oauth.connect import (
     ConnectRequest,
-    SentBack,
+    ErrorRedirect,
     connect_request,
-    denied,
-    grant,
-    granted,
+    issue_code,
+    redirect_with_code,
+    redirect_with_denial,
 )
 from ousel.oauth.service import Connection
-from ousel.people.audit import Trace, record
+from ousel.people.audit import EventSource, record_event
 from ousel.site.redirects import see_other
-from ousel.site.rendering import Pages
+from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
 SCOPES_IN_WORDS: Final = {
@@ -41,7 +41,9 @@ class _Question(msgspec.Struct, frozen=True):
 class ConnectPages:
     """Serves people whom an app has sent here."""
 
-    def __init__(self, pages: Pages, database: Database, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, pages: PageRenderer, database: Database, settings: Settings, clock: Clock
+    ) -> None:
         """Keep what people allow in this database."""
         self._pages = pages
         self._database = database
@@ -70,25 +72,25 @@ class ConnectPages:
     async def ask(self, visit: Visit) -> Answer:
         """Ask the person, or send the app's mistake back to it."""
 
-        async def read(transaction: Transaction) -> _Question | SentBack:
+        async def read(transaction: Transaction) -> _Question | ErrorRedirect:
             request = await connect_request(transaction, _query_of(visit), self._issuer)
-            if isinstance(request, SentBack):
+            if isinstance(request, ErrorRedirect):
                 return request
-            owner = await accounts.by_id(transaction, request.app.account_id)
+            owner = await accounts.account_by_id(transaction, request.app.account_id)
             if visit.person is None:
                 return _Question(request, owner, None)
-            connection = await service.connection(
+            connection = await service.find_connection(
                 transaction, visit.person.account_id, request.app.id, self._clock()
             )
             return _Question(request, owner, connection)
 
         question = await self._database.read(read)
-        if isinstance(question, SentBack):
+        if isinstance(question, ErrorRedirect):
             return see_other(question.location)
         if visit.person is None:
             return _to_sign_in(visit)
         request = question.request
-        return self._pages.answer(
+        return self._pages.render(
             "oauth/connect.html",
             visit,
             forms_lead_to=_schemes_of_the_way_back(request.redirect_uri),
@@ -111,13 +113,13 @@ class ConnectPages:
 
         async def work(transaction: Transaction) -> str:
             request = await connect_request(transaction, _query_of(visit), self._issuer)
-            if isinstance(request, SentBack):
+            if isinstance(request, ErrorRedirect):
                 return request.location
             if decision == "deny":
-                return denied(request, self._issuer)
-            code = await grant(transaction, request, person.account_id, self._clock)
-            trace = Trace(visit.address, visit.device)
-            await record(
+                return redirect_with_denial(request, self._issuer)
+            code = await issue_code(transaction, request, person.account_id, self._clock)
+            trace = EventSource(visit.address, visit.device)
+            await record_event(
                 transaction,
                 person.account_id,
                 "app_connected",
@@ -125,7 +127,7 @@ class ConnectPages:
                 self._clock,
                 f"{request.app.name}: {request.scope}",
             )
-            return granted(request, code, self._issuer)
+            return redirect_with_code(request, code, self._issuer)
 
         return see_other(await self._database.write(work))
 

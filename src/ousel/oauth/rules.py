@@ -52,7 +52,7 @@ class Token(msgspec.Struct, frozen=True):
     expires_at: int
     last_used_at: int | None
 
-    def valid_at(self, now: int) -> bool:
+    def is_valid_at(self, now: int) -> bool:
         """Say whether the token opens anything at this moment."""
         return now < self.expires_at
 
@@ -66,7 +66,7 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     code_verifier: str | None
 
 
-def checked_scope(text: str | None) -> str:
+def parse_scope(text: str | None) -> str:
     """Return the scopes asked for, each once, or refuse one that there is not."""
     # RFC 6749 section 3.3: values separated by spaces; a default where none is asked for.
     asked = (text or SCOPE_DEFAULT).split(" ")
@@ -75,7 +75,7 @@ def checked_scope(text: str | None) -> str:
     return " ".join(dict.fromkeys(asked))
 
 
-def checked_challenge(challenge: str | None, method: str | None) -> str | None:
+def parse_challenge(challenge: str | None, method: str | None) -> str | None:
     """Return the proof key's challenge, where there is one, or refuse a weak or broken one."""
     if challenge is None:
         if method is not None:
@@ -89,7 +89,7 @@ def checked_challenge(challenge: str | None, method: str | None) -> str | None:
     return challenge
 
 
-def verifier_fits(challenge: str | None, verifier: str | None) -> bool:
+def verifier_matches(challenge: str | None, verifier: str | None) -> bool:
     """Say whether the exchange proves to come from whom the code was asked by."""
     if challenge is None:
         # RFC 9700 section 2.1.1: a verifier without a challenge betrays a downgrade.
@@ -101,7 +101,7 @@ def verifier_fits(challenge: str | None, verifier: str | None) -> bool:
     return hmac.compare_digest(digest.rstrip("="), challenge)
 
 
-def why_not(code: Code, exchange: Exchange, now: int) -> str | None:
+def exchange_refusal(code: Code, exchange: Exchange, now: int) -> str | None:
     """Return why an unused code of this app may not be exchanged, or None where it may."""
     # RFC 6749 section 4.1.2: a short life, ten minutes at most.
     if now >= code.expires_at:
@@ -109,7 +109,7 @@ def why_not(code: Code, exchange: Exchange, now: int) -> str | None:
     # RFC 6749 section 4.1.3: the redirect URI is identical to the one that was used.
     if exchange.redirect_uri != code.redirect_uri:
         return "redirect_uri is not the one that the code was sent to."
-    if not verifier_fits(code.code_challenge, exchange.code_verifier):
+    if not verifier_matches(code.code_challenge, exchange.code_verifier):
         return "code_verifier does not fit the code_challenge, or one was sent without the other."
     return None
 

@@ -7,7 +7,7 @@ import msgspec
 
 from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock
-from ousel.kernel.ids import handle_of, is_hash_of, is_secret, new_secret, secret_hash
+from ousel.kernel.ids import handle_of, is_secret, matches_hash, new_secret, secret_hash
 from ousel.oauth import rules, store
 from ousel.oauth.refusals import InvalidGrant
 from ousel.oauth.rules import Code, Exchange, Token
@@ -33,7 +33,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     ends_at: int
 
 
-async def exchange(
+async def exchange_code(
     transaction: Transaction, wish: Exchange, kind: str, clock: Clock
 ) -> IssuedToken | InvalidGrant:
     """Return a token for a code, or why not.
@@ -46,7 +46,7 @@ async def exchange(
     if code is None or code.app_id != wish.app_id:
         return InvalidGrant("The code is unknown, or it is another app's.")
     if code.used_at is None:
-        reason = rules.why_not(code, wish, now)
+        reason = rules.exchange_refusal(code, wish, now)
         if reason is not None:
             return InvalidGrant(reason)
         if await store.use_code(transaction, code, now, kept_until=rules.token_expiry(now)):
@@ -56,12 +56,12 @@ async def exchange(
     return InvalidGrant("The code has been used; the tokens that it gave have ended.")
 
 
-async def revoke(transaction: Transaction, secret: str, app_id: str, kind: str) -> None:
+async def revoke_token(transaction: Transaction, secret: str, app_id: str, kind: str) -> None:
     """End a token of this app."""
     if not is_secret(secret, token_prefix(kind)):
         return
     found = await store.tokens_by_handle(transaction, [handle_of(secret)])
-    token = the_one(found, secret)
+    token = match_secret(found, secret)
     # RFC 7009 section 2.2: a token that nobody knows has ended already.
     if token is None:
         return
@@ -71,7 +71,7 @@ async def revoke(transaction: Transaction, secret: str, app_id: str, kind: str) 
     await store.end_token(transaction, token)
 
 
-async def connections(transaction: Transaction, account_id: str, now: int) -> list[Connection]:
+async def list_connections(transaction: Transaction, account_id: str, now: int) -> list[Connection]:
     """Return the apps that can read the account, the longest connected first."""
     by_app: dict[str, list[tuple[Token, str]]] = {}
     for token, app_name in await store.tokens_of_account(transaction, account_id, now):
@@ -79,11 +79,11 @@ async def connections(transaction: Transaction, account_id: str, now: int) -> li
     return [_connection(tokens) for tokens in by_app.values()]
 
 
-async def connection(
+async def find_connection(
     transaction: Transaction, account_id: str, app_id: str, now: int
 ) -> Connection | None:
     """Return the account's connection with an app, if there is one."""
-    for each in await connections(transaction, account_id, now):
+    for each in await list_connections(transaction, account_id, now):
         if each.app_id == app_id:
             return each
     return None
@@ -94,7 +94,7 @@ async def disconnect(transaction: Transaction, account_id: str, app_id: str) -> 
     return await store.end_all_of_app(transaction, account_id, app_id) > 0
 
 
-async def users_connected(transaction: Transaction, app_id: str, now: int) -> int:
+async def count_users(transaction: Transaction, app_id: str, now: int) -> int:
     """Return how many people are connected to an app."""
     return await store.users_of_app(transaction, app_id, now)
 
@@ -104,9 +104,9 @@ def token_prefix(kind: str) -> str:
     return f"ut_{kind}_"
 
 
-def the_one(found: Iterable[Kept], secret: str) -> Kept | None:
+def match_secret(found: Iterable[Kept], secret: str) -> Kept | None:
     """Return the code or token that this very secret opens."""
-    return next((each for each in found if is_hash_of(each.hash, secret)), None)
+    return next((each for each in found if matches_hash(each.hash, secret)), None)
 
 
 async def _issue(transaction: Transaction, code: Code, kind: str, now: int) -> IssuedToken:
@@ -130,7 +130,7 @@ async def _issue(transaction: Transaction, code: Code, kind: str, now: int) -> I
 async def _code(transaction: Transaction, secret: str) -> Code | None:
     if not is_secret(secret, rules.CODE_PREFIX):
         return None
-    return the_one(await store.codes_by_handle(transaction, handle_of(secret)), secret)
+    return match_secret(await store.codes_by_handle(transaction, handle_of(secret)), secret)
 
 
 def _connection(tokens: list[tuple[Token, str]]) -> Connection:

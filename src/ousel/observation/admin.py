@@ -12,10 +12,10 @@ from uvicorn.server import ServerState
 
 from ousel.api.health import Health
 from ousel.http.connection import Connection
-from ousel.http.messages import Answer, Request, Response, head_of, json_answer
+from ousel.http.messages import Answer, Request, Response, answer_head, json_answer
 from ousel.kernel.errors import Refusal
-from ousel.observation.exposition import CONTENT_TYPE, Exposition
-from ousel.observation.gauges import Instruments
+from ousel.observation.gauges import GaugeReader
+from ousel.observation.prometheus import CONTENT_TYPE, PrometheusText
 
 IDLE_SECONDS_MAX: Final = 75
 CONNECTIONS_WAITING_MAX: Final = 16
@@ -31,7 +31,9 @@ _log = structlog.get_logger()
 class AdminPort:
     """Answers the operator's machines."""
 
-    def __init__(self, exposition: Exposition, instruments: Instruments, health: Health) -> None:
+    def __init__(
+        self, exposition: PrometheusText, instruments: GaugeReader, health: Health
+    ) -> None:
         """Answer from these."""
         self._exposition = exposition
         self._instruments = instruments
@@ -48,7 +50,7 @@ class AdminPort:
         else:
             reason = f"{request.refusal.title}.\n".encode()
             answer = Answer(request.refusal.status, reason, b"text/plain")
-        return Response(answer.status, head_of(answer), answer.body)
+        return Response(answer.status, answer_head(answer), answer.body)
 
     @contextlib.asynccontextmanager
     async def listening(self, host: str, ports: Iterable[int]) -> AsyncIterator[None]:

@@ -10,8 +10,8 @@ import structlog
 
 from ousel.database.port import Connections, Database
 from ousel.kernel.errors import Refusal
-from ousel.ledger.posting import PostingDesk
-from ousel.ledger.totals import Totals, ledger_totals
+from ousel.ledger.posting import PostingQueue
+from ousel.ledger.totals import LedgerTotals, read_totals
 
 TOTALS_SECONDS: Final = 10.0  # how old the ledger's figures may be at the least
 TOTALS_SHARE: Final = 20  # and how many times longer they last than they took to read
@@ -26,25 +26,25 @@ class Gauges(msgspec.Struct, frozen=True, kw_only=True):
     queue_length: int
     queue_limit: int
     connections: Connections
-    totals: Totals | None
+    totals: LedgerTotals | None
     totals_read_at: float
 
 
-class Instruments:
+class GaugeReader:
     """Reads the gauges."""
 
-    def __init__(self, database: Database, desk: PostingDesk) -> None:
+    def __init__(self, database: Database, queue: PostingQueue) -> None:
         """Read them from these."""
         self._database = database
-        self._desk = desk
+        self._queue = queue
         self._totals = CachedTotals(database)
 
     async def read(self) -> Gauges:
         """Return the gauges as they are now; the ledger's figures may be some seconds old."""
         totals, read_at = await self._totals.get()
         return Gauges(
-            queue_length=self._desk.queue_length,
-            queue_limit=self._desk.queue_limit,
+            queue_length=self._queue.queue_length,
+            queue_limit=self._queue.queue_limit,
             connections=self._database.connections(),
             totals=totals,
             totals_read_at=read_at,
@@ -62,11 +62,11 @@ class CachedTotals:
         """Read from this database; `seconds` is the clock to grow old by."""
         self._database = database
         self._seconds = seconds
-        self._known: tuple[Totals | None, float] = (None, 0.0)
+        self._known: tuple[LedgerTotals | None, float] = (None, 0.0)
         self._good_until = seconds()
         self._reading: asyncio.Task[None] | None = None
 
-    async def get(self) -> tuple[Totals | None, float]:
+    async def get(self) -> tuple[LedgerTotals | None, float]:
         """Return the figures, if the database could be read, and when that was."""
         if self._reading is None and self._seconds() >= self._good_until:
             self._reading = asyncio.create_task(self._read())
@@ -77,7 +77,7 @@ class CachedTotals:
     async def _read(self) -> None:
         started = self._seconds()
         try:
-            self._known = (await self._database.snapshot(ledger_totals), time.time())
+            self._known = (await self._database.snapshot(read_totals), time.time())
         except Refusal as refusal:
             _log.warning("the ledger's figures could not be read", code=refusal.code)
             self._known = (None, 0.0)

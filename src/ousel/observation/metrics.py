@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from ousel.api.observers import Answered
-from ousel.observation.figures import Histogram, RouteFigures
+from ousel.api.observers import AnsweredRequest
+from ousel.observation.histograms import Histogram, RouteMetrics
 
 REQUEST_SECONDS: Final = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
@@ -23,20 +23,20 @@ class Metrics:
 
     def __init__(self) -> None:
         """Begin with nothing counted."""
-        self.routes: dict[tuple[str, str], RouteFigures] = {}
+        self.routes: dict[tuple[str, str], RouteMetrics] = {}
         self.refusals: dict[str, int] = {}
         self.batch_postings = Histogram(BATCH_POSTINGS)
         self.transaction_seconds = Histogram(TRANSACTION_SECONDS)
         self.charges = dict.fromkeys(CHARGE_OUTCOMES, 0)
         self.payment_seconds = Histogram(PAYMENT_SECONDS)
 
-    def answered(self, request: Answered) -> None:
+    def request_answered(self, request: AnsweredRequest) -> None:
         """Count a request by its route and status, and a refusal by its code."""
         route = request.route
         key = (UNMATCHED, UNMATCHED) if route is None else (route.method, route.path)
         figures = self.routes.get(key)
         if figures is None:
-            figures = self.routes[key] = RouteFigures(*key, REQUEST_SECONDS)
+            figures = self.routes[key] = RouteMetrics(*key, REQUEST_SECONDS)
         figures.count(request.status, request.seconds)
         code = request.code
         if code is not None:

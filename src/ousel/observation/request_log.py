@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from ousel.api.observers import Answered
+from ousel.api.observers import AnsweredRequest
 from ousel.kernel.clock import system_clock, timestamp
 from ousel.observation.metrics import UNMATCHED
 
@@ -41,7 +41,7 @@ class RequestLog:
     They do not pass through the logger, which takes ten times as long for one.
     """
 
-    def answered(self, request: Answered) -> None:
+    def request_answered(self, request: AnsweredRequest) -> None:
         """Write the line of a request."""
         route, caller, trace = request.route, request.caller, request.trace
         line = _Line(

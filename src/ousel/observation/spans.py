@@ -26,7 +26,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from ousel.api.observers import Answered
+from ousel.api.observers import AnsweredRequest
 from ousel.api.traces import Trace, TraceParent
 
 _NANOS_PER_SECOND: Final = 1_000_000_000
@@ -43,7 +43,7 @@ class Spans:
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("ousel")
 
-    def trace_of(self, request: Answered, parent: TraceParent | None) -> Trace | None:
+    def trace_of(self, request: AnsweredRequest, parent: TraceParent | None) -> Trace | None:
         """Make the span of a request, and return the trace that it became a part of."""
         route = request.route
         ended_at = time.time_ns()
@@ -93,7 +93,7 @@ def _context(parent: TraceParent | None) -> Context:
     return set_span_in_context(NonRecordingSpan(span_context), Context())
 
 
-def _attributes(request: Answered) -> dict[str, str | int]:
+def _attributes(request: AnsweredRequest) -> dict[str, str | int]:
     """Return what may be told of a request, in OpenTelemetry's own words."""
     attributes: dict[str, str | int] = {
         "http.request.method": request.method,

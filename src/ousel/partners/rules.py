@@ -16,7 +16,7 @@ OVERLAP_SECONDS_MAX: Final = 30 * 24 * 3600
 _HOST_AND_PORT: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]*)?|\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 
 
-def checked_name(text: str, *, param: str = "name") -> str:
+def parse_name(text: str, *, param: str = "name") -> str:
     """Return an app's or key's name without surrounding space, or say which rule it breaks."""
     name = text.strip()
     if not 1 <= len(name) <= NAME_CHARACTERS_MAX or not name.isprintable():
@@ -26,17 +26,17 @@ def checked_name(text: str, *, param: str = "name") -> str:
     return name
 
 
-def checked_redirect_uri(text: str) -> str:
+def parse_redirect_uri(text: str) -> str:
     """Return the redirect URI as it is, for it is matched exactly, or say which rule it breaks."""
-    parts = address_parts(text, param="redirect_uri")
+    parts = parse_url(text, param="redirect_uri")
     if parts.fragment or text.endswith("#"):
         raise InvalidField("A redirect URI has no fragment (#…).", param="redirect_uri")
     return text
 
 
-def checked_origin(text: str) -> str:
+def parse_origin(text: str) -> str:
     """Return the origin as a browser spells it, or say which rule it breaks."""
-    parts = address_parts(text, param="origin")
+    parts = parse_url(text, param="origin")
     if parts.path not in {"", "/"} or parts.query or parts.fragment:
         raise InvalidField(
             "An origin is scheme, host and port alone, such as https://shop.example.",
@@ -48,14 +48,14 @@ def checked_origin(text: str) -> str:
     return f"{parts.scheme}://{host}{port}"
 
 
-def checked_overlap_seconds(seconds: int) -> int:
+def parse_overlap_seconds(seconds: int) -> int:
     """Return how long a rotated key goes on, or say which rule it breaks."""
     if not 0 <= seconds <= OVERLAP_SECONDS_MAX:
         raise InvalidField("The overlap must be 0 seconds to 30 days.", param="overlap")
     return seconds
 
 
-def address_parts(text: str, *, param: str) -> SplitResult:
+def parse_url(text: str, *, param: str) -> SplitResult:
     """Return the parts of an absolute https address, or an http one on a loopback host."""
     try:
         parts = urlsplit(text)

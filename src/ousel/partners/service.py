@@ -11,7 +11,7 @@ from ousel.kernel.errors import Refusal
 from ousel.kernel.ids import (
     HANDLE_CHARACTERS,
     handle_of,
-    is_hash_of,
+    matches_hash,
     new_id,
     new_secret,
     secret_hash,
@@ -80,11 +80,11 @@ async def create_app(transaction: Transaction, new: NewApp, clock: Clock) -> App
     app = App(
         account_id=new.account_id,
         id=new_id("app_", clock),
-        name=rules.checked_name(new.name),
+        name=rules.parse_name(new.name),
         created_at=clock(),
     )
-    redirect_uris = [rules.checked_redirect_uri(uri) for uri in new.redirect_uris]
-    origins = [rules.checked_origin(origin) for origin in new.origins]
+    redirect_uris = [rules.parse_redirect_uri(uri) for uri in new.redirect_uris]
+    origins = [rules.parse_origin(origin) for origin in new.origins]
     await store.add_app(transaction, app, redirect_uris, origins)
     return app
 
@@ -107,7 +107,7 @@ async def own_app(transaction: Transaction, account_id: str, app_id: str) -> App
 
 async def rename_app(transaction: Transaction, app: App, name: str) -> None:
     """Give the app another name."""
-    await store.rename_app(transaction, app, rules.checked_name(name))
+    await store.rename_app(transaction, app, rules.parse_name(name))
 
 
 async def delete_app(transaction: Transaction, app: App, clock: Clock) -> None:
@@ -119,7 +119,7 @@ async def delete_app(transaction: Transaction, app: App, clock: Clock) -> None:
 async def check_deletable(transaction: Transaction, app: App, clock: Clock) -> None:
     """Refuse an app that has a key which works."""
     now = clock()
-    if any(key.valid_at(now) for key in await store.keys_of(transaction, app)):
+    if any(key.is_valid_at(now) for key in await store.keys_of(transaction, app)):
         raise AppHasKeys("Revoke the app's keys before you delete it.")
 
 
@@ -133,7 +133,7 @@ async def issue_key(
         account_id=app.account_id,
         handle=handle_of(secret),
         app_id=app.id,
-        name=rules.checked_name(name),
+        name=rules.parse_name(name),
         hash=secret_hash(secret),
         created_at=clock(),
         ends_at=None,
@@ -147,7 +147,7 @@ async def rotate_key(
     transaction: Transaction, key: Key, overlap_seconds: int, kind: str, clock: Clock
 ) -> IssuedKey:
     """Issue a key of this kind in place of another, which goes on for the overlap."""
-    overlap = rules.checked_overlap_seconds(overlap_seconds) * MICROS_PER_SECOND
+    overlap = rules.parse_overlap_seconds(overlap_seconds) * MICROS_PER_SECOND
     app = await app_by_id(transaction, key.app_id)
     if overlap:
         await store.end_key(transaction, key, clock() + overlap)
@@ -168,7 +168,7 @@ async def key_by_handle(transaction: Transaction, given: str) -> Key:
     if not found:
         raise KeyNotFound(f"No key has the handle {handle}.", param="handle")
     if given != handle:
-        found = [key for key in found if is_hash_of(key.hash, given)]
+        found = [key for key in found if matches_hash(key.hash, given)]
     if not found:
         raise KeyNotFound(f"The key {handle}… is another than the one given.", param="handle")
     if len(found) > 1:

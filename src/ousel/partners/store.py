@@ -42,12 +42,12 @@ class Key(msgspec.Struct, frozen=True):
         """The key as people know it, without what opens anything."""
         return f"{self.name} ({self.handle}…)"
 
-    def valid_at(self, now: int) -> bool:
+    def is_valid_at(self, now: int) -> bool:
         """Say whether the key opens anything at this moment."""
         return self.ends_at is None or now < self.ends_at
 
 
-class Trouble(msgspec.Struct, frozen=True):
+class ApiError(msgspec.Struct, frozen=True):
     """A call that was refused: what and why, never what it carried."""
 
     account_id: str
@@ -320,11 +320,11 @@ async def record_uses(transaction: Transaction, uses: dict[tuple[str, str], int]
     await transaction.update(KEY_USES, [(*key, used_at) for key, used_at in sorted(uses.items())])
 
 
-async def add_troubles(transaction: Transaction, troubles: Collection[Trouble]) -> None:
+async def add_api_errors(transaction: Transaction, errors: Collection[ApiError]) -> None:
     """Write refused calls of apps that are there down, and forget all but the newest of each."""
-    keys = {(each.account_id, each.app_id) for each in troubles}
+    keys = {(each.account_id, each.app_id) for each in errors}
     apps = set(map(tuple, await transaction.fetch(APPS_AMONG, keys=list(keys))))
-    kept = [each for each in troubles if (each.account_id, each.app_id) in apps]
+    kept = [each for each in errors if (each.account_id, each.app_id) in apps]
     await transaction.insert(TROUBLES, [msgspec.structs.astuple(each) for each in kept])
     for account_id, app_id in apps:
         await transaction.execute(
@@ -332,12 +332,12 @@ async def add_troubles(transaction: Transaction, troubles: Collection[Trouble]) 
         )
 
 
-async def troubles_of(transaction: Transaction, app: App) -> list[Trouble]:
+async def api_errors_of(transaction: Transaction, app: App) -> list[ApiError]:
     """Return the refused calls of an app that are kept, newest first."""
     rows = await transaction.fetch(
         TROUBLES_OF, account_id=app.account_id, app_id=app.id, limit=TROUBLES_KEPT
     )
-    return [Trouble(*row) for row in rows]
+    return [ApiError(*row) for row in rows]
 
 
 async def has_redirect_uri(transaction: Transaction, app: App, redirect_uri: str) -> bool:
@@ -356,6 +356,6 @@ async def has_origin(transaction: Transaction, account_id: str, app_id: str, ori
     return bool(rows)
 
 
-async def is_origin(transaction: Transaction, origin: str) -> bool:
+async def has_any_origin(transaction: Transaction, origin: str) -> bool:
     """Say whether any app has registered the origin."""
     return bool(await transaction.fetch(ORIGIN_OF_ANY_APP, origin=origin))

@@ -11,7 +11,7 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import Refusal
 from ousel.people import store
-from ousel.people.audit import Trace
+from ousel.people.audit import EventSource
 from ousel.people.rules import (
     ACCOUNT_LIMIT,
     ADDRESS_LIMIT,
@@ -33,7 +33,7 @@ class TooManyAttempts(Refusal):
     cure = "Wait until the time that the page names, then try again."
 
 
-class Attempts:
+class AttemptCounter:
     """Counts failures in the database, so that every process counts the same."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
@@ -41,35 +41,35 @@ class Attempts:
         self._database = database
         self._clock = clock
 
-    async def check(self, name: str, trace: Trace) -> None:
+    async def check(self, name: str, source: EventSource) -> None:
         """Refuse a further attempt where too many have failed, before any work is done for it."""
-        limits = _limits(name, trace)
+        limits = _limits(name, source)
         failures = await self._database.read(
             lambda transaction: store.failures_of(transaction, limits)
         )
         for subject, (count, since) in failures.items():
             self._check_one(limits[subject], count + 1, since, FAILED)
 
-    async def take(self, transaction: Transaction, name: str, trace: Trace) -> None:
+    async def count_attempt(self, transaction: Transaction, name: str, source: EventSource) -> None:
         """Count an attempt as failed until it is given back; refuse one too many.
 
         The count locks its rows, so that of many attempts at once no more pass than the limit.
         """
-        await self._count(transaction, _limits(name, trace), FAILED)
+        await self._count(transaction, _limits(name, source), FAILED)
 
-    async def take_sign_up(self, trace: Trace) -> None:
+    async def count_sign_up(self, source: EventSource) -> None:
         """Count an account that is asked for, whatever comes of it; refuse one too many."""
-        limits = {f"sign-ups:{counted_address(trace.address)}": SIGN_UP_LIMIT}
+        limits = {f"sign-ups:{counted_address(source.address)}": SIGN_UP_LIMIT}
         await self._database.write(
             lambda transaction: self._count(
                 transaction, limits, "Too many accounts were asked for from your address."
             )
         )
 
-    async def give_back(self, transaction: Transaction, name: str, trace: Trace) -> None:
+    async def forgive(self, transaction: Transaction, name: str, source: EventSource) -> None:
         """Let an attempt that succeeded not count, nor those before it from the same address."""
-        await store.uncount_failure(transaction, _limits(name, trace))
-        await store.forget_failures(transaction, _pair(name, trace))
+        await store.uncount_failure(transaction, _limits(name, source))
+        await store.forget_failures(transaction, _pair(name, source))
 
     async def sweep(self) -> int:
         """Forget what no limit counts any more; return of how many subjects."""
@@ -95,28 +95,28 @@ class Attempts:
         if count > limit.failures and left > 0:
             seconds = ceil(left / MICROS_PER_SECOND)
             raise TooManyAttempts(
-                f"{reason} Try again in {_spoken(seconds)}.",
+                f"{reason} Try again in {_duration_text(seconds)}.",
                 retry_after_seconds=seconds,
             )
 
 
-def _limits(name: str, trace: Trace) -> dict[str, AttemptLimit]:
+def _limits(name: str, source: EventSource) -> dict[str, AttemptLimit]:
     return {
-        _pair(name, trace): PAIR_LIMIT,
-        f"address:{counted_address(trace.address)}": ADDRESS_LIMIT,
-        f"account:{_kept(name)}": ACCOUNT_LIMIT,
+        _pair(name, source): PAIR_LIMIT,
+        f"address:{counted_address(source.address)}": ADDRESS_LIMIT,
+        f"account:{_hashed_name(name)}": ACCOUNT_LIMIT,
     }
 
 
-def _pair(name: str, trace: Trace) -> str:
-    return f"pair:{_kept(name)}:{counted_address(trace.address)}"
+def _pair(name: str, source: EventSource) -> str:
+    return f"pair:{_hashed_name(name)}:{counted_address(source.address)}"
 
 
-def _kept(name: str) -> str:
+def _hashed_name(name: str) -> str:
     """Return what is counted by: now and then somebody types a password where the name belongs."""
     return hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
 
 
-def _spoken(seconds: int) -> str:
+def _duration_text(seconds: int) -> str:
     count, unit = (ceil(seconds / 60), "minute") if seconds > 60 else (seconds, "second")  # noqa: PLR2004 - a minute
     return f"{count} {unit}" if count == 1 else f"{count} {unit}s"

@@ -11,7 +11,7 @@ from ousel.people import store
 from ousel.people.rules import device_name
 from ousel.people.store import AuditEvent
 
-Happening = Literal[
+EventKind = Literal[
     "signed_up",
     "signed_in",
     "sign_in_failed",
@@ -36,7 +36,7 @@ Happening = Literal[
 ]
 
 
-class Trace(msgspec.Struct, frozen=True):
+class EventSource(msgspec.Struct, frozen=True):
     """Where something came from: a request, or the operator's command line."""
 
     address: str
@@ -44,14 +44,14 @@ class Trace(msgspec.Struct, frozen=True):
     by_operator: bool = False  # which no request can claim
 
 
-BY_OPERATOR: Final = Trace(address="", device="", by_operator=True)
+BY_OPERATOR: Final = EventSource(address="", device="", by_operator=True)
 
 
-async def record(
+async def record_event(
     transaction: Transaction,
     account_id: str,
-    kind: Happening,
-    trace: Trace,
+    kind: EventKind,
+    source: EventSource,
     clock: Clock,
     detail: str = "",
 ) -> None:
@@ -61,8 +61,8 @@ async def record(
         id=new_id("ev_", clock),
         kind=kind,
         detail=detail,
-        address=trace.address,
-        device="Operator" if trace.by_operator else device_name(trace.device),
+        address=source.address,
+        device="Operator" if source.by_operator else device_name(source.device),
         created_at=clock(),
     )
     await store.add_event(transaction, event)

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 _hasher: Final = PasswordHasher()
 
 
-class EntranceFull(Refusal):
+class SignInBusy(Refusal):
     """More people are signing in or up at this moment than the server takes on."""
 
     status = 503
@@ -30,7 +30,7 @@ class EntranceFull(Refusal):
     cure = "Try again in a few seconds."
 
 
-class Passwords:
+class PasswordService:
     """Hashes and compares passwords."""
 
     def __init__(self) -> None:
@@ -38,11 +38,11 @@ class Passwords:
         self._turns = asyncio.Semaphore(HASHES_AT_ONCE)
         self._waiting: Counter[str] = Counter()  # by the address that they come from
 
-    async def hashed(self, password: str, address: str = "") -> str:
+    async def hash_password(self, password: str, address: str = "") -> str:
         """Return what is stored of a password; the operator's comes from no address."""
         return await self._in_turn(address, partial(_hasher.hash, password))
 
-    async def match(self, stored: str | None, password: str, address: str) -> bool:
+    async def matches(self, stored: str | None, password: str, address: str) -> bool:
         """Say whether the password is the one; where there is none, take as long to say no."""
         return await self._in_turn(address, partial(_verify, stored, password))
 
@@ -52,7 +52,7 @@ class Passwords:
             self._waiting.total() >= HASHES_WAITING_MAX
             or self._waiting[place] >= HASHES_OF_ADDRESS_MAX
         ):
-            raise EntranceFull("Too many people are signing in.", retry_after_seconds=5)
+            raise SignInBusy("Too many people are signing in.", retry_after_seconds=5)
         self._waiting[place] += 1
         try:
             async with self._turns:

@@ -48,7 +48,7 @@ def counted_address(address: str) -> str:
     return str(IPv6Network((int(parsed), CUSTOMER_BITS), strict=False))
 
 
-def checked_password(password: str, *, param: str = "password") -> str:
+def parse_password(password: str, *, param: str = "password") -> str:
     """Return the password, or say which rule it breaks."""
     if len(password) < PASSWORD_CHARACTERS_MIN:
         raise InvalidField(

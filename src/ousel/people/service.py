@@ -16,9 +16,9 @@ from ousel.kernel.errors import InvalidField, Refusal
 from ousel.kernel.ids import new_secret, secret_hash
 from ousel.ledger.refusals import AccountNotFound
 from ousel.people import rules, store
-from ousel.people.attempts import Attempts
-from ousel.people.audit import Trace, record
-from ousel.people.passwords import Passwords
+from ousel.people.attempts import AttemptCounter
+from ousel.people.audit import EventSource, record_event
+from ousel.people.passwords import PasswordService
 
 FACTOR_SECRET_BYTES: Final = 20
 RECOVERY_CODE_BYTES: Final = 10
@@ -45,7 +45,7 @@ class WrongCode(Refusal):
     cure = "Wait for the next code of the authenticator app, or use a recovery code."
 
 
-class SignedIn(msgspec.Struct, frozen=True):
+class NewSession(msgspec.Struct, frozen=True):
     """A new session's secret, for the cookie, and whether a code is still owed."""
 
     secret: str
@@ -53,10 +53,10 @@ class SignedIn(msgspec.Struct, frozen=True):
     stage: store.Stage
 
 
-class Door:
+class SignInService:
     """Lets people in: knows passwords, counts attempts, opens sessions."""
 
-    def __init__(self, database: Database, clock: Clock, wall: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, real_clock: Clock) -> None:
         """Keep sessions in this database.
 
         One-time codes and attempts go by the clock on the wall, which is right for phones and
@@ -64,109 +64,111 @@ class Door:
         """
         self._database = database
         self._clock = clock
-        self._wall = wall
-        self._passwords = Passwords()
-        self.attempts = Attempts(database, wall)
+        self._system_clock = real_clock
+        self._passwords = PasswordService()
+        self.attempts = AttemptCounter(database, real_clock)
 
-    async def sign_up(self, holder: NewHolder, password: str, trace: Trace) -> SignedIn:
+    async def sign_up(self, holder: NewHolder, password: str, source: EventSource) -> NewSession:
         """Open an account and sign its holder in."""
-        rules.checked_password(password)
+        rules.parse_password(password)
         accounts.check_holder(holder)
-        await self.attempts.take_sign_up(trace)
-        hashed = await self._passwords.hashed(password, trace.address)
+        await self.attempts.count_sign_up(source)
+        hashed = await self._passwords.hash_password(password, source.address)
         secured = msgspec.structs.replace(holder, password_hash=hashed)
 
-        async def work(transaction: Transaction) -> SignedIn:
+        async def work(transaction: Transaction) -> NewSession:
             account = await accounts.open_account(transaction, secured, self._clock)
-            await record(transaction, account.id, "signed_up", trace, self._clock)
-            return await self._open_session(transaction, account.id, "signed_in", trace)
+            await record_event(transaction, account.id, "signed_up", source, self._clock)
+            return await self._open_session(transaction, account.id, "signed_in", source)
 
         return await self._database.write(work)
 
-    async def sign_in(self, identifier: str, password: str, trace: Trace) -> SignedIn:
+    async def sign_in(self, identifier: str, password: str, source: EventSource) -> NewSession:
         """Sign in with a password; with a second factor, a code is still owed."""
         name = _sign_in_name(identifier)
         account_id = await self._account_id(name)
-        counted = name if account_id is None else _password_of(account_id)
-        await self.attempts.check(counted, trace)
+        counted = name if account_id is None else _password_subject(account_id)
+        await self.attempts.check(counted, source)
         stored = await self._stored_password(account_id or "")
-        is_right = await self._passwords.match(stored, password, trace.address)
+        is_right = await self._passwords.matches(stored, password, source.address)
 
-        async def work(transaction: Transaction) -> SignedIn | None:
-            await self.attempts.take(transaction, counted, trace)
+        async def work(transaction: Transaction) -> NewSession | None:
+            await self.attempts.count_attempt(transaction, counted, source)
             if account_id is None:
                 return None
             # The password may have been changed while it was compared, but not from now on.
             current = await holders.locked_password_hash_of(transaction, account_id)
             if not is_right or current != stored:
-                await self._record_failure(transaction, account_id, trace, "password")
+                await self._record_failure(transaction, account_id, source, "password")
                 return None
-            await self.attempts.give_back(transaction, counted, trace)
-            return await self._admit(transaction, account_id, trace)
+            await self.attempts.forgive(transaction, counted, source)
+            return await self._start_session(transaction, account_id, source)
 
         signed_in = await self._database.write(work)
         if signed_in is None:
             raise WrongPassword("The email, username or password is not right.")
         return signed_in
 
-    async def give_code(self, secret: str, code: str, trace: Trace) -> SignedIn:
+    async def sign_in_with_code(self, secret: str, code: str, source: EventSource) -> NewSession:
         """Finish a sign-in with a one-time code or a recovery code."""
         hash_, now = secret_hash(secret), self._clock()
         found = await self._database.read(
             lambda transaction: store.sessions_by_hash(transaction, [hash_])
         )
-        begun = [each for each in found if each.stage == "awaits_code" and each.lasts_at(now)]
+        begun = [each for each in found if each.stage == "awaits_code" and each.is_valid_at(now)]
         if not begun:
             raise WrongPassword("The sign-in took too long: begin again.")
         account_id = begun[0].account_id
 
-        async def finish(transaction: Transaction, used: CodeKind) -> SignedIn:
+        async def finish(transaction: Transaction, used: CodeKind) -> NewSession:
             # A change of the password, which ends this sign-in, is over by now or waits.
             await holders.locked_password_hash_of(transaction, account_id)
             if not await store.end_session(transaction, account_id, hash_):
                 raise WrongPassword("The sign-in took too long: begin again.")
             if used == "recovery":
-                await record(transaction, account_id, "recovery_code_used", trace, self._clock)
-            await record(transaction, account_id, "signed_in", trace, self._clock)
-            return await self._open_session(transaction, account_id, "signed_in", trace)
+                await record_event(
+                    transaction, account_id, "recovery_code_used", source, self._clock
+                )
+            await record_event(transaction, account_id, "signed_in", source, self._clock)
+            return await self._open_session(transaction, account_id, "signed_in", source)
 
-        signed_in = await self._with_code(account_id, code, trace, finish)
+        signed_in = await self._with_code(account_id, code, source, finish)
         if signed_in is None:
             raise WrongCode("This code is not right. Each code works once.")
         return signed_in
 
-    async def sign_out(self, account_id: str, session_hash: str, trace: Trace) -> None:
+    async def sign_out(self, account_id: str, session_hash: str, source: EventSource) -> None:
         """End the session that asks for it."""
 
         async def work(transaction: Transaction) -> None:
             await store.end_session(transaction, account_id, session_hash)
-            await record(transaction, account_id, "signed_out", trace, self._clock)
+            await record_event(transaction, account_id, "signed_out", source, self._clock)
 
         await self._database.write(work)
 
     async def change_password(
-        self, account_id: str, session_hash: str, current: str, new: str, trace: Trace
+        self, account_id: str, session_hash: str, current: str, new: str, source: EventSource
     ) -> None:
         """Change the password and end all other sessions."""
-        rules.checked_password(new, param="new_password")
-        counted = _password_of(account_id)
-        await self.attempts.check(counted, trace)
+        rules.parse_password(new, param="new_password")
+        counted = _password_subject(account_id)
+        await self.attempts.check(counted, source)
         stored = await self._stored_password(account_id)
-        is_right = await self._passwords.match(stored, current, trace.address)
-        hashed = await self._passwords.hashed(new, trace.address) if is_right else ""
+        is_right = await self._passwords.matches(stored, current, source.address)
+        hashed = await self._passwords.hash_password(new, source.address) if is_right else ""
 
         async def work(transaction: Transaction) -> bool:
-            await self.attempts.take(transaction, counted, trace)
+            await self.attempts.count_attempt(transaction, counted, source)
             # The password may have been changed while it was compared, but not from now on.
             before = await holders.locked_password_hash_of(transaction, account_id)
             if not is_right or before != stored:
-                await self._record_failure(transaction, account_id, trace, "current password")
+                await self._record_failure(transaction, account_id, source, "current password")
                 return False
-            await self.attempts.give_back(transaction, counted, trace)
+            await self.attempts.forgive(transaction, counted, source)
             await holders.set_password_hash(transaction, account_id, hashed)
             await store.end_other_sessions(transaction, account_id, session_hash)
             await store.forget_proposal(transaction, account_id)
-            await record(transaction, account_id, "password_changed", trace, self._clock)
+            await record_event(transaction, account_id, "password_changed", source, self._clock)
             return True
 
         if not await self._database.write(work):
@@ -179,7 +181,7 @@ class Door:
             lambda transaction: store.propose_factor(transaction, account_id, secret)
         )
 
-    async def confirm_factor(self, account_id: str, code: str, trace: Trace) -> list[str]:
+    async def confirm_factor(self, account_id: str, code: str, source: EventSource) -> list[str]:
         """Turn the second factor on with its first code; return the recovery codes."""
         factor = await self._database.read(
             lambda transaction: store.second_factor_of(transaction, account_id)
@@ -189,43 +191,47 @@ class Door:
         codes = [_recovery_code() for _ in range(rules.RECOVERY_CODES)]
 
         async def turn_on(transaction: Transaction, _: CodeKind) -> list[str]:
-            hashes = [secret_hash(_plain(each)) for each in codes]
+            hashes = [secret_hash(_normalize_code(each)) for each in codes]
             await store.replace_recovery_codes(transaction, account_id, hashes)
-            await record(transaction, account_id, "second_factor_turned_on", trace, self._clock)
+            await record_event(
+                transaction, account_id, "second_factor_turned_on", source, self._clock
+            )
             return codes
 
-        shown = await self._with_code(account_id, code, trace, turn_on)
+        shown = await self._with_code(account_id, code, source, turn_on)
         if shown is None:
             raise InvalidField("This code is not right. Try the next one.", param="code")
         return shown
 
-    async def remove_factor(self, account_id: str, code: str, trace: Trace) -> None:
+    async def remove_factor(self, account_id: str, code: str, source: EventSource) -> None:
         """Turn the second factor off, which takes a code."""
 
         async def turn_off(transaction: Transaction, _: CodeKind) -> bool:
             await store.remove_factor(transaction, account_id)
-            await record(transaction, account_id, "second_factor_turned_off", trace, self._clock)
+            await record_event(
+                transaction, account_id, "second_factor_turned_off", source, self._clock
+            )
             return True
 
-        if not await self._with_code(account_id, code, trace, turn_off):
+        if not await self._with_code(account_id, code, source, turn_off):
             raise InvalidField("This code is not right. Each code works once.", param="code")
 
     async def _with_code(
         self,
         account_id: str,
         code: str,
-        trace: Trace,
+        source: EventSource,
         then: Callable[[Transaction, CodeKind], Awaitable[Result]],
     ) -> Result | None:
         """Use the code up and do what it allows; a wrong one is counted, and nothing is done."""
 
         async def work(transaction: Transaction) -> Result | None:
-            await self.attempts.take(transaction, account_id, trace)
+            await self.attempts.count_attempt(transaction, account_id, source)
             used = await self._use_code(transaction, account_id, code)
             if used is None:
-                await self._record_failure(transaction, account_id, trace, "code")
+                await self._record_failure(transaction, account_id, source, "code")
                 return None
-            await self.attempts.give_back(transaction, account_id, trace)
+            await self.attempts.forgive(transaction, account_id, source)
             return await then(transaction, used)
 
         return await self._database.write(work)
@@ -237,8 +243,8 @@ class Door:
         factor = await store.second_factor_of(transaction, account_id)
         if factor is None:
             return None
-        plain = _plain(code)
-        step = rules.matching_step(factor.secret, plain, self._wall(), factor.last_step)
+        plain = _normalize_code(code)
+        step = rules.matching_step(factor.secret, plain, self._system_clock(), factor.last_step)
         if step is not None and await store.use_step(transaction, account_id, step, now):
             return "one_time"
         if await store.use_recovery_code(transaction, account_id, secret_hash(plain), now):
@@ -246,20 +252,24 @@ class Door:
         return None
 
     async def _record_failure(
-        self, transaction: Transaction, account_id: str, trace: Trace, what: str
+        self, transaction: Transaction, account_id: str, source: EventSource, what: str
     ) -> None:
-        await record(transaction, account_id, "sign_in_failed", trace, self._clock, f"Wrong {what}")
+        await record_event(
+            transaction, account_id, "sign_in_failed", source, self._clock, f"Wrong {what}"
+        )
 
-    async def _admit(self, transaction: Transaction, account_id: str, trace: Trace) -> SignedIn:
+    async def _start_session(
+        self, transaction: Transaction, account_id: str, source: EventSource
+    ) -> NewSession:
         factor = await store.second_factor_of(transaction, account_id)
         if factor is not None and factor.confirmed_at is not None:
-            return await self._open_session(transaction, account_id, "awaits_code", trace)
-        await record(transaction, account_id, "signed_in", trace, self._clock)
-        return await self._open_session(transaction, account_id, "signed_in", trace)
+            return await self._open_session(transaction, account_id, "awaits_code", source)
+        await record_event(transaction, account_id, "signed_in", source, self._clock)
+        return await self._open_session(transaction, account_id, "signed_in", source)
 
     async def _open_session(
-        self, transaction: Transaction, account_id: str, stage: store.Stage, trace: Trace
-    ) -> SignedIn:
+        self, transaction: Transaction, account_id: str, stage: store.Stage, source: EventSource
+    ) -> NewSession:
         secret, now = new_secret("os_"), self._clock()
         seconds = rules.AWAITS_CODE_SECONDS if stage == "awaits_code" else rules.SESSION_SECONDS
         session = store.Session(
@@ -269,17 +279,17 @@ class Door:
             created_at=now,
             last_used_at=now,
             expires_at=now + seconds * MICROS_PER_SECOND,
-            address=trace.address,
-            device=rules.device_name(trace.device),
+            address=source.address,
+            device=rules.device_name(source.device),
         )
         await store.add_session(transaction, session)
-        return SignedIn(secret, seconds, stage)
+        return NewSession(secret, seconds, stage)
 
     async def _account_id(self, name: str) -> str | None:
         """Return whose name it is; nobody's costs one statement as well."""
         try:
             return await self._database.read(
-                lambda transaction: accounts.id_of(transaction, name, param="identifier")
+                lambda transaction: accounts.find_account_id(transaction, name, param="identifier")
             )
         except AccountNotFound:  # it cannot be a name
             return None
@@ -296,7 +306,7 @@ def _sign_in_name(identifier: str) -> str:
     return name if "@" in name else f"@{name}"
 
 
-def _password_of(account_id: str) -> str:
+def _password_subject(account_id: str) -> str:
     """Return what guesses at an account's password are counted under; codes are counted apart.
 
     Whoever has the password must not begin to guess codes anew by giving it again.
@@ -310,6 +320,6 @@ def _recovery_code() -> str:
     return "-".join(letters[start : start + 4] for start in range(0, len(letters), 4))
 
 
-def _plain(code: str) -> str:
+def _normalize_code(code: str) -> str:
     """Return a code as it is compared, however it was grouped."""
     return code.replace(" ", "").replace("-", "").lower()

@@ -23,7 +23,7 @@ class Session(msgspec.Struct, frozen=True):
     address: str
     device: str
 
-    def lasts_at(self, now: int) -> bool:
+    def is_valid_at(self, now: int) -> bool:
         """Say whether the session has not expired at this moment."""
         return now < self.expires_at
 
@@ -192,7 +192,7 @@ async def sessions_of(
     return [Session(*row) for row in rows]
 
 
-async def note_use(transaction: Transaction, hash_: str, now: int) -> None:
+async def record_session_use(transaction: Transaction, hash_: str, now: int) -> None:
     """Write down that a session was used."""
     await transaction.execute(SESSION_USED, hash=hash_, now=now)
 

@@ -10,7 +10,7 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from ousel.api.paging import cursor_at, position_of
+from ousel.api.paging import cursor_at, sequence_from_cursor
 from ousel.database.port import Database
 from ousel.database.statements import BIGINT_MAX
 from ousel.http.messages import Answer
@@ -21,7 +21,7 @@ from ousel.kernel.money import CURRENCY, json_from_micros
 from ousel.ledger.history import HistoryQuery
 from ousel.ledger.rules import Account, Entry, Kind
 from ousel.ledger.search import HistorySearch
-from ousel.site.rendering import Pages
+from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
 PAGE_ENTRIES: Final = 25
@@ -54,7 +54,7 @@ _MARK_OF_UTF8: Final = b"\xef\xbb\xbf"  # without it, spreadsheets guess another
 class ActivityPages:
     """Serves what moved."""
 
-    def __init__(self, pages: Pages, database: Database) -> None:
+    def __init__(self, pages: PageRenderer, database: Database) -> None:
         """Read from this database."""
         self._pages = pages
         self._search = HistorySearch(database)
@@ -88,7 +88,7 @@ class ActivityPages:
         if not found.entries or found.entries[0][0].sequence != int(number):
             raise NotFound("There is no such movement.")
         entry, counterparty = found.entries[0]
-        return self._pages.answer(
+        return self._pages.render(
             "portal/movement.html",
             visit,
             entry=entry,
@@ -140,7 +140,7 @@ class ActivityPages:
             "refusal": refusal,
         }
         status = HTTPStatus.OK if refusal is None else refusal.status
-        return self._pages.answer("portal/activity.html", visit, status=status, **context)
+        return self._pages.render("portal/activity.html", visit, status=status, **context)
 
 
 def _wanted(visit: Visit, limit: int) -> HistoryQuery:
@@ -157,7 +157,7 @@ def _wanted(visit: Visit, limit: int) -> HistoryQuery:
     return HistoryQuery(
         account_id=visit.signed_in.account_id,
         limit=limit,
-        before_sequence=position_of(query.get("cursor") or None),
+        before_sequence=sequence_from_cursor(query.get("cursor") or None),
         direction=query.get("direction") or None,
         kind=kind,
         created_after=None if first is None else _midnight(first) - 1,

@@ -5,19 +5,19 @@ from typing import Any, Final, get_args
 import msgspec
 
 from ousel.api.paging import cursor_at
-from ousel.charges.desk import ChargeDesk
 from ousel.charges.records import position_after, position_of_charge
 from ousel.charges.refusals import ChargeNotFound
 from ousel.charges.rules import Charge, Status
-from ousel.charges.store import PageQuery
+from ousel.charges.service import ChargeService
+from ousel.charges.store import ChargeQuery
 from ousel.database.port import Database, Transaction
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField
-from ousel.ledger.history import entry_of
+from ousel.ledger.history import entry_of_transfer
 from ousel.ledger.rules import Entry
 from ousel.partners.service import own_app
 from ousel.partners.store import App
-from ousel.site.rendering import Pages
+from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
 PAGE_CHARGES: Final = 25
@@ -27,11 +27,11 @@ STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 class ChargePages:
     """Serves a partner's charges to the one who owns the app."""
 
-    def __init__(self, pages: Pages, database: Database, desk: ChargeDesk) -> None:
+    def __init__(self, pages: PageRenderer, database: Database, charges: ChargeService) -> None:
         """Read charges at this desk."""
         self._pages = pages
         self._database = database
-        self._desk = desk
+        self._charges = charges
 
     def routes(self) -> list[PageRoute]:
         """Return the routes of charges."""
@@ -45,12 +45,12 @@ class ChargePages:
         """Show a page of the app's charges."""
         app = await self._app(visit)
         refusal: InvalidField | None = None
-        wanted = PageQuery(account_id=app.account_id, app_id=app.id, limit=PAGE_CHARGES)
+        wanted = ChargeQuery(account_id=app.account_id, app_id=app.id, limit=PAGE_CHARGES)
         try:
             wanted = _filtered(wanted, visit)
         except InvalidField as invalid:
             refusal = invalid
-        found = await self._desk.page(wanted)
+        found = await self._charges.list_charges(wanted)
         shown = found[:PAGE_CHARGES]
         context: dict[str, Any] = {
             "app": app,
@@ -63,16 +63,16 @@ class ChargePages:
             "refusal": refusal,
         }
         status = 200 if refusal is None else refusal.status
-        return self._pages.answer("portal/charges.html", visit, status=status, **context)
+        return self._pages.render("portal/charges.html", visit, status=status, **context)
 
     async def show(self, visit: Visit) -> Answer:
         """Show one of the app's charges, with what happened to it."""
         app = await self._app(visit)
-        charge = await self._desk.own(app.account_id, visit.path["charge_id"])
+        charge = await self._charges.own_charge(app.account_id, visit.path["charge_id"])
         if charge.app_id != app.id:
             raise ChargeNotFound
         entry = await self._database.read(lambda transaction: _entry(transaction, charge))
-        return self._pages.answer("portal/charge.html", visit, app=app, charge=charge, entry=entry)
+        return self._pages.render("portal/charge.html", visit, app=app, charge=charge, entry=entry)
 
     async def _app(self, visit: Visit) -> App:
         account_id = visit.signed_in.account_id
@@ -85,10 +85,12 @@ async def _entry(transaction: Transaction, charge: Charge) -> Entry | None:
     """Return the owner's side of the payment, if there was one."""
     if charge.transfer_id is None or charge.paid_at is None:
         return None
-    return await entry_of(transaction, charge.account_id, charge.transfer_id, charge.paid_at)
+    return await entry_of_transfer(
+        transaction, charge.account_id, charge.transfer_id, charge.paid_at
+    )
 
 
-def _filtered(wanted: PageQuery, visit: Visit) -> PageQuery:
+def _filtered(wanted: ChargeQuery, visit: Visit) -> ChargeQuery:
     query = visit.query
     status = next((each for each in STATUSES if each == query.get("status")), None)
     if query.get("status") and status is None:

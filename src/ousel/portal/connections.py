@@ -6,17 +6,17 @@ from ousel.http.refusals import NotFound
 from ousel.kernel.clock import Clock
 from ousel.oauth import service
 from ousel.oauth.pages import SCOPES_IN_WORDS
-from ousel.people.audit import record
-from ousel.portal.entrance import trace_of
+from ousel.people.audit import record_event
+from ousel.portal.sign_in import event_source
 from ousel.site.redirects import see_other
-from ousel.site.rendering import Pages
+from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
 
 class ConnectionPages:
     """Serves a person's connections."""
 
-    def __init__(self, pages: Pages, database: Database, clock: Clock) -> None:
+    def __init__(self, pages: PageRenderer, database: Database, clock: Clock) -> None:
         """Read and end what this database keeps."""
         self._pages = pages
         self._database = database
@@ -35,9 +35,9 @@ class ConnectionPages:
         """Show the apps that can read the account."""
         account_id = visit.signed_in.account_id
         connections = await self._database.read(
-            lambda transaction: service.connections(transaction, account_id, self._clock())
+            lambda transaction: service.list_connections(transaction, account_id, self._clock())
         )
-        return self._pages.answer(
+        return self._pages.render(
             "portal/connections.html", visit, connections=connections, words=SCOPES_IN_WORDS
         )
 
@@ -47,15 +47,17 @@ class ConnectionPages:
         app_id = visit.path["client_id"]
 
         async def work(transaction: Transaction) -> None:
-            connection = await service.connection(transaction, account_id, app_id, self._clock())
+            connection = await service.find_connection(
+                transaction, account_id, app_id, self._clock()
+            )
             if connection is None:
                 raise NotFound("This app is not connected to your account.")
             await service.disconnect(transaction, account_id, app_id)
-            await record(
+            await record_event(
                 transaction,
                 account_id,
                 "app_disconnected",
-                trace_of(visit),
+                event_source(visit),
                 self._clock,
                 connection.app_name,
             )

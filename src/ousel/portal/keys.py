@@ -11,7 +11,7 @@ from ousel.partners import service
 from ousel.partners.service import IssuedKey
 from ousel.partners.store import App, Key
 from ousel.people import store as people
-from ousel.portal.desk import OVERLAPS, AppDesk, check_room
+from ousel.portal.app_editor import OVERLAPS, AppEditor, check_room
 from ousel.site.redirects import see_other
 from ousel.site.visits import PageRoute, Visit
 
@@ -30,9 +30,9 @@ class SecondFactorNeeded(Refusal):
 class KeyPages:
     """Serves the keys of a partner's apps."""
 
-    def __init__(self, desk: AppDesk, settings: Settings) -> None:
+    def __init__(self, editor: AppEditor, settings: Settings) -> None:
         """Issue keys of the kind that these settings want."""
-        self._desk = desk
+        self._editor = editor
         self._settings = settings
 
     def routes(self) -> list[PageRoute]:
@@ -49,10 +49,10 @@ class KeyPages:
         """Issue a key, and show it this once."""
 
         async def work(transaction: Transaction) -> IssuedKey:
-            app = await self._desk.own_app(transaction, visit)
+            app = await self._editor.own_app(transaction, visit)
             await self._check_second_factor(transaction, visit)
             issued = await self._new_key(transaction, app, visit.form.get("key_name", ""))
-            await self._desk.record(transaction, visit, "key_issued", issued.key.shown)
+            await self._editor.record(transaction, visit, "key_issued", issued.key.shown)
             return issued
 
         return await self._issued(visit, work)
@@ -62,7 +62,7 @@ class KeyPages:
         overlap = visit.form.get("overlap", "")
 
         async def work(transaction: Transaction) -> IssuedKey:
-            app = await self._desk.own_app(transaction, visit)
+            app = await self._editor.own_app(transaction, visit)
             await self._check_second_factor(transaction, visit)
             key = await service.own_key(transaction, app, visit.path["handle"])
             if overlap not in OVERLAPS:
@@ -72,9 +72,9 @@ class KeyPages:
             if int(overlap) > 0:
                 await self._check_room(transaction, app, param="handle")
             issued = await service.rotate_key(
-                transaction, key, int(overlap), self._settings.secret_kind, self._desk.clock
+                transaction, key, int(overlap), self._settings.secret_kind, self._editor.clock
             )
-            await self._desk.record(
+            await self._editor.record(
                 transaction, visit, "key_rotated", f"{key.shown} → {issued.key.shown}"
             )
             return issued
@@ -85,47 +85,47 @@ class KeyPages:
         """Show which key would end and what follows; a key that has ended is not asked about."""
 
         async def read(transaction: Transaction) -> tuple[App, Key]:
-            app = await self._desk.own_app(transaction, visit)
+            app = await self._editor.own_app(transaction, visit)
             return app, await service.own_key(transaction, app, visit.path["handle"])
 
-        app, key = await self._desk.database.read(read)
-        if not key.valid_at(self._desk.clock()):
+        app, key = await self._editor.database.read(read)
+        if not key.is_valid_at(self._editor.clock()):
             return see_other(f"/apps/{app.id}")
-        return self._desk.pages.answer("portal/key_revoke.html", visit, app=app, key=key)
+        return self._editor.pages.render("portal/key_revoke.html", visit, app=app, key=key)
 
     async def revoke(self, visit: Visit) -> Answer:
         """Revoke a key: calls with it are refused from this moment on."""
 
         async def change(transaction: Transaction, app: App) -> None:
             key = await service.own_key(transaction, app, visit.path["handle"])
-            if key.valid_at(self._desk.clock()):
-                await service.revoke_key(transaction, key, self._desk.clock)
-                await self._desk.record(transaction, visit, "key_revoked", key.shown)
+            if key.is_valid_at(self._editor.clock()):
+                await service.revoke_key(transaction, key, self._editor.clock)
+                await self._editor.record(transaction, visit, "key_revoked", key.shown)
 
-        return await self._desk.changed(visit, change)
+        return await self._editor.change(visit, change)
 
     async def _issued(
         self, visit: Visit, work: Callable[[Transaction], Awaitable[IssuedKey]]
     ) -> Answer:
         try:
-            issued = await self._desk.database.write(work)
+            issued = await self._editor.database.write(work)
         except (InvalidField, SecondFactorNeeded) as refusal:
-            return await self._desk.page(visit, refusal)
-        return await self._desk.page(visit, issued=issued)
+            return await self._editor.page(visit, refusal)
+        return await self._editor.page(visit, issued=issued)
 
     async def _new_key(self, transaction: Transaction, app: App, name: str) -> IssuedKey:
         await self._check_room(transaction, app, param="key_name")
         try:
             return await service.issue_key(
-                transaction, app, name, self._settings.secret_kind, self._desk.clock
+                transaction, app, name, self._settings.secret_kind, self._editor.clock
             )
         except InvalidField as refusal:
             raise InvalidField(refusal.detail, param="key_name") from refusal
 
     async def _check_room(self, transaction: Transaction, app: App, *, param: str) -> None:
         """Refuse a key beside those that work, of which there are as many as may be."""
-        now = self._desk.clock()
-        working = sum(key.valid_at(now) for key in await service.keys_of(transaction, app))
+        now = self._editor.clock()
+        working = sum(key.is_valid_at(now) for key in await service.keys_of(transaction, app))
         check_room(working, KEYS_MAX, "keys that work", param=param)
 
     async def _check_second_factor(self, transaction: Transaction, visit: Visit) -> None:

@@ -11,13 +11,13 @@ from ousel.http.refusals import NotFound
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.people import store
-from ousel.people.audit import record
+from ousel.people.audit import record_event
 from ousel.people.rules import provisioning_uri
-from ousel.people.service import Door
-from ousel.portal.entrance import errors_of, trace_of
+from ousel.people.service import SignInService
+from ousel.portal.sign_in import event_source, field_errors
 from ousel.site.qr_codes import qr_code
 from ousel.site.redirects import see_other
-from ousel.site.rendering import Pages
+from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
 EVENTS_SHOWN: Final = 30
@@ -51,11 +51,13 @@ HAPPENINGS: Final = {
 class SettingsPages:
     """Serves a person's own settings."""
 
-    def __init__(self, pages: Pages, database: Database, door: Door, clock: Clock) -> None:
+    def __init__(
+        self, pages: PageRenderer, database: Database, sign_in_service: SignInService, clock: Clock
+    ) -> None:
         """Change passwords and second factors at this door."""
         self._pages = pages
         self._database = database
-        self._door = door
+        self._sign_in_service = sign_in_service
         self._clock = clock
 
     def routes(self) -> list[PageRoute]:
@@ -78,12 +80,12 @@ class SettingsPages:
         """Change the password; all other sessions end."""
         person = visit.signed_in
         try:
-            await self._door.change_password(
+            await self._sign_in_service.change_password(
                 person.account_id,
                 person.session_hash,
                 visit.form.get("current_password", ""),
                 visit.form.get("new_password", ""),
-                trace_of(visit),
+                event_source(visit),
             )
         except InvalidField as refusal:
             return await self._settings_page(visit, refusal)
@@ -97,7 +99,9 @@ class SettingsPages:
         async def work(transaction: Transaction) -> None:
             if await store.end_session(transaction, account_id, session_hash):
                 await store.forget_proposal(transaction, account_id)
-                await record(transaction, account_id, "session_ended", trace_of(visit), self._clock)
+                await record_event(
+                    transaction, account_id, "session_ended", event_source(visit), self._clock
+                )
 
         await self._database.write(work)
         return see_other("/settings?done=session")
@@ -109,18 +113,18 @@ class SettingsPages:
     async def confirm_factor(self, visit: Visit) -> Answer:
         """Turn two-factor sign-in on, and show the recovery codes this once."""
         try:
-            codes = await self._door.confirm_factor(
-                visit.signed_in.account_id, visit.form.get("code", ""), trace_of(visit)
+            codes = await self._sign_in_service.confirm_factor(
+                visit.signed_in.account_id, visit.form.get("code", ""), event_source(visit)
             )
         except InvalidField as refusal:
             return await self._factor_page(visit, refusal)
-        return self._pages.answer("portal/recovery_codes.html", visit, codes=codes)
+        return self._pages.render("portal/recovery_codes.html", visit, codes=codes)
 
     async def remove_factor(self, visit: Visit) -> Answer:
         """Turn two-factor sign-in off."""
         try:
-            await self._door.remove_factor(
-                visit.signed_in.account_id, visit.form.get("code", ""), trace_of(visit)
+            await self._sign_in_service.remove_factor(
+                visit.signed_in.account_id, visit.form.get("code", ""), event_source(visit)
             )
         except InvalidField as refusal:
             return await self._factor_page(visit, refusal)
@@ -137,7 +141,7 @@ class SettingsPages:
                 transaction, account_id, before, EVENTS_SHOWN + 1
             )
         )
-        return self._pages.answer(
+        return self._pages.render(
             "portal/history.html",
             visit,
             events=events[:EVENTS_SHOWN],
@@ -150,7 +154,7 @@ class SettingsPages:
 
         async def read(transaction: Transaction) -> dict[str, Any]:
             return {
-                "account": await accounts.by_id(transaction, account_id),
+                "account": await accounts.account_by_id(transaction, account_id),
                 "email": await email_of(transaction, account_id),
                 "sessions": await store.sessions_of(
                     transaction, account_id, self._clock(), SESSIONS_SHOWN
@@ -162,11 +166,11 @@ class SettingsPages:
 
         context = await self._database.read(read)
         status = HTTPStatus.OK if refusal is None else refusal.status
-        return self._pages.answer(
+        return self._pages.render(
             "portal/settings.html",
             visit,
             status=status,
-            errors=errors_of(refusal),
+            errors=field_errors(refusal),
             happenings=HAPPENINGS,
             **context,
         )
@@ -177,10 +181,10 @@ class SettingsPages:
             lambda transaction: store.second_factor_of(transaction, person.account_id)
         )
         confirmed = factor is not None and factor.confirmed_at is not None
-        context: dict[str, Any] = {"confirmed": confirmed, "errors": errors_of(refusal)}
+        context: dict[str, Any] = {"confirmed": confirmed, "errors": field_errors(refusal)}
         if not confirmed:
-            secret = await self._door.propose_factor(person.account_id)
+            secret = await self._sign_in_service.propose_factor(person.account_id)
             uri = provisioning_uri(secret, person.username, "Ousel")
             context |= {"secret_value": secret, "qr_code": qr_code(uri)}
         status = HTTPStatus.OK if refusal is None else refusal.status
-        return self._pages.answer("portal/two_factor.html", visit, status=status, **context)
+        return self._pages.render("portal/two_factor.html", visit, status=status, **context)

@@ -32,20 +32,20 @@ _HEADERS: Final[tuple[RawHeader, ...]] = (
 )
 
 
-class Pages:
+class PageRenderer:
     """Renders the templates of all packages that have some."""
 
     def __init__(self, settings: Settings, assets: Assets, packages: Iterable[str]) -> None:
         """Find the template `package/name.html` in that package's folder of templates."""
         self._environment = _environment(("site", *packages))
-        self._everywhere: dict[str, Any] = {
+        self._common_context: dict[str, Any] = {
             "asset": assets.address,
             "sandbox": settings.sandbox,
             "portal_url": settings.portal_url,
             "base_url": settings.base_url,
         }
 
-    def answer(
+    def render(
         self,
         template: str,
         visit: Visit,
@@ -56,7 +56,7 @@ class Pages:
         **context: Any,
     ) -> Answer:
         """Return a rendered page; `forms_lead_to` is where else its forms may end."""
-        known = self._everywhere | context
+        known = self._common_context | context
         html = self._environment.get_template(template).render(visit=visit, **known)
         policy = f"{_POLICY} {forms_lead_to}".rstrip().encode()
         return Answer(
@@ -66,12 +66,12 @@ class Pages:
             (*_HEADERS, (b"content-security-policy", policy), *headers),
         )
 
-    def problem(self, refusal: Refusal, visit: Visit, *, again: str | None = None) -> Answer:
+    def render_problem(self, refusal: Refusal, visit: Visit, *, again: str | None = None) -> Answer:
         """Return the page that tells a refusal; `again` is the page to begin anew from."""
         headers: tuple[RawHeader, ...] = ()
         if refusal.retry_after_seconds is not None:
             headers = ((b"retry-after", b"%d" % refusal.retry_after_seconds),)
-        return self.answer(
+        return self.render(
             "site/problem.html",
             visit,
             status=HTTPStatus(refusal.status),
@@ -91,7 +91,7 @@ def _environment(packages: tuple[str, ...]) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"money": money_text, "moment": moment, "prose": prose}
+    environment.filters |= {"money": money_text, "moment": time_element, "prose": inline_code}
     return environment
 
 
@@ -100,12 +100,12 @@ def money_text(micros: int) -> str:
     return f"{json_from_micros(micros)} {CURRENCY}"
 
 
-def prose(text: str) -> Markup:
+def inline_code(text: str) -> Markup:
     """Return a sentence in which `words` like these are set as code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
 
 
-def moment(micros: int) -> Markup:
+def time_element(micros: int) -> Markup:
     """Return a time element: UTC as written, turned to the viewer's zone where scripts run."""
     utc = timestamp(micros)
     shown = f"{utc[:10]} {utc[11:16]} UTC"

@@ -17,8 +17,8 @@ from ousel.kernel.settings import Settings
 from ousel.site.cookies import Cookies
 from ousel.site.forms import NUL, FormNotTrusted, check_form, form_token, read_form, read_query
 from ousel.site.redirects import local_path, see_other
-from ousel.site.rendering import Pages
-from ousel.site.visits import PageRoute, People, Visit
+from ousel.site.rendering import PageRenderer
+from ousel.site.visits import PageRoute, Sessions, Visit
 
 ADDRESS_CHARACTERS_MAX: Final = 100
 DEVICE_CHARACTERS_MAX: Final = 300
@@ -26,12 +26,12 @@ DEVICE_CHARACTERS_MAX: Final = 300
 _log = structlog.get_logger()
 
 
-class Site:
+class PageServer:
     """Serves pages to visitors."""
 
-    def __init__(self, people: People, pages: Pages, settings: Settings) -> None:
-        """Serve pages to the people whose sessions `people` knows."""
-        self._people = people
+    def __init__(self, sessions: Sessions, pages: PageRenderer, settings: Settings) -> None:
+        """Serve pages to the people whose sessions are known."""
+        self._sessions = sessions
         self._pages = pages
         self._origin = origin_of(settings.portal_url)
         self._base_path = settings.base_path
@@ -49,23 +49,23 @@ class Site:
         """Serve one page."""
         known = self.cookies.visitor(request.headers)
         visitor = known or secrets.token_urlsafe(24)
-        visit = self._stranger(request, visitor, request_id)
+        visit = self._anonymous_visit(request, visitor, request_id)
         try:
-            visit = await self._known(visit, path)
+            visit = await self._identify(visit, path)
             if not route.reads_query_itself:
                 visit = msgspec.structs.replace(visit, query=read_query(request))
             if route.method == "POST":
                 visit = msgspec.structs.replace(visit, form=read_form(request))
                 check_form(visit, self._own_origins(visit))
             if visit.person is None and not route.for_everyone:
-                answer = see_other(f"/login?next={quote(self._asked_from(visit), safe='')}")
+                answer = see_other(f"/login?next={quote(self._return_address(visit), safe='')}")
             else:
                 answer = await route.handle(visit)
         except Refusal as refusal:
-            answer = self._refused(refusal, visit)
+            answer = self._refusal_page(refusal, visit)
         except Exception:  # noqa: BLE001 - the last stop: whatever it is, the visitor is answered
             _log.exception("internal error", request_id=request_id, path=request.path)
-            answer = self._told(InternalError("Something failed on our side."), visit)
+            answer = self._problem_page(InternalError("Something failed on our side."), visit)
         if known is None:
             remembered = self.cookies.remember_visitor(visitor)
             answer = msgspec.structs.replace(answer, headers=(*answer.headers, remembered))
@@ -73,13 +73,13 @@ class Site:
 
     async def problem(self, refusal: Refusal, request: Request, request_id: str) -> Answer:
         """Return the page that tells a refusal which happened before any route was found."""
-        visit = self._stranger(request, "", request_id)
+        visit = self._anonymous_visit(request, "", request_id)
         with contextlib.suppress(Refusal):  # the page can be told to a stranger as well
-            visit = await self._known(visit, {})
+            visit = await self._identify(visit, {})
             visit = msgspec.structs.replace(visit, query=read_query(request))
-        return self._told(refusal, visit)
+        return self._problem_page(refusal, visit)
 
-    def _stranger(self, request: Request, visitor: str, request_id: str) -> Visit:
+    def _anonymous_visit(self, request: Request, visitor: str, request_id: str) -> Visit:
         """Return the visit as it is before anything of it was looked up or understood."""
         headers = request.headers
         query = request.query.decode("latin-1")
@@ -99,10 +99,10 @@ class Site:
 
     def _address_of(self, request: Request) -> str:
         """Return the visitor's address: the client's, or what trusted proxies say before it."""
-        address = _plain(request.address)
+        address = _plain_address(request.address)
         hops = request.headers.get(b"x-forwarded-for", b"").decode("latin-1").split(",")
         while hops[-1] and self._is_proxy(address):
-            address = _plain(hops.pop().strip())
+            address = _plain_address(hops.pop().strip())
             hops = hops or [""]
         return address
 
@@ -113,25 +113,25 @@ class Site:
             return False
         return any(parsed in network for network in self._proxies)
 
-    async def _known(self, visit: Visit, path: dict[str, str]) -> Visit:
+    async def _identify(self, visit: Visit, path: dict[str, str]) -> Visit:
         """Return the visit with who makes it and the parts of its path."""
         session = self.cookies.session(visit.headers)
         if session is not None:
-            visit = msgspec.structs.replace(visit, person=await self._people.person(session))
+            visit = msgspec.structs.replace(visit, person=await self._sessions.person(session))
         if any(NUL in value for value in path.values()):
             raise NotFound("There is nothing at this path.")
         return msgspec.structs.replace(visit, path=path)
 
-    def _refused(self, refusal: Refusal, visit: Visit) -> Answer:
+    def _refusal_page(self, refusal: Refusal, visit: Visit) -> Answer:
         if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             cause = repr(refusal.__cause__ or refusal)
             _log.error("unavailable", request_id=visit.request_id, code=refusal.code, cause=cause)
-        return self._told(refusal, visit)
+        return self._problem_page(refusal, visit)
 
-    def _told(self, refusal: Refusal, visit: Visit) -> Answer:
-        again = self._sent_from(visit) if isinstance(refusal, FormNotTrusted) else None
+    def _problem_page(self, refusal: Refusal, visit: Visit) -> Answer:
+        again = self._referring_page(visit) if isinstance(refusal, FormNotTrusted) else None
         return msgspec.structs.replace(
-            self._pages.problem(refusal, visit, again=again), code=refusal.code
+            self._pages.render_problem(refusal, visit, again=again), code=refusal.code
         )
 
     def _own_origins(self, visit: Visit) -> set[str]:
@@ -139,13 +139,13 @@ class Site:
         host = visit.headers.get(b"host", b"").decode("latin-1")
         return {self._origin, f"{urlsplit(self._origin).scheme}://{host}"}
 
-    def _asked_from(self, visit: Visit) -> str:
+    def _return_address(self, visit: Visit) -> str:
         """Return the page to come back to: this one, or the one whose form was sent."""
         if visit.method != "POST":
             return visit.url
-        return (self._sent_from(visit) or "/").partition("?")[0]
+        return (self._referring_page(visit) or "/").partition("?")[0]
 
-    def _sent_from(self, visit: Visit) -> str | None:
+    def _referring_page(self, visit: Visit) -> str | None:
         """Return the page of this site whose form was sent, if the browser tells it."""
         referrer = visit.headers.get(b"referer", b"").decode("latin-1")
         for origin in self._own_origins(visit):
@@ -154,7 +154,7 @@ class Site:
         return None
 
 
-def _plain(address: str) -> str:
+def _plain_address(address: str) -> str:
     """Return an IPv4 address as such, also where it came in on a socket for IPv6 and IPv4."""
     try:
         mapped = IPv6Address(address).ipv4_mapped

@@ -17,7 +17,7 @@ class Person(msgspec.Struct, frozen=True):
     session_hash: str
 
 
-class People(Protocol):
+class Sessions(Protocol):
     """Knows the people who are signed in; the composition root passes the one who does."""
 
     async def person(self, secret: str) -> Person | None:

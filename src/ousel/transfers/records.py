@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ousel.api.fields import Currency, Money, Time, money
+from ousel.api.fields import Currency, Money, Time, money_field
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import CURRENCY
 from ousel.ledger.rules import Account, Entry, Kind
@@ -48,12 +48,12 @@ def transfer_record(entry: Entry, own: Account, counterparty: Account) -> Transf
         id=entry.transfer_id,
         kind=entry.kind,
         direction="out" if outgoing else "in",
-        amount=money(abs(entry.amount)),
+        amount=money_field(abs(entry.amount)),
         from_=reader if outgoing else other,
         to=other if outgoing else reader,
         note=entry.note,
         charge_id=entry.charge_id,
-        balance_after=money(entry.balance_after),
+        balance_after=money_field(entry.balance_after),
         idempotency_key=entry.idempotency_key,
         created_at=timestamp(entry.created_at),
     )

@@ -1,13 +1,13 @@
 """What a transfer means in money: one posting, from the key owner to the recipient."""
 
-from ousel.accounts.rules import normalized
+from ousel.accounts.rules import normalize_identifier
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import new_id
-from ousel.ledger.rules import Posting, Warrant
+from ousel.ledger.rules import KeyCheck, Posting
 
 
-def transfer(
-    sender: Warrant,
+def transfer_posting(
+    sender: KeyCheck,
     to: str,
     amount: int,
     note: str | None,
@@ -19,9 +19,9 @@ def transfer(
         transfer_id=new_id("tr_", clock),
         kind="transfer",
         debit_account_id=sender.account_id,
-        credit_identifier=normalized(to, param="to"),
+        credit_identifier=normalize_identifier(to, param="to"),
         amount=amount,
         note=note,
         idempotency_key=idempotency_key,
-        warrant=sender,
+        key_check=sender,
     )

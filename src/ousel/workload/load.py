@@ -174,7 +174,7 @@ def _is_whole(data: bytes) -> bool:
     return len(data) >= head_end + len(_HEAD_END) + body_length
 
 
-async def put_on(plan: Plan) -> Tally:
+async def run_load(plan: Plan) -> Tally:
     """Connect, send until the time is over, wait for what is still in flight, and tally."""
     loop = asyncio.get_running_loop()
     load = _Load(plan)
@@ -208,7 +208,7 @@ def main() -> None:
     """Read a plan, put the load on, print the tally."""
     plan = msgspec.json.decode(sys.stdin.buffer.read(), type=Plan)
     gc.disable()
-    sys.stdout.buffer.write(msgspec.json.encode(uvloop.run(put_on(plan))))
+    sys.stdout.buffer.write(msgspec.json.encode(uvloop.run(run_load(plan))))
 
 
 if __name__ == "__main__":

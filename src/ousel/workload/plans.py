@@ -5,9 +5,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from ousel.workload.books import Books
 from ousel.workload.load import Plan
 from ousel.workload.processes import Server
+from ousel.workload.sample_data import Books
 
 WARM_SECONDS: Final = 0.5
 

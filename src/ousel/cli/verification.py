@@ -2,26 +2,26 @@
 
 from typing import Any
 
-from ousel.api.fields import money
-from ousel.charges.proof import ChargesProof
+from ousel.api.fields import money_field
+from ousel.charges.verification import ChargeVerifier
 from ousel.database.port import Transaction
-from ousel.ledger.verify import Figures, Progress, verify
+from ousel.ledger.verify import Progress, VerifiedTotals, verify_database
 
 
-async def proven(
+async def verify_everything(
     transaction: Transaction, progress: Progress = lambda _: None
-) -> tuple[Figures, int]:
+) -> tuple[VerifiedTotals, int]:
     """Return this snapshot's figures and number of paid charges, or raise the first thing wrong."""
-    charges = ChargesProof(transaction)
-    figures = await verify(transaction, progress, charges.see)
-    return figures, await charges.conclude()
+    charges = ChargeVerifier(transaction)
+    figures = await verify_database(transaction, progress, charges.add_entries)
+    return figures, await charges.finish()
 
 
-def shown(figures: Figures) -> dict[str, Any]:
+def totals_record(figures: VerifiedTotals) -> dict[str, Any]:
     """Return the figures as commands print them."""
     return {
         "entries": figures.entries,
         "accounts": figures.accounts,
         "transfers": figures.transfers,
-        "issued": money(figures.issued),
+        "issued": money_field(figures.issued),
     }

@@ -5,20 +5,20 @@ from typing import Final
 
 from ousel.api.callers import User
 from ousel.api.refusals import InvalidToken
-from ousel.database.last_uses import LastUses
+from ousel.database.last_uses import LastUseRecorder
 from ousel.database.port import Database, Transaction
 from ousel.database.sharing import SharedReads
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import handle_of, is_secret
 from ousel.oauth import store
 from ousel.oauth.rules import Token
-from ousel.oauth.service import the_one, token_prefix
+from ousel.oauth.service import match_secret, token_prefix
 
 SWEEP_ROWS_MAX: Final = 250
 SWEEP_PAUSE_SECONDS: Final = 0.05  # in which those who write for a caller get their turn
 
 
-class UserTokens:
+class UserTokenLookup:
     """Knows the user behind each token, as the database has it at that moment."""
 
     def __init__(self, database: Database, clock: Clock, *, kind: str) -> None:
@@ -29,14 +29,14 @@ class UserTokens:
         self._prefix = token_prefix(kind)
         self._other_prefix = token_prefix("live" if kind == "test" else "test")
         self._tokens = SharedReads(database, _tokens_by_handle)
-        self._uses = LastUses(database, store.record_uses)
+        self._uses = LastUseRecorder(database, store.record_uses)
 
     async def user(self, secret: str) -> User:
         """Return the user whose token this is, or raise InvalidToken."""
         self._check_kind(secret)
-        token = the_one(await self._tokens.get(handle_of(secret)), secret)
+        token = match_secret(await self._tokens.get(handle_of(secret)), secret)
         now = self._clock()
-        if token is None or not token.valid_at(now):
+        if token is None or not token.is_valid_at(now):
             raise InvalidToken
         self._uses.unwritten[token.account_id, token.handle] = now
         return User(

@@ -7,7 +7,7 @@ from ousel.database.sharing import SharedReads
 from ousel.http.messages import Answer, json_answer
 
 
-class UsersApi:
+class UserEndpoints:
     """Serves apps that read the accounts of people who connected."""
 
     def __init__(self, database: Database) -> None:

@@ -11,7 +11,7 @@ QUERY_BYTES_MAX: Final = 8 * 1024
 IDENTIFIER_CHARACTERS_MAX: Final = 2_000
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ConnectParameters(msgspec.Struct, frozen=True):
     """The parameters of a connect address: each name with all its values, as bytes."""
 
     values: dict[str, list[bytes]]
@@ -31,7 +31,7 @@ class Asked(msgspec.Struct, frozen=True):
         return values[0] or None if values else None
 
 
-def asked(query_string: bytes) -> Asked:
+def parse_connect_query(query_string: bytes) -> ConnectParameters:
     """Return the parameters of a connect address; those that nobody knows do no harm."""
     if len(query_string) > QUERY_BYTES_MAX:
         raise ConnectAddressWrong(f"The address has more than {QUERY_BYTES_MAX} bytes.")
@@ -42,10 +42,10 @@ def asked(query_string: bytes) -> Asked:
         values.setdefault(unquote_to_bytes(name).decode("latin-1"), []).append(
             unquote_to_bytes(value)
         )
-    return Asked(values)
+    return ConnectParameters(values)
 
 
-def identifier(asked: Asked, name: str) -> str:
+def required_parameter(asked: ConnectParameters, name: str) -> str:
     """Return a parameter that says who asks; without it nobody may be sent anywhere."""
     try:
         value = asked.only(name)
@@ -58,7 +58,7 @@ def identifier(asked: Asked, name: str) -> str:
     return value
 
 
-def way_back(redirect_uri: str, parameters: dict[str, str | bytes | None]) -> str:
+def callback_url(redirect_uri: str, parameters: dict[str, str | bytes | None]) -> str:
     """Return the redirect URI with these parameters, of which those that are None are left out."""
     # RFC 6749 section 3.1.2: a query that the redirect URI has already is kept.
     mark = "&" if "?" in redirect_uri else "?"

@@ -8,18 +8,18 @@ from ousel.accounts import service as accounts
 from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
 from ousel.api.fields import Amount, Time
 from ousel.api.routes import Call, Documented, NoQuery, Route
-from ousel.charges.desk import ChargeDesk
 from ousel.charges.records import ChargeRecord, charge_record
 from ousel.charges.refusals import ChargeNotFound, ChargeNotPayable, OwnCharge
+from ousel.charges.service import ChargeService
 from ousel.database.port import Database
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.clock import timestamp
 from ousel.kernel.errors import InvalidAmount
 from ousel.kernel.money import micros_from_json
 from ousel.ledger import refusals
-from ousel.ledger.funding import issue
-from ousel.ledger.posting import PostingDesk
-from ousel.ledger.rules import Account, Moved
+from ousel.ledger.funding import issue_money
+from ousel.ledger.posting import PostingQueue
+from ousel.ledger.rules import Account, Movement
 from ousel.sandbox.clock import ADVANCE_SECONDS_MAX, SandboxClock
 from ousel.transfers.records import TransferRecord, transfer_record
 
@@ -63,22 +63,22 @@ class ClockRecord(msgspec.Struct, frozen=True, kw_only=True):
     now: Time
 
 
-class SandboxApi:
+class SandboxEndpoints:
     """Serves tests: moves time on, pays as a payer would, issues money."""
 
     def __init__(
         self,
         database: Database,
         clock: SandboxClock,
-        posting_desk: PostingDesk,
-        charge_desk: ChargeDesk,
+        posting_desk: PostingQueue,
+        charges: ChargeService,
         portal_url: str,
     ) -> None:
         """Work on this database, through the same desks as the pages and the interface."""
         self._database = database
         self._clock = clock
         self._posting_desk = posting_desk
-        self._charge_desk = charge_desk
+        self._charges = charges
         self._portal_url = portal_url
 
     def routes(self, base: str) -> list[Route]:
@@ -144,18 +144,18 @@ class SandboxApi:
 
     async def pay(self, call: Call[PayRequest, NoQuery]) -> Answer:
         """Pay the caller's charge from the payer's balance."""
-        charge = await self._charge_desk.own(call.partner.account_id, call.path["id"])
+        charge = await self._charges.own_charge(call.partner.account_id, call.path["id"])
         payer = await self._account(call.body.payer, "payer")
-        await self._charge_desk.pay(charge, payer.id)
-        paid = await self._charge_desk.own(charge.account_id, charge.id)
+        await self._charges.pay(charge, payer.id)
+        paid = await self._charges.own_charge(charge.account_id, charge.id)
         return json_answer(charge_record(paid, self._portal_url))
 
     async def fund(self, call: Call[FundRequest, NoQuery]) -> Answer:
         """Issue money to the account."""
         amount = micros_from_json(bytes(call.body.amount))
         account = await self._account(call.body.to, "to")
-        posted = await issue(self._posting_desk, self._clock, account, amount)
-        assert isinstance(posted.outcome, Moved), "without a key, nothing is replayed"
+        posted = await issue_money(self._posting_desk, self._clock, account, amount)
+        assert isinstance(posted.outcome, Movement), "without a key, nothing is replayed"
         assert posted.credit_account is not None
         assert posted.debit_account is not None
         record = transfer_record(posted.outcome.credit, posted.credit_account, posted.debit_account)
@@ -163,5 +163,5 @@ class SandboxApi:
 
     async def _account(self, identifier: str, param: str) -> Account:
         return await self._database.read(
-            lambda transaction: accounts.find(transaction, identifier, param=param)
+            lambda transaction: accounts.find_account(transaction, identifier, param=param)
         )

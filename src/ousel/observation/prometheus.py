@@ -15,14 +15,14 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from ousel.kernel.money import MICROS_PER_UNIT
-from ousel.observation.figures import Histogram
 from ousel.observation.gauges import Gauges
+from ousel.observation.histograms import Histogram
 from ousel.observation.metrics import Metrics
 
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 
-class Exposition:
+class PrometheusText:
     """Writes the metrics of this process as a text that Prometheus reads."""
 
     def __init__(self, metrics: Metrics, about: dict[str, str]) -> None:

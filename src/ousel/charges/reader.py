@@ -23,9 +23,9 @@ class ChargeReader:
     async def read(self, transaction: Transaction, ids: list[str]) -> dict[str, Charge | None]:
         """Return the charges as they are written."""
         known = [id_ for id_ in ids if id_ in self._open]
-        still_open = await store.still_open(transaction, known) if known else set()
+        still_open = await store.open_charges(transaction, known) if known else set()
         unknown = [id_ for id_ in ids if id_ not in still_open]
-        found = await store.by_ids(transaction, unknown) if unknown else {}
+        found = await store.charges_by_id(transaction, unknown) if unknown else {}
         charges = {id_: self._open[id_] if id_ in still_open else found.get(id_) for id_ in ids}
         self._remember(found)
         return charges

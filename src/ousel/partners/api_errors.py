@@ -9,24 +9,26 @@ from ousel.database.port import Database
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.partners import store
-from ousel.partners.store import Trouble
+from ousel.partners.store import ApiError
 
 WAITING_MAX: Final = 1_000  # beyond that, between two writes, the oldest are let go
 
 
-class TroubleLog:
+class ApiErrorLog:
     """Gathers refused calls in memory and writes them down now and then."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         """Write to this database."""
         self._database = database
         self._clock = clock
-        self._waiting: deque[Trouble] = deque(maxlen=WAITING_MAX)
+        self._waiting: deque[ApiError] = deque(maxlen=WAITING_MAX)
 
-    def note(self, caller: Partner | User, route: Route, refusal: Refusal, request_id: str) -> None:
+    def record(
+        self, caller: Partner | User, route: Route, refusal: Refusal, request_id: str
+    ) -> None:
         """Take note of a refused call."""
         self._waiting.append(
-            Trouble(
+            ApiError(
                 account_id=caller.app_account_id,
                 app_id=caller.client_id,
                 request_id=request_id,
@@ -40,9 +42,9 @@ class TroubleLog:
 
     async def write(self) -> None:
         """Write down what was gathered, and keep each app's newest."""
-        troubles = list(self._waiting)
+        errors = list(self._waiting)
         self._waiting.clear()
-        if troubles:
+        if errors:
             await self._database.write(
-                lambda transaction: store.add_troubles(transaction, troubles)
+                lambda transaction: store.add_api_errors(transaction, errors)
             )

@@ -5,8 +5,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
-from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, checked_text, idempotency_key
-from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, page, position_of
+from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency_key, parse_text
+from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, make_page, sequence_from_cursor
 from ousel.api.refusals import Unauthorized
 from ousel.api.routes import Call, Documented, NoBody, NoQuery, Route
 from ousel.database.port import Database
@@ -16,11 +16,11 @@ from ousel.kernel.errors import InvalidAmount, InvalidField
 from ousel.kernel.money import micros_from_json
 from ousel.ledger import refusals
 from ousel.ledger.history import HistoryQuery
-from ousel.ledger.posting import PostingDesk
-from ousel.ledger.rules import Kind, Refused, Replayed, Warrant
+from ousel.ledger.posting import PostingQueue
+from ousel.ledger.rules import KeyCheck, Kind, Refused, Replay
 from ousel.ledger.search import HistorySearch
 from ousel.transfers.records import TransferRecord, transfer_record
-from ousel.transfers.service import transfer
+from ousel.transfers.service import transfer_posting
 
 NOTE_CHARACTERS_MAX: Final = 500
 
@@ -88,12 +88,12 @@ class TransfersQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     ] = None
 
 
-class TransfersApi:
+class TransferEndpoints:
     """Serves partners that send money or read what moved."""
 
-    def __init__(self, database: Database, desk: PostingDesk, clock: Clock) -> None:
+    def __init__(self, database: Database, queue: PostingQueue, clock: Clock) -> None:
         """Post at this desk, and read from this database."""
-        self._desk = desk
+        self._queue = queue
         self._clock = clock
         self._search = HistorySearch(database)
 
@@ -113,7 +113,7 @@ class TransfersApi:
                 ),
                 body=TransferRequest,
                 request_headers={"Idempotency-Key": KEY_SCHEMA},
-                shows_warrant=True,
+                checks_key_in_transaction=True,
                 successes={
                     201: Documented("The money moved.", TransferRecord),
                     200: Documented(
@@ -154,22 +154,22 @@ class TransfersApi:
     async def create(self, call: Call[TransferRequest, NoQuery]) -> Answer:
         """Send a transfer."""
         request, partner = call.body, call.partner
-        posting = transfer(
-            Warrant(partner.account_id, partner.handle, ended=Unauthorized),
+        posting = transfer_posting(
+            KeyCheck(partner.account_id, partner.handle, ended=Unauthorized),
             request.to,
             micros_from_json(bytes(request.amount)),
-            checked_note(request.note),
-            idempotency_key(call.headers.get(b"idempotency-key"), request.idempotency_key),
+            parse_note(request.note),
+            parse_idempotency_key(call.headers.get(b"idempotency-key"), request.idempotency_key),
             self._clock,
         )
-        posted = await self._desk.post(posting)
+        posted = await self._queue.post(posting)
         outcome = posted.outcome
         if isinstance(outcome, Refused):
             raise outcome.refusal
         assert posted.debit_account is not None
         assert posted.credit_account is not None
         record = transfer_record(outcome.debit, posted.debit_account, posted.credit_account)
-        if isinstance(outcome, Replayed):
+        if isinstance(outcome, Replay):
             return json_answer(record, headers=_REPLAYED)
         return json_answer(record, status=201)
 
@@ -179,17 +179,17 @@ class TransfersApi:
         wanted = HistoryQuery(
             account_id=call.partner.account_id,
             limit=query.limit,
-            before_sequence=position_of(query.cursor),
+            before_sequence=sequence_from_cursor(query.cursor),
             direction=query.direction,
             kind=query.kind,
             created_after=_moment(query.created_after, "created_after"),
             created_before=_moment(query.created_before, "created_before"),
-            idempotency_key=idempotency_key(None, query.idempotency_key),
+            idempotency_key=parse_idempotency_key(None, query.idempotency_key),
         )
 
         found = await self._search.find(wanted)
         return json_answer(
-            page(
+            make_page(
                 found.entries,
                 wanted.limit,
                 record=lambda item: transfer_record(item[0], found.own, item[1]),
@@ -198,13 +198,13 @@ class TransfersApi:
         )
 
 
-def checked_note(note: str | None) -> str | None:
+def parse_note(note: str | None) -> str | None:
     """Return the note of a transfer, or say which rule it breaks."""
     if note is not None and len(note) > NOTE_CHARACTERS_MAX:
         raise InvalidField(
             f"note must have at most {NOTE_CHARACTERS_MAX} characters.", param="note"
         )
-    return checked_text(note, param="note")
+    return parse_text(note, param="note")
 
 
 def _moment(text: str | None, param: str) -> int | None:

@@ -11,13 +11,13 @@ from ousel.charges import store
 from ousel.charges.store import PaidCharge
 from ousel.database.port import Transaction
 from ousel.ledger.rules import Entry
-from ousel.ledger.verify import BooksInDatabase, BooksWrong, entry_name
+from ousel.ledger.verify import DatabaseLedger, VerificationFailed, describe_entry
 
 PAGE_CHARGES: Final = 5_000
 SUMS: Final = 1_024  # so many sums tell roughly which charges do not fit
 
 
-class ChargesProof:
+class ChargeVerifier:
     """Sees the journal go by, and then compares it with the charges of the same snapshot."""
 
     def __init__(self, transaction: Transaction) -> None:
@@ -25,35 +25,35 @@ class ChargesProof:
         self._transaction = transaction
         self._sums = [0] * SUMS  # grow with each payment, shrink by the same with its charge
 
-    def see(self, entries: Iterable[Entry]) -> None:
+    def add_entries(self, entries: Iterable[Entry]) -> None:
         """Count the payments among these entries."""
         for entry in entries:
             if _is_payment(entry):
                 mark = _mark_of_payment(entry)
                 self._sums[mark % SUMS] += mark
 
-    async def conclude(self) -> int:
+    async def finish(self) -> int:
         """Return how many charges are paid, or raise the first that does not fit its payment."""
         count, after = 0, ("", "")
-        while page := await store.paid_after(self._transaction, after, PAGE_CHARGES):
+        while page := await store.paid_charges_after(self._transaction, after, PAGE_CHARGES):
             for charge in page:
                 mark = _mark_of_charge(charge)
                 self._sums[mark % SUMS] -= mark
             count += len(page)
             after = (page[-1].account_id, page[-1].id)
         if any(self._sums):
-            raise BooksWrong(await self._unfitting())
+            raise VerificationFailed(await self._unfitting())
         return count
 
     async def _unfitting(self) -> str:
         """Name a charge and its payments that do not fit each other."""
         payments: dict[str, list[Entry]] = {}
-        async for entries in BooksInDatabase(self._transaction).entries():
+        async for entries in DatabaseLedger(self._transaction).entries():
             for entry in entries:
                 if _is_payment(entry) and self._sums[_mark_of_payment(entry) % SUMS]:
                     payments.setdefault(entry.charge_id or "", []).append(entry)
         after = ("", "")
-        while page := await store.paid_after(self._transaction, after, PAGE_CHARGES):
+        while page := await store.paid_charges_after(self._transaction, after, PAGE_CHARGES):
             for charge in page:
                 if self._sums[_mark_of_charge(charge) % SUMS]:
                     wrong = _why_unfitting(charge, payments.pop(charge.id, []))
@@ -66,8 +66,8 @@ class ChargesProof:
         """Name the first of these payments, which no paid charge has."""
         entry = min(payments, key=lambda each: (each.created_at, each.transfer_id))
         if entry.charge_id is None:
-            return f"{entry_name(entry)} is a payment of no charge"
-        found = await store.by_ids(self._transaction, [entry.charge_id])
+            return f"{describe_entry(entry)} is a payment of no charge"
+        found = await store.charges_by_id(self._transaction, [entry.charge_id])
         charge = found.get(entry.charge_id)
         if charge is None:
             fate = "does not exist"
@@ -75,7 +75,7 @@ class ChargesProof:
             fate = f"was paid by transfer {charge.transfer_id}"
         else:
             fate = f"is {charge.status}"
-        return f"{entry_name(entry)} pays charge {entry.charge_id}, which {fate}"
+        return f"{describe_entry(entry)} pays charge {entry.charge_id}, which {fate}"
 
 
 def _is_payment(entry: Entry) -> bool:
@@ -126,5 +126,5 @@ def _why_unfitting(charge: PaidCharge, payments: Sequence[Entry]) -> str | None:
         ("the transfer", charge.transfer_id, entry.transfer_id),
     ):
         if wanted != found:
-            return f"{name} is paid with {what} {wanted}, but {entry_name(entry)} has {found}"
+            return f"{name} is paid with {what} {wanted}, but {describe_entry(entry)} has {found}"
     return None

@@ -31,7 +31,7 @@ class OwnAccountRecord(HolderRecord, frozen=True, kw_only=True):
     app: AppSummary
 
 
-class AccountsApi:
+class AccountEndpoints:
     """Serves what partners ask about accounts."""
 
     def __init__(self, database: Database) -> None:
@@ -92,6 +92,6 @@ class AccountsApi:
         """Answer the account that the path names."""
         identifier = call.path["identifier"]
         account = await self._database.read(
-            lambda transaction: service.find(transaction, identifier, param="identifier")
+            lambda transaction: service.find_account(transaction, identifier, param="identifier")
         )
         return json_answer(account_record(account))

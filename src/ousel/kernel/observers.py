@@ -31,7 +31,7 @@ class ChargeObserver(Protocol):
         ...
 
 
-class Unobserved:
+class NoObserver:
     """Nobody watches."""
 
     def batch_written(self, postings: int, seconds: float) -> None:
@@ -50,4 +50,4 @@ class Unobserved:
         """Do nothing."""
 
 
-UNOBSERVED: Final = Unobserved()
+NO_OBSERVER: Final = NoObserver()

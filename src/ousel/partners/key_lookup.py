@@ -6,24 +6,24 @@ import msgspec
 
 from ousel.api.callers import Partner, User
 from ousel.api.refusals import Unauthorized
-from ousel.database.last_uses import LastUses
+from ousel.database.last_uses import LastUseRecorder
 from ousel.database.port import Database, Transaction
 from ousel.database.sharing import SharedReads
 from ousel.kernel.clock import Clock
-from ousel.kernel.ids import handle_of, is_hash_of, is_secret
+from ousel.kernel.ids import handle_of, is_secret, matches_hash
 from ousel.partners import store
 
 SECRETS_REMEMBERED_MAX: Final = 10_000
 
 
-class _Held(msgspec.Struct, frozen=True, gc=False):
+class _KeyOwner(msgspec.Struct, frozen=True, gc=False):
     """A key, and the partner who holds it."""
 
     key: store.Key
     partner: Partner
 
 
-class Keyring:
+class PartnerKeyLookup:
     """Knows the partner behind each key, as the database has it at that moment."""
 
     def __init__(self, database: Database, clock: Clock, *, kind: str) -> None:
@@ -33,35 +33,35 @@ class Keyring:
         self._prefix = f"sk_{kind}_"
         self._other_prefix = "sk_live_" if kind == "test" else "sk_test_"
         self._keys = SharedReads(database, _keys_by_handle)
-        self._seen: dict[str, _Held] = {}  # by the secret, which need not be hashed again
-        self._uses = LastUses(database, store.record_uses)
+        self._remembered: dict[str, _KeyOwner] = {}  # by the secret, which need not be hashed again
+        self._uses = LastUseRecorder(database, store.record_uses)
 
     async def partner(self, secret: str) -> Partner:
         """Return the partner whose key this is, or raise Unauthorized."""
-        seen = self._seen.get(secret)
+        seen = self._remembered.get(secret)
         if seen is None:
             self._check_form(secret)
         for held in await self._keys.get(handle_of(secret) if seen is None else seen.key.handle):
-            if held is seen or held == seen or is_hash_of(held.key.hash, secret):
+            if held is seen or held == seen or matches_hash(held.key.hash, secret):
                 self._remember(secret, held)
                 break
         else:
-            self._seen.pop(secret, None)
-        partner = self.partner_seen(secret)
+            self._remembered.pop(secret, None)
+        partner = self.remembered_partner(secret)
         if partner is None:
             raise self._refusal(secret)
         return partner
 
-    def partner_seen(self, secret: str) -> Partner | None:
+    def remembered_partner(self, secret: str) -> Partner | None:
         """Return whose key this was when it was last looked up; it may have ended since."""
-        seen = self._seen.get(secret)
+        seen = self._remembered.get(secret)
         now = self._clock()
-        if seen is None or not seen.key.valid_at(now):
+        if seen is None or not seen.key.is_valid_at(now):
             return None
         self._uses.unwritten[seen.key.account_id, seen.key.handle] = now
         return seen.partner
 
-    async def origin_allowed(self, caller: Partner | User, origin: str) -> bool:
+    async def is_origin_of_app(self, caller: Partner | User, origin: str) -> bool:
         """Say whether the origin is registered on the caller's app."""
 
         async def allowed(transaction: Transaction) -> bool:
@@ -71,11 +71,11 @@ class Keyring:
 
         return await self._database.read(allowed)
 
-    async def origin_known(self, origin: str) -> bool:
+    async def is_origin_of_any_app(self, origin: str) -> bool:
         """Say whether any app has registered the origin."""
 
         async def known(transaction: Transaction) -> bool:
-            return await store.is_origin(transaction, origin)
+            return await store.has_any_origin(transaction, origin)
 
         return await self._database.read(known)
 
@@ -83,10 +83,10 @@ class Keyring:
         """Write down when keys were last used, all in one go."""
         await self._uses.record()
 
-    def _remember(self, secret: str, held: _Held) -> None:
-        if len(self._seen) >= SECRETS_REMEMBERED_MAX:
-            self._seen.clear()
-        self._seen[secret] = held
+    def _remember(self, secret: str, held: _KeyOwner) -> None:
+        if len(self._remembered) >= SECRETS_REMEMBERED_MAX:
+            self._remembered.clear()
+        self._remembered[secret] = held
 
     def _check_form(self, secret: str) -> None:
         """Refuse what cannot be a key; one of the other kind may be from before a server ran."""
@@ -101,9 +101,11 @@ class Keyring:
         return Unauthorized(f"This is a {kind}: it takes keys that begin with {self._prefix}.")
 
 
-async def _keys_by_handle(transaction: Transaction, handles: list[str]) -> dict[str, list[_Held]]:
-    found: dict[str, list[_Held]] = {handle: [] for handle in handles}
+async def _keys_by_handle(
+    transaction: Transaction, handles: list[str]
+) -> dict[str, list[_KeyOwner]]:
+    found: dict[str, list[_KeyOwner]] = {handle: [] for handle in handles}
     for key, app_name in await store.keys_by_handle(transaction, handles):
         partner = Partner(key.account_id, key.app_id, app_name, key.handle)
-        found[key.handle].append(_Held(key, partner))
+        found[key.handle].append(_KeyOwner(key, partner))
     return found

@@ -16,21 +16,21 @@ USE_NOTED_MICROS: Final = 60 * MICROS_PER_SECOND  # a session's last use is true
 SECRET_CHARACTERS_MAX: Final = 100
 
 
-class _Opened(msgspec.Struct, frozen=True):
+class _OpenSession(msgspec.Struct, frozen=True):
     """A session, and the person who opened it."""
 
     session: store.Session
     person: Person
 
 
-class Sessions:
+class SessionLookup:
     """Knows who is signed in, as the database has it at that moment."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         """Read sessions from this database, for all who come at the same time."""
         self._database = database
         self._clock = clock
-        self._opened = SharedReads(database, _opened)
+        self._opened = SharedReads(database, _open_sessions)
 
     async def person(self, secret: str) -> Person | None:
         """Return the person whose session this is, if it is still good."""
@@ -38,22 +38,28 @@ class Sessions:
             return None
         hash_ = secret_hash(secret)
         opened, now = await self._opened.get(hash_), self._clock()
-        if opened is None or not opened.session.lasts_at(now):
+        if opened is None or not opened.session.is_valid_at(now):
             return None
         if now - opened.session.last_used_at > USE_NOTED_MICROS:
-            await self._database.write(lambda transaction: store.note_use(transaction, hash_, now))
+            await self._database.write(
+                lambda transaction: store.record_session_use(transaction, hash_, now)
+            )
         return opened.person
 
 
-async def _opened(transaction: Transaction, hashes: list[str]) -> dict[str, _Opened | None]:
+async def _open_sessions(
+    transaction: Transaction, hashes: list[str]
+) -> dict[str, _OpenSession | None]:
     sessions = await store.sessions_by_hash(transaction, hashes)
     signed_in = [session for session in sessions if session.stage == "signed_in"]
-    opened: dict[str, _Opened | None] = dict.fromkeys(hashes)
+    opened: dict[str, _OpenSession | None] = dict.fromkeys(hashes)
     if not signed_in:
         return opened
-    holders = await accounts.by_ids(transaction, [session.account_id for session in signed_in])
+    holders = await accounts.accounts_by_id(
+        transaction, [session.account_id for session in signed_in]
+    )
     for session in signed_in:
         account = holders[session.account_id]
         person = Person(account.id, account.username, account.display_name, session.hash)
-        opened[session.hash] = _Opened(session, person)
+        opened[session.hash] = _OpenSession(session, person)
     return opened

@@ -11,15 +11,21 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from ousel.cli.console import DatabaseOption, JsonOption, run, settings, show
-from ousel.cli.export import proven_file
-from ousel.cli.proof import proven, shown
-from ousel.cli.server import address_at, bound_socket, claim, prepare, serve_until_stopped
+from ousel.cli.export import verify_file
+from ousel.cli.server import (
+    address_at,
+    bind_socket,
+    claim_database_mode,
+    prepare,
+    serve_until_stopped,
+)
+from ousel.cli.verification import totals_record, verify_everything
 from ousel.database import schema
 from ousel.database.addresses import database_at
 from ousel.database.port import Database
 from ousel.kernel.settings import PORT_DEFAULT, PORT_MAX
 from ousel.ledger import journal
-from ousel.ledger.verify import Figures
+from ousel.ledger.verify import VerifiedTotals
 
 WORKERS_MAX: Final = 64
 
@@ -54,8 +60,8 @@ def serve(  # noqa: PLR0913 - one for each option
         changes["admin_port"] = admin_port
     wanted = settings(database, port, **changes)
     asyncio.run(prepare(wanted, port, workers))
-    with bound_socket(host, port) as listener:
-        asyncio.run(claim(wanted))
+    with bind_socket(host, port) as listener:
+        asyncio.run(claim_database_mode(wanted))
         if as_json or sys.stdout.isatty():  # else whoever gathers the log would find it there
             mode = "sandbox" if wanted.sandbox else "live"
             addresses = {"base_url": wanted.base_url, "portal_url": wanted.portal_url}
@@ -83,20 +89,20 @@ def verify_books(
     started = time.perf_counter()
     record: dict[str, Any] = {"result": "the books balance"}
     if exported is not None:
-        record |= shown(proven_file(exported))
+        record |= totals_record(verify_file(exported))
     else:
         figures, charges_paid = run(database, _proven_with_a_bar)
-        record |= shown(figures) | {"charges_paid": charges_paid}
+        record |= totals_record(figures) | {"charges_paid": charges_paid}
     record["seconds"] = round(time.perf_counter() - started, 3)
     show(record, as_json=as_json)
 
 
-async def _proven_with_a_bar(opened: Database) -> tuple[Figures, int]:
-    total = await opened.read(journal.entries_counted)
+async def _proven_with_a_bar(opened: Database) -> tuple[VerifiedTotals, int]:
+    total = await opened.read(journal.count_entries)
     with _progress() as progress:
         bar = progress.add_task("entries", total=total)
         return await opened.snapshot(
-            lambda transaction: proven(
+            lambda transaction: verify_everything(
                 transaction, lambda done: progress.update(bar, completed=done)
             )
         )

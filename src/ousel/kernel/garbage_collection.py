@@ -6,7 +6,7 @@ from typing import Final
 ALLOCATIONS_BETWEEN: Final = 50_000
 
 
-def collect_rarely() -> None:
+def tune_garbage_collector() -> None:
     """Let the collector pass over what is there already, and look at the rest less often.
 
     Hundreds of requests in flight hold thousands of live objects, which the default, every 700

@@ -31,7 +31,7 @@ class Histogram:
         return zip(bounds, accumulate(list(self.counts)), strict=True)
 
 
-class RouteFigures:
+class RouteMetrics:
     """What happened on one route."""
 
     __slots__ = ("durations", "method", "path", "statuses")

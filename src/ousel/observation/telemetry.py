@@ -8,14 +8,14 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from ousel.api.health import Health
-from ousel.api.observers import RequestObserver, Watch
+from ousel.api.observers import RequestObserver, RequestObservers
 from ousel.database.addresses import is_postgres
 from ousel.database.port import Database
 from ousel.database.schema import SCHEMA_VERSION
 from ousel.kernel.clock import Clock
-from ousel.kernel.observation import PostingObserver
+from ousel.kernel.observers import PostingObserver
 from ousel.kernel.settings import SettingError, Settings
-from ousel.ledger.posting import PostingDesk
+from ousel.ledger.posting import PostingQueue
 from ousel.observation.metrics import Metrics
 from ousel.observation.request_log import RequestLog
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ousel.observation.spans import Spans
 
 
-class Lookout:
+class Telemetry:
     """Watches requests, postings and charges; the admin port shows what it has seen."""
 
     def __init__(self, settings: Settings, clock: Clock, processes: int) -> None:
@@ -33,12 +33,12 @@ class Lookout:
         self._processes = processes
         self._spans = _spans() if settings.tracing else None
         self.metrics = Metrics()
-        self.watch = self._watch(clock)
-        self.postings = Postings([self.metrics] + ([self._spans] if self._spans else []))
+        self.request_observers = self._make_request_observers(clock)
+        self.postings = BatchObservers([self.metrics] + ([self._spans] if self._spans else []))
 
     @contextlib.asynccontextmanager
     async def open(
-        self, database: Database, desk: PostingDesk, health: Health
+        self, database: Database, queue: PostingQueue, health: Health
     ) -> AsyncIterator[None]:
         """Show what is seen at the admin port, where there is to be one."""
         settings = self._settings
@@ -47,30 +47,30 @@ class Lookout:
                 yield
                 return
             ports = range(settings.admin_port, settings.admin_port + self._processes)
-            admin = self._admin_port(database, desk, health)
+            admin = self._admin_port(database, queue, health)
             async with admin.listening(settings.admin_host, ports):
                 yield
         finally:
             if self._spans is not None:
                 await asyncio.to_thread(self._spans.close)
 
-    def _admin_port(self, database: Database, desk: PostingDesk, health: Health) -> "AdminPort":
+    def _admin_port(self, database: Database, queue: PostingQueue, health: Health) -> "AdminPort":
         from ousel.observation.admin import AdminPort
-        from ousel.observation.exposition import Exposition
-        from ousel.observation.gauges import Instruments
+        from ousel.observation.gauges import GaugeReader
+        from ousel.observation.prometheus import PrometheusText
 
-        exposition = Exposition(self.metrics, _about(self._settings))
-        return AdminPort(exposition, Instruments(database, desk), health)
+        exposition = PrometheusText(self.metrics, _about(self._settings))
+        return AdminPort(exposition, GaugeReader(database, queue), health)
 
-    def _watch(self, clock: Clock) -> Watch:
+    def _make_request_observers(self, clock: Clock) -> RequestObservers:
         observers: list[RequestObserver] = [self.metrics]
         if self._settings.request_log and self._settings.log_level in {"debug", "info"}:
             observers.append(RequestLog())
         tracer = None if self._spans is None else self._spans.trace_of
-        return Watch(clock, observers, tracer)
+        return RequestObservers(clock, observers, tracer)
 
 
-class Postings:
+class BatchObservers:
     """Tells several observers of batches."""
 
     def __init__(self, observers: Sequence[PostingObserver]) -> None:

@@ -6,7 +6,7 @@ from ousel.database.port import Transaction
 from ousel.http.messages import Answer
 from ousel.partners import rules, store
 from ousel.partners.store import App
-from ousel.portal.desk import AppDesk, check_room
+from ousel.portal.app_editor import AppEditor, check_room
 from ousel.site.visits import PageRoute, Visit
 
 ADDRESSES_MAX: Final = 50  # of each sort, of one app
@@ -15,9 +15,9 @@ ADDRESSES_MAX: Final = 50  # of each sort, of one app
 class AddressPages:
     """Serves the redirect URIs and origins of a partner's apps."""
 
-    def __init__(self, desk: AppDesk) -> None:
+    def __init__(self, editor: AppEditor) -> None:
         """Change apps at this desk."""
-        self._desk = desk
+        self._editor = editor
 
     def routes(self) -> list[PageRoute]:
         """Return the routes of addresses."""
@@ -36,14 +36,14 @@ class AddressPages:
         """Register a redirect URI."""
 
         async def change(transaction: Transaction, app: App) -> None:
-            uri = rules.checked_redirect_uri(visit.form.get("redirect_uri", "").strip())
+            uri = rules.parse_redirect_uri(visit.form.get("redirect_uri", "").strip())
             known = await store.redirect_uris_of(transaction, app)
             if uri not in known:
                 check_room(len(known), ADDRESSES_MAX, "redirect URIs", param="redirect_uri")
-                await store.add_redirect_uri(transaction, app, uri, self._desk.clock())
-                await self._desk.record(transaction, visit, "redirect_uri_added", uri)
+                await store.add_redirect_uri(transaction, app, uri, self._editor.clock())
+                await self._editor.record(transaction, visit, "redirect_uri_added", uri)
 
-        return await self._desk.changed(visit, change)
+        return await self._editor.change(visit, change)
 
     async def remove_redirect_uri(self, visit: Visit) -> Answer:
         """Remove a redirect URI."""
@@ -52,22 +52,22 @@ class AddressPages:
             uri = visit.form.get("redirect_uri", "")
             if uri in await store.redirect_uris_of(transaction, app):
                 await store.remove_redirect_uri(transaction, app, uri)
-                await self._desk.record(transaction, visit, "redirect_uri_removed", uri)
+                await self._editor.record(transaction, visit, "redirect_uri_removed", uri)
 
-        return await self._desk.changed(visit, change)
+        return await self._editor.change(visit, change)
 
     async def add_origin(self, visit: Visit) -> Answer:
         """Register an origin."""
 
         async def change(transaction: Transaction, app: App) -> None:
-            origin = rules.checked_origin(visit.form.get("origin", "").strip())
+            origin = rules.parse_origin(visit.form.get("origin", "").strip())
             known = await store.origins_of(transaction, app)
             if origin not in known:
                 check_room(len(known), ADDRESSES_MAX, "origins", param="origin")
-                await store.add_origin(transaction, app, origin, self._desk.clock())
-                await self._desk.record(transaction, visit, "origin_added", origin)
+                await store.add_origin(transaction, app, origin, self._editor.clock())
+                await self._editor.record(transaction, visit, "origin_added", origin)
 
-        return await self._desk.changed(visit, change)
+        return await self._editor.change(visit, change)
 
     async def remove_origin(self, visit: Visit) -> Answer:
         """Remove an origin."""
@@ -76,6 +76,6 @@ class AddressPages:
             origin = visit.form.get("origin", "")
             if origin in await store.origins_of(transaction, app):
                 await store.remove_origin(transaction, app, origin)
-                await self._desk.record(transaction, visit, "origin_removed", origin)
+                await self._editor.record(transaction, visit, "origin_removed", origin)
 
-        return await self._desk.changed(visit, change)
+        return await self._editor.change(visit, change)

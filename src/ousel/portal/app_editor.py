@@ -10,14 +10,14 @@ from ousel.database.port import Database, Transaction
 from ousel.http.messages import Answer
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField, Refusal
-from ousel.oauth.service import users_connected
+from ousel.oauth.service import count_users
 from ousel.partners import service, store
 from ousel.partners.service import IssuedKey
 from ousel.partners.store import App, Key
-from ousel.people.audit import Happening, record
-from ousel.portal.entrance import errors_of, trace_of
+from ousel.people.audit import EventKind, record_event
+from ousel.portal.sign_in import event_source, field_errors
 from ousel.site.redirects import see_other
-from ousel.site.rendering import Pages
+from ousel.site.rendering import PageRenderer
 from ousel.site.visits import Visit
 
 OVERLAPS: Final = {"0": "at once", "3600": "1 hour", "86400": "24 hours", "604800": "7 days"}
@@ -37,10 +37,10 @@ class AppView(msgspec.Struct, frozen=True, kw_only=True):
     now: int
 
 
-class AppDesk:
+class AppEditor:
     """Shows an app to its owner, and changes it in one transaction with the record of that."""
 
-    def __init__(self, pages: Pages, database: Database, clock: Clock) -> None:
+    def __init__(self, pages: PageRenderer, database: Database, clock: Clock) -> None:
         """Keep apps in this database."""
         self.pages = pages
         self.database = database
@@ -65,21 +65,21 @@ class AppDesk:
                 keys=shown_keys(await service.keys_of(transaction, app), now),
                 redirect_uris=await store.redirect_uris_of(transaction, app),
                 origins=await store.origins_of(transaction, app),
-                people_connected=await users_connected(transaction, app.id, now),
+                people_connected=await count_users(transaction, app.id, now),
                 now=now,
             )
 
         context: dict[str, Any] = {
             "view": await self.database.read(read),
             "refusal": refusal,
-            "errors": errors_of(refusal),
+            "errors": field_errors(refusal),
             "issued": issued,
             "overlaps": OVERLAPS,
         }
         status = HTTPStatus.OK if refusal is None else refusal.status
-        return self.pages.answer("portal/app.html", visit, status=status, **context)
+        return self.pages.render("portal/app.html", visit, status=status, **context)
 
-    async def changed(self, visit: Visit, change: Change) -> Answer:
+    async def change(self, visit: Visit, change: Change) -> Answer:
         """Make a change to the app, and show it; or show what is wrong with the input."""
         try:
             await self.write(visit, change)
@@ -96,18 +96,18 @@ class AppDesk:
         await self.database.write(work)
 
     async def record(
-        self, transaction: Transaction, visit: Visit, kind: Happening, detail: str
+        self, transaction: Transaction, visit: Visit, kind: EventKind, detail: str
     ) -> None:
         """Write down what the visitor does."""
-        await record(
-            transaction, visit.signed_in.account_id, kind, trace_of(visit), self.clock, detail
+        await record_event(
+            transaction, visit.signed_in.account_id, kind, event_source(visit), self.clock, detail
         )
 
 
 def shown_keys(keys: Sequence[Key], now: int) -> list[Key]:
     """Return the keys that work, and below them the few that were ended last."""
-    working = [key for key in keys if key.valid_at(now)]
-    ended = [key for key in keys if not key.valid_at(now)]
+    working = [key for key in keys if key.is_valid_at(now)]
+    ended = [key for key in keys if not key.is_valid_at(now)]
     ended.sort(key=lambda key: key.end or now, reverse=True)
     return [*working, *ended[:ENDED_KEYS_SHOWN]]
 

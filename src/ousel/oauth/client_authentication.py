@@ -6,16 +6,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import unquote_plus
 
-from ousel.api.authentication import Gate
+from ousel.api.authentication import ApiAuthenticator
 from ousel.api.callers import Partner
-from ousel.api.error_log import Troubles
+from ousel.api.error_log import ApiErrorRecorder
 from ousel.api.refusals import Unauthorized
 from ousel.api.routes import Call, NoQuery, Route
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.errors import Refusal
 from ousel.oauth.records import NO_CACHE
 from ousel.oauth.refusals import InvalidClient, InvalidRequest
-from ousel.partners.keyring import Keyring
+from ousel.partners.key_lookup import PartnerKeyLookup
 
 _BASIC: Final = b"basic "
 
@@ -37,16 +37,21 @@ class Credentials(Protocol):
 Asking = TypeVar("Asking", bound=Credentials)
 
 
-class Clients:
+class ClientAuthenticator:
     """Serves apps that authenticate by their client_id with one of their partner keys."""
 
-    def __init__(self, keyring: Keyring, gate: Gate, troubles: Troubles) -> None:
+    def __init__(
+        self,
+        keyring: PartnerKeyLookup,
+        authenticator: ApiAuthenticator,
+        error_recorder: ApiErrorRecorder,
+    ) -> None:
         """Know apps by this ring, admit them by this gate, and note what is refused to them."""
         self._keyring = keyring
-        self._gate = gate
-        self._troubles = troubles
+        self._authenticator = authenticator
+        self._error_recorder = error_recorder
 
-    async def served(
+    async def serve(
         self,
         call: Call[Asking, NoQuery],
         route: Route,
@@ -55,15 +60,15 @@ class Clients:
         """Return the record that the work makes for the app, once it has authenticated."""
         client = await self._authenticated(call)
         try:
-            await self._gate.admit(client, route, call.headers, call.extra)
+            await self._authenticator.enforce_limits(client, route, call.headers, call.extra)
             record = await work(client, call.body)
         except Refusal as refusal:
-            self._troubles.note(client, route, refusal, call.request_id)
+            self._error_recorder.record(client, route, refusal, call.request_id)
             raise
         return json_answer(record, headers=NO_CACHE)
 
     async def _authenticated(self, call: Call[Asking, NoQuery]) -> Partner:
-        claimed_id, secret = credentials(
+        claimed_id, secret = parse_credentials(
             call.headers.get(b"authorization"), call.body.client_id, call.body.client_secret
         )
         try:
@@ -75,7 +80,7 @@ class Clients:
         return partner
 
 
-def credentials(
+def parse_credentials(
     authorization: bytes | None, client_id: str | None, client_secret: str | None
 ) -> tuple[str, str]:
     """Return the id and the secret that a client sends, in the body or as HTTP Basic."""

@@ -9,7 +9,7 @@ from ousel.http.messages import Answer, json_answer
 from ousel.kernel.clock import Clock
 from ousel.kernel.settings import Settings
 from ousel.oauth import service
-from ousel.oauth.clients import Clients
+from ousel.oauth.client_authentication import ClientAuthenticator
 from ousel.oauth.records import (
     OauthError,
     RevocationRecord,
@@ -36,11 +36,11 @@ _FAILURES: Final = {
 }
 
 
-class OauthApi:
+class OauthEndpoints:
     """Serves apps that exchange codes for tokens, and end tokens."""
 
     def __init__(
-        self, database: Database, clients: Clients, settings: Settings, clock: Clock
+        self, database: Database, clients: ClientAuthenticator, settings: Settings, clock: Clock
     ) -> None:
         """Write to this database for the apps that `clients` knows."""
         self._database = database
@@ -63,7 +63,7 @@ class OauthApi:
             body=TokenRequest,
             takes_forms=True,
             successes={200: Documented("A user token.", TokenRecord)},
-            refused=error_answer,
+            refusal_format=error_answer,
             failures=_FAILURES,
         )
         self._revocation_route = Route(
@@ -77,7 +77,7 @@ class OauthApi:
             body=RevocationRequest,
             takes_forms=True,
             successes={200: Documented("The token has ended.", RevocationRecord)},
-            refused=error_answer,
+            refusal_format=error_answer,
             failures=_FAILURES,
         )
 
@@ -99,11 +99,11 @@ class OauthApi:
 
     async def token(self, call: Call[TokenRequest, NoQuery]) -> Answer:
         """Exchange a code for a user token."""
-        return await self._clients.served(call, self._token_route, self._exchanged)
+        return await self._clients.serve(call, self._token_route, self._exchanged)
 
     async def revoke(self, call: Call[RevocationRequest, NoQuery]) -> Answer:
         """End a user token."""
-        return await self._clients.served(call, self._revocation_route, self._revoked)
+        return await self._clients.serve(call, self._revocation_route, self._revoked)
 
     async def metadata(self, _: Call[NoBody, NoQuery]) -> Answer:
         """Answer what this authorization server can do."""
@@ -112,7 +112,7 @@ class OauthApi:
     async def _exchanged(self, client: Partner, request: TokenRequest) -> TokenRecord:
         wish = _exchange(request, client.client_id)
         outcome = await self._database.write(
-            lambda transaction: service.exchange(transaction, wish, self._kind, self._clock)
+            lambda transaction: service.exchange_code(transaction, wish, self._kind, self._clock)
         )
         if isinstance(outcome, InvalidGrant):
             raise outcome
@@ -128,7 +128,9 @@ class OauthApi:
         if not secret:
             raise InvalidRequest("token is required.")
         await self._database.write(
-            lambda transaction: service.revoke(transaction, secret, client.client_id, self._kind)
+            lambda transaction: service.revoke_token(
+                transaction, secret, client.client_id, self._kind
+            )
         )
         return RevocationRecord()
 

@@ -4,11 +4,10 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, checked_text, idempotency_key
-from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, page
-from ousel.api.polling import WAIT_SECONDS_MAX, Tagged, tagged, wait_seconds
+from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency_key, parse_text
+from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, make_page
+from ousel.api.polling import WAIT_SECONDS_MAX, TaggedAnswer, tag_answer, wait_seconds
 from ousel.api.routes import Call, Documented, NoBody, NoQuery, Route
-from ousel.charges.desk import ChargeDesk
 from ousel.charges.records import (
     ChargeRecord,
     charge_record,
@@ -20,15 +19,16 @@ from ousel.charges.rules import (
     DESCRIPTION_CHARACTERS_MAX,
     REFERENCE_CHARACTERS_MAX,
     Charge,
+    ChargeTerms,
     Status,
-    Terms,
 )
-from ousel.charges.store import PageQuery
+from ousel.charges.service import ChargeService
+from ousel.charges.store import ChargeQuery
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.errors import InvalidAmount, InvalidField
 from ousel.kernel.money import CURRENCY, micros_from_json
 from ousel.ledger.refusals import IdempotencyConflict, QueueFull
-from ousel.partners.rules import URL_CHARACTERS_MAX, address_parts
+from ousel.partners.rules import URL_CHARACTERS_MAX, parse_url
 
 CHARGES_KEPT_MAX: Final = 4_096
 
@@ -99,14 +99,14 @@ class ChargesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = None
 
 
-class ChargesApi:
+class ChargeEndpoints:
     """Serves partners that collect payments."""
 
-    def __init__(self, desk: ChargeDesk, portal_url: str) -> None:
+    def __init__(self, charges: ChargeService, portal_url: str) -> None:
         """Serve from this desk; payers are sent to the portal."""
-        self._desk = desk
+        self._charges = charges
         self._portal_url = portal_url
-        self._told: dict[str, tuple[Charge, Tagged]] = {}  # polls ask again and again
+        self._answers: dict[str, tuple[Charge, TaggedAnswer]] = {}  # polls ask again and again
 
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""
@@ -181,11 +181,11 @@ class ChargesApi:
     async def create(self, call: Call[ChargeRequest, NoQuery]) -> Answer:
         """Create a charge."""
         partner = call.partner
-        created = await self._desk.create(
+        created = await self._charges.create(
             partner.account_id,
             partner.client_id,
-            terms_of(call.body),
-            idempotency_key(call.headers.get(b"idempotency-key"), None),
+            parse_terms(call.body),
+            parse_idempotency_key(call.headers.get(b"idempotency-key"), None),
         )
         record = self._record(created.charge)
         if created.replayed:
@@ -196,69 +196,69 @@ class ChargesApi:
         """Answer the charge, as soon as it is final where the caller would wait for that."""
         key = (call.partner.account_id, call.path["id"])
         seconds = wait_seconds(call.headers.get(b"prefer"))
-        if seconds is None or not self._desk.watch.has_room:
-            return self._tell(await self._desk.own(*key)).told(call.headers)
+        if seconds is None or not self._charges.notifier.has_room:
+            return self._tagged_answer(await self._charges.own_charge(*key)).answer_to(call.headers)
         applied = (b"preference-applied", b"wait=%d" % seconds)
-        record = self._record(await self._desk.awaited(*key, seconds))
-        return tagged(json_answer(record, headers=(applied,))).told(call.headers)
+        record = self._record(await self._charges.wait_for_outcome(*key, seconds))
+        return tag_answer(json_answer(record, headers=(applied,))).answer_to(call.headers)
 
     async def list(self, call: Call[NoBody, ChargesQuery]) -> Answer:
         """Answer a page of the caller's charges."""
         query = call.query
-        charges = await self._desk.page(
-            PageQuery(
+        charges = await self._charges.list_charges(
+            ChargeQuery(
                 account_id=call.partner.account_id,
                 limit=query.limit,
                 before=position_after(query.cursor),
                 status=query.status,
-                reference=_checked(query.reference, "reference", REFERENCE_CHARACTERS_MAX),
+                reference=_parse_text(query.reference, "reference", REFERENCE_CHARACTERS_MAX),
             )
         )
         return json_answer(
-            page(charges, query.limit, record=self._record, position=position_of_charge)
+            make_page(charges, query.limit, record=self._record, position=position_of_charge)
         )
 
     async def cancel(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Cancel the charge."""
-        charge = await self._desk.cancel(call.partner.account_id, call.path["id"])
+        charge = await self._charges.cancel(call.partner.account_id, call.path["id"])
         return json_answer(self._record(charge))
 
-    def _tell(self, charge: Charge) -> Tagged:
-        told = self._told.get(charge.id)
+    def _tagged_answer(self, charge: Charge) -> TaggedAnswer:
+        told = self._answers.get(charge.id)
         if told is not None and (told[0] is charge or told[0] == charge):
             return told[1]
-        if len(self._told) >= CHARGES_KEPT_MAX:
-            self._told.clear()
-        answer = tagged(json_answer(self._record(charge)))
-        self._told[charge.id] = charge, answer
+        if len(self._answers) >= CHARGES_KEPT_MAX:
+            self._answers.clear()
+        answer = tag_answer(json_answer(self._record(charge)))
+        self._answers[charge.id] = charge, answer
         return answer
 
     def _record(self, charge: Charge) -> ChargeRecord:
         return charge_record(charge, self._portal_url)
 
 
-def terms_of(request: ChargeRequest) -> Terms:
+def parse_terms(request: ChargeRequest) -> ChargeTerms:
     """Return what a well-formed request asks for, or refuse the field at fault."""
     if request.currency != CURRENCY:
         raise InvalidField(
             f"currency must be {CURRENCY}, the only currency of this ledger.", param="currency"
         )
-    return Terms(
+    return ChargeTerms(
         amount=micros_from_json(bytes(request.amount)),
-        description=_checked(request.description, "description", DESCRIPTION_CHARACTERS_MAX),
-        reference=_checked(request.reference, "reference", REFERENCE_CHARACTERS_MAX),
-        success_url=_checked_url(request.success_url, "success_url"),
-        cancel_url=_checked_url(request.cancel_url, "cancel_url"),
+        description=_parse_text(request.description, "description", DESCRIPTION_CHARACTERS_MAX),
+        reference=_parse_text(request.reference, "reference", REFERENCE_CHARACTERS_MAX),
+        success_url=_parse_url(request.success_url, "success_url"),
+        cancel_url=_parse_url(request.cancel_url, "cancel_url"),
     )
 
 
-def _checked(text: str | None, param: str, characters_max: int) -> str | None:
+def _parse_text(text: str | None, param: str, characters_max: int) -> str | None:
     if text is not None and len(text) > characters_max:
         raise InvalidField(f"{param} must have at most {characters_max} characters.", param=param)
-    return checked_text(text, param=param)
+    return parse_text(text, param=param)
 
 
-def _checked_url(text: str | None, param: str) -> str | None:
+def _parse_url(text: str | None, param: str) -> str | None:
     if text is not None:
-        address_parts(text, param=param)
+        parse_url(text, param=param)
     return text

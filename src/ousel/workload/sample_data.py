@@ -17,8 +17,8 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from ousel.kernel.money import AMOUNT_MICROS_MAX
 from ousel.ledger import journal
-from ousel.ledger.posting import PostingDesk
-from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Moved, Posting
+from ousel.ledger.posting import PostingQueue
+from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Movement, Posting
 from ousel.partners.service import NewApp, create_app, issue_key
 
 IDENTIFIERS: Final = Table("identifiers", key=("identifier text",), columns=("account_id text",))
@@ -70,9 +70,9 @@ async def _filled(database: Database, partners_wanted: int, recipients_wanted: i
             return [await _key_of(transaction, partner) for partner in partners]
 
         keys = await database.write(fill)
-        desk = PostingDesk(database, system_clock, queue_limit=len(partners))
-        funded = await asyncio.gather(*(desk.post(_funding(partner)) for partner in partners))
-        assert all(isinstance(posted.outcome, Moved) for posted in funded)
+        queue = PostingQueue(database, system_clock, queue_limit=len(partners))
+        funded = await asyncio.gather(*(queue.post(_funding(partner)) for partner in partners))
+        assert all(isinstance(posted.outcome, Movement) for posted in funded)
         return Books(partners, keys, [f"@{recipient.username}" for recipient in recipients])
     finally:
         await database.close()

@@ -7,23 +7,25 @@ from urllib.parse import quote
 from ousel.accounts.service import IdentifierInUse, NewHolder
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField, Refusal
-from ousel.people.audit import Trace
-from ousel.people.service import Door, SignedIn, WrongCode, WrongPassword
+from ousel.people.audit import EventSource
+from ousel.people.service import NewSession, SignInService, WrongCode, WrongPassword
 from ousel.site.cookies import Cookies
 from ousel.site.redirects import local_path, see_other
-from ousel.site.rendering import Pages
+from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
 HOME: Final = "/activity"
 
 
-class Entrance:
+class SignInPages:
     """Serves the pages by which people come and go."""
 
-    def __init__(self, pages: Pages, door: Door, cookies: Cookies) -> None:
+    def __init__(
+        self, pages: PageRenderer, sign_in_service: SignInService, cookies: Cookies
+    ) -> None:
         """Let people in by this door."""
         self._pages = pages
-        self._door = door
+        self._sign_in_service = sign_in_service
         self._cookies = cookies
 
     def routes(self) -> list[PageRoute]:
@@ -43,7 +45,7 @@ class Entrance:
         """Greet strangers; lead those who are signed in to their activity."""
         if visit.person is not None:
             return see_other(HOME)
-        return self._pages.answer("portal/welcome.html", visit)
+        return self._pages.render("portal/welcome.html", visit)
 
     async def show_sign_up(self, visit: Visit) -> Answer:
         """Show the form that opens an account."""
@@ -57,12 +59,12 @@ class Entrance:
             display_name=visit.form.get("display_name", ""),
         )
         try:
-            signed_in = await self._door.sign_up(
-                holder, visit.form.get("password", ""), trace_of(visit)
+            signed_in = await self._sign_in_service.sign_up(
+                holder, visit.form.get("password", ""), event_source(visit)
             )
         except (InvalidField, IdentifierInUse) as refusal:
             return self._sign_up_page(visit, refusal)
-        return self._admit(signed_in, visit)
+        return self._redirect_signed_in(signed_in, visit)
 
     async def show_sign_in(self, visit: Visit) -> Answer:
         """Show the sign-in form."""
@@ -73,12 +75,14 @@ class Entrance:
     async def sign_in(self, visit: Visit) -> Answer:
         """Sign in, and return to the page that asked."""
         try:
-            signed_in = await self._door.sign_in(
-                visit.form.get("identifier", ""), visit.form.get("password", ""), trace_of(visit)
+            signed_in = await self._sign_in_service.sign_in(
+                visit.form.get("identifier", ""),
+                visit.form.get("password", ""),
+                event_source(visit),
             )
         except WrongPassword as refusal:
             return self._sign_in_page(visit, refusal)
-        return self._admit(signed_in, visit)
+        return self._redirect_signed_in(signed_in, visit)
 
     async def show_code(self, visit: Visit) -> Answer:
         """Ask for the second factor's code."""
@@ -88,22 +92,24 @@ class Entrance:
         """Finish signing in with a code."""
         pending = self._cookies.session(visit.headers) or ""
         try:
-            signed_in = await self._door.give_code(
-                pending, visit.form.get("code", ""), trace_of(visit)
+            signed_in = await self._sign_in_service.sign_in_with_code(
+                pending, visit.form.get("code", ""), event_source(visit)
             )
         except WrongCode as refusal:
             return self._code_page(visit, refusal)
         except WrongPassword as refusal:
             return self._sign_in_page(visit, refusal)
-        return self._admit(signed_in, visit)
+        return self._redirect_signed_in(signed_in, visit)
 
     async def sign_out(self, visit: Visit) -> Answer:
         """End the session; whoever signs in next comes to the page that asked."""
         person = visit.signed_in
-        await self._door.sign_out(person.account_id, person.session_hash, trace_of(visit))
+        await self._sign_in_service.sign_out(
+            person.account_id, person.session_hash, event_source(visit)
+        )
         return see_other(_with_next("/login", _next_of(visit)), self._cookies.sign_out())
 
-    def _admit(self, signed_in: SignedIn, visit: Visit) -> Answer:
+    def _redirect_signed_in(self, signed_in: NewSession, visit: Visit) -> Answer:
         cookie = self._cookies.sign_in(signed_in.secret, signed_in.seconds)
         target = _next_of(visit)
         if signed_in.stage == "awaits_code":
@@ -123,18 +129,18 @@ class Entrance:
         context: dict[str, Any] = {
             "next": _next_of(visit),
             "refusal": refusal,
-            "errors": errors_of(refusal),
+            "errors": field_errors(refusal),
         }
         status = HTTPStatus.OK if refusal is None else refusal.status
-        return self._pages.answer(template, visit, status=status, **context)
+        return self._pages.render(template, visit, status=status, **context)
 
 
-def trace_of(visit: Visit) -> Trace:
+def event_source(visit: Visit) -> EventSource:
     """Return where a visit comes from, for the account's record."""
-    return Trace(visit.address, visit.device)
+    return EventSource(visit.address, visit.device)
 
 
-def errors_of(refusal: Refusal | None) -> dict[str, str]:
+def field_errors(refusal: Refusal | None) -> dict[str, str]:
     """Return the refusal's sentence under the field that it belongs beside."""
     if refusal is None or refusal.param is None:
         return {}

@@ -14,7 +14,7 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-class SideThread:
+class CommitThread:
     """Runs one task after the other."""
 
     def __init__(self, name: str) -> None:

@@ -24,7 +24,7 @@ STRANGERS_WAITING_MAX: Final = 100  # for one charge
 _log = structlog.get_logger()
 
 
-class _Watched:
+class _WaitedCharge:
     """One charge, and those who wait for it."""
 
     __slots__ = ("expires_at", "waiting")
@@ -34,14 +34,14 @@ class _Watched:
         self.waiting: set[asyncio.Future[None]] = set()
 
 
-class ChargeWatch:
+class ChargeNotifier:
     """Wakes those who wait for a charge when it may have changed."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         """Ask this database for what other processes write."""
         self._database = database
         self._clock = clock
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[str, _WaitedCharge] = {}
         self._count = 0
         self._polling: asyncio.Task[None] | None = None
         self.stopped = False
@@ -59,7 +59,7 @@ class ChargeWatch:
         watched = self._watched.get(charge_id)
         return self.has_room and (watched is None or len(watched.waiting) < STRANGERS_WAITING_MAX)
 
-    async def change(self, charge: Charge, seconds: float) -> None:
+    async def wait_for_change(self, charge: Charge, seconds: float) -> None:
         """Return when the charge may have changed, and at the latest after so many seconds."""
         if self.stopped:
             return
@@ -69,7 +69,7 @@ class ChargeWatch:
         timer = loop.call_later(
             min(seconds, max(until_expiry, 0) + EXPIRY_SLACK_SECONDS), _wake, woken
         )
-        watched = self._watched.setdefault(charge.id, _Watched(charge.expires_at))
+        watched = self._watched.setdefault(charge.id, _WaitedCharge(charge.expires_at))
         watched.waiting.add(woken)
         self._count += 1
         if self._polling is None:
@@ -83,7 +83,7 @@ class ChargeWatch:
             if not watched.waiting and self._watched.get(charge.id) is watched:
                 del self._watched[charge.id]
 
-    def wake(self, charge_id: str) -> None:
+    def notify(self, charge_id: str) -> None:
         """Wake those who wait for this charge."""
         watched = self._watched.pop(charge_id, None)
         if watched is not None:
@@ -94,7 +94,7 @@ class ChargeWatch:
         """Wake everyone, and let nobody wait from now on: the server is about to end."""
         self.stopped = True
         for charge_id in list(self._watched):
-            self.wake(charge_id)
+            self.notify(charge_id)
 
     async def _poll(self) -> None:
         try:
@@ -111,12 +111,12 @@ class ChargeWatch:
         final = [charge_id for charge_id in ids if self._watched[charge_id].expires_at <= now]
         try:
             final += await self._database.read(
-                lambda transaction: store.final_among(transaction, ids)
+                lambda transaction: store.final_charges(transaction, ids)
             )
         except Refusal as refusal:
             _log.warning("waiting charges not read", code=refusal.code)
         for charge_id in final:
-            self.wake(charge_id)
+            self.notify(charge_id)
 
 
 def _wake(woken: "asyncio.Future[None]") -> None:
