@@ -1,6 +1,7 @@
 """Checkout: what a charge means to the one who looks at it, and the receipt of its payment."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Final, Literal
 
 import msgspec
 
@@ -9,7 +10,8 @@ from ousel.charges.refusals import ReceiptNotFound
 from ousel.charges.rules import Charge
 from ousel.database.port import Transaction
 from ousel.ledger.history import entry_of_transfer
-from ousel.ledger.rules import Account, Entry
+from ousel.ledger.refusals import AccountFrozen, InsufficientBalance, SameAccount
+from ousel.ledger.rules import Account, Entry, recipient_refusal, transfer_refusal
 from ousel.partners.store import app_by_id
 
 CheckoutState = Literal[
@@ -24,6 +26,12 @@ CheckoutState = Literal[
     "canceled",
     "expired",
 ]
+
+# Any other refusal is shown once the payer tries to pay.
+_STATES_OF_PAYER: Final[Mapping[type, CheckoutState]] = {
+    AccountFrozen: "frozen",
+    InsufficientBalance: "short",
+}
 
 
 class Checkout(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,16 +64,17 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checkout_state(charge: Charge, merchant: Account, viewer: Account | None) -> CheckoutState:
-    """Return what a charge is to the viewer: something to pay, or why it is not."""
+    """Return whether the viewer can pay the charge, or why not."""
     if charge.status == "paid":
         return "paid_by_you" if viewer is not None and viewer.id == charge.paid_by else "paid"
     if charge.status != "created":
         return charge.status
-    if viewer is not None and viewer.id == merchant.id:
+    refusal = None if viewer is None else transfer_refusal(viewer, merchant, charge.amount)
+    if isinstance(refusal, SameAccount):
         return "own"
-    if merchant.status == "frozen":
+    if recipient_refusal(merchant) is not None:
         return "not_receiving"
-    return "signed_out" if viewer is None else _state_for_payer(charge, viewer)
+    return "signed_out" if viewer is None else _STATES_OF_PAYER.get(type(refusal), "payable")
 
 
 async def read_checkout(
@@ -95,12 +104,6 @@ async def read_receipt(transaction: Transaction, charge: Charge, viewer_id: str)
         payer=await accounts.account_by_id(transaction, charge.paid_by),
         entry=await entry_of_transfer(transaction, viewer_id, charge.transfer_id, charge.paid_at),
     )
-
-
-def _state_for_payer(charge: Charge, payer: Account) -> CheckoutState:
-    if payer.status == "frozen":
-        return "frozen"
-    return "payable" if payer.balance >= charge.amount else "short"
 
 
 async def _app_name(transaction: Transaction, charge: Charge, merchant: Account) -> str:

@@ -147,6 +147,37 @@ def decide(
     return outcomes
 
 
+def transfer_refusal(debit: Account, credit: Account, amount: int) -> Refusal | None:
+    """Return why this amount cannot move from one account to the other, or None if it can."""
+    if credit.id == debit.id:
+        return SameAccount("The recipient must be another account than the sender.", param="to")
+    if debit.status == "frozen":
+        return AccountFrozen("The sender's account is frozen.")
+    refusal = recipient_refusal(credit)
+    if refusal is not None:
+        return refusal
+    if debit.id == SYSTEM_ACCOUNT_ID:
+        short = debit.balance - amount < -BALANCE_MICROS_MAX
+    else:
+        short = debit.balance < amount
+    if short:
+        return InsufficientBalance(
+            f"The balance is {json_from_micros(debit.balance)}, "
+            f"the amount {json_from_micros(amount)}.",
+            param="amount",
+        )
+    if credit.balance + amount > BALANCE_MICROS_MAX:
+        return BalanceLimitReached("The recipient's balance would pass its limit.", param="amount")
+    return None
+
+
+def recipient_refusal(credit: Account) -> Refusal | None:
+    """Return why this account cannot receive anything from anyone, or None if it can."""
+    if credit.status == "frozen":
+        return AccountFrozen("The recipient's account is frozen.", param="to")
+    return None
+
+
 def entry_hash(previous_hash: str, entry: Entry) -> str:
     """Return SHA-256 over the previous entry's hash and this entry's canonical bytes.
 
@@ -211,34 +242,12 @@ def _decide_new(
     if credit_id is None:
         return Refused(AccountNotFound("No account has the identifier in `to`.", param="to"))
     credit = accounts[credit_id]
-    refusal = _refusal(posting, debit, credit)
+    refusal = transfer_refusal(debit, credit, posting.amount)
     if refusal is not None:
         return Refused(refusal)
     if claim is not None:
         closed[claim.name] = claim.reason
     return _move(posting, debit, credit, now)
-
-
-def _refusal(posting: Posting, debit: Account, credit: Account) -> Refusal | None:
-    if credit.id == debit.id:
-        return SameAccount("The recipient must be another account than the sender.", param="to")
-    if debit.status == "frozen":
-        return AccountFrozen("The sender's account is frozen.")
-    if credit.status == "frozen":
-        return AccountFrozen("The recipient's account is frozen.", param="to")
-    if debit.id == SYSTEM_ACCOUNT_ID:
-        short = debit.balance - posting.amount < -BALANCE_MICROS_MAX
-    else:
-        short = debit.balance < posting.amount
-    if short:
-        return InsufficientBalance(
-            f"The balance is {json_from_micros(debit.balance)}, "
-            f"the amount {json_from_micros(posting.amount)}.",
-            param="amount",
-        )
-    if credit.balance + posting.amount > BALANCE_MICROS_MAX:
-        return BalanceLimitReached("The recipient's balance would pass its limit.", param="amount")
-    return None
 
 
 def _move(posting: Posting, debit: Account, credit: Account, now: int) -> Movement:
