@@ -1,10 +1,51 @@
-"""What the tests let run on Node.js is pinned by version and digest, and by no address."""
+"""Every dependency is bounded and pinned, for Python and for Node.js."""
 
 import json
 import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from tests.support.node import PINS
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.support.node import PINS, ROOT
+
+LOCKS = ROOT / "requirements"
+CLIENT = ROOT / "clients" / "python" / "pyproject.toml"
+
+
+def test_dependencies_are_bounded_on_both_sides() -> None:
+    """Each dependency names the oldest version that works and the next that may not."""
+    declared = list(_declared())
+
+    assert declared
+    assert _unbounded(declared) == []
+    assert _unbounded([Requirement("a"), Requirement("b>=1"), Requirement("c<2")]) == [
+        "a",
+        "b",
+        "c",
+    ]
+
+
+@pytest.mark.parametrize("lock", sorted(LOCKS.glob("*.txt")), ids=lambda lock: lock.stem)
+def test_pins_lie_within_the_bounds(lock: Path) -> None:
+    """No lock file pins a version that a declared dependency excludes; one that did is reported."""
+    pinned = _pinned(lock.read_text())
+
+    assert pinned
+    assert _outside(pinned) == []
+    assert _outside(pinned | {"typer": "0.1.0"}) == ["typer"]
+
+
+def test_everything_that_is_declared_is_pinned() -> None:
+    """Some lock file pins each declared dependency, except our own client."""
+    pinned = {name for lock in LOCKS.glob("*.txt") for name in _pinned(lock.read_text())}
+    declared = {canonicalize_name(each.name) for each in _declared()}
+
+    assert declared - pinned == {"ousel-client"}
 
 
 def test_versions_are_exact() -> None:
@@ -52,3 +93,41 @@ def _unpinned(packages: dict[str, Any]) -> list[str]:
         for name, each in packages.items()
         if not each.get("integrity", "").startswith("sha512-") or "resolved" in each
     ]
+
+
+def _declared() -> Iterator[Requirement]:
+    """Return the dependencies of both packages, of their builds, and of the lock files."""
+    for path in (ROOT / "pyproject.toml", CLIENT):
+        described = tomllib.loads(path.read_text())
+        project = described["project"]
+        yield from map(Requirement, described["build-system"]["requires"])
+        yield from map(Requirement, project["dependencies"])
+        for extra in project.get("optional-dependencies", {}).values():
+            yield from map(Requirement, extra)
+    for source in LOCKS.glob("*.in"):
+        for line in source.read_text().splitlines():
+            if not line.startswith("-c "):
+                yield Requirement(line)
+
+
+def _unbounded(declared: list[Requirement]) -> list[str]:
+    return [
+        each.name
+        for each in declared
+        if not {">=", "<"} <= {bound.operator for bound in each.specifier}
+    ]
+
+
+def _pinned(lock: str) -> dict[str, str]:
+    return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", lock, re.MULTILINE))
+
+
+def _outside(pinned: dict[str, str]) -> list[str]:
+    return sorted(
+        {
+            name
+            for each in _declared()
+            if (name := canonicalize_name(each.name)) in pinned
+            and not each.specifier.contains(pinned[name])
+        }
+    )
