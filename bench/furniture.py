@@ -19,6 +19,7 @@ from ousel.oauth.rules import Token
 from ousel.oauth.service import token_prefix
 from ousel.partners.store import apps_of
 from ousel.people import store as people
+from ousel.people.rules import Session
 from ousel.site.forms import form_token
 from ousel.workload.plans import form
 from ousel.workload.processes import Server
@@ -123,7 +124,7 @@ async def _token(
 
 async def _session(transaction: Transaction, account_id: str) -> str:
     secret, now = new_secret("os_"), system_clock()
-    session = people.Session(
+    session = Session(
         hash=secret_hash(secret),
         account_id=account_id,
         stage="signed_in",

@@ -14,7 +14,7 @@ from ousel.database.port import Database
 from ousel.kernel.clock import Clock
 from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import Account
-from ousel.partners.store import App
+from ousel.partners.rules import App
 from tests.support.aside import Aside
 from tests.support.books import balance, partner, person
 from tests.support.moments import until

@@ -3,7 +3,7 @@
 import re
 
 from ousel.charges.rules import LIFETIME_MICROS, Charge
-from ousel.partners.store import App
+from ousel.partners.rules import App
 from tests.charges.tills import PRICE, Person, Till
 
 

@@ -6,8 +6,8 @@ from ousel.accounts import service as accounts
 from ousel.charges.rules import Charge, ChargeTerms
 from ousel.ledger.funding import fund_account
 from ousel.ledger.rules import Account, Status
+from ousel.partners.rules import App
 from ousel.partners.service import NewApp, create_app
-from ousel.partners.store import App
 from tests.charges.shops import Shop, open_shop, unique
 from tests.portal.visitors import Portal, Visitor
 from tests.support.books import balance

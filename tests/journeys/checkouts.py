@@ -12,8 +12,8 @@ from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from ousel.kernel.money import MICROS_PER_UNIT
 from ousel.ledger.funding import fund_account
 from ousel.ledger.posting import PostingQueue
+from ousel.partners.rules import App
 from ousel.partners.service import NewApp, create_app
-from ousel.partners.store import App
 from ousel.people.passwords import PasswordService
 from tests.journeys.furnished import PASSWORD, Furnished, add_person
 from tests.support.books import opened

@@ -17,8 +17,8 @@ from ousel.ledger.rules import Account, Posting
 from ousel.oauth.connect import ConnectRequest, issue_code
 from ousel.oauth.rules import Exchange
 from ousel.oauth.service import exchange_code
+from ousel.partners.rules import App
 from ousel.partners.service import NewApp, create_app, issue_key
-from ousel.partners.store import App
 from ousel.people.passwords import PasswordService
 from tests.support.books import opened
 

@@ -13,7 +13,7 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock, system_clock
 from ousel.ledger.rules import Account
 from ousel.oauth.connect import ConnectRequest, ErrorRedirect, connect_request, issue_code
-from ousel.partners.store import App
+from ousel.partners.rules import App
 from tests.support.books import partner, person
 
 REDIRECT_URI = "https://shop.example/return?lane=3"

@@ -11,9 +11,8 @@ from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import KeyCheck, Refused
 from ousel.partners import service, store
 from ousel.partners.key_lookup import PartnerKeyLookup
-from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX
+from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX, Key
 from ousel.partners.service import IssuedKey
-from ousel.partners.store import Key
 from ousel.transfers.service import transfer_posting
 from tests.support.clocks import ManualClock
 from tests.support.edge import Caller, Edge

@@ -4,7 +4,7 @@ import pytest
 
 from ousel.database.port import Database, Transaction
 from ousel.partners import store
-from ousel.partners.store import ApiError, App
+from ousel.partners.rules import ApiError, App
 from tests.support.books import partner
 
 CALLS = 5

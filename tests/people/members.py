@@ -5,7 +5,7 @@ from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.people import store
 from ousel.people.audit import EventSource
-from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
+from ousel.people.rules import CODE_STEP_SECONDS, AuditEvent, one_time_code
 from ousel.people.service import NewSession, SignInService
 from ousel.people.session_lookup import SessionLookup
 from ousel.site.visits import Person
@@ -56,7 +56,7 @@ class Member:
         assert found is not None
         return found
 
-    async def events(self) -> list[store.AuditEvent]:
+    async def events(self) -> list[AuditEvent]:
         """Return what happened to the account, newest first."""
         return await self._database.read(
             lambda transaction: store.events_before(transaction, self.account_id, "ev_~", 100)

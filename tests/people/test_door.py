@@ -11,7 +11,7 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.errors import InvalidField
 from ousel.people import store
 from ousel.people.passwords import PasswordService
-from ousel.people.rules import SESSION_SECONDS
+from ousel.people.rules import SESSION_SECONDS, Session
 from ousel.people.service import SignInService, WrongPassword
 from tests.people.members import HOME, OFFICE, PASSWORD, Member
 from tests.support.aside import Aside
@@ -220,7 +220,7 @@ async def test_a_session_opened_beside_a_password_change_does_not_outlive_it(
     opening, changed = asyncio.Event(), asyncio.Event()
     add = store.add_session
 
-    async def slowly(transaction: Transaction, session: store.Session) -> None:
+    async def slowly(transaction: Transaction, session: Session) -> None:
         opening.set()
         with contextlib.suppress(TimeoutError):  # the change waits for this very transaction
             await asyncio.wait_for(changed.wait(), WAIT_SECONDS)

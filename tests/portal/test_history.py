@@ -11,6 +11,7 @@ from ousel.database.port import Transaction
 from ousel.kernel.ids import DIGITS
 from ousel.people import store
 from ousel.people.audit import EventKind
+from ousel.people.rules import AuditEvent
 from ousel.portal import settings
 from tests.portal.visitors import PASSWORD, SAFARI, Portal, Visitor
 
@@ -18,10 +19,10 @@ NEW_PASSWORD = "a better horse battery"
 BACK = "https://shop.example/back"
 
 
-async def events_of(portal: Portal, username: str) -> list[store.AuditEvent]:
+async def events_of(portal: Portal, username: str) -> list[AuditEvent]:
     """Return what happened to someone's account, newest first."""
 
-    async def read(transaction: Transaction) -> list[store.AuditEvent]:
+    async def read(transaction: Transaction) -> list[AuditEvent]:
         account = await find_account(transaction, f"@{username}", param="to")
         return await store.events_before(transaction, account.id, settings.AFTER_ALL_EVENTS, 100)
 

@@ -12,8 +12,8 @@ from ousel.kernel.money import micros_from_json
 from ousel.ledger.funding import fund_account
 from ousel.ledger.rules import Account
 from ousel.ledger.verify import VerifiedTotals, verify_database
+from ousel.partners.rules import App
 from ousel.partners.service import NewApp, create_app, issue_key
-from ousel.partners.store import App
 
 
 @asynccontextmanager

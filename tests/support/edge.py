@@ -14,7 +14,7 @@ from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.ids import handle_of
 from ousel.ledger.rules import Account, Status
 from ousel.partners import service
-from ousel.partners.store import App
+from ousel.partners.rules import App
 from tests.support import books
 from tests.support.engines import Engine
 from tests.support.servers import Server

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from ousel.partners.store import App
+from ousel.partners.rules import App
 from tests.support.books import opened, partner, person
 from tests.support.engines import Engine, Engines
 from tests.support.servers import Server

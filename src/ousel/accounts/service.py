@@ -92,6 +92,26 @@ async def accounts_by_id(transaction: Transaction, account_ids: list[str]) -> di
     return await journal.accounts_by_id(transaction, account_ids)
 
 
+async def email_of(transaction: Transaction, account_id: str) -> str:
+    """Return the email of an account's holder; the system account has none."""
+    return await store.email_of(transaction, account_id)
+
+
+async def password_hash_of(transaction: Transaction, account_id: str) -> str | None:
+    """Return the stored password hash of an account's holder, or None without a password."""
+    return await store.password_hash_of(transaction, account_id)
+
+
+async def lock_password_hash(transaction: Transaction, account_id: str) -> str | None:
+    """Return the stored password hash; nobody can change it until the transaction ends."""
+    return await store.lock_password_hash(transaction, account_id)
+
+
+async def set_password_hash(transaction: Transaction, account_id: str, password_hash: str) -> None:
+    """Change the password of an account's holder."""
+    await store.set_password_hash(transaction, account_id, password_hash)
+
+
 async def set_status(transaction: Transaction, identifier: str, status: Status) -> Account:
     """Freeze or unfreeze the account that the identifier names."""
     account = await find_account(transaction, identifier, param="identifier")

@@ -49,7 +49,7 @@ async def password_hash_of(transaction: Transaction, account_id: str) -> str | N
     return rows[0][0] if rows else None
 
 
-async def locked_password_hash_of(transaction: Transaction, account_id: str) -> str | None:
+async def lock_password_hash(transaction: Transaction, account_id: str) -> str | None:
     """Return the password's hash, which stays so until the transaction ends."""
     rows = await transaction.fetch(PASSWORD_HASH_LOCKED, account_id=account_id)
     return rows[0][0] if rows else None

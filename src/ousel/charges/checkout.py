@@ -12,7 +12,7 @@ from ousel.database.port import Transaction
 from ousel.ledger.history import entry_of_transfer
 from ousel.ledger.refusals import AccountFrozen, InsufficientBalance, SameAccount
 from ousel.ledger.rules import Account, Entry, recipient_refusal, transfer_refusal
-from ousel.partners.store import app_by_id
+from ousel.partners.service import find_app
 
 CheckoutState = Literal[
     "signed_out",
@@ -108,5 +108,5 @@ async def read_receipt(transaction: Transaction, charge: Charge, viewer_id: str)
 
 async def _app_name(transaction: Transaction, charge: Charge, merchant: Account) -> str:
     """Return the name of the charge's app; an app can be deleted, its charges stay."""
-    app = await app_by_id(transaction, charge.app_id)
+    app = await find_app(transaction, charge.app_id)
     return merchant.display_name if app is None else app.name

@@ -7,7 +7,6 @@ import typer
 
 from ousel.accounts import service
 from ousel.accounts.service import NewHolder
-from ousel.accounts.store import email_of
 from ousel.api.fields import money_field
 from ousel.api.fields import parse_idempotency_key as idempotency_key_of
 from ousel.cli.console import DatabaseOption, JsonOption, clock_of, fail, run, show, show_list
@@ -168,7 +167,7 @@ def _set_status(identifier: str, status: Status, database: str | None, *, as_jso
 
 
 async def _record(transaction: Transaction, account: Account) -> dict[str, Any]:
-    return _summary(account) | {"email": await email_of(transaction, account.id)}
+    return _summary(account) | {"email": await service.email_of(transaction, account.id)}
 
 
 def _summary(account: Account) -> dict[str, Any]:

@@ -20,9 +20,8 @@ from ousel.database.deployment import Mode, claim_mode, mode_of
 from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock, timestamp
 from ousel.partners import service
-from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT
+from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT, Key
 from ousel.partners.service import IssuedKey, NewApp
-from ousel.partners.store import Key
 from ousel.people.audit import BY_OPERATOR, record_event
 
 SECONDS_PER_HOUR: Final = 3600
@@ -115,7 +114,7 @@ def rotate(
         key = await service.key_by_handle(transaction, handle)
         kind = await _kind(transaction)
         new = await service.rotate_key(transaction, key, overlap_seconds, kind, clock)
-        detail = f"{key.shown} → {new.key.shown}"
+        detail = f"{key.label} → {new.key.label}"
         await record_event(transaction, key.account_id, "key_rotated", BY_OPERATOR, clock, detail)
         return new
 
@@ -131,7 +130,7 @@ def revoke(handle: Handle, database: DatabaseOption = None, *, as_json: JsonOpti
         await service.revoke_key(transaction, key, clock)
         if key.is_valid_at(clock()):
             await record_event(
-                transaction, key.account_id, "key_revoked", BY_OPERATOR, clock, key.shown
+                transaction, key.account_id, "key_revoked", BY_OPERATOR, clock, key.label
             )
         return await service.key_by_handle(transaction, handle)
 
@@ -160,7 +159,7 @@ async def _kind(transaction: Transaction) -> Mode:
 
 async def _record_issued(transaction: Transaction, issued: IssuedKey, clock: Clock) -> None:
     key = issued.key
-    await record_event(transaction, key.account_id, "key_issued", BY_OPERATOR, clock, key.shown)
+    await record_event(transaction, key.account_id, "key_issued", BY_OPERATOR, clock, key.label)
 
 
 def _show_issued(issued: IssuedKey, *, as_json: bool) -> None:

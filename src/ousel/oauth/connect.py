@@ -19,8 +19,8 @@ from ousel.oauth.refusals import (
     OauthRefusal,
     UnsupportedResponseType,
 )
-from ousel.partners import store as partners
-from ousel.partners.store import App
+from ousel.partners import service as partners
+from ousel.partners.rules import App
 
 
 class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ async def connect_request(
     """
     parameters = parse_connect_query(query_string)
     # RFC 6749 section 4.1.2.1: with these two in doubt, nobody is sent anywhere.
-    app = await partners.app_by_id(transaction, required_parameter(parameters, "client_id"))
+    app = await partners.find_app(transaction, required_parameter(parameters, "client_id"))
     if app is None:
         raise ConnectAddressWrong("No app has this client_id.", param="client_id")
     redirect_uri = required_parameter(parameters, "redirect_uri")

@@ -9,7 +9,7 @@ from ousel.database.port import Database
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.partners import store
-from ousel.partners.store import ApiError
+from ousel.partners.rules import ApiError
 
 WAITING_MAX: Final = 1_000  # beyond that, between two writes, the oldest are let go
 

@@ -12,6 +12,7 @@ from ousel.database.sharing import SharedReads
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import handle_of, is_secret, matches_hash
 from ousel.partners import store
+from ousel.partners.rules import Key
 
 SECRETS_REMEMBERED_MAX: Final = 10_000
 
@@ -19,7 +20,7 @@ SECRETS_REMEMBERED_MAX: Final = 10_000
 class _KeyOwner(msgspec.Struct, frozen=True, gc=False):
     """A key, and the partner who holds it."""
 
-    key: store.Key
+    key: Key
     partner: Partner
 
 

@@ -1,9 +1,11 @@
-"""What an app may be named, where it may send people back to, and which pages may call for it."""
+"""Apps, keys and refused calls, and which names, redirect URIs and origins are valid."""
 
 import re
 from ipaddress import IPv4Address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
+
+import msgspec
 
 from ousel.kernel.errors import InvalidField
 
@@ -14,6 +16,55 @@ OVERLAP_SECONDS_MAX: Final = 30 * 24 * 3600
 
 # Nothing beyond this may stand in a policy that names an address's origin.
 _HOST_AND_PORT: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]*)?|\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
+
+
+class App(msgspec.Struct, frozen=True):
+    """A partner's application."""
+
+    account_id: str
+    id: str
+    name: str
+    created_at: int
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A partner key as it is stored: its handle and hash, never the key itself."""
+
+    account_id: str
+    handle: str
+    app_id: str
+    name: str
+    hash: str
+    created_at: int
+    ends_at: int | None  # negative once revoked, so that the key has ended by every host's clock
+    last_used_at: int | None
+
+    @property
+    def end(self) -> int | None:
+        """When the key ends or ended; for a revoked key, when it was revoked."""
+        return None if self.ends_at is None else abs(self.ends_at)
+
+    @property
+    def label(self) -> str:
+        """The key's name and handle, as people see it; it does not authenticate anyone."""
+        return f"{self.name} ({self.handle}…)"
+
+    def is_valid_at(self, now: int) -> bool:
+        """Say whether the key authenticates calls at this moment."""
+        return self.ends_at is None or now < self.ends_at
+
+
+class ApiError(msgspec.Struct, frozen=True):
+    """A refused call: which route and why, never what the call contained."""
+
+    account_id: str
+    app_id: str
+    request_id: str
+    status: int
+    code: str
+    method: str
+    path: str  # the route's pattern, such as /v1/charges/{id}
+    created_at: int
 
 
 def parse_name(text: str, *, param: str = "name") -> str:

@@ -17,7 +17,7 @@ from ousel.kernel.ids import (
     secret_hash,
 )
 from ousel.partners import rules, store
-from ousel.partners.store import App, Key
+from ousel.partners.rules import App, Key
 
 FIRST_KEY_NAME: Final = "first key"
 HANDLE_CHARACTERS_SHOWN: Final = len("sk_live_") + HANDLE_CHARACTERS
@@ -95,6 +95,16 @@ async def app_by_id(transaction: Transaction, app_id: str) -> App:
     if app is None:
         raise AppNotFound(f"No app has the client id {app_id[:100]}.", param="client_id")
     return app
+
+
+async def find_app(transaction: Transaction, app_id: str) -> App | None:
+    """Return the app with this client id, if there is one."""
+    return await store.app_by_id(transaction, app_id)
+
+
+async def has_redirect_uri(transaction: Transaction, app: App, redirect_uri: str) -> bool:
+    """Say whether the app has registered exactly this redirect URI."""
+    return await store.has_redirect_uri(transaction, app, redirect_uri)
 
 
 async def own_app(transaction: Transaction, account_id: str, app_id: str) -> App:

@@ -7,58 +7,9 @@ import msgspec
 
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
+from ousel.partners.rules import ApiError, App, Key
 
 TROUBLES_KEPT: Final = 100
-
-
-class App(msgspec.Struct, frozen=True):
-    """A partner's application."""
-
-    account_id: str
-    id: str
-    name: str
-    created_at: int
-
-
-class Key(msgspec.Struct, frozen=True):
-    """A partner key as it is kept: its handle and hash, never the key itself."""
-
-    account_id: str
-    handle: str
-    app_id: str
-    name: str
-    hash: str
-    created_at: int
-    ends_at: int | None  # below zero once it is revoked, which is over by every host's clock
-    last_used_at: int | None
-
-    @property
-    def end(self) -> int | None:
-        """When the key ends or has ended, as people are told; of a revoked one, when that was."""
-        return None if self.ends_at is None else abs(self.ends_at)
-
-    @property
-    def shown(self) -> str:
-        """The key as people know it, without what opens anything."""
-        return f"{self.name} ({self.handle}…)"
-
-    def is_valid_at(self, now: int) -> bool:
-        """Say whether the key opens anything at this moment."""
-        return self.ends_at is None or now < self.ends_at
-
-
-class ApiError(msgspec.Struct, frozen=True):
-    """A call that was refused: what and why, never what it carried."""
-
-    account_id: str
-    app_id: str
-    request_id: str
-    status: int
-    code: str
-    method: str
-    path: str  # as the reference writes it, with {parameters} left open
-    created_at: int
-
 
 APPS: Final = Table(
     "apps", key=("account_id text", "id text"), columns=("name text", "created_at bigint")

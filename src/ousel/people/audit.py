@@ -8,8 +8,7 @@ from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import new_id
 from ousel.people import store
-from ousel.people.rules import device_name
-from ousel.people.store import AuditEvent
+from ousel.people.rules import AuditEvent, device_name
 
 EventKind = Literal[
     "signed_up",

@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import struct
 from ipaddress import IPv6Address, IPv6Network, ip_address
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import quote
 
 import msgspec
@@ -22,6 +22,47 @@ CODE_STEP_SECONDS: Final = 30
 CODE_STEPS_AROUND: Final = 1  # a phone's clock may be half a minute off
 RECOVERY_CODES: Final = 10
 CUSTOMER_BITS: Final = 64  # of an IPv6 address: a provider gives each customer all that share them
+
+
+Stage = Literal["signed_in", "awaits_code"]
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A browser that is signed in, or that has sent the password and must still send a code."""
+
+    hash: str
+    account_id: str
+    stage: Stage
+    created_at: int
+    last_used_at: int
+    expires_at: int
+    address: str
+    device: str
+
+    def is_valid_at(self, now: int) -> bool:
+        """Say whether the session has not expired at this moment."""
+        return now < self.expires_at
+
+
+class SecondFactor(msgspec.Struct, frozen=True):
+    """The secret of an authenticator app; signing in needs its codes once it is confirmed."""
+
+    account_id: str
+    secret: str
+    confirmed_at: int | None
+    last_step: int
+
+
+class AuditEvent(msgspec.Struct, frozen=True):
+    """Something that happened to an account."""
+
+    account_id: str
+    id: str
+    kind: str
+    detail: str
+    address: str
+    device: str
+    created_at: int
 
 
 class AttemptLimit(msgspec.Struct, frozen=True):

@@ -8,7 +8,6 @@ from typing import Final, Literal, TypeVar
 import msgspec
 
 from ousel.accounts import service as accounts
-from ousel.accounts import store as holders
 from ousel.accounts.service import NewHolder
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
@@ -19,6 +18,7 @@ from ousel.people import rules, store
 from ousel.people.attempts import AttemptCounter
 from ousel.people.audit import EventSource, record_event
 from ousel.people.passwords import PasswordService
+from ousel.people.rules import Session, Stage
 
 FACTOR_SECRET_BYTES: Final = 20
 RECOVERY_CODE_BYTES: Final = 10
@@ -50,7 +50,7 @@ class NewSession(msgspec.Struct, frozen=True):
 
     secret: str
     seconds: int
-    stage: store.Stage
+    stage: Stage
 
 
 class SignInService:
@@ -97,7 +97,7 @@ class SignInService:
             if account_id is None:
                 return None
             # The password may have been changed while it was compared, but not from now on.
-            current = await holders.locked_password_hash_of(transaction, account_id)
+            current = await accounts.lock_password_hash(transaction, account_id)
             if not is_right or current != stored:
                 await self._record_failure(transaction, account_id, source, "password")
                 return None
@@ -122,7 +122,7 @@ class SignInService:
 
         async def finish(transaction: Transaction, used: CodeKind) -> NewSession:
             # A change of the password, which ends this sign-in, is over by now or waits.
-            await holders.locked_password_hash_of(transaction, account_id)
+            await accounts.lock_password_hash(transaction, account_id)
             if not await store.end_session(transaction, account_id, hash_):
                 raise WrongPassword("The sign-in took too long: begin again.")
             if used == "recovery":
@@ -160,12 +160,12 @@ class SignInService:
         async def work(transaction: Transaction) -> bool:
             await self.attempts.count_attempt(transaction, counted, source)
             # The password may have been changed while it was compared, but not from now on.
-            before = await holders.locked_password_hash_of(transaction, account_id)
+            before = await accounts.lock_password_hash(transaction, account_id)
             if not is_right or before != stored:
                 await self._record_failure(transaction, account_id, source, "current password")
                 return False
             await self.attempts.forgive(transaction, counted, source)
-            await holders.set_password_hash(transaction, account_id, hashed)
+            await accounts.set_password_hash(transaction, account_id, hashed)
             await store.end_other_sessions(transaction, account_id, session_hash)
             await store.forget_proposal(transaction, account_id)
             await record_event(transaction, account_id, "password_changed", source, self._clock)
@@ -268,11 +268,11 @@ class SignInService:
         return await self._open_session(transaction, account_id, "signed_in", source)
 
     async def _open_session(
-        self, transaction: Transaction, account_id: str, stage: store.Stage, source: EventSource
+        self, transaction: Transaction, account_id: str, stage: Stage, source: EventSource
     ) -> NewSession:
         secret, now = new_secret("os_"), self._clock()
         seconds = rules.AWAITS_CODE_SECONDS if stage == "awaits_code" else rules.SESSION_SECONDS
-        session = store.Session(
+        session = Session(
             hash=secret_hash(secret),
             account_id=account_id,
             stage=stage,
@@ -296,7 +296,7 @@ class SignInService:
 
     async def _stored_password(self, account_id: str) -> str | None:
         return await self._database.read(
-            lambda transaction: holders.password_hash_of(transaction, account_id)
+            lambda transaction: accounts.password_hash_of(transaction, account_id)
         )
 
 

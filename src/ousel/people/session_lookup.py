@@ -10,6 +10,7 @@ from ousel.database.sharing import SharedReads
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.ids import secret_hash
 from ousel.people import store
+from ousel.people.rules import Session
 from ousel.site.visits import Person
 
 USE_NOTED_MICROS: Final = 60 * MICROS_PER_SECOND  # a session's last use is true to a minute
@@ -19,7 +20,7 @@ SECRET_CHARACTERS_MAX: Final = 100
 class _OpenSession(msgspec.Struct, frozen=True):
     """A session, and the person who opened it."""
 
-    session: store.Session
+    session: Session
     person: Person
 
 

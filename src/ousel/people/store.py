@@ -1,53 +1,13 @@
 """The rows of sessions, second factors, failed attempts, and what happened."""
 
 from collections.abc import Collection
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
-
-Stage = Literal["signed_in", "awaits_code"]
-
-
-class Session(msgspec.Struct, frozen=True):
-    """A browser that is signed in, or that has given the password and owes a code."""
-
-    hash: str
-    account_id: str
-    stage: Stage
-    created_at: int
-    last_used_at: int
-    expires_at: int
-    address: str
-    device: str
-
-    def is_valid_at(self, now: int) -> bool:
-        """Say whether the session has not expired at this moment."""
-        return now < self.expires_at
-
-
-class SecondFactor(msgspec.Struct, frozen=True):
-    """An authenticator app's secret; it counts from its confirmation on."""
-
-    account_id: str
-    secret: str
-    confirmed_at: int | None
-    last_step: int
-
-
-class AuditEvent(msgspec.Struct, frozen=True):
-    """Something that happened to an account."""
-
-    account_id: str
-    id: str
-    kind: str
-    detail: str
-    address: str
-    device: str
-    created_at: int
-
+from ousel.people.rules import AuditEvent, SecondFactor, Session
 
 SESSIONS: Final = Table(
     "sessions",

@@ -5,7 +5,7 @@ from typing import Final
 from ousel.database.port import Transaction
 from ousel.http.messages import Answer
 from ousel.partners import rules, store
-from ousel.partners.store import App
+from ousel.partners.rules import App
 from ousel.portal.app_editor import AppEditor, check_room
 from ousel.site.visits import PageRoute, Visit
 

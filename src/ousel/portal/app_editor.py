@@ -12,8 +12,8 @@ from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.oauth.service import count_users
 from ousel.partners import service, store
+from ousel.partners.rules import App, Key
 from ousel.partners.service import IssuedKey
-from ousel.partners.store import App, Key
 from ousel.people.audit import EventKind, record_event
 from ousel.portal.sign_in import event_source, field_errors
 from ousel.site.redirects import see_other

@@ -7,8 +7,8 @@ from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField
 from ousel.oauth.service import count_users
 from ousel.partners import service, store
+from ousel.partners.rules import ApiError, App
 from ousel.partners.service import AppHasKeys, NewApp
-from ousel.partners.store import ApiError, App
 from ousel.portal.app_editor import AppEditor, check_room
 from ousel.portal.sign_in import field_errors
 from ousel.site.redirects import see_other

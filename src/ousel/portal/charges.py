@@ -15,8 +15,8 @@ from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField
 from ousel.ledger.history import entry_of_transfer
 from ousel.ledger.rules import Entry
+from ousel.partners.rules import App
 from ousel.partners.service import own_app
-from ousel.partners.store import App
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 

@@ -8,8 +8,8 @@ from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.kernel.settings import Settings
 from ousel.partners import service
+from ousel.partners.rules import App, Key
 from ousel.partners.service import IssuedKey
-from ousel.partners.store import App, Key
 from ousel.people import store as people
 from ousel.portal.app_editor import OVERLAPS, AppEditor, check_room
 from ousel.site.redirects import see_other
@@ -52,7 +52,7 @@ class KeyPages:
             app = await self._editor.own_app(transaction, visit)
             await self._check_second_factor(transaction, visit)
             issued = await self._new_key(transaction, app, visit.form.get("key_name", ""))
-            await self._editor.record(transaction, visit, "key_issued", issued.key.shown)
+            await self._editor.record(transaction, visit, "key_issued", issued.key.label)
             return issued
 
         return await self._issued(visit, work)
@@ -75,7 +75,7 @@ class KeyPages:
                 transaction, key, int(overlap), self._settings.secret_kind, self._editor.clock
             )
             await self._editor.record(
-                transaction, visit, "key_rotated", f"{key.shown} → {issued.key.shown}"
+                transaction, visit, "key_rotated", f"{key.label} → {issued.key.label}"
             )
             return issued
 
@@ -100,7 +100,7 @@ class KeyPages:
             key = await service.own_key(transaction, app, visit.path["handle"])
             if key.is_valid_at(self._editor.clock()):
                 await service.revoke_key(transaction, key, self._editor.clock)
-                await self._editor.record(transaction, visit, "key_revoked", key.shown)
+                await self._editor.record(transaction, visit, "key_revoked", key.label)
 
         return await self._editor.change(visit, change)
 

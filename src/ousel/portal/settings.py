@@ -4,7 +4,6 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from ousel.accounts import service as accounts
-from ousel.accounts.store import email_of
 from ousel.database.port import Database, Transaction
 from ousel.http.messages import Answer
 from ousel.http.refusals import NotFound
@@ -155,7 +154,7 @@ class SettingsPages:
         async def read(transaction: Transaction) -> dict[str, Any]:
             return {
                 "account": await accounts.account_by_id(transaction, account_id),
-                "email": await email_of(transaction, account_id),
+                "email": await accounts.email_of(transaction, account_id),
                 "sessions": await store.sessions_of(
                     transaction, account_id, self._clock(), SESSIONS_SHOWN
                 ),
