@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import msgspec
@@ -17,6 +19,11 @@ from ousel.kernel.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("bench", "clients", "deploy", "docs", "examples")
+DATABASE_FILE = "ousel.db"
+RECORD = re.compile(
+    r"# \d+\. .+\n\n\d{4}-\d\d-\d\d\n\n## Context\n.+\n## Decision\n.+\n## Consequences\n.+\Z",
+    re.DOTALL,
+)
 NO_TARGETS = {"sure", "it"}  # as one makes sure, and makes it
 
 
@@ -81,16 +88,48 @@ def wrong_codes(text: str) -> set[str]:
     return set(named) - codes
 
 
-def missing_rooms(drawing: str) -> set[str]:
-    """Return packages of the house that do not stand in the drawing of its floors."""
-    rooms = {
+def wrong_packages(text: str) -> set[str]:
+    """Return packages that the list of layers lacks, or has although they do not exist."""
+    packages = {
         path.name.removesuffix(".py")
         for path in (ROOT / "src" / "ousel").iterdir()
         if path.is_dir() or path.suffix == ".py"
     }
-    floors = re.findall(r"^(\w+(?: · \w+)*)  ", drawing.split("```")[1], re.MULTILINE)
-    drawn = {room for floor in floors for room in floor.split(" · ")}
-    return rooms - drawn - {"__pycache__", "__init__", "__main__"}
+    layers = re.findall(r"^(\w+(?: · \w+)*)  ", text.split("```")[1], re.MULTILINE)
+    listed = {package for layer in layers for package in layer.split(" · ")}
+    return listed ^ (packages - {"__pycache__", "__init__", "__main__"})
+
+
+def wrong_names(text: str) -> set[str]:
+    """Return modules, classes and functions that a document names and that do not exist."""
+    named = set(re.findall(r"`(ousel(?:\.\w+)+)`", text)) - {DATABASE_FILE}
+    return {name for name in named if not _is_defined(name)}
+
+
+def wrong_terms(text: str) -> set[str]:
+    """Return terms of a glossary that are out of order, or do not name one place in the code."""
+    terms: list[tuple[str, str]] = re.findall(r"^\| (\w[\w ]*) \| (.+) \|$", text, re.MULTILINE)[1:]
+    unsorted = {later for (earlier, _), (later, _) in pairwise(terms) if earlier >= later}
+    return unsorted | {term for term, meaning in terms if not _names_one_place(meaning)}
+
+
+def missing_pages(contents: str) -> set[str]:
+    """Return documents of the folder docs that a table of contents does not name."""
+    pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
+    return pages - set(re.findall(r'= "([^"]+\.md)"', contents))
+
+
+def wrong_records(root: Path) -> set[str]:
+    """Return decision records with a wrong number or heading, or that the index does not list."""
+    index = (root / "index.md").read_text()
+    records = sorted(path.name for path in root.glob("0*.md"))
+    return {
+        name
+        for number, name in enumerate(records, 1)
+        if not name.startswith(f"{number:04}-")
+        or not RECORD.match((root / name).read_text())
+        or f"({name})" not in index
+    }
 
 
 def broken_links(root: Path) -> list[str]:
@@ -101,6 +140,18 @@ def broken_links(root: Path) -> list[str]:
         for target in re.findall(r"\]\(([^)\s:]+)\)", (root / document).read_text())
         if not _leads_somewhere(root / document, target)
     ]
+
+
+def _is_defined(name: str) -> bool:
+    try:
+        resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def _names_one_place(meaning: str) -> bool:
+    return re.fullmatch(r"[A-Z][^|]+\. \| `ousel(\.\w+)*`", meaning) is not None
 
 
 def _leads_somewhere(document: Path, target: str) -> bool:

@@ -1,4 +1,4 @@
-"""The documents say what is true: settings, rooms, commands, links; and a fault would be seen."""
+"""What the documents say about the code is true, and the checks would find a mistake."""
 
 import shutil
 from collections.abc import Callable, Collection
@@ -12,19 +12,26 @@ from tests.house.documents import (
     broken_links,
     commands_without,
     documents,
-    missing_rooms,
+    missing_pages,
     wrong_codes,
     wrong_command_lines,
     wrong_commands,
     wrong_endpoints,
+    wrong_names,
+    wrong_packages,
+    wrong_records,
     wrong_settings,
     wrong_targets,
+    wrong_terms,
 )
 
 CONFIGURE = "docs/operating/configure.md"
 COMMANDS = "docs/operating/commands.md"
-HOUSE = "docs/architecture.md"
-# A check, a document that passes it, and a fault in that: words and what stands in their place.
+ARCHITECTURE = "docs/architecture.md"
+GLOSSARY = "docs/glossary.md"
+CONTENTS = "zensical.toml"
+TERMS_MAX = 40
+# A check, a document that passes it, and a mistake: words, and the words to put in their place.
 FAULTS: dict[str, tuple[Callable[[str], Collection[object]], str, str, str]] = {
     "a setting without a row": (wrong_settings, CONFIGURE, "| `OUSEL_SANDBOX` |", "| sandbox |"),
     "a setting that is not there": (wrong_settings, "README.md", "OUSEL_TRACING", "OUSEL_TRACKS"),
@@ -62,7 +69,11 @@ FAULTS: dict[str, tuple[Callable[[str], Collection[object]], str, str, str]] = {
         "`409` `idempotency_conflict`",
         "`400` `idempotency_conflict`",
     ),
-    "a room that is not drawn": (missing_rooms, HOUSE, "\npartners ", "\ncompanions "),
+    "a package that is not listed": (wrong_packages, ARCHITECTURE, "\npartners ", "\nclients "),
+    "a class that is not there": (wrong_names, GLOSSARY, "rules.Posting`", "rules.Wish`"),
+    "a term out of order": (wrong_terms, GLOSSARY, "| account |", "| wallet |"),
+    "a term without a place": (wrong_terms, GLOSSARY, "`ousel.ledger.rules.Posting`", "rules"),
+    "a page without an entry": (missing_pages, CONTENTS, "how-to/go-live.md", "go-live.md"),
 }
 BROKEN_LINKS = (
     "[nothing](nothing.md)",
@@ -105,17 +116,36 @@ def test_every_command_takes_a_database_and_prints_json() -> None:
 
 @pytest.mark.parametrize("document", documents())
 def test_whatever_a_document_names_exists(document: str) -> None:
-    """A command behind `ousel`, a path behind its method, an error code behind its status."""
+    """Commands, endpoints, error codes with their status, modules, classes and functions."""
     text = (ROOT / document).read_text()
 
     assert wrong_command_lines(text) == set()
     assert wrong_endpoints(text) == set()
     assert wrong_codes(text) == set()
+    assert wrong_names(text) == set()
 
 
-def test_the_architecture_shows_every_room() -> None:
-    """Each package of the house stands in the drawing of its floors."""
-    assert missing_rooms((ROOT / HOUSE).read_text()) == set()
+def test_the_architecture_lists_every_package() -> None:
+    """The list of layers names each package, and nothing else."""
+    assert wrong_packages((ROOT / ARCHITECTURE).read_text()) == set()
+
+
+def test_the_glossary_is_short_and_sorted() -> None:
+    """It has at most forty terms in order, each with one sentence and one place in the code."""
+    text = (ROOT / GLOSSARY).read_text()
+
+    assert wrong_terms(text) == set()
+    assert text.count("\n| ") - 1 <= TERMS_MAX
+
+
+def test_the_contents_name_every_page() -> None:
+    """Each page of the documentation is in the navigation."""
+    assert missing_pages((ROOT / CONTENTS).read_text()) == set()
+
+
+def test_decisions_are_numbered_dated_and_listed() -> None:
+    """Each record has the next number, a date and three sections, and is in the index."""
+    assert wrong_records(ROOT / "docs" / "decisions") == set()
 
 
 def test_links_between_documents_lead_somewhere() -> None:
