@@ -7,12 +7,13 @@ import pytest
 from hypothesis import settings
 
 from ousel.database.port import Database
-from tests.support.books import opened
-from tests.support.edge import Edge
+from tests.support.accounts import open_database
 from tests.support.engines import ENGINES, Engine, Engines
-from tests.support.proxies import PostgresProxy
+from tests.support.postgres_proxy import PostgresProxy
+from tests.support.raw_sql import RawSql
 from tests.support.servers import Server
 from tests.support.shared import SharedServers
+from tests.support.world import World
 
 settings.register_profile("ousel", deadline=None)  # a busy machine is no defect
 settings.load_profile("ousel")
@@ -78,8 +79,15 @@ def database_url(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[s
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
     """A fresh database, open."""
-    async with opened(database_url) as ready:
+    async with open_database(database_url) as ready:
         yield ready
+
+
+@pytest.fixture
+async def raw_sql(database_url: str) -> AsyncIterator[RawSql]:
+    """A second connection to the same database."""
+    async with RawSql(database_url) as connection:
+        yield connection
 
 
 @pytest.fixture
@@ -121,8 +129,8 @@ def shared_server(shared_servers: SharedServers, engine: Engine) -> tuple[Server
 
 
 @pytest.fixture
-async def edge(shared_server: tuple[Server, str, Engine]) -> AsyncIterator[Edge]:
+async def world(shared_server: tuple[Server, str, Engine]) -> AsyncIterator[World]:
     """The shared server, and the database below it, open."""
     running, url, engine = shared_server
-    async with opened(url) as ready:
-        yield Edge(running, ready, url, engine)
+    async with open_database(url) as ready:
+        yield World(running, ready, url, engine)

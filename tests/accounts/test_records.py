@@ -5,16 +5,17 @@ import re
 import pytest
 
 from ousel.kernel.account_numbers import account_number
-from tests.support.edge import Edge, unique
+from tests.support.accounts import unique_name
 from tests.support.problems import assert_problem
+from tests.support.world import World
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 PUBLIC = ["object", "id", "username", "account_number", "display_name", "status", "created_at"]
 
 
-async def test_me_is_the_key_owners_own_account_and_the_app(edge: Edge) -> None:
+async def test_me_is_the_key_owners_own_account_and_the_app(world: World) -> None:
     """The owner sees every field, the email and the app that calls."""
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         answer = await caller.client.get("/me")
 
     own = caller.account
@@ -34,7 +35,7 @@ async def test_me_is_the_key_owners_own_account_and_the_app(edge: Edge) -> None:
     }
 
 
-async def test_balance_is_what_the_owner_can_spend(edge: Edge, subtests: pytest.Subtests) -> None:
+async def test_balance_is_what_the_owner_can_spend(world: World, subtests: pytest.Subtests) -> None:
     """An amount in an answer has two decimals, and others only where they are needed."""
     for funds, shown in (
         (None, "0.00"),
@@ -45,7 +46,7 @@ async def test_balance_is_what_the_owner_can_spend(edge: Edge, subtests: pytest.
         ("999999999.999999", "999999999.999999"),
     ):
         with subtests.test(funds=funds):
-            async with edge.partner(funds) as caller:
+            async with world.partner(funds) as caller:
                 answer = await caller.client.get("/balance")
 
             assert answer.status_code == 200
@@ -57,10 +58,10 @@ async def test_balance_is_what_the_owner_can_spend(edge: Edge, subtests: pytest.
 
 
 async def test_an_account_is_found_by_each_of_its_names(
-    edge: Edge, subtests: pytest.Subtests
+    world: World, subtests: pytest.Subtests
 ) -> None:
     """@username, number and email, percent-encoded or plain, in either case: one public record."""
-    ada = await edge.person("5")
+    ada = await world.person("5")
     name, number = ada.username, ada.account_number
     paths = (
         *(f"@{name}", f"%40{name}", f"@{name.upper()}", f"%40%{ord(name[0]):x}{name[1:]}"),
@@ -68,7 +69,7 @@ async def test_an_account_is_found_by_each_of_its_names(
         *(number, number.lower(), f"%4F{number[1:]}"),
     )
 
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         for path in paths:
             with subtests.test(path=path):
                 answer = await caller.client.get(f"/accounts/{path}")
@@ -83,21 +84,21 @@ async def test_an_account_is_found_by_each_of_its_names(
                 assert TIME.fullmatch(record["created_at"])
 
 
-async def test_the_owner_is_a_stranger_in_a_look_up(edge: Edge) -> None:
+async def test_the_owner_is_a_stranger_in_a_look_up(world: World) -> None:
     """Looked up by identifier, even one's own account shows no email and no app."""
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         answer = await caller.client.get(f"/accounts/{caller.account.username}@example.com")
 
     assert list(answer.json()) == PUBLIC
 
 
-async def test_a_frozen_account_is_found_as_frozen(edge: Edge) -> None:
+async def test_a_frozen_account_is_found_as_frozen(world: World) -> None:
     """The status is that of this moment."""
-    ada = await edge.person()
+    ada = await world.person()
 
-    async with edge.partner() as caller:
-        await edge.set_status(ada, "frozen")
-        await edge.set_status(caller.account, "frozen")
+    async with world.partner() as caller:
+        await world.set_status(ada, "frozen")
+        await world.set_status(caller.account, "frozen")
         looked_up = await caller.client.get(f"/accounts/@{ada.username}")
         own = await caller.client.get("/me")
 
@@ -106,34 +107,43 @@ async def test_a_frozen_account_is_found_as_frozen(edge: Edge) -> None:
 
 
 async def test_an_account_that_does_not_exist_is_a_404(
-    edge: Edge, subtests: pytest.Subtests
+    world: World, subtests: pytest.Subtests
 ) -> None:
     """An unknown name, an id, something that is no name at all, the system account: 404."""
-    ada = await edge.person()
+    ada = await world.person()
     paths = (
-        *(f"@{unique()}", "nobody@example.com", ada.username, ada.id, "@", "%40", "@ab", "@a%20b"),
+        *(
+            f"@{unique_name()}",
+            "nobody@example.com",
+            ada.username,
+            ada.id,
+            "@",
+            "%40",
+            "@ab",
+            "@a%20b",
+        ),
         *("", "%00", f"@{ada.username}%00", f"@{ada.username}%0A", "%2F", "..", ".", "%zz", "%"),
         *(account_number(0), account_number(1), "OU", "@ousel", f"@{'a' * 31}", "%F0%9F%92%B6"),
         *("null", "a@b", "@@", "%5C", "'%20OR%201=1--", f"{'a' * 250}@b.example"),
     )
 
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         for path in paths:
             with subtests.test(path=path):
                 # As it is, since a client would resolve dots and encode what is not encoded.
-                answer = await edge.get(f"/v1/accounts/{path}", caller.key)
+                answer = await world.get(f"/v1/accounts/{path}", caller.key)
 
                 assert_problem(answer, 404, "account_not_found", "identifier")
 
 
 async def test_a_mistyped_account_number_is_told_to_be_mistyped(
-    edge: Edge, subtests: pytest.Subtests
+    world: World, subtests: pytest.Subtests
 ) -> None:
     """Every digit that is changed in a number is noticed by its check digits."""
-    ada = await edge.person()
+    ada = await world.person()
     number = ada.account_number
 
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         for place in range(2, len(number)):
             other = str((int(number[place]) + 1) % 10)
             mistyped = number[:place] + other + number[place + 1 :]

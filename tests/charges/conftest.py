@@ -10,10 +10,10 @@ import pytest
 from ousel.database.port import Database
 from tests.charges.shops import Shop, open_shop
 from tests.charges.tills import Till, open_till
-from tests.portal.visitors import opened_portal
-from tests.support.clocks import ManualClock
+from tests.support.clock import ManualClock
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.passwords import hash_quickly
+from tests.support.portal import open_portal
 from tests.support.servers import Server
 
 
@@ -47,5 +47,5 @@ async def shop(database: Database) -> Shop:
 async def till(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Till]:
     """A shop and a portal on a clock that stands still."""
     hash_quickly(monkeypatch)
-    async with opened_portal(database_url) as portal:
+    async with open_portal(database_url) as portal:
         yield await open_till(portal)

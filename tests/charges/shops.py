@@ -1,6 +1,5 @@
 """Shops for tests: a partner that creates charges and a payer with money, right at the desk."""
 
-import secrets
 from functools import partial
 from typing import Any
 
@@ -15,9 +14,9 @@ from ousel.kernel.clock import Clock
 from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import Account
 from ousel.partners.rules import App
-from tests.support.aside import Aside
-from tests.support.books import balance, partner, person
-from tests.support.moments import until
+from tests.support.accounts import balance, partner, person, unique_name
+from tests.support.raw_sql import RawSql
+from tests.support.waiting import until
 
 AMOUNT = 2_500_000
 
@@ -72,8 +71,8 @@ class Shop(msgspec.Struct):
 
 async def open_shop(database: Database, clock: Clock, *, kind: str = "live") -> Shop:
     """Open a shop whose payer has 100.00."""
-    merchant, app, key = await partner(database, unique("shop"), kind=kind)
-    payer = await person(database, unique("payer"), "100")
+    merchant, app, key = await partner(database, unique_name("shop"), kind=kind)
+    payer = await person(database, unique_name("payer"), "100")
     posting_queue = PostingQueue(database, clock, queue_limit=1_000)
     charges = ChargeService(database, posting_queue, clock)
     return Shop(database, clock, posting_queue, charges, merchant, app, key, payer)
@@ -86,19 +85,14 @@ def beside(shop: Shop, clock: Clock) -> Shop:
     return msgspec.structs.replace(shop, clock=clock, posting_queue=posting_queue, charges=charges)
 
 
-def unique(name: str) -> str:
-    """Return a username that no other test has."""
-    return f"{name}_{secrets.token_hex(6)}"
-
-
 async def paid_as_moved(database_url: str) -> int:
     """Return how many charges are paid, each by one transfer of its own, and no others moved."""
-    async with Aside(database_url) as aside:
-        paid = await aside.run(
+    async with RawSql(database_url) as raw_sql:
+        paid = await raw_sql.run(
             "SELECT id, account_id, transfer_id, amount, paid_by FROM charges"
             " WHERE status = 'paid' ORDER BY id"
         )
-        moved = await aside.run(
+        moved = await raw_sql.run(
             "SELECT charge_id, account_id, transfer_id, amount, counterparty_id FROM entries"
             " WHERE kind = 'charge_payment' AND amount > 0 ORDER BY charge_id"
         )

@@ -17,7 +17,7 @@ from ousel.ledger.posting import PostingQueue
 from ousel.ledger.refusals import IdempotencyConflict, QueueFull
 from tests.charges.shops import Shop, open_shop
 from tests.ledger.databases import StagedDatabase
-from tests.support.books import opened
+from tests.support.accounts import open_database
 from tests.support.servers import Server
 
 REQUEST = {
@@ -284,7 +284,7 @@ async def test_the_number_who_wait_is_capped(shop: Shop) -> None:
 
 async def test_keys_are_taken_in_one_order(postgres_url: str) -> None:
     """Of two processes with the same keys one waits for the other; neither has to begin anew."""
-    async with opened(postgres_url) as database:
+    async with open_database(postgres_url) as database:
         shop = await open_shop(database, system_clock)
         attempts = 0
         begun = asyncio.Event()

@@ -20,8 +20,8 @@ from ousel.charges.store import ChargeQuery
 from ousel.database.addresses import database_at
 from ousel.kernel.errors import Refusal
 from tests.charges.shops import Shop, open_shop, paid_as_moved
-from tests.support.books import proven
-from tests.support.clocks import ManualClock
+from tests.support.accounts import verify
+from tests.support.clock import ManualClock
 
 FUNDS = 100_000_000
 STEPS_MICROS = (1, 1_000, LIFETIME_MICROS // 2, LIFETIME_MICROS - 1, LIFETIME_MICROS)
@@ -48,7 +48,7 @@ class Life(RuleBasedStateMachine):
 
     @override
     def teardown(self) -> None:
-        self.runner.run(proven(self.shop.database))
+        self.runner.run(verify(self.shop.database))
         self.runner.run(paid_as_moved(self.database_url))
         self.runner.run(self.shop.database.close())
         self.runner.close()

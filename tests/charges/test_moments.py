@@ -16,9 +16,9 @@ from ousel.kernel.errors import OutcomeUnknown
 from ousel.ledger.rules import Movement
 from tests.charges.shops import AMOUNT, Shop, beside, open_shop, paid_as_moved
 from tests.ledger.databases import Fault, StagedDatabase
-from tests.support.books import proven
-from tests.support.clocks import ManualClock
-from tests.support.proxies import Cut, PostgresProxy
+from tests.support.accounts import verify
+from tests.support.clock import ManualClock
+from tests.support.postgres_proxy import Cut, PostgresProxy
 from tests.support.slow_commits import commit_slowly
 
 
@@ -54,7 +54,7 @@ async def test_a_payment_being_written_is_waited_for(
     assert listed == []
     paid = await paying
     assert (paid.status, paid.paid_at) == ("paid", charge.expires_at - 1)
-    await proven(shop.database)
+    await verify(shop.database)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ async def test_a_lost_commit_pays_once(
     assert paid.status == "paid"
     assert await distant.balances() == (AMOUNT, 100_000_000 - AMOUNT)
     assert await paid_as_moved(postgres_url) == 1
-    await proven(distant.database)
+    await verify(distant.database)
 
 
 @pytest.mark.parametrize("cuts", CUTS)

@@ -10,8 +10,8 @@ from ousel.charges.records import charge_record
 from ousel.charges.rules import LIFETIME_MICROS, Charge
 from ousel.site.qr_codes import qr_code
 from tests.charges.tills import CANCEL_URL, PAY, PRICE, SUCCESS_URL, Person, Till, page_of
-from tests.portal.forms import forms_of
 from tests.support.engines import Engine
+from tests.support.forms import forms_of
 
 NOTHING_TAKEN = "Nothing was taken from your balance."
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"

@@ -10,8 +10,8 @@ from ousel.ledger.history import HistoryQuery, newest_entries
 from ousel.ledger.rules import Account, Entry
 from tests.charges.shops import waited_at
 from tests.charges.tills import PAY, PRICE, SUCCESS_URL, Person, Till, page_of
-from tests.portal.visitors import opened_portal
-from tests.support.books import proven
+from tests.support.accounts import verify
+from tests.support.portal import open_portal
 
 
 async def entries_of(till: Till, account: Account) -> list[Entry]:
@@ -117,7 +117,7 @@ async def test_two_payers_at_once_pay_once(till: Till) -> None:
     pages = [await each.page(charge) for each in people]
     assert sum("You paid this" in page for page in pages) == 1
     assert sum("Someone else paid it; nothing was taken" in page for page in pages) == 3
-    await proven(till.shop.database)
+    await verify(till.shop.database)
 
 
 async def hash_on_receipt(till: Till, person: Person, charge_id: str) -> str:
@@ -214,7 +214,7 @@ async def test_a_server_that_is_too_busy_says_so_and_takes_nothing(
     """The page comes back with the reason and the button, and nothing has moved."""
     charge = await till.charge()
     payer = await till.person(PRICE)
-    async with opened_portal(database_url, queue_limit=0) as busy:
+    async with open_portal(database_url, queue_limit=0) as busy:
         visitor = busy.visitor()
         await visitor.sign_in(payer.account.username)
         answer = await visitor.press(f"/pay/{charge.id}", PAY)

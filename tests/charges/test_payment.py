@@ -15,9 +15,9 @@ from ousel.ledger.history import HistoryQuery, newest_entries
 from ousel.ledger.posting import PostingResult
 from ousel.ledger.refusals import AccountFrozen, InsufficientBalance
 from ousel.ledger.rules import Account, Movement, Posting
-from tests.charges.shops import AMOUNT, Shop, beside, open_shop, paid_as_moved, unique
-from tests.support.books import person, proven
-from tests.support.clocks import ManualClock
+from tests.charges.shops import AMOUNT, Shop, beside, open_shop, paid_as_moved
+from tests.support.accounts import person, unique_name, verify
+from tests.support.clock import ManualClock
 
 
 async def test_a_payment_moves_the_money_and_the_status(shop: Shop, database_url: str) -> None:
@@ -37,7 +37,7 @@ async def test_a_payment_moves_the_money_and_the_status(shop: Shop, database_url
     )
     assert (entry.kind, entry.charge_id, entry.note) == ("charge_payment", charge.id, "Two tickets")
     assert (entry.transfer_id, counterparty.id) == (paid.transfer_id, shop.merchant.id)
-    await proven(shop.database)
+    await verify(shop.database)
     assert await paid_as_moved(database_url) >= 1
 
 
@@ -76,7 +76,7 @@ async def test_a_final_charge_stays_as_it_is(
         await shop.charges.own_charge(shop.merchant.id, charge.id),
         await shop.balances(),
     ) == before
-    await proven(shop.database)
+    await verify(shop.database)
 
 
 async def _freeze(shop: Shop, account: Account) -> None:
@@ -86,7 +86,7 @@ async def _freeze(shop: Shop, account: Account) -> None:
 
 
 async def _poor(shop: Shop) -> tuple[str, type[Refusal]]:
-    return (await person(shop.database, unique("poor"), "2.499999")).id, InsufficientBalance
+    return (await person(shop.database, unique_name("poor"), "2.499999")).id, InsufficientBalance
 
 
 async def _own(shop: Shop) -> tuple[str, type[Refusal]]:
@@ -116,7 +116,7 @@ async def test_a_refused_payment_leaves_the_charge_open(
 
     assert await shop.status(charge) == "created"
     assert await shop.balances() == (0, 100_000_000)
-    await proven(shop.database)
+    await verify(shop.database)
 
 
 async def test_a_charge_that_does_not_exist_is_not_found(shop: Shop) -> None:
@@ -164,7 +164,7 @@ async def test_from_expires_at_on_it_is_too_late(shop: Shop) -> None:
 async def test_many_payers_at_once_pay_once(shop: Shop) -> None:
     """20 payers of one charge, in one batch and from two desks: one pays, 19 hear that."""
     charge = await shop.charge()
-    payers = [await person(shop.database, unique("payer"), "10") for _ in range(20)]
+    payers = [await person(shop.database, unique_name("payer"), "10") for _ in range(20)]
     desks = [shop.charges, beside(shop, shop.clock).charges]
 
     outcomes = await asyncio.gather(
@@ -176,7 +176,7 @@ async def test_many_payers_at_once_pay_once(shop: Shop) -> None:
     assert Counter(type(each) for each in outcomes) == {type(None): 1, ChargeNotPayable: 19}
     assert {each.members["charge_status"] for each in refused} == {"paid"}
     assert (await shop.balances())[0] == AMOUNT
-    await proven(shop.database)
+    await verify(shop.database)
 
 
 async def test_payments_and_transfers_share_a_batch(shop: Shop) -> None:
@@ -187,7 +187,7 @@ async def test_payments_and_transfers_share_a_batch(shop: Shop) -> None:
     def transfer(number: int) -> Awaitable[PostingResult]:
         return shop.posting_queue.post(
             Posting(
-                transfer_id=f"tr_{unique('x')}",
+                transfer_id=f"tr_{unique_name('x')}",
                 kind="transfer",
                 debit_account_id=shop.payer.id,
                 credit_identifier=f"@{others.payer.username}",
@@ -204,7 +204,7 @@ async def test_payments_and_transfers_share_a_batch(shop: Shop) -> None:
     assert [await shop.status(charge) for charge in charges] == ["paid"] * 5
     assert all(isinstance(posted.outcome, Movement) for posted in moved)
     assert await shop.balances() == (5_000_000, 100_000_000 - 5_000_000 - 15)
-    await proven(shop.database)
+    await verify(shop.database)
 
 
 async def test_a_clock_that_is_behind_pays_no_charge_that_another_saw_expired(shop: Shop) -> None:

@@ -13,9 +13,9 @@ from ousel.charges.transitions import new_charge
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, bulk_update, for_sqlite
 from ousel.kernel.clock import system_clock
-from tests.support.books import opened
+from tests.support.accounts import open_database
 from tests.support.engines import Engines
-from tests.support.plans import postgres_plan
+from tests.support.query_plans import postgres_plan
 
 TERMS = ChargeTerms(amount=1_000_000)
 
@@ -60,7 +60,7 @@ async def test_postgresql_finds_a_charge_by_its_id_among_thousands(postgres_url:
     )
     charges = [new_charge("acct_1", "app_1", TERMS, None, system_clock) for _ in range(2_000)]
 
-    async with opened(postgres_url) as database:
+    async with open_database(postgres_url) as database:
         await database.write(partial(_add_all, charges=charges))
         plans = [
             await database.read(partial(postgres_plan, statement=statement))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ousel.charges.refusals import ChargeNotFound
 from tests.charges.shops import Shop, beside, open_shop
-from tests.support.books import opened
-from tests.support.clocks import ManualClock
+from tests.support.accounts import open_database
+from tests.support.clock import ManualClock
 
 
 async def test_an_open_charge_that_was_polled_is_nobody_elses(shop: Shop) -> None:
@@ -46,7 +46,7 @@ def test_a_poll_is_never_behind(database_url: str, steps: list[tuple[int, str]])
     """Whatever is done to charges by one process, another that polls them tells the same."""
 
     async def run() -> None:
-        async with opened(database_url) as database:
+        async with open_database(database_url) as database:
             shop = await open_shop(database, ManualClock())
             other = beside(shop, shop.clock)
             charges = [await shop.charge(1) for _ in range(4)]

@@ -15,9 +15,9 @@ from ousel.charges.rules import LIFETIME_MICROS, Charge
 from ousel.charges.store import ChargeQuery
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
-from tests.charges.shops import AMOUNT, Shop, open_shop, paid_as_moved, unique
-from tests.support.books import balance, person, proven
-from tests.support.clocks import ManualClock
+from tests.charges.shops import AMOUNT, Shop, open_shop, paid_as_moved
+from tests.support.accounts import balance, person, unique_name, verify
+from tests.support.clock import ManualClock
 from tests.support.engines import Engine
 from tests.support.servers import Server
 
@@ -104,7 +104,7 @@ async def test_each_charge_has_exactly_one_outcome(
     """Whoever wins, all are told the same, and money moved if and only if the charge is paid."""
     processes = 1 if engine == "sqlite" else 3
     shop = await open_shop(database, ManualClock(), kind="test")
-    payers = [await person(database, unique("payer"), "1000000") for _ in range(PAYERS)]
+    payers = [await person(database, unique_name("payer"), "1000000") for _ in range(PAYERS)]
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(Server(database_url, "--sandbox")) for _ in range(processes)]
         async with contextlib.AsyncExitStack() as clients:
@@ -129,4 +129,4 @@ async def test_each_charge_has_exactly_one_outcome(
     left = [await balance(database, payer) for payer in payers]
     assert sum(left) == PAYERS * 1_000_000 * MICROS_PER_SECOND - outcomes["paid"] * AMOUNT
     assert await paid_as_moved(database_url) == outcomes["paid"]
-    await proven(database)
+    await verify(database)

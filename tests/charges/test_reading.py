@@ -9,7 +9,7 @@ from ousel.charges.rules import LIFETIME_MICROS
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from tests.charges.shops import Shop, beside, open_shop
-from tests.support.clocks import ManualClock
+from tests.support.clock import ManualClock
 from tests.support.servers import Server
 
 

@@ -14,8 +14,8 @@ from ousel.database.addresses import database_at
 from ousel.kernel.clock import system_clock
 from tests.charges.shops import Shop, beside, open_shop
 from tests.support.engines import Engine, Engines
-from tests.support.moments import until
 from tests.support.servers import Server
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,10 @@ from ousel.ledger.funding import fund_account
 from ousel.ledger.rules import Account, Status
 from ousel.partners.rules import App
 from ousel.partners.service import NewApp, create_app
-from tests.charges.shops import Shop, open_shop, unique
-from tests.portal.visitors import Portal, Visitor
-from tests.support.books import balance
+from tests.charges.shops import Shop, open_shop
+from tests.support.accounts import balance, unique_name
+from tests.support.portal import Portal
+from tests.support.visitor import Visitor
 
 PRICE = 25_000_000
 SUCCESS_URL = "https://shop.example/thanks"
@@ -84,7 +85,7 @@ class Till:
 
     async def person(self, micros: int = 0, name: str = "payer", **fields: str) -> Person:
         """Return somebody new who is signed in and has this much."""
-        username = unique(name)
+        username = unique_name(name)
         visitor = await self.portal.person(username, **fields)
         account = await self.shop.database.read(
             lambda transaction: accounts.find_account(transaction, f"@{username}", param="to")

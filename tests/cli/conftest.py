@@ -4,7 +4,7 @@ import httpx2
 import pytest
 
 from tests.cli.commands import Outcome, ousel
-from tests.support.edge import unique
+from tests.support.accounts import unique_name
 from tests.support.engines import Engine
 from tests.support.servers import Server
 
@@ -22,7 +22,7 @@ class Operator:
 
     def opened(self, funds: str | None = None) -> str:
         """Open an account with a name of its own, and return that."""
-        username = unique()
+        username = unique_name()
         email = f"{username}@example.com"
         self.run(*("account", "create", "--username", username, "--email", email, "--name", "Ada"))
         if funds is not None:

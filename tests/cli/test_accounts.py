@@ -5,7 +5,7 @@ import re
 from ousel.kernel.account_numbers import check_digits_match
 from tests.cli.commands import assert_fails
 from tests.cli.conftest import Operator
-from tests.support.edge import unique
+from tests.support.accounts import unique_name
 
 FIELDS = [
     *("id", "username", "account_number", "display_name", "status", "balance", "entries"),
@@ -15,7 +15,7 @@ FIELDS = [
 
 def test_an_account_is_created_and_shown(operator: Operator) -> None:
     """With `--json` as one JSON object, without it as a table of the same fields."""
-    username = unique()
+    username = unique_name()
     options = (f"--username={username.upper()}", f"--email={username}@Example.com", "--name=Ada L")
 
     created = operator.run("account", "create", *options, "--json").json
@@ -37,7 +37,7 @@ def test_an_account_is_created_and_shown(operator: Operator) -> None:
 def test_names_are_printed_as_they_are(operator: Operator) -> None:
     """Brackets, colons and long names are text, never markup; nothing is cut off or wrapped."""
     for name in ("[/b] :smile: [red]x", "x" * 100, "é 💶", "a [link=x]b"):
-        username = unique()
+        username = unique_name()
         options = (f"--username={username}", f"--email={username}@example.com", f"--name={name}")
         created = operator.run("account", "create", *options).rows
 
@@ -47,7 +47,7 @@ def test_names_are_printed_as_they_are(operator: Operator) -> None:
 
 def test_a_password_is_read_from_standard_input(operator: Operator) -> None:
     """Only its hash is kept; a short one, or bytes that are no text, open no account."""
-    username = unique()
+    username = unique_name()
     options = (f"--username={username}", f"--email={username}@example.com", "--name=Ada")
 
     short = operator.run("account", "create", *options, "--password-stdin", stdin=b"short\n")
@@ -99,7 +99,7 @@ def test_funding_is_told_in_plain_words_too(operator: Operator) -> None:
 
 def test_funding_with_a_key_moves_once(operator: Operator) -> None:
     """The same command again answers the first funding; another amount under the key fails."""
-    ada, key = operator.opened(), unique("fund")
+    ada, key = operator.opened(), unique_name("fund")
     command = ("account", "fund", f"@{ada}", "7", f"--idempotency-key={key}", "--json")
 
     first, again = operator.run(*command).json, operator.run(*command).json

@@ -25,7 +25,7 @@ from ousel.ledger import journal
 from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import Account, Posting
 from tests.cli.commands import assert_fails, ousel, ousel_process
-from tests.support.books import person, proven
+from tests.support.accounts import person, verify
 from tests.support.engines import Engine, Engines
 
 VERSION_BEFORE = f"{int(SCHEMA_VERSION) - 1:04d}"
@@ -62,7 +62,7 @@ async def test_a_backup_under_load_is_restored_whole(
     copy = database_at(elsewhere)
     await copy.open()
     try:
-        await proven(copy)
+        await verify(copy)
         for account in (sender, recipient):
             copied = await _head(copy, account.id)
             assert copied.sequence > 0

@@ -9,9 +9,9 @@ import pytest
 
 from tests.cli.commands import OUSEL, PROCESS_SECONDS_MAX, assert_fails, ousel, ousel_process
 from tests.cli.conftest import Operator
-from tests.support.aside import Aside
-from tests.support.edge import unique
+from tests.support.accounts import unique_name
 from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.raw_sql import RawSql
 from tests.support.servers import free_port
 
 CREATE = ("account", "create", "--username", "x_1", "--email", "x@example.com", "--name", "X")
@@ -101,7 +101,7 @@ def test_a_name_that_is_taken_is_refused(operator: Operator) -> None:
 
     by_name = operator.run(*CREATE, "--username", ada.upper())
     by_email = operator.run(
-        *CREATE, "--username", unique(), "--email", f"{ada.upper()}@example.com"
+        *CREATE, "--username", unique_name(), "--email", f"{ada.upper()}@example.com"
     )
 
     assert_fails(by_name, f"@{ada} is in use")
@@ -292,14 +292,14 @@ def test_tables_beside_disturb_nobody_on_postgresql(engines: Engines, tmp_path: 
 
 
 async def _fill_as_another_program(url: str, version: str | None) -> None:
-    async with Aside(url) as aside:
-        await aside.run("CREATE TABLE precious (value BIGINT)")
-        await aside.run("INSERT INTO precious VALUES (42)")
+    async with RawSql(url) as raw_sql:
+        await raw_sql.run("CREATE TABLE precious (value BIGINT)")
+        await raw_sql.run("INSERT INTO precious VALUES (42)")
         if version is not None:
-            await aside.run("CREATE TABLE alembic_version (version_num TEXT)")
-            await aside.run("INSERT INTO alembic_version VALUES (?)", version)
+            await raw_sql.run("CREATE TABLE alembic_version (version_num TEXT)")
+            await raw_sql.run("INSERT INTO alembic_version VALUES (?)", version)
 
 
 async def _kept_by_another_program(url: str) -> list[tuple[int, ...]]:
-    async with Aside(url) as aside:
-        return await aside.run("SELECT value FROM precious")
+    async with RawSql(url) as raw_sql:
+        return await raw_sql.run("SELECT value FROM precious")

@@ -11,8 +11,8 @@ from ousel.cli import operations
 from ousel.database.schema import SCHEMA_VERSION
 from tests.cli.commands import assert_fails, ousel
 from tests.cli.conftest import Operator
-from tests.support.aside import Aside
 from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.raw_sql import RawSql
 from tests.support.servers import Server, free_port
 
 
@@ -218,5 +218,5 @@ def test_several_workers_serve_one_address(engines: Engines, tmp_path: Path) -> 
 
 
 async def _meddled(url: str) -> None:
-    async with Aside(url) as aside:
-        await aside.run("UPDATE accounts SET balance = 6000000 WHERE username = 'ada'")
+    async with RawSql(url) as raw_sql:
+        await raw_sql.run("UPDATE accounts SET balance = 6000000 WHERE username = 'ada'")

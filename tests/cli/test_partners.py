@@ -14,8 +14,8 @@ from ousel.people.store import events_before
 from ousel.portal.settings import AFTER_ALL_EVENTS
 from tests.cli.commands import assert_fails
 from tests.cli.conftest import Operator
-from tests.support.aside import Aside
-from tests.support.edge import unique
+from tests.support.accounts import unique_name
+from tests.support.raw_sql import RawSql
 
 KEY_FIELDS = ["handle", "name", "client_id", "created_at", "ends_at", "last_used_at"]
 
@@ -41,7 +41,7 @@ def test_an_app_is_created_with_a_key_that_works_at_once(operator: Operator) -> 
 
 def test_an_app_is_created_with_origins(operator: Operator) -> None:
     """An origin that stands on the command line may call from then on, and no other."""
-    ada, host = operator.opened(), unique("shop").replace("_", "-")
+    ada, host = operator.opened(), unique_name("shop").replace("_", "-")
     origins = [f"--origin=https://{name}.{host}.example" for name in ("one", "two")]
     redirects = [f"--redirect-uri=https://{host}.example/{path}" for path in ("back", "again")]
 
@@ -201,8 +201,8 @@ def test_the_list_shows_the_last_use_of_a_key(operator: Operator) -> None:
 
 async def _made(url: str, key: str, other: str) -> None:
     """Let one key be another."""
-    async with Aside(url) as aside:
-        await aside.run(
+    async with RawSql(url) as raw_sql:
+        await raw_sql.run(
             "UPDATE partner_keys SET handle = ?, hash = ? WHERE handle = ?",
             *(handle_of(other), secret_hash(other), handle_of(key)),
         )

@@ -15,9 +15,9 @@ from ousel.ledger.rules import Kind, Posting
 from ousel.ledger.verify import VerificationFailed
 from tests.charges.shops import AMOUNT, Shop, open_shop
 from tests.cli.commands import assert_fails, ousel
-from tests.support.aside import Aside
-from tests.support.books import person
-from tests.support.clocks import ManualClock
+from tests.support.accounts import person
+from tests.support.clock import ManualClock
+from tests.support.raw_sql import RawSql
 
 CHARGES = 5
 
@@ -28,7 +28,7 @@ class Books(msgspec.Struct, frozen=True):
     shop: Shop
     paid: list[Charge]
     created: Charge
-    aside: Aside
+    raw_sql: RawSql
 
     async def wrong(self) -> str:
         """Return what is found wrong."""
@@ -38,7 +38,7 @@ class Books(msgspec.Struct, frozen=True):
 
     async def credit(self, charge: Charge) -> int:
         """Return the number of the merchant's entry that a charge was paid by."""
-        rows = await self.aside.run(
+        rows = await self.raw_sql.run(
             "SELECT sequence FROM entries WHERE account_id = ? AND charge_id = ?",
             charge.account_id,
             charge.id,
@@ -64,8 +64,8 @@ async def books(database: Database, database_url: str) -> AsyncIterator[Books]:
     """Books in which every paid charge has its payment."""
     shop = await open_shop(database, ManualClock())
     paid = [await shop.pay(await shop.charge()) for _ in range(CHARGES)]
-    async with Aside(database_url) as aside:
-        yield Books(shop, paid, await shop.charge(), aside)
+    async with RawSql(database_url) as raw_sql:
+        yield Books(shop, paid, await shop.charge(), raw_sql)
 
 
 async def test_charges_that_fit_their_payments_are_counted(books: Books, database_url: str) -> None:
@@ -93,7 +93,7 @@ async def test_a_charge_that_differs_from_its_payment_is_named(
 ) -> None:
     """The sentence names the charge, what the charge says, and what the entry has."""
     charge = books.paid[2]
-    await books.aside.run(f"UPDATE charges SET {column} = ? WHERE id = ?", value, charge.id)
+    await books.raw_sql.run(f"UPDATE charges SET {column} = ? WHERE id = ?", value, charge.id)
 
     assert await books.wrong() == (
         f"charge {charge.id} of account {charge.account_id} is paid with {what} {value}, "
@@ -105,7 +105,7 @@ async def test_a_charge_that_differs_from_its_payment_is_named(
 async def test_a_charge_with_another_payer_is_named(books: Books) -> None:
     """Who the charge says paid must be who did."""
     charge, other = books.paid[0], await person(books.shop.database, "other_payer")
-    await books.aside.run("UPDATE charges SET paid_by = ? WHERE id = ?", other.id, charge.id)
+    await books.raw_sql.run("UPDATE charges SET paid_by = ? WHERE id = ?", other.id, charge.id)
 
     assert f"paid with the payer {other.id}, but entry" in await books.wrong()
 
@@ -113,7 +113,7 @@ async def test_a_charge_with_another_payer_is_named(books: Books) -> None:
 async def test_a_paid_charge_of_another_partner_is_named(books: Books) -> None:
     """A charge that was given to another account is not the one that was paid."""
     charge, other = books.paid[0], await person(books.shop.database, "other_shop")
-    await books.aside.run("UPDATE charges SET account_id = ? WHERE id = ?", other.id, charge.id)
+    await books.raw_sql.run("UPDATE charges SET account_id = ? WHERE id = ?", other.id, charge.id)
 
     assert f"paid with the account {other.id}, but entry" in await books.wrong()
 
@@ -121,7 +121,7 @@ async def test_a_paid_charge_of_another_partner_is_named(books: Books) -> None:
 async def test_a_charge_that_nobody_paid_is_named(books: Books, database_url: str) -> None:
     """A charge that is marked as paid without any money; the command fails with the sentence."""
     charge = books.created
-    await books.aside.run(
+    await books.raw_sql.run(
         "UPDATE charges SET status = 'paid', paid_at = created_at, paid_by = ?, transfer_id = ?"
         " WHERE id = ?",
         books.shop.payer.id,
@@ -141,7 +141,7 @@ async def test_a_payment_whose_charge_is_gone_is_named(books: Books) -> None:
     """The entry is named, and the charge that it names."""
     charge = books.paid[3]
     sequence = await books.credit(charge)
-    await books.aside.run("DELETE FROM charges WHERE id = ?", charge.id)
+    await books.raw_sql.run("DELETE FROM charges WHERE id = ?", charge.id)
 
     assert await books.wrong() == (
         f"entry {sequence} of account {charge.account_id} pays charge {charge.id}, "
@@ -153,7 +153,7 @@ async def test_a_payment_whose_charge_is_not_paid_is_named(books: Books) -> None
     """A charge that was set back after its payment, or paid past its guard."""
     charge = books.paid[3]
     sequence = await books.credit(charge)
-    await books.aside.run(
+    await books.raw_sql.run(
         "UPDATE charges SET status = 'canceled', canceled_at = created_at, paid_at = NULL,"
         " paid_by = NULL, transfer_id = NULL WHERE id = ?",
         charge.id,
@@ -182,7 +182,7 @@ async def test_a_charge_whose_payments_are_both_others_is_named(books: Books) ->
     charge = books.created
     await books.move(charge.id)
     await books.move(charge.id)
-    await books.aside.run(
+    await books.raw_sql.run(
         "UPDATE charges SET status = 'paid', paid_at = created_at, paid_by = ?, transfer_id = ?"
         " WHERE id = ?",
         books.shop.payer.id,

@@ -17,7 +17,7 @@ from tests.cli.commands import ousel_process
 from tests.cluster.clusters import Cluster
 from tests.cluster.load import Load
 from tests.cluster.nodes import POSTGRES_BIN
-from tests.support.books import opened, partner, person
+from tests.support.accounts import open_database, partner, person
 from tests.support.servers import Server
 
 FULL = os.environ.get("OUSEL_CLUSTER") == "full"
@@ -51,7 +51,7 @@ async def test_no_acknowledged_transfer_is_lost_or_doubled(
     """Leaders are killed and handed over under load; what was acknowledged is there, once."""
     url = await cluster.create_database("ousel", secrets.token_hex(8))
     await migrate(url)
-    async with opened(url) as database:
+    async with open_database(url) as database:
         sender, _, key = await partner(database, "harbour", "1000000")
         await person(database, "ada")
     monkeypatch.setenv("PATH", f"{POSTGRES_BIN}{os.pathsep}{os.environ['PATH']}")

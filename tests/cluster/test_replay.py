@@ -11,7 +11,7 @@ from ousel.kernel.ids import new_id
 from ousel.ledger.posting import PostingQueue, PostingResult
 from ousel.ledger.rules import Account, Posting, Replay
 from tests.faults.clusters import OwnPostgres
-from tests.support.books import balance, opened, person, proven
+from tests.support.accounts import balance, open_database, person, verify
 
 FUNDS_LEFT = 9_999_999
 UNANSWERED_SECONDS = 1.5
@@ -34,7 +34,7 @@ def url(postgres: OwnPostgres) -> str:
 
 async def test_a_replay_waits_for_a_follower(postgres: OwnPostgres, url: str) -> None:
     """With no follower there is no answer, whatever the leader has in its own books."""
-    async with opened(url) as database:
+    async with open_database(url) as database:
         sender = await person(database, "harbour", "10")
         await person(database, "ada")
         await _sent(database, sender)
@@ -47,7 +47,7 @@ async def test_a_replay_waits_for_a_follower(postgres: OwnPostgres, url: str) ->
 
         await _followers_needed(postgres, "")
         assert isinstance((await replay).outcome, Replay)
-        await proven(database)
+        await verify(database)
 
 
 async def _sent(database: Database, sender: Account) -> PostingResult:

@@ -7,9 +7,8 @@ import pytest
 
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.sqlite import SqliteDatabase
-from tests.support.aside import Aside
 from tests.support.engines import Engines
-from tests.support.proxies import PostgresProxy
+from tests.support.postgres_proxy import PostgresProxy
 
 
 @pytest.fixture
@@ -43,10 +42,3 @@ async def sqlite(sqlite_file: Path) -> AsyncIterator[SqliteDatabase]:
     await opened.open()
     yield opened
     await opened.close()
-
-
-@pytest.fixture
-async def aside(database_url: str) -> AsyncIterator[Aside]:
-    """Another connection to the same fresh database."""
-    async with Aside(database_url) as connection:
-        yield connection

@@ -18,7 +18,7 @@ from ousel.people.audit import EventKind, EventSource, record_event
 from ousel.portal.settings import AFTER_ALL_EVENTS
 from tests.cli.commands import assert_fails, ousel
 from tests.faults.clusters import OwnPostgres
-from tests.support.books import opened, person, proven
+from tests.support.accounts import open_database, person, verify
 
 pytestmark = pytest.mark.slow
 
@@ -80,13 +80,13 @@ async def history(transaction: Transaction, account_id: str) -> list[str]:
 async def test_ids_sort_by_time_in_english_too(english: str) -> None:
     """An account's history is whole, newest first, and the books are walked in order."""
     await migrate(english)
-    async with opened(english) as database:
+    async with open_database(english) as database:
         people = [await person(database, f"person_{number}", "1") for number in range(PEOPLE)]
 
         shown = await database.write(partial(history, account_id=people[0].id))
 
         assert shown == list(reversed(EVENTS))
-        assert (await proven(database)).accounts == PEOPLE + 1
+        assert (await verify(database)).accounts == PEOPLE + 1
 
 
 def test_a_database_that_would_mix_ids_up_is_refused(czech: str) -> None:

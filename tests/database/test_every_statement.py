@@ -21,7 +21,7 @@ from ousel.database.statements import (
     for_postgres,
     for_sqlite,
 )
-from tests.support.plans import postgres_plan
+from tests.support.query_plans import postgres_plan
 
 NOT_TO_BE_IMPORTED = ("ousel.__main__", "ousel.database.migrations")
 READ_A_WHOLE_TABLE = {

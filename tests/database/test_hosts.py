@@ -15,8 +15,8 @@ from ousel.database.postgres import PostgresDatabase
 from ousel.database.schema import migrate
 from ousel.kernel.errors import DatabaseUnavailable
 from tests.database.notes import add, found
-from tests.support.aside import Aside
-from tests.support.proxies import PostgresProxy
+from tests.support.postgres_proxy import PostgresProxy
+from tests.support.raw_sql import RawSql
 
 NOBODY = "127.0.0.1:1"
 CLOCK_TICKS_PER_SECOND = 100  # as the kernel counts for the eyes of programs
@@ -120,13 +120,13 @@ async def test_hosts_that_take_no_writes_are_passed_over(
     """With standbys alone there is no database, until one of them takes writes."""
     name = postgres_url.partition("/ousel_")[2].partition("?")[0]
     database = PostgresDatabase(among(proxy.url, NOBODY))
-    async with Aside(postgres_url) as aside:
-        await aside.run(f"ALTER DATABASE ousel_{name} SET default_transaction_read_only = on")
+    async with RawSql(postgres_url) as raw_sql:
+        await raw_sql.run(f"ALTER DATABASE ousel_{name} SET default_transaction_read_only = on")
         try:
             with pytest.raises(DatabaseUnavailable):
                 await database.open()
         finally:
-            await aside.run(f"ALTER DATABASE ousel_{name} RESET default_transaction_read_only")
+            await raw_sql.run(f"ALTER DATABASE ousel_{name} RESET default_transaction_read_only")
     await database.open()
     assert await found(database) == {}
     await database.close()
@@ -151,15 +151,15 @@ async def test_searches_leave_no_connection_behind(proxy: PostgresProxy, postgre
     database = PostgresDatabase(twice)
     await database.open()
     try:
-        async with Aside(postgres_url) as aside:
+        async with RawSql(postgres_url) as raw_sql:
             await asyncio.sleep(0.3)  # a server takes a moment to notice
-            assert await _others(aside) == 1
+            assert await _others(raw_sql) == 1
     finally:
         await database.close()
 
 
-async def _others(aside: Aside) -> int:
-    rows = await aside.run(
+async def _others(raw_sql: RawSql) -> int:
+    rows = await raw_sql.run(
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )

@@ -23,8 +23,8 @@ from ousel.kernel.account_numbers import account_number
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.ledger.journal import accounts_after
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account
-from tests.support.aside import Aside
 from tests.support.engines import Engine, Engines
+from tests.support.raw_sql import RawSql
 
 MIGRATE = """
 import asyncio, sys
@@ -191,8 +191,8 @@ async def test_migrations_at_once_are_harmless(empty_url: str) -> None:
 
 async def test_a_database_of_a_newer_ousel_is_left_alone(database_url: str) -> None:
     """A version that this Ousel does not know is refused in one line that names it."""
-    async with Aside(database_url) as aside:
-        await aside.run("UPDATE alembic_version SET version_num = '9999'")
+    async with RawSql(database_url) as raw_sql:
+        await raw_sql.run("UPDATE alembic_version SET version_num = '9999'")
 
     with pytest.raises(DatabaseUnavailable, match="9999"):
         await migrate(database_url)

@@ -12,9 +12,9 @@ from ousel.database.sharing import SharedReads
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.ids import new_secret
-from tests.support.aside import Aside
-from tests.support.inside import inside
+from tests.support.in_process import in_process_client
 from tests.support.problems import assert_problem
+from tests.support.raw_sql import RawSql
 
 ONE = Statement("one", "SELECT 1")
 END_ALL = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'"
@@ -34,8 +34,8 @@ REFUSALS = {
 class Gate:
     """A database open to one role, which its server can be told to refuse."""
 
-    def __init__(self, aside: Aside, role: str, database: str, url: str) -> None:
-        self._aside = aside
+    def __init__(self, raw_sql: RawSql, role: str, database: str, url: str) -> None:
+        self._aside = raw_sql
         self._names = {"role": role, "database": database}
         self.url = url
         self.database = PostgresDatabase(url)
@@ -52,9 +52,9 @@ async def gate(postgres_url: str) -> AsyncIterator[Gate]:
     """A database that is open."""
     role = f"clerk_{secrets.token_hex(4)}"
     name = postgres_url.partition("?")[0].rpartition("/")[2]
-    async with Aside(postgres_url.replace(f"/{name}?", "/postgres?")) as aside:
-        await aside.run(f"CREATE ROLE {role} LOGIN")
-        gate = Gate(aside, role, name, postgres_url.replace("postgres:@", f"{role}@"))
+    async with RawSql(postgres_url.replace(f"/{name}?", "/postgres?")) as raw_sql:
+        await raw_sql.run(f"CREATE ROLE {role} LOGIN")
+        gate = Gate(raw_sql, role, name, postgres_url.replace("postgres:@", f"{role}@"))
         await gate.database.open()
         yield gate
         await gate.database.close()
@@ -124,7 +124,7 @@ async def test_a_refused_log_in_is_no_keys_fault(
 async def test_a_request_meanwhile_is_asked_to_come_back(gate: Gate) -> None:
     """The caller is told when to try again, not that something is broken."""
     headers = {"Authorization": f"Bearer {new_secret('sk_live_')}"}
-    async with inside(gate.url) as client:
+    async with in_process_client(gate.url) as client:
         await gate.run("ALTER ROLE {role} NOLOGIN")
         answer = await client.get("/balance", headers=headers)
         await gate.run("ALTER ROLE {role} LOGIN")

@@ -12,8 +12,8 @@ from ousel.database.postgres import PostgresDatabase
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
 from tests.database.notes import add, fetch_all, found
-from tests.support.aside import Aside
-from tests.support.proxies import PostgresProxy
+from tests.support.postgres_proxy import PostgresProxy
+from tests.support.raw_sql import RawSql
 
 LOSE_CONNECTION = Statement(
     "end one's own connection", "SELECT pg_terminate_backend(pg_backend_pid())"
@@ -114,9 +114,9 @@ async def test_rolled_back_by_the_server_is_repeated(
         await add(transaction, f"attempt {attempts}")
         await transaction.fetch(FAILED, state=state)
 
-    async with Aside(postgres_url) as aside:
+    async with RawSql(postgres_url) as raw_sql:
         for statement in FAIL_TWICE:
-            await aside.run(statement)
+            await raw_sql.run(statement)
         await postgres.write(work)
 
     assert attempts == 3
@@ -136,8 +136,8 @@ async def test_a_real_deadlock_is_outlived(postgres: PostgresDatabase, postgres_
         await transaction.fetch(LOCKED, name=second)
         await add(transaction, f"{first} before {second}")
 
-    async with Aside(postgres_url) as aside:
-        await aside.run("INSERT INTO deployment VALUES ('a', ''), ('b', '')")
+    async with RawSql(postgres_url) as raw_sql:
+        await raw_sql.run("INSERT INTO deployment VALUES ('a', ''), ('b', '')")
         await asyncio.gather(
             postgres.write(lambda transaction: work(transaction, "a", "b")),
             postgres.write(lambda transaction: work(transaction, "b", "a")),
@@ -239,8 +239,8 @@ async def test_connections_lost_while_idle_go_unnoticed(
 ) -> None:
     """A restart of the server between two requests costs nobody an error."""
     await found(postgres)
-    async with Aside(postgres_url) as aside:
-        await aside.run(
+    async with RawSql(postgres_url) as raw_sql:
+        await raw_sql.run(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )

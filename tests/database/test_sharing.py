@@ -12,8 +12,8 @@ from ousel.database.sharing import SHARED_MAX, SharedReads, SharedWrites
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
 from tests.database.notes import NOTES
-from tests.support.aside import Aside
 from tests.support.engines import Engine
+from tests.support.raw_sql import RawSql
 
 VALUES = Statement("values", "SELECT name, value FROM deployment WHERE name = ANY(:names)")
 
@@ -74,11 +74,11 @@ async def test_what_nobody_has_changed_is_not_read_again_where_that_is_known(
 
 
 async def test_a_change_by_anybody_is_seen_by_the_next_question(
-    database: Database, aside: Aside, reads: SharedReads[str, str | None]
+    database: Database, raw_sql: RawSql, reads: SharedReads[str, str | None]
 ) -> None:
     """Whether it was this process or another that committed it."""
     before = await reads.get("name 1")
-    await aside.run("UPDATE deployment SET value = 'theirs' WHERE name = 'name 1'")
+    await raw_sql.run("UPDATE deployment SET value = 'theirs' WHERE name = 'name 1'")
     theirs = await reads.get("name 1")
     await database.write(lambda transaction: transaction.update(NOTES, [("name 1", "ours")]))
     ours = await reads.get("name 1")
@@ -87,7 +87,7 @@ async def test_a_change_by_anybody_is_seen_by_the_next_question(
 
 
 async def test_an_answer_is_never_older_than_its_question(
-    database: Database, aside: Aside, loader: Loader
+    database: Database, raw_sql: RawSql, loader: Loader
 ) -> None:
     """Who asks after a write sees it, even while a read from before it is under way."""
     late: list[asyncio.Task[str | None]] = []
@@ -96,7 +96,7 @@ async def test_an_answer_is_never_older_than_its_question(
     async def load(transaction: Transaction, names: list[str]) -> dict[str, str | None]:
         found = await loader(transaction, names)
         if not late:
-            await aside.run("INSERT INTO deployment VALUES ('name 1', 'new')")
+            await raw_sql.run("INSERT INTO deployment VALUES ('name 1', 'new')")
             late.append(asyncio.create_task(shared.get("name 1")))
         return found
 

@@ -13,7 +13,7 @@ from ousel.database.postgres import PostgresDatabase
 from ousel.database.statements import Statement
 from ousel.kernel.errors import OutcomeUnknown
 from tests.database.notes import add, found
-from tests.support.aside import Aside
+from tests.support.raw_sql import RawSql
 
 BACKEND = Statement("which process serves the connection", "SELECT pg_backend_pid()")
 LOCKED = Statement("lock a note", "SELECT name FROM deployment WHERE name = 'a' FOR UPDATE")
@@ -92,13 +92,13 @@ async def test_a_lock_is_not_waited_for_without_end(
         nonlocal attempts
         attempts += 1
         if attempts == 2:
-            await aside.run("COMMIT")
+            await raw_sql.run("COMMIT")
         await transaction.fetch(LOCKED)
 
-    async with Aside(postgres_url) as aside:
-        await aside.run("INSERT INTO deployment VALUES ('a', '')")
-        await aside.run("BEGIN")
-        await aside.run(LOCKED.text)
+    async with RawSql(postgres_url) as raw_sql:
+        await raw_sql.run("INSERT INTO deployment VALUES ('a', '')")
+        await raw_sql.run("BEGIN")
+        await raw_sql.run(LOCKED.text)
         await impatient.write(work)
 
     assert attempts == 2
@@ -113,9 +113,9 @@ async def test_an_overdue_commit_is_not_canceled(
     impatient: PostgresDatabase, postgres_url: str
 ) -> None:
     """Its outcome is unknown to the caller; the server goes on, and here it comes through."""
-    async with Aside(postgres_url) as aside:
+    async with RawSql(postgres_url) as raw_sql:
         for statement in SLOW_COMMIT:
-            await aside.run(statement)
+            await raw_sql.run(statement)
 
     with pytest.raises(OutcomeUnknown):
         await impatient.write(lambda transaction: add(transaction, "a"))

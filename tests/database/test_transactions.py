@@ -13,7 +13,7 @@ from ousel.database.port import (
 from ousel.database.statements import UnstorableValue
 from ousel.partners.store import APPS
 from tests.database.notes import ALL_NOTES, NOTES, add, fetch_all, found
-from tests.support.aside import Aside
+from tests.support.raw_sql import RawSql
 
 UNFIT = [
     pytest.param("\ud800", id="lone surrogate"),
@@ -25,7 +25,7 @@ class Mishap(Exception):
     """Something goes wrong in the midst of some work."""
 
 
-async def test_work_is_committed_as_a_whole(database: Database, aside: Aside) -> None:
+async def test_work_is_committed_as_a_whole(database: Database, raw_sql: RawSql) -> None:
     """What the work wrote is there for everyone once `write` returns, and its result with it."""
 
     async def work(transaction: Transaction) -> str:
@@ -34,7 +34,7 @@ async def test_work_is_committed_as_a_whole(database: Database, aside: Aside) ->
         return "done"
 
     assert await database.write(work) == "done"
-    assert await aside.run("SELECT name FROM deployment ORDER BY name") == [("a",), ("b",)]
+    assert await raw_sql.run("SELECT name FROM deployment ORDER BY name") == [("a",), ("b",)]
 
 
 async def test_work_that_fails_leaves_nothing(database: Database) -> None:
@@ -103,23 +103,25 @@ async def test_a_value_that_no_column_holds_is_unfit_to_ask_for(
         await (database.read(work) if how == "read" else database.snapshot(work))
 
 
-async def test_reads_see_what_was_committed_before_each(database: Database, aside: Aside) -> None:
+async def test_reads_see_what_was_committed_before_each(
+    database: Database, raw_sql: RawSql
+) -> None:
     """Within one `read`, a later statement sees what another connection wrote meanwhile."""
 
     async def work(transaction: Transaction) -> tuple[int, int]:
         before = len(await transaction.fetch(ALL_NOTES))
-        await aside.run("INSERT INTO deployment VALUES ('a', '')")
+        await raw_sql.run("INSERT INTO deployment VALUES ('a', '')")
         return before, len(await transaction.fetch(ALL_NOTES))
 
     assert await database.read(work) == (0, 1)
 
 
-async def test_a_snapshot_sees_one_state(database: Database, aside: Aside) -> None:
+async def test_a_snapshot_sees_one_state(database: Database, raw_sql: RawSql) -> None:
     """Whatever others write, all reads of a snapshot see the state of its start."""
 
     async def work(transaction: Transaction) -> tuple[int, int]:
         before = len(await transaction.fetch(ALL_NOTES))
-        await aside.run("INSERT INTO deployment VALUES ('a', '')")
+        await raw_sql.run("INSERT INTO deployment VALUES ('a', '')")
         return before, len(await transaction.fetch(ALL_NOTES))
 
     assert await database.snapshot(work) == (0, 0)
@@ -139,7 +141,7 @@ async def test_writes_of_many_callers_all_take_place(database: Database) -> None
 
 
 async def test_a_caller_that_gives_up_leaves_a_whole_write_or_none(
-    database: Database, aside: Aside
+    database: Database, raw_sql: RawSql
 ) -> None:
     """Cancelled at any moment, a write took place whole or not at all, and holds no lock."""
 
@@ -153,7 +155,7 @@ async def test_a_caller_that_gives_up_leaves_a_whole_write_or_none(
         task.cancel()
         await asyncio.wait([task])
 
-    await aside.run("INSERT INTO deployment VALUES ('unlocked', '')")
+    await raw_sql.run("INSERT INTO deployment VALUES ('unlocked', '')")
     names = [name for name in await found(database) if name != "unlocked"]
     assert {name.replace("left", "right") for name in names} == {
         name for name in names if name.startswith("right")

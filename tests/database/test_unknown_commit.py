@@ -8,7 +8,7 @@ from ousel.database.port import Transaction
 from ousel.database.postgres import PostgresDatabase
 from ousel.kernel.errors import OutcomeUnknown
 from tests.database.notes import add, found
-from tests.support.proxies import Cut, PostgresProxy
+from tests.support.postgres_proxy import Cut, PostgresProxy
 
 
 @pytest.mark.parametrize(

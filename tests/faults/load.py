@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tests.faults.town import Town
-from tests.support.moments import until
+from tests.support.waiting import until
 
 WORKERS = 16
 ANSWER_SECONDS_MAX = 30.0

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.faults.town import Town, verified
-from tests.support.aside import Aside
-from tests.support.clocks import ManualClock
-from tests.support.inside import inside
+from tests.support.clock import ManualClock
+from tests.support.in_process import in_process_client
+from tests.support.raw_sql import RawSql
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ async def test_a_clock_that_steps_back_does_not_bring_the_books_out_of_order(
     clock = ManualClock()
     authorization = f"Bearer {town.key}"
     sent: list[str] = []
-    async with inside(town.url, clock) as client:
+    async with in_process_client(town.url, clock) as client:
         for number in range(STEPS):
             clock.advance(seconds=chance.randint(-86_400, 60_000), micros=chance.randint(0, 999))
             wish = partial(
@@ -56,7 +56,7 @@ async def test_a_clock_that_steps_back_does_not_bring_the_books_out_of_order(
     assert [each["id"] for each in transfers if each["kind"] == "transfer"] == sent[::-1]
     dates = [each["created_at"] for each in transfers]
     assert dates == sorted(dates, reverse=True)
-    async with Aside(town.url) as aside:
-        rows = await aside.run("SELECT count(*) FROM entries WHERE kind = 'transfer'")
+    async with RawSql(town.url) as raw_sql:
+        rows = await raw_sql.run("SELECT count(*) FROM entries WHERE kind = 'transfer'")
     assert rows == [(2 * STEPS,)]
     verified(town.url)

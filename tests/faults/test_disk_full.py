@@ -14,8 +14,8 @@ from tests.faults.disks import SmallDisk
 from tests.faults.load import Load
 from tests.faults.town import Town, founded, settled_exactly_once
 from tests.support.engines import Engine, Engines
-from tests.support.moments import until
 from tests.support.servers import Server
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

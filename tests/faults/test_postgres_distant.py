@@ -13,9 +13,9 @@ from tests.faults.load import WORKERS, Load
 from tests.faults.sizes import COMMITS_CUT
 from tests.faults.town import Town, settled_exactly_once
 from tests.support.engines import Engines
-from tests.support.moments import until
-from tests.support.proxies import Cut, PostgresProxy
+from tests.support.postgres_proxy import Cut, PostgresProxy
 from tests.support.servers import Server
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

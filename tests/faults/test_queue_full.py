@@ -8,11 +8,11 @@ import pytest
 from tests.faults.conftest import Figure
 from tests.faults.load import WORKERS, Load
 from tests.faults.town import Town, settled_exactly_once
-from tests.support.aside import Aside
 from tests.support.engines import Engine
-from tests.support.moments import until
 from tests.support.problems import assert_problem
+from tests.support.raw_sql import RawSql
 from tests.support.servers import Server
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ async def test_a_full_queue_refuses_at_once_and_empties(
     """While nothing can be written, what does not fit gets 503 and Retry-After within a moment."""
     with Server(town.url, OUSEL_LOG_LEVEL="error", OUSEL_QUEUE_LIMIT=str(QUEUE_LIMIT)) as server:
         load = Load(town, server.port)
-        async with Aside(town.url) as holding, server.client(town.key) as client, load.running():
+        async with RawSql(town.url) as holding, server.client(town.key) as client, load.running():
             await load.progress()
             for statement in HOLD[engine]:
                 await holding.run(statement)

@@ -13,8 +13,8 @@ from tests.faults.clusters import OwnPostgres
 from tests.faults.load import Load
 from tests.faults.sizes import FULL
 from tests.faults.town import founded, settled_exactly_once
-from tests.support.moments import until
 from tests.support.servers import Server, two_free_ports
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 

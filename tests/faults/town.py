@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tests.support.aside import Aside
-from tests.support.books import opened, partner, person
+from tests.support.accounts import open_database, partner, person
+from tests.support.raw_sql import RawSql
 
 if TYPE_CHECKING:
     from tests.faults.load import Load
@@ -28,7 +28,7 @@ class Town(msgspec.Struct, frozen=True):
 
 async def founded(url: str) -> Town:
     """Open the accounts on a fresh database."""
-    async with opened(url) as database:
+    async with open_database(url) as database:
         account, _, key = await partner(database, "harbour", FUNDS)
         for name in PEOPLE:
             await person(database, name)
@@ -37,8 +37,8 @@ async def founded(url: str) -> Town:
 
 async def moved(town: Town) -> dict[str, tuple[str, int]]:
     """Return the id and the amount of each transfer in the books, by its key."""
-    async with Aside(town.url) as aside:
-        rows = await aside.run(
+    async with RawSql(town.url) as raw_sql:
+        rows = await raw_sql.run(
             "SELECT idempotency_key, transfer_id, -amount FROM entries"
             " WHERE account_id = ? AND kind = 'transfer'",
             town.account_id,

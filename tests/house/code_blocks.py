@@ -15,7 +15,7 @@ import msgspec
 from markdown_it import MarkdownIt
 
 from tests.oauth.consents import REDIRECT_URI, Consent
-from tests.support.books import opened, partner, person
+from tests.support.accounts import open_database, partner, person
 from tests.support.programs import program
 from tests.support.servers import Server
 
@@ -165,7 +165,7 @@ class Reader:
 
     async def _arrived(self) -> tuple[Consent, str, str]:
         """Open the accounts of the tutorial; return an app, a token, and a key to spare."""
-        async with opened(self._url) as database:
+        async with open_database(self._url) as database:
             await person(database, "ada", "1000")
             _, _, spare = await partner(database, "harbour", kind="test")
             consent = await Consent.of_new_people(
@@ -176,5 +176,5 @@ class Reader:
 
     async def _code(self, **asked: str) -> str:
         """Return a code that a person granted who was asked so."""
-        async with opened(self._url) as database:
+        async with open_database(self._url) as database:
             return await msgspec.structs.replace(self._consent, database=database).code(**asked)

@@ -12,9 +12,9 @@ import pytest
 
 from tests.house.code_blocks import PROGRAMS, Block, Reader, blocks_in
 from tests.house.documents import ROOT, documents
-from tests.portal.visitors import Visitor
 from tests.support.engines import Engines
 from tests.support.servers import Server
+from tests.support.visitor import Visitor
 
 TEXTS = {"html", "sql", "text", "yaml"}  # what is shown, and does nothing by itself
 # Blocks, or all those of a document, that would be wrong to run here: why, and what does the like.

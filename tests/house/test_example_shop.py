@@ -14,8 +14,8 @@ import pytest
 from ousel.ledger.rules import Account
 from ousel_client import AsyncClient, RetryPolicy, UserToken
 from tests.oauth.consents import REDIRECT_URI, Consent
-from tests.support.edge import Caller, Edge
 from tests.support.servers import free_port
+from tests.support.world import PartnerClient, World
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop" / "shop.py"
 ORDER = re.compile(r'action="(/orders/order-\w+/pay)"><button>Pay your order of 12.50 OUSD')
@@ -28,10 +28,10 @@ class Shop:
     """The shop of a partner, and a browser that visits it."""
 
     def __init__(
-        self, module: Any, edge: Edge, caller: Caller, browser: httpx2.AsyncClient
+        self, module: Any, world: World, caller: PartnerClient, browser: httpx2.AsyncClient
     ) -> None:
         self.module = module
-        self.edge = edge
+        self.world = world
         self.caller = caller
         self.browser = browser
 
@@ -42,8 +42,8 @@ class Shop:
 
     async def connect(self, person: Account) -> None:
         """Connect a person's account, as if they had come back from the portal."""
-        consent = Consent(self.edge.database, self.caller.app, self.caller.key, person)
-        async with self.edge.server.client() as client:
+        consent = Consent(self.world.database, self.caller.app, self.caller.key, person)
+        async with self.world.server.client() as client:
             token = await consent.token(client)
         await self.browser.get("/")
         self.module.tokens[self.browser.cookies["visitor"]] = UserToken(
@@ -66,27 +66,27 @@ def loaded() -> ModuleType:
 
 
 @asynccontextmanager
-async def opened(edge: Edge, caller: Caller) -> AsyncIterator[Shop]:
+async def opened(world: World, caller: PartnerClient) -> AsyncIterator[Shop]:
     """Open the shop of this partner."""
     module: Any = loaded()
     transport = httpx2.ASGITransport(module.shop)
     async with httpx2.AsyncClient(transport=transport, base_url="http://shop.test") as browser:
-        shop = Shop(module, edge, caller, browser)
-        await shop.call(edge.server.base_url)
+        shop = Shop(module, world, caller, browser)
+        await shop.call(world.server.base_url)
         yield shop
         await module.ousel.close()
         module.books.close()
 
 
 @pytest.fixture
-async def shop(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shop]:
+async def shop(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shop]:
     """A shop whose supplier is somebody else."""
-    supplier = await edge.person()
-    async with edge.partner("100", redirect_uris=[REDIRECT_URI]) as caller:
+    supplier = await world.person()
+    async with world.partner("100", redirect_uris=[REDIRECT_URI]) as caller:
         monkeypatch.setenv("OUSEL_CLIENT_ID", caller.app.id)
         monkeypatch.setenv("OUSEL_KEY", caller.key)
         monkeypatch.setenv("SHOP_SUPPLIER", f"@{supplier.username}")
-        async with opened(edge, caller) as ready:
+        async with opened(world, caller) as ready:
             yield ready
 
 
@@ -96,7 +96,7 @@ async def test_an_order_that_got_no_charge_is_paid_later(shop: Shop) -> None:
     await shop.call(f"http://127.0.0.1:{free_port()}/v1")
 
     failed = await shop.browser.post("/pay")
-    await shop.call(shop.edge.server.base_url)
+    await shop.call(shop.world.server.base_url)
     waiting = ORDER.findall((await shop.browser.get("/")).text)
     answers = [await shop.browser.post(waiting[0]) for _ in range(2)]
 
@@ -110,9 +110,9 @@ async def test_an_order_that_got_no_charge_is_paid_later(shop: Shop) -> None:
 async def test_only_the_owner_pays_the_supplier(shop: Shop) -> None:
     """A stranger and a customer are refused; the owner pays once a month, however often asked."""
     answers = [await shop.browser.post("/supplier", data={"key": "a stranger's"})]
-    await shop.connect(await shop.edge.person())
+    await shop.connect(await shop.world.person())
     answers.append(await shop.browser.post("/supplier"))
-    before = await shop.edge.balance(shop.caller.account)
+    before = await shop.world.balance(shop.caller.account)
 
     await shop.connect(shop.caller.account)
     office = (await shop.browser.get("/")).text
@@ -122,4 +122,4 @@ async def test_only_the_owner_pays_the_supplier(shop: Shop) -> None:
     assert before == 100_000_000
     assert "Pay the supplier" in office
     assert [each.status_code for each in paid] == [200, 200]
-    assert await shop.edge.balance(shop.caller.account) == 95_000_000
+    assert await shop.world.balance(shop.caller.account) == 95_000_000

@@ -11,7 +11,8 @@ from ousel.api.routes import NoBody, Route
 from ousel.app import Ousel
 from ousel.kernel.errors import all_refusals
 from ousel.kernel.settings import Settings
-from tests.portal.visitors import Visitor, opened_portal
+from tests.support.portal import open_portal
+from tests.support.visitor import Visitor
 
 pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 @pytest.fixture
 async def reader(database_url: str) -> AsyncIterator[Visitor]:
     """Somebody who reads in a sandbox."""
-    async with opened_portal(database_url, sandbox=True) as portal:
+    async with open_portal(database_url, sandbox=True) as portal:
         yield portal.visitor()
 
 

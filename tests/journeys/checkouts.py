@@ -16,7 +16,7 @@ from ousel.partners.rules import App
 from ousel.partners.service import NewApp, create_app
 from ousel.people.passwords import PasswordService
 from tests.journeys.furnished import PASSWORD, Furnished, add_person
-from tests.support.books import opened
+from tests.support.accounts import open_database
 
 PRICE = 25 * MICROS_PER_UNIT
 TERMS = ChargeTerms(
@@ -41,7 +41,7 @@ def checkouts(database_url: str, people: Furnished) -> dict[str, Look]:
 
 
 async def _checkouts(database_url: str, people: Furnished) -> dict[str, Look]:
-    async with opened(database_url) as database:
+    async with open_database(database_url) as database:
         await _more_people(database)
         posting_queue = PostingQueue(database, system_clock, queue_limit=10)
         charges = ChargeService(database, posting_queue, system_clock)

@@ -20,7 +20,7 @@ from ousel.oauth.service import exchange_code
 from ousel.partners.rules import App
 from ousel.partners.service import NewApp, create_app, issue_key
 from ousel.people.passwords import PasswordService
-from tests.support.books import opened
+from tests.support.accounts import open_database
 
 PASSWORD = "correct horse battery"
 REDIRECT_URI = "https://engines.example/connected"
@@ -86,7 +86,7 @@ def furnished(database_url: str) -> Furnished:
 
 
 async def _furnished(database_url: str) -> Furnished:
-    async with opened(database_url) as database:
+    async with open_database(database_url) as database:
         hashed = await PasswordService().hash_password(PASSWORD)
         person = await add_person(database, "ada", "Ada Lovelace", hashed)
         friend = await add_person(database, "grace", "Grace Hopper", hashed)

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import msgspec
 from playwright.sync_api import Page, Request
 
-from tests.support.browsers import axe_violations
+from tests.support.browser import axe_violations
 
 # In the dark only the colours are others, and the rules of axe that look at them.
 SCHEMES: dict[Literal["light", "dark"], tuple[str, ...]] = {

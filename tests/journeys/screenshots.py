@@ -11,7 +11,7 @@ from tests.journeys.checkouts import Look, checkouts
 from tests.journeys.furnished import Furnished, furnished
 from tests.journeys.states import FACTORED, MEMBERS, STRANGERS
 from tests.journeys.visits import new_page, sign_up
-from tests.support.browsers import chromium
+from tests.support.browser import chromium
 from tests.support.servers import Server
 
 WIDTHS = (360, 768, 1280)

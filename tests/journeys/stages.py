@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from tests.journeys.checkouts import Look, checkouts
 from tests.journeys.furnished import Furnished, furnished
-from tests.support.browsers import chromium
+from tests.support.browser import chromium
 from tests.support.servers import Server
 
 PATIENCE_MILLISECONDS = 20_000  # a busy machine is no defect

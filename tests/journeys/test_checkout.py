@@ -15,7 +15,7 @@ from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from ousel.ledger.posting import PostingQueue
 from tests.journeys.furnished import PASSWORD
 from tests.journeys.stages import Stage, apart, staged
-from tests.support.books import opened
+from tests.support.accounts import open_database
 
 pytestmark = pytest.mark.slow
 
@@ -370,7 +370,7 @@ async def _about_to_expire(stage: Stage, seconds: int) -> tuple[str, int]:
     def earlier() -> int:
         return system_clock() - LIFETIME_MICROS + seconds * MICROS_PER_SECOND
 
-    async with opened(stage.database_url) as database:
+    async with open_database(stage.database_url) as database:
         charges = ChargeService(database, PostingQueue(database, earlier, queue_limit=1), earlier)
         app = stage.people.app
         created = await charges.create(app.account_id, app.id, ChargeTerms(amount=25_000_000), None)

@@ -16,8 +16,8 @@ from ousel.ledger.funding import fund_account
 from tests.journeys.furnished import PASSWORD
 from tests.journeys.stages import apart
 from tests.journeys.visits import code_of, create_app, new_page, sign_in, sign_up
-from tests.support.books import opened
-from tests.support.browsers import chromium
+from tests.support.accounts import open_database
+from tests.support.browser import chromium
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.slow
@@ -172,7 +172,7 @@ def download(page: Page, house: House, username: str) -> None:
 
 async def fund(database_url: str, username: str) -> None:
     """Let money arrive from the operator, beside the running server."""
-    async with opened(database_url) as database:
+    async with open_database(database_url) as database:
         account = await database.read(
             lambda transaction: find_account(transaction, f"@{username}", param="to")
         )

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browsers import axe_violations, chromium
+from tests.support.browser import axe_violations, chromium
 from tests.support.servers import free_port
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ from ousel.kernel.clock import (
     timestamp,
 )
 from ousel.kernel.errors import InvalidField
-from tests.support.clocks import TIME_MICROS_MAX
+from tests.support.clock import TIME_MICROS_MAX
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -16,7 +16,7 @@ from ousel.kernel.ids import (
     new_secret,
     secret_hash,
 )
-from tests.support.clocks import TIME_MICROS_MAX
+from tests.support.clock import TIME_MICROS_MAX
 
 BITS_A_CHARACTER = 5
 TAIL = re.compile(r"[0-9a-v]+", re.ASCII)

@@ -1,7 +1,5 @@
 """The books of a fresh database, and a desk that writes to them."""
 
-from collections.abc import AsyncIterator
-
 import msgspec
 import pytest
 
@@ -12,8 +10,7 @@ from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import Account, Entry
 from tests.ledger.databases import StagedDatabase
 from tests.ledger.intruder import People, books_with_people
-from tests.support.aside import Aside
-from tests.support.books import balance, person
+from tests.support.accounts import balance, person
 
 
 class Desk(msgspec.Struct, frozen=True):
@@ -53,10 +50,3 @@ async def queue(database: Database) -> Desk:
 async def people(database: Database) -> People:
     """Two people in books with a little history."""
     return await books_with_people(database)
-
-
-@pytest.fixture
-async def aside(database_url: str) -> AsyncIterator[Aside]:
-    """Another connection to the same fresh database."""
-    async with Aside(database_url) as connection:
-        yield connection

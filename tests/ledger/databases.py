@@ -9,8 +9,8 @@ from typing_extensions import override
 
 from ousel.database.port import Database, Result, Transaction, Work
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
-from tests.support.passing import PassingDatabase
-from tests.support.proxies import Cut
+from tests.support.delegating_database import DelegatingDatabase
+from tests.support.postgres_proxy import Cut
 
 Deed = Callable[[], Awaitable[object]]
 Fault = Cut | Literal["away", "broken"]
@@ -24,7 +24,7 @@ class Breakdown(Exception):
     """Something that nobody foresaw."""
 
 
-class StagedDatabase(PassingDatabase):
+class StagedDatabase(DelegatingDatabase):
     """Passes everything on to a real database, unless a write is held back or made to fail."""
 
     def __init__(self, database: Database) -> None:

@@ -11,8 +11,8 @@ from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import FIRST_HASH, Account, Entry, entry_hash
 from ousel.ledger.verify import VerificationFailed, verify_database
 from tests.ledger.examples import posting
-from tests.support.aside import Aside
-from tests.support.books import person
+from tests.support.accounts import person
+from tests.support.raw_sql import RawSql
 
 ENTRY_COLUMNS = ", ".join(Entry.__struct_fields__)
 
@@ -41,19 +41,19 @@ async def wrong(database: Database) -> str:
     return str(found.value)
 
 
-async def entries(aside: Aside, account_id: str) -> list[Entry]:
-    rows = await aside.run(
+async def entries(raw_sql: RawSql, account_id: str) -> list[Entry]:
+    rows = await raw_sql.run(
         f"SELECT {ENTRY_COLUMNS} FROM entries WHERE account_id = ? ORDER BY sequence", account_id
     )
     return [Entry(*row) for row in rows]
 
 
 async def forge(
-    aside: Aside, account_id: str, change: Callable[[list[Entry]], list[Entry]]
+    raw_sql: RawSql, account_id: str, change: Callable[[list[Entry]], list[Entry]]
 ) -> None:
     """Rewrite an account's history with every number, balance and hash made to fit."""
-    changed = change(await entries(aside, account_id))
-    await aside.run("DELETE FROM entries WHERE account_id = ?", account_id)
+    changed = change(await entries(raw_sql, account_id))
+    await raw_sql.run("DELETE FROM entries WHERE account_id = ?", account_id)
     balance, head = 0, FIRST_HASH
     for number, entry in enumerate(changed, 1):
         balance += entry.amount
@@ -61,8 +61,8 @@ async def forge(
         head = entry_hash(head, fitted)
         row = msgspec.structs.astuple(msgspec.structs.replace(fitted, hash=head))
         marks = ", ".join("?" for _ in row)
-        await aside.run(f"INSERT INTO entries ({ENTRY_COLUMNS}) VALUES ({marks})", *row)
-    await aside.run(
+        await raw_sql.run(f"INSERT INTO entries ({ENTRY_COLUMNS}) VALUES ({marks})", *row)
+    await raw_sql.run(
         "UPDATE accounts SET balance = ?, sequence = ?, head_hash = ? WHERE id = ?",
         balance,
         len(changed),

@@ -26,7 +26,7 @@ from tests.ledger.million import (
     fill,
 )
 from tests.support.engines import ENGINES, Engine, Engines
-from tests.support.plans import postgres_plan
+from tests.support.query_plans import postgres_plan
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ from ousel.ledger.rules import Claim, Closed, Movement, Posting
 from tests.ledger.conftest import Desk
 from tests.ledger.databases import Breakdown
 from tests.ledger.examples import claiming, posting, refusals
-from tests.support.books import proven
-from tests.support.proxies import Cut
+from tests.support.accounts import verify
+from tests.support.postgres_proxy import Cut
 
 TICKETS = Table("deployment", key=("name text",), columns=("value text",))
 FOUND = Statement("tickets", "SELECT name, value FROM deployment WHERE name = ANY(:names)")
@@ -118,7 +118,7 @@ async def test_two_desks_race_for_one_claim(queue: Desk, tickets: Tickets) -> No
         *["Refused"] * 3,
     ]
     assert await queue.balances() == (90, 10)
-    await proven(queue.database)
+    await verify(queue.database)
 
 
 @pytest.mark.parametrize("key", ["k", None])

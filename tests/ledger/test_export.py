@@ -21,13 +21,13 @@ from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Entry, en
 from ousel.ledger.verify import DatabaseLedger, VerificationFailed, verify_ledger
 from tests.ledger.examples import posting
 from tests.ledger.intruder import People, entries, forge, wrong
-from tests.support.aside import Aside
-from tests.support.books import proven
+from tests.support.accounts import verify
+from tests.support.raw_sql import RawSql
 
 FORMATS: tuple[Format, ...] = ("jsonl", "csv")
 ODD_NOTES = ("", '"', ",", '","', "two\nlines\n", "\ttab", "null", "0012", "=1+1", "déjà\u2028vu")
 
-Damage = Callable[[Aside, People], Any]
+Damage = Callable[[RawSql, People], Any]
 
 
 @pytest.fixture(params=FORMATS)
@@ -66,7 +66,7 @@ async def test_an_export_is_proven_with_the_figures_of_the_database(
     written = await exported(database, tmp_path / "journal", form)
 
     figures = await verify_ledger(ExportedLedger(tmp_path / "journal"))
-    assert figures == await proven(database)
+    assert figures == await verify(database)
     assert (written.entries, written.accounts) == (figures.entries, figures.accounts)
     assert figures.entries == 24 + 2 * len(ODD_NOTES)
 
@@ -81,7 +81,7 @@ async def test_empty_books_are_exported_too(
 
 
 async def test_json_lines_have_every_field_of_every_entry(
-    database: Database, people: People, aside: Aside, tmp_path: Path
+    database: Database, people: People, raw_sql: RawSql, tmp_path: Path
 ) -> None:
     """A program of any language reads one object a line, with units in the names of fields."""
     await exported(database, tmp_path / "journal", "jsonl")
@@ -92,12 +92,12 @@ async def test_json_lines_have_every_field_of_every_entry(
     assert [line["object"] for line in lines] == ["account"] * 3 + ["entry"] * 24 + ["end"]
     assert tuple(of_bob[1]) == COLUMNS
     assert [tuple(line.values())[1:] for line in of_bob[1:]] == [
-        msgspec.structs.astuple(entry) for entry in await entries(aside, people.bob.id)
+        msgspec.structs.astuple(entry) for entry in await entries(raw_sql, people.bob.id)
     ]
 
 
 async def test_csv_is_one_table_that_any_reader_reads(
-    database: Database, people: People, aside: Aside, tmp_path: Path
+    database: Database, people: People, raw_sql: RawSql, tmp_path: Path
 ) -> None:
     """A header, then the same number of cells in each row: texts in quotes, numbers without."""
     await exported(database, tmp_path / "journal", "csv")
@@ -110,45 +110,47 @@ async def test_csv_is_one_table_that_any_reader_reads(
     assert {len(row) for row in rows} == {len(COLUMNS)}
     assert [row[1:] for row in of_bob] == [
         ["" if value is None else str(value) for value in msgspec.structs.astuple(entry)]
-        for entry in await entries(aside, people.bob.id)
+        for entry in await entries(raw_sql, people.bob.id)
     ]
 
 
-async def _changed(column: str, value: object, aside: Aside, people: People) -> None:
-    await aside.run(
+async def _changed(column: str, value: object, raw_sql: RawSql, people: People) -> None:
+    await raw_sql.run(
         f"UPDATE entries SET {column} = ? WHERE account_id = ? AND sequence = 6",
         value,
         people.bob.id,
     )
 
 
-async def _deleted(sequence: int, aside: Aside, people: People) -> None:
-    await aside.run(
+async def _deleted(sequence: int, raw_sql: RawSql, people: People) -> None:
+    await raw_sql.run(
         "DELETE FROM entries WHERE account_id = ? AND sequence = ?", people.ada.id, sequence
     )
 
 
-async def _account_changed(column: str, value: object, aside: Aside, people: People) -> None:
-    await aside.run(f"UPDATE accounts SET {column} = ? WHERE id = ?", value, people.bob.id)
+async def _account_changed(column: str, value: object, raw_sql: RawSql, people: People) -> None:
+    await raw_sql.run(f"UPDATE accounts SET {column} = ? WHERE id = ?", value, people.bob.id)
 
 
-async def _moved_to_nobody(aside: Aside, people: People) -> None:
-    await aside.run("UPDATE entries SET account_id = 'acct_zz' WHERE account_id = ?", people.bob.id)
-    await aside.run("DELETE FROM accounts WHERE id = ?", people.bob.id)
+async def _moved_to_nobody(raw_sql: RawSql, people: People) -> None:
+    await raw_sql.run(
+        "UPDATE entries SET account_id = 'acct_zz' WHERE account_id = ?", people.bob.id
+    )
+    await raw_sql.run("DELETE FROM accounts WHERE id = ?", people.bob.id)
 
 
-async def _forged(change: Callable[[list[Entry]], list[Entry]], aside: Aside, p: People) -> None:
-    await forge(aside, p.bob.id, change)
+async def _forged(change: Callable[[list[Entry]], list[Entry]], raw_sql: RawSql, p: People) -> None:
+    await forge(raw_sql, p.bob.id, change)
 
 
 def _one_more(before: list[Entry]) -> list[Entry]:
     return [*before, msgspec.structs.replace(before[0], transfer_id="tr_extra", created_at=2**60)]
 
 
-async def _sum_wrong(aside: Aside, people: People) -> None:
-    last = (await entries(aside, people.bob.id))[-2:]
+async def _sum_wrong(raw_sql: RawSql, people: People) -> None:
+    last = (await entries(raw_sql, people.bob.id))[-2:]
     changed = msgspec.structs.replace(last[1], balance_after=last[1].balance_after + 1)
-    await aside.run(
+    await raw_sql.run(
         "UPDATE entries SET balance_after = ?, hash = ? WHERE account_id = ? AND sequence = 11",
         changed.balance_after,
         entry_hash(last[0].hash, changed),
@@ -178,10 +180,10 @@ DAMAGES: dict[str, Damage] = {
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 async def test_what_is_wrong_is_named_as_it_is_in_the_database(
-    database: Database, people: People, aside: Aside, tmp_path: Path, damage: Damage
+    database: Database, people: People, raw_sql: RawSql, tmp_path: Path, damage: Damage
 ) -> None:
     """An export of damaged books names the very entry and account that the database does."""
-    await damage(aside, people)
+    await damage(raw_sql, people)
     told = await wrong(database)
 
     for form in FORMATS:

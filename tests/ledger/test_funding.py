@@ -10,7 +10,7 @@ from ousel.ledger.journal import set_status
 from ousel.ledger.posting import PostingQueue
 from ousel.ledger.refusals import AccountFrozen, IdempotencyConflict
 from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Movement
-from tests.support.books import balance, person, proven
+from tests.support.accounts import balance, person, verify
 
 
 async def test_money_is_issued_from_the_system_account(database: Database) -> None:
@@ -21,7 +21,7 @@ async def test_money_is_issued_from_the_system_account(database: Database) -> No
 
     assert not funded.replayed
     assert await balance(database, ada) == 5_000_000
-    assert (await proven(database)).issued == 5_000_000
+    assert (await verify(database)).issued == 5_000_000
     query = HistoryQuery(account_id=ada.id, limit=1)
     ((entry, giver),) = await database.read(lambda each: newest_entries(each, query))
     assert (entry.kind, entry.note, entry.transfer_id) == ("funding", "Opening", funded.transfer_id)

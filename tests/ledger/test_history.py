@@ -17,7 +17,7 @@ from ousel.ledger.history import KINDS, HistoryQuery, entry_of_transfer, newest_
 from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import Account, Entry, Movement
 from tests.ledger.examples import NOW, posting
-from tests.support.books import person
+from tests.support.accounts import person
 
 Result = TypeVar("Result")
 

@@ -12,7 +12,7 @@ from ousel.ledger.journal import IdentifierTaken, NewAccount
 from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Status
 from tests.ledger.examples import posting
-from tests.support.books import person
+from tests.support.accounts import person
 
 COPIED = """
     INSERT INTO entries SELECT account_id, {sequence}, transfer_id, kind, amount, balance_after,

@@ -10,7 +10,7 @@ from ousel.ledger import journal
 from ousel.ledger.posting import PostingQueue, PostingResult
 from ousel.ledger.rules import Account, Movement, Posting, Replay, decide
 from tests.ledger.examples import posting
-from tests.support.books import balance, person, proven
+from tests.support.accounts import balance, person, verify
 from tests.support.engines import Engine
 
 
@@ -54,7 +54,7 @@ async def test_a_key_that_was_used_while_a_batch_waited_is_known(database: Datab
     assert isinstance(answer.outcome, Replay)
     assert answer.outcome.debit.transfer_id == first.transfer_id
     assert await balance(database, bob) == 30
-    await proven(database)
+    await verify(database)
 
 
 async def test_a_balance_that_fell_while_a_batch_waited_is_seen(database: Database) -> None:
@@ -67,4 +67,4 @@ async def test_a_balance_that_fell_while_a_batch_waited_is_seen(database: Databa
 
     assert isinstance(answer.outcome, Movement)
     assert answer.outcome.debit.balance_after == 1_000_000 - 70
-    await proven(database)
+    await verify(database)

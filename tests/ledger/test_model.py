@@ -27,8 +27,8 @@ from ousel.ledger.posting import PostingQueue, PostingResult
 from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Account, Kind, Posting, Refused, Replay, Status
 from tests.ledger.databases import StagedDatabase
 from tests.ledger.model import Model, ModelEntry
-from tests.support.books import person, proven
-from tests.support.proxies import Cut
+from tests.support.accounts import person, verify
+from tests.support.postgres_proxy import Cut
 
 STEPS = 25
 EXAMPLES = {"sqlite": 60, "postgresql": 30}
@@ -90,7 +90,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @override
     def teardown(self) -> None:
-        self.run(proven(self.database))
+        self.run(verify(self.database))
         for account_id in self.people:
             assert self.run(self._entries(account_id)) == self.model.accounts[account_id].entries
         self.run(self.database.close())

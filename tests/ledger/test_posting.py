@@ -23,7 +23,7 @@ from ousel.ledger.refusals import (
 from ousel.ledger.rules import Movement, Posting, Replay
 from tests.ledger.conftest import Desk
 from tests.ledger.examples import posting, refusals
-from tests.support.books import balance, person, proven
+from tests.support.accounts import balance, person, verify
 
 
 async def posted(queue: PostingQueue, *wishes: Posting) -> list[Any]:
@@ -42,7 +42,7 @@ async def test_a_posting_is_on_disk_when_it_is_answered(queue: Desk) -> None:
     assert await queue.balances() == (70, 30)
     assert (await queue.entries(queue.bob))[-1] == answer.outcome.credit
     assert (await queue.entries(queue.ada))[-1] == answer.outcome.debit
-    await proven(queue.database)
+    await verify(queue.database)
 
 
 async def test_postings_that_come_together_share_a_transaction(queue: Desk) -> None:
@@ -71,7 +71,7 @@ async def test_many_callers_take_turns_in_halves(queue: Desk) -> None:
     await asyncio.gather(*calls)
     assert queue.staged.writes == 2
     assert await queue.balances() == (0, 100)
-    await proven(queue.database)
+    await verify(queue.database)
 
 
 async def test_what_arrives_during_a_commit_is_the_next_batch(queue: Desk) -> None:
@@ -112,7 +112,7 @@ async def test_postings_are_decided_in_the_order_of_their_arrival(queue: Desk) -
         InsufficientBalance,
     ]
     assert [entry.amount for entry in await queue.entries(queue.bob)] == [60, 40]
-    await proven(queue.database)
+    await verify(queue.database)
 
 
 async def test_one_key_many_times_at_once_moves_once(queue: Desk) -> None:
@@ -162,7 +162,7 @@ async def test_a_value_that_no_database_holds_fails_alone(queue: Desk, place: in
     assert [answer.outcome.credit.amount for answer in answers] == amounts
     assert [entry.amount for entry in await queue.entries(queue.bob)] == amounts
     assert queue.staged.writes < 15
-    await proven(queue.database)
+    await verify(queue.database)
 
 
 async def test_a_defect_fails_its_own_caller_alone(queue: Desk) -> None:
@@ -232,7 +232,7 @@ async def test_a_caller_that_gives_up_during_its_batch_leaves_a_whole_movement(
     assert await queue.balances() == (79, 21)
     again = await queue.queue.post(posting(queue.ada.id, "@bob", 20, key="k"))
     assert isinstance(again.outcome, Replay)
-    await proven(queue.database)
+    await verify(queue.database)
 
 
 async def test_everyone_leaving_leaves_the_desk_working(queue: Desk) -> None:
@@ -299,10 +299,10 @@ async def test_what_is_remembered_of_recipients_has_a_limit(
     assert await queue.balances() == (70, 30)
 
 
-async def test_a_frozen_account_is_frozen_for_the_next_posting(queue: Desk, aside: Any) -> None:
+async def test_a_frozen_account_is_frozen_for_the_next_posting(queue: Desk, raw_sql: Any) -> None:
     """What another process changes is seen by the next batch: nothing is remembered of it."""
     await queue.queue.post(posting(queue.ada.id, "@bob", 1))
-    await aside.run("UPDATE accounts SET status = 'frozen' WHERE username = 'bob'")
+    await raw_sql.run("UPDATE accounts SET status = 'frozen' WHERE username = 'bob'")
 
     answer = await queue.queue.post(posting(queue.ada.id, "@bob", 1))
 
@@ -351,7 +351,7 @@ async def test_two_desks_on_one_database_lose_nothing(queue: Desk) -> None:
     await asyncio.gather(work(0), work(1), work(0), work(1))
 
     assert sum(await queue.balances()) == 100
-    figures = await proven(queue.database)
+    figures = await verify(queue.database)
     assert figures.transfers == len(await queue.entries(queue.bob)) + 1
 
 

@@ -7,14 +7,14 @@ import pytest
 from ousel.kernel.clock import system_clock
 from ousel.ledger.posting import PostingQueue
 from tests.ledger.examples import posting
-from tests.support.books import opened, person
-from tests.support.proxies import PostgresProxy
+from tests.support.accounts import open_database, person
+from tests.support.postgres_proxy import PostgresProxy
 
 
 @pytest.mark.parametrize("together", [1, 16])
 async def test_transfers_take_three_round_trips(proxy: PostgresProxy, together: int) -> None:
     """To begin, to look and lock, to write and commit: one transfer or many that came together."""
-    async with opened(proxy.url) as database:
+    async with open_database(proxy.url) as database:
         ada = await person(database, "ada", "10")
         await person(database, "bob")
         queue = PostingQueue(database, system_clock, queue_limit=100)
@@ -28,7 +28,7 @@ async def test_transfers_take_three_round_trips(proxy: PostgresProxy, together: 
 
 async def test_a_recipient_is_looked_up_once(proxy: PostgresProxy) -> None:
     """Only the first transfer to a recipient takes one round trip more."""
-    async with opened(proxy.url) as database:
+    async with open_database(proxy.url) as database:
         ada = await person(database, "ada", "10")
         for name in ("bob", "eve"):
             await person(database, name)

@@ -14,7 +14,7 @@ from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import Account
 from ousel.ledger.search import HistorySearch
 from tests.ledger.examples import posting
-from tests.support.books import person
+from tests.support.accounts import person
 
 ENTRIES = 41
 STEP_ENTRIES = 5

@@ -9,8 +9,8 @@ import pytest
 from ousel.database.port import Database
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Entry, entry_hash
 from tests.ledger.intruder import People, entries, forge, wrong
-from tests.support.aside import Aside
-from tests.support.books import proven
+from tests.support.accounts import verify
+from tests.support.raw_sql import RawSql
 
 UNPAIRED = re.compile(
     r"entry (\d+) of account (\w+), transfer (\w+), has no matching entry in account (\w+)"
@@ -29,29 +29,31 @@ CHANGES = {
 }
 
 
-async def test_a_changed_entry_is_named(database: Database, people: People, aside: Aside) -> None:
+async def test_a_changed_entry_is_named(
+    database: Database, people: People, raw_sql: RawSql
+) -> None:
     """Any field of any entry, the first and the last too: entry and account are named."""
-    before = await entries(aside, people.bob.id)
+    before = await entries(raw_sql, people.bob.id)
     for column, value in CHANGES.items():
         update = f"UPDATE entries SET {column} = ? WHERE account_id = ? AND sequence = ?"
         for sequence in (1, 6, 11):
-            await aside.run(update, value, people.bob.id, sequence)
+            await raw_sql.run(update, value, people.bob.id, sequence)
 
             assert (await wrong(database)).startswith(
                 f"entry {sequence} of account {people.bob.id} was changed or moved"
             ), column
 
             real = getattr(before[sequence - 1], column)
-            await aside.run(update, real, people.bob.id, sequence)
-    await proven(database)
+            await raw_sql.run(update, real, people.bob.id, sequence)
+    await verify(database)
 
 
 @pytest.mark.parametrize("sequence", [1, 6, 10])
 async def test_a_deleted_entry_is_named(
-    database: Database, people: People, aside: Aside, sequence: int
+    database: Database, people: People, raw_sql: RawSql, sequence: int
 ) -> None:
     """An entry missing in the midst shows by the number that follows."""
-    await aside.run(
+    await raw_sql.run(
         "DELETE FROM entries WHERE account_id = ? AND sequence = ?", people.ada.id, sequence
     )
 
@@ -61,10 +63,10 @@ async def test_a_deleted_entry_is_named(
 
 
 async def test_a_deleted_last_entry_is_named(
-    database: Database, people: People, aside: Aside
+    database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """The last entry missing shows by the account's own count."""
-    await aside.run("DELETE FROM entries WHERE account_id = ? AND sequence = 11", people.ada.id)
+    await raw_sql.run("DELETE FROM entries WHERE account_id = ? AND sequence = 11", people.ada.id)
 
     assert await wrong(database) == (
         f"entry 11 of account {people.ada.id} is missing: the account counts 11 entries"
@@ -72,20 +74,20 @@ async def test_a_deleted_last_entry_is_named(
 
 
 async def test_all_entries_of_an_account_deleted_is_named(
-    database: Database, people: People, aside: Aside
+    database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """An account emptied of its history lacks its first entry."""
-    await aside.run("DELETE FROM entries WHERE account_id = ?", people.bob.id)
+    await raw_sql.run("DELETE FROM entries WHERE account_id = ?", people.bob.id)
 
     assert await wrong(database) == (
         f"entry 1 of account {people.bob.id} is missing: the account counts 11 entries"
     )
 
 
-async def test_a_swapped_pair_is_named(database: Database, people: People, aside: Aside) -> None:
+async def test_a_swapped_pair_is_named(database: Database, people: People, raw_sql: RawSql) -> None:
     """Two entries that changed places: the first of the two is named."""
     for old, new in ((4, -4), (7, 4), (-4, 7)):
-        await aside.run(
+        await raw_sql.run(
             "UPDATE entries SET sequence = ? WHERE account_id = ? AND sequence = ?",
             new,
             people.ada.id,
@@ -97,10 +99,12 @@ async def test_a_swapped_pair_is_named(database: Database, people: People, aside
     )
 
 
-async def test_a_wrong_balance_is_named(database: Database, people: People, aside: Aside) -> None:
+async def test_a_wrong_balance_is_named(
+    database: Database, people: People, raw_sql: RawSql
+) -> None:
     """A balance that its entries do not make: account, last entry and both figures are named."""
-    real = (await entries(aside, people.bob.id))[-1].balance_after
-    await aside.run("UPDATE accounts SET balance = balance + 1 WHERE id = ?", people.bob.id)
+    real = (await entries(raw_sql, people.bob.id))[-1].balance_after
+    await raw_sql.run("UPDATE accounts SET balance = balance + 1 WHERE id = ?", people.bob.id)
 
     assert await wrong(database) == (
         f"account {people.bob.id} has the balance {real + 1}, but its last entry, 11, leaves {real}"
@@ -108,13 +112,13 @@ async def test_a_wrong_balance_is_named(database: Database, people: People, asid
 
 
 async def test_a_wrong_count_or_head_is_named(
-    database: Database, people: People, aside: Aside
+    database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """An account that counts too few entries, or carries another hash than its last entry's."""
-    await aside.run("UPDATE accounts SET sequence = 9 WHERE id = ?", people.bob.id)
+    await raw_sql.run("UPDATE accounts SET sequence = 9 WHERE id = ?", people.bob.id)
     assert await wrong(database) == f"account {people.bob.id} counts 9 entries, but has 11"
 
-    await aside.run(
+    await raw_sql.run(
         "UPDATE accounts SET sequence = 11, head_hash = ? WHERE id = ?", FIRST_HASH, people.bob.id
     )
     assert await wrong(database) == (
@@ -124,31 +128,33 @@ async def test_a_wrong_count_or_head_is_named(
 
 @pytest.mark.parametrize("place", ["before all", "between", "after all"])
 async def test_an_entry_of_no_account_is_named(
-    database: Database, people: People, aside: Aside, place: str
+    database: Database, people: People, raw_sql: RawSql, place: str
 ) -> None:
     """Entries whose account does not exist are found wherever they sort."""
     stranger = {"before all": "acct_", "between": f"{people.ada.id}x", "after all": "acct_zz"}[
         place
     ]
-    await aside.run(
+    await raw_sql.run(
         "UPDATE entries SET account_id = ? WHERE account_id = ?", stranger, people.bob.id
     )
-    await aside.run("DELETE FROM accounts WHERE id = ?", people.bob.id)
+    await raw_sql.run("DELETE FROM accounts WHERE id = ?", people.bob.id)
 
     assert await wrong(database) == f"entry 1 of account {stranger} belongs to no account"
 
 
 async def test_a_missing_other_side_is_named(
-    database: Database, people: People, aside: Aside
+    database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """One side of a movement taken out, all hashes made to fit: the side that is left is named."""
-    gone = (await entries(aside, people.bob.id))[5]
-    await forge(aside, people.bob.id, lambda before: [each for each in before if each != gone])
+    gone = (await entries(raw_sql, people.bob.id))[5]
+    await forge(raw_sql, people.bob.id, lambda before: [each for each in before if each != gone])
 
     sentence = await wrong(database)
 
     twin = next(
-        each for each in await entries(aside, people.ada.id) if each.transfer_id == gone.transfer_id
+        each
+        for each in await entries(raw_sql, people.ada.id)
+        if each.transfer_id == gone.transfer_id
     )
     assert sentence == (
         f"entry {twin.sequence} of account {people.ada.id}, transfer {gone.transfer_id}, "
@@ -172,13 +178,13 @@ DIFFERENCES = {
 
 
 async def test_a_different_other_side_is_named(
-    database: Database, people: People, aside: Aside
+    database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """One side of a movement changed, all hashes made to fit: one of the two is named."""
-    real = await entries(aside, people.bob.id)
+    real = await entries(raw_sql, people.bob.id)
     for field, value in DIFFERENCES.items():
         changed = msgspec.structs.replace(real[-1], **{field: value})
-        await forge(aside, people.bob.id, partial(_with_last, changed))
+        await forge(raw_sql, people.bob.id, partial(_with_last, changed))
 
         named = UNPAIRED.fullmatch(await wrong(database))
 
@@ -186,18 +192,18 @@ async def test_a_different_other_side_is_named(
         assert int(named[1]) == 11
         assert named[2] in {people.ada.id, people.bob.id}
         assert named[3] in {real[-1].transfer_id, changed.transfer_id}
-    await forge(aside, people.bob.id, lambda _: real)
-    await proven(database)
+    await forge(raw_sql, people.bob.id, lambda _: real)
+    await verify(database)
 
 
 async def test_a_movement_out_of_nothing_is_named(
-    database: Database, people: People, aside: Aside
+    database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """An entry that adds money, all hashes made to fit, has no other side."""
-    first = (await entries(aside, people.bob.id))[0]
+    first = (await entries(raw_sql, people.bob.id))[0]
     extra = msgspec.structs.replace(first, transfer_id="tr_extra", amount=7, created_at=2**60)
 
-    await forge(aside, people.bob.id, lambda before: [*before, extra])
+    await forge(raw_sql, people.bob.id, lambda before: [*before, extra])
 
     assert await wrong(database) == (
         f"entry 12 of account {people.bob.id}, transfer tr_extra, has no matching entry "
@@ -206,14 +212,14 @@ async def test_a_movement_out_of_nothing_is_named(
 
 
 async def test_a_balance_below_zero_is_named(
-    database: Database, people: People, aside: Aside
+    database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """A forged history that overdraws an account for a moment is found out."""
 
     def overdrawn(before: list[Entry]) -> list[Entry]:
         return [*before[1:], before[0]]
 
-    await forge(aside, people.bob.id, overdrawn)
+    await forge(raw_sql, people.bob.id, overdrawn)
 
     assert (
         await wrong(database) == f"entry 1 of account {people.bob.id} leaves a balance below zero"
@@ -221,15 +227,15 @@ async def test_a_balance_below_zero_is_named(
 
 
 async def test_a_history_that_goes_back_in_time_is_named(
-    database: Database, people: People, aside: Aside
+    database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """A forged order of entries shows by their dates."""
-    await aside.run("UPDATE accounts SET balance = 0 WHERE id = ?", people.bob.id)
+    await raw_sql.run("UPDATE accounts SET balance = 0 WHERE id = ?", people.bob.id)
 
     def swapped(before: list[Entry]) -> list[Entry]:
         return [*before[:5], before[6], before[5], *before[7:]]
 
-    await forge(aside, people.bob.id, swapped)
+    await forge(raw_sql, people.bob.id, swapped)
 
     assert await wrong(database) == (
         f"entry 7 of account {people.bob.id} is dated before the entry that it follows"
@@ -237,12 +243,12 @@ async def test_a_history_that_goes_back_in_time_is_named(
 
 
 async def test_an_entry_that_does_not_add_up_is_named(
-    database: Database, people: People, aside: Aside
+    database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """A balance that does not follow from the last one, under a hash that fits it."""
-    before = (await entries(aside, people.bob.id))[-2:]
+    before = (await entries(raw_sql, people.bob.id))[-2:]
     changed = msgspec.structs.replace(before[1], balance_after=before[1].balance_after + 1)
-    await aside.run(
+    await raw_sql.run(
         "UPDATE entries SET balance_after = ?, hash = ? WHERE account_id = ? AND sequence = 11",
         changed.balance_after,
         entry_hash(before[0].hash, changed),
@@ -255,13 +261,13 @@ async def test_an_entry_that_does_not_add_up_is_named(
 
 
 async def test_balances_that_do_not_add_up_to_zero_are_told(
-    database: Database, people: People, aside: Aside, monkeypatch: pytest.MonkeyPatch
+    database: Database, people: People, raw_sql: RawSql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Should ever two sides that differ be taken for a pair, the sum of all shows it."""
     monkeypatch.setattr("ousel.ledger.verify._pair_mark", lambda _: 1)
-    last = (await entries(aside, people.bob.id))[-1]
+    last = (await entries(raw_sql, people.bob.id))[-1]
     more = msgspec.structs.replace(last, amount=last.amount + 1)
 
-    await forge(aside, people.bob.id, lambda before: [*before[:-1], more])
+    await forge(raw_sql, people.bob.id, lambda before: [*before[:-1], more])
 
     assert await wrong(database) == "the balances of all accounts add up to 1 millionths, not 0"

@@ -15,9 +15,9 @@ from ousel.ledger.rules import Movement, Replay
 from tests.ledger.conftest import Desk
 from tests.ledger.databases import Fault
 from tests.ledger.examples import posting, refusals
-from tests.support.books import balance, person, proven
+from tests.support.accounts import balance, person, verify
 from tests.support.engines import Engines
-from tests.support.proxies import Cut, PostgresProxy
+from tests.support.postgres_proxy import Cut, PostgresProxy
 
 CUTS: tuple[Cut, ...] = ("before the commit", "after the commit")
 
@@ -41,7 +41,7 @@ async def test_it_moves_exactly_once(queue: Desk, cut: Cut, key: str | None) -> 
     ]
     assert (await queue.entries(queue.bob))[0] == answer.outcome.credit
     assert (await queue.entries(queue.ada))[-1] == answer.outcome.debit
-    await proven(queue.database)
+    await verify(queue.database)
 
 
 @either_cut
@@ -62,7 +62,7 @@ async def test_a_whole_batch_is_settled_posting_by_posting(queue: Desk, cut: Cut
     kinds = [type(answer.outcome).__name__ for answer in answers]
     assert kinds == ["Movement", "Replay", "Refused", "Movement", "Movement", "Refused"]
     assert await queue.balances() == (68, 32)
-    await proven(queue.database)
+    await verify(queue.database)
 
 
 @either_cut
@@ -86,7 +86,7 @@ async def test_what_others_write_meanwhile_does_not_hide_it(
 
     assert isinstance(answer.outcome, Movement)
     assert await queue.balances() == (69, 31)
-    await proven(queue.database)
+    await verify(queue.database)
 
 
 async def test_money_that_others_took_meanwhile_is_not_taken_back(queue: Desk) -> None:
@@ -99,7 +99,7 @@ async def test_money_that_others_took_meanwhile_is_not_taken_back(queue: Desk) -
 
     assert isinstance(answer.outcome, Movement)
     assert answer.outcome.debit.balance_after == 0
-    await proven(queue.database)
+    await verify(queue.database)
 
 
 async def test_what_was_refused_is_decided_anew(queue: Desk) -> None:
@@ -116,7 +116,7 @@ async def test_what_was_refused_is_decided_anew(queue: Desk) -> None:
 
     assert refusals([small.outcome, large.outcome]) == [None, None]
     assert await queue.balances() == (299, 301)
-    await proven(queue.database)
+    await verify(queue.database)
 
 
 @pytest.mark.parametrize("last", CUTS)
@@ -130,7 +130,7 @@ async def test_several_lost_answers_are_outlived(queue: Desk, last: Cut, key: st
     assert queue.staged.writes == SETTLE_ATTEMPTS_MAX == 5
     assert isinstance(answer.outcome, Movement)
     assert await queue.balances() == (70, 30)
-    await proven(queue.database)
+    await verify(queue.database)
 
 
 @either_cut
@@ -162,7 +162,7 @@ async def test_whatever_fails_in_doubt_is_an_unknown_outcome(
     assert [type(answer) for answer in answers] == [OutcomeUnknown] * 2
     assert queue.staged.writes == 2
     assert await queue.balances() == ((100, 0) if cut == "before the commit" else (40, 60))
-    await proven(queue.database)
+    await verify(queue.database)
 
 
 async def test_without_a_doubt_nothing_is_in_doubt(queue: Desk) -> None:
@@ -211,5 +211,5 @@ async def test_a_wire_that_is_cut_at_the_commit_moves_once(
         assert [type(answer.outcome) for answer in answers] == [Movement] * 3
         assert not wire.cuts
         assert await balance(database, bob) == 30
-        await proven(database)
+        await verify(database)
         await database.close()

@@ -11,13 +11,13 @@ from ousel.ledger.posting import PostingQueue
 from ousel.ledger.verify import verify_database
 from tests.ledger.examples import posting
 from tests.ledger.intruder import People
-from tests.support.aside import Aside
-from tests.support.books import person, proven
+from tests.support.accounts import person, verify
+from tests.support.raw_sql import RawSql
 
 
 async def test_books_that_balance_are_told_in_figures(database: Database, people: People) -> None:
     """The figures: entries, accounts, transfers, and the money in circulation."""
-    figures = await proven(database)
+    figures = await verify(database)
 
     assert people.ada.id != people.bob.id
     assert (figures.entries, figures.accounts, figures.transfers) == (24, 3, 12)
@@ -26,7 +26,7 @@ async def test_books_that_balance_are_told_in_figures(database: Database, people
 
 async def test_empty_books_balance(database: Database) -> None:
     """Nothing has happened: nothing is wrong."""
-    figures = await proven(database)
+    figures = await verify(database)
 
     assert (figures.entries, figures.accounts, figures.issued) == (0, 1, 0)
 
@@ -36,7 +36,7 @@ async def test_accounts_without_entries_balance(database: Database) -> None:
     for name in ("aaa", "bbb", "ccc"):
         await person(database, name, "1" if name == "bbb" else None)
 
-    assert (await proven(database)).accounts == 4
+    assert (await verify(database)).accounts == 4
 
 
 async def test_progress_is_told(
@@ -53,7 +53,7 @@ async def test_progress_is_told(
 
 
 async def test_verification_runs_beside_writers(
-    database: Database, people: People, aside: Aside
+    database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """While others write, verification proves the books of one moment, and hinders nobody."""
     queue = PostingQueue(database, system_clock, queue_limit=1_000)
@@ -68,11 +68,11 @@ async def test_verification_runs_beside_writers(
     writing = asyncio.create_task(write())
     proofs = []
     while not writing.done():
-        proofs.append((await proven(database)).transfers)
+        proofs.append((await verify(database)).transfers)
         await asyncio.sleep(0.01)
     await writing
 
     assert proofs == sorted(proofs)
     assert len(set(proofs)) > 1
-    assert (await proven(database)).transfers == 12 + written
-    assert await aside.run("SELECT COUNT(*) FROM entries") == [(2 * (12 + written),)]
+    assert (await verify(database)).transfers == 12 + written
+    assert await raw_sql.run("SELECT COUNT(*) FROM entries") == [(2 * (12 + written),)]

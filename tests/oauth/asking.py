@@ -8,8 +8,9 @@ import httpx2
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement
 from tests.oauth.consents import REDIRECT_URI, Consent
-from tests.portal.forms import form_with
-from tests.portal.visitors import Portal, Visitor
+from tests.support.forms import form_with
+from tests.support.portal import Portal
+from tests.support.visitor import Visitor
 
 CODES_OF = Statement(
     "codes of an app", "SELECT COUNT(*) FROM authorization_codes WHERE app_id = :id"

@@ -6,9 +6,9 @@ import pytest
 
 from ousel.database.port import Database
 from tests.oauth.consents import Consent
-from tests.portal.visitors import Portal, opened_portal
 from tests.support.engines import Engine
 from tests.support.passwords import hash_quickly
+from tests.support.portal import Portal, open_portal
 from tests.support.servers import Server
 
 
@@ -28,7 +28,7 @@ def server(shared_server: tuple[Server, str, Engine]) -> Server:
 async def portal(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Portal]:
     """A portal on the same database, in the test's own process."""
     hash_quickly(monkeypatch)
-    async with opened_portal(database_url) as opened:
+    async with open_portal(database_url) as opened:
         yield opened
 
 

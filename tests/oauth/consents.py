@@ -14,7 +14,7 @@ from ousel.kernel.clock import Clock, system_clock
 from ousel.ledger.rules import Account
 from ousel.oauth.connect import ConnectRequest, ErrorRedirect, connect_request, issue_code
 from ousel.partners.rules import App
-from tests.support.books import partner, person
+from tests.support.accounts import partner, person
 
 REDIRECT_URI = "https://shop.example/return?lane=3"
 ISSUER = "https://ousel.example"

@@ -7,8 +7,9 @@ from ousel.database.port import Database
 from ousel.kernel.clock import timestamp
 from tests.oauth.asking import address, codes_of, connected, decide, someone
 from tests.oauth.consents import REDIRECT_URI, Consent, bearer
-from tests.portal.visitors import Portal, Visitor, opened_portal
-from tests.support.books import another_app
+from tests.support.accounts import app_with_key
+from tests.support.portal import Portal, open_portal
+from tests.support.visitor import Visitor
 
 PROFILE = "Your profile: name"
 BALANCE = "Your balance"
@@ -94,7 +95,7 @@ async def test_the_last_use_is_shown(database_url: str, portal: Portal, consent:
     _, visitor = await someone(portal)
     token = await connected(portal, consent, visitor)
 
-    async with opened_portal(database_url) as elsewhere:
+    async with open_portal(database_url) as elsewhere:
         elsewhere.clock.advance(seconds=90)
         await elsewhere.visitor().client.get("/v1/user/me", headers=bearer(token))
         used = timestamp(elsewhere.clock())
@@ -149,5 +150,5 @@ async def _owner_with_app(portal: Portal, database: Database) -> tuple[Visitor, 
     account = await database.read(
         lambda transaction: find_account(transaction, f"@{username}", param="to")
     )
-    app, key = await another_app(database, account, redirect_uris=[REDIRECT_URI])
+    app, key = await app_with_key(database, account, redirect_uris=[REDIRECT_URI])
     return owner, Consent(database, app, key, account)

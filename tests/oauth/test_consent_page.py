@@ -13,7 +13,7 @@ from ousel.partners.service import rename_app
 from ousel.partners.store import remove_redirect_uri
 from tests.oauth.asking import address, codes_of, decide, someone
 from tests.oauth.consents import REDIRECT_URI, Consent, bearer
-from tests.portal.visitors import Portal
+from tests.support.portal import Portal
 
 
 def text_of(html: str) -> str:

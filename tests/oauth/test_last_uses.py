@@ -10,8 +10,8 @@ from ousel.oauth.token_lookup import UserTokenLookup
 from ousel.partners.key_lookup import PartnerKeyLookup
 from ousel.partners.store import keys_of
 from tests.oauth.consents import Consent
-from tests.support.clocks import ManualClock
-from tests.support.inside import inside
+from tests.support.clock import ManualClock
+from tests.support.in_process import in_process_client
 
 
 async def refused(_: object) -> None:
@@ -25,7 +25,7 @@ async def test_a_use_that_could_not_be_written_is_written_later(
     """Of keys and tokens alike: the next time that uses are written, it is among them."""
     consent = await Consent.of_new_people(database)
     clock = ManualClock()
-    async with inside(database_url, clock) as client:
+    async with in_process_client(database_url, clock) as client:
         token = await consent.token(client, clock)
     partner_keys = PartnerKeyLookup(database, clock, kind="live")
     tokens = UserTokenLookup(database, clock, kind="live")

@@ -12,8 +12,8 @@ from ousel.oauth import service, store
 from ousel.oauth.connect import ConnectRequest, issue_code
 from ousel.oauth.token_lookup import SWEEP_ROWS_MAX, UserTokenLookup
 from tests.oauth.consents import Consent, bearer
-from tests.support.clocks import ManualClock
-from tests.support.inside import inside
+from tests.support.clock import ManualClock
+from tests.support.in_process import in_process_client
 
 CODE_SECONDS = 600
 TOKEN_SECONDS = 2_592_000
@@ -33,7 +33,7 @@ class House(NamedTuple):
 async def house(database_url: str) -> AsyncIterator[House]:
     """A service whose time stands still."""
     clock = ManualClock()
-    async with inside(database_url, clock) as client:
+    async with in_process_client(database_url, clock) as client:
         yield House(client, clock)
 
 

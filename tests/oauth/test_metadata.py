@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.inside import inside
+from tests.support.in_process import in_process_client
 
 pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 
@@ -12,7 +12,7 @@ API = "https://api.ousel.example/v1"
 
 async def test_the_metadata_document(database_url: str) -> None:
     """The issuer, every endpoint, and what can be asked for; nothing that is not so."""
-    async with inside(database_url, portal_url=PORTAL, base_url=API) as client:
+    async with in_process_client(database_url, portal_url=PORTAL, base_url=API) as client:
         answer = await client.get(f"{PORTAL}/.well-known/oauth-authorization-server")
 
     assert answer.status_code == 200

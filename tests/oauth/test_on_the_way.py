@@ -17,8 +17,9 @@ from tests.oauth.asking import (
     someone,
 )
 from tests.oauth.consents import Consent, challenge_of
-from tests.portal.forms import form_with
-from tests.portal.visitors import PASSWORD, Portal, Visitor
+from tests.support.forms import form_with
+from tests.support.portal import Portal
+from tests.support.visitor import PASSWORD, Visitor
 
 STATES = [
     b"plain",

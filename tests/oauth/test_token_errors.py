@@ -16,7 +16,7 @@ from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.settings import RateLimit
 from ousel.partners.store import api_errors_of
 from tests.oauth.consents import REDIRECT_URI, VERIFIER, Consent, basic, challenge_of
-from tests.support.inside import inside
+from tests.support.in_process import in_process_client
 from tests.support.servers import Server
 
 ORIGIN = "https://shop.example"
@@ -224,7 +224,7 @@ async def test_the_rate_limit_counts_the_key(database: Database, database_url: s
     """A key that is used too often is told to wait, in OAuth's own form."""
     consent = await Consent.of_new_people(database)
 
-    async with inside(database_url, rate_limit=RateLimit(2, 3600)) as client:
+    async with in_process_client(database_url, rate_limit=RateLimit(2, 3600)) as client:
         fields = consent.exchange("ac_" + "0" * 40)
         answers = [await client.post("/oauth/token", json=fields) for _ in range(3)]
 
@@ -248,7 +248,7 @@ async def test_whatever_an_app_is_told_its_page_may_read_and_knows_what_is_left(
         raise failures.pop()
 
     failures = [ValueError("a bug"), DatabaseUnavailable("The database is away.")]
-    async with inside(database_url, rate_limit=RateLimit(4, 3600)) as client:
+    async with in_process_client(database_url, rate_limit=RateLimit(4, 3600)) as client:
         refused = await client.post(path, json=fields, headers=headers)
         stranger = await client.post(path, json=wrong, headers=headers)
         with monkeypatch.context() as patched:
@@ -280,7 +280,7 @@ async def test_a_refused_exchange_is_shown_to_the_app_s_developer(
     """What an app that authenticated did wrong stands among its recent errors."""
     consent = await Consent.of_new_people(database)
 
-    async with inside(database_url) as client:
+    async with in_process_client(database_url) as client:
         await client.post("/oauth/token", json=consent.exchange("ac_" + "0" * 40))
         await client.post("/oauth/token", json=consent.exchange("", client_id="app_other"))
     found = await database.read(lambda transaction: api_errors_of(transaction, consent.app))

@@ -9,8 +9,8 @@ from ousel.kernel.settings import RateLimit
 from ousel.oauth import service
 from ousel.partners.service import issue_key
 from tests.oauth.consents import Consent, bearer
-from tests.support.clocks import ManualClock
-from tests.support.inside import inside
+from tests.support.clock import ManualClock
+from tests.support.in_process import in_process_client
 from tests.support.servers import Server
 
 PARTNERS_PATHS = ["/me", "/balance", "/accounts/@ada", "/transfers"]
@@ -143,9 +143,9 @@ async def test_a_token_belongs_to_live_or_to_the_sandbox(database_url: str) -> N
     """A server refuses tokens of the other kind by name."""
     live, test = f"ut_live_{'0' * 40}", f"ut_test_{'0' * 40}"
 
-    async with inside(database_url) as client:
+    async with in_process_client(database_url) as client:
         on_live = await client.get("/user/me", headers=bearer(test))
-    async with inside(database_url, sandbox=True) as client:
+    async with in_process_client(database_url, sandbox=True) as client:
         on_sandbox = await client.get("/user/me", headers=bearer(live))
 
     assert (on_live.status_code, on_sandbox.status_code) == (401, 401)
@@ -160,7 +160,7 @@ async def test_a_sandbox_gives_test_tokens(database: Database, database_url: str
         lambda transaction: issue_key(transaction, consent.app, "test", "test", system_clock)
     )
 
-    async with inside(database_url, sandbox=True) as client:
+    async with in_process_client(database_url, sandbox=True) as client:
         fields = consent.exchange(await consent.code(), client_secret=issued.secret)
         answer = await client.post("/oauth/token", json=fields)
         token = answer.json()["access_token"]
@@ -174,7 +174,7 @@ async def test_the_rate_limit_counts_each_token(database: Database, database_url
     """A token that asks too often is told to wait, while another one of the same app is served."""
     consent = await Consent.of_new_people(database)
 
-    async with inside(database_url, rate_limit=RateLimit(2, 3600)) as client:
+    async with in_process_client(database_url, rate_limit=RateLimit(2, 3600)) as client:
         busy, calm = [bearer(await consent.token(client)) for _ in range(2)]
         answers = [await client.get("/user/me", headers=busy) for _ in range(3)]
         other = await client.get("/user/me", headers=calm)
@@ -193,7 +193,7 @@ async def test_the_last_use_of_a_token_is_recorded(database: Database, database_
         found = await service.list_connections(transaction, consent.user.id, clock())
         return found[0].last_used_at
 
-    async with inside(database_url, clock) as client:
+    async with in_process_client(database_url, clock) as client:
         headers = bearer(await consent.token(client, clock))
         for _ in range(20):
             clock.advance(seconds=1)

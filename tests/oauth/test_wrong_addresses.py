@@ -13,8 +13,8 @@ from ousel.oauth.connect_urls import QUERY_BYTES_MAX
 from tests.oauth.asking import codes_of, new_name
 from tests.oauth.attacks import ATTACKS, REGISTERED
 from tests.oauth.consents import REDIRECT_URI, Consent, challenge_of
-from tests.portal.visitors import Visitor
 from tests.support.servers import Server
+from tests.support.visitor import Visitor
 
 PAGE = "a page"
 Query = list[tuple[str, str]]

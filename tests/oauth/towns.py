@@ -18,8 +18,8 @@ from ousel.kernel.clock import system_clock
 from ousel.partners.store import add_redirect_uri
 from tests.journeys.furnished import PASSWORD
 from tests.journeys.stages import Stage, apart, staged
-from tests.support.aside import Aside
-from tests.support.books import opened
+from tests.support.accounts import open_database
+from tests.support.raw_sql import RawSql
 
 
 class Site(ThreadingHTTPServer):
@@ -132,10 +132,10 @@ async def _register(town: Town) -> None:
             app = town.stage.people.app
             await add_redirect_uri(transaction, app, redirect_uri, system_clock())
 
-    async with opened(town.stage.database_url) as database:
+    async with open_database(town.stage.database_url) as database:
         await database.write(work)
 
 
 async def _codes(database_url: str) -> int:
-    async with Aside(database_url) as aside:
-        return int((await aside.run("SELECT COUNT(*) FROM authorization_codes"))[0][0])
+    async with RawSql(database_url) as raw_sql:
+        return int((await raw_sql.run("SELECT COUNT(*) FROM authorization_codes"))[0][0])

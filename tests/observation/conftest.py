@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.observation.posts import Post
-from tests.support.books import opened, person
+from tests.support.accounts import open_database, person
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.servers import Server, free_port
 
@@ -34,5 +34,5 @@ def file_url(engines: Engines, tmp_path: Path) -> str:
 
 async def _furnished(url: str) -> None:
     """Put some money into the books, so that the first scrape finds it there."""
-    async with opened(url) as database:
+    async with open_database(url) as database:
         await person(database, "furnished", "12.5")

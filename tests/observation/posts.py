@@ -7,8 +7,7 @@ import httpx2
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.books import opened, partner
-from tests.support.edge import unique
+from tests.support.accounts import open_database, partner, unique_name
 from tests.support.servers import Server
 
 
@@ -54,8 +53,8 @@ class Post(msgspec.Struct, frozen=True):
     @asynccontextmanager
     async def partner(self, funds: str = "100") -> AsyncIterator[httpx2.AsyncClient]:
         """Call as a partner with funds of its own."""
-        async with opened(self.database_url) as database:
-            _, _, key = await partner(database, unique(), funds, kind="test")
+        async with open_database(self.database_url) as database:
+            _, _, key = await partner(database, unique_name(), funds, kind="test")
         async with self.server.client(key) as client:
             yield client
 

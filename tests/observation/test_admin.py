@@ -13,12 +13,11 @@ from ousel.app import Ousel
 from ousel.kernel.settings import Settings
 from tests.cli.commands import assert_fails, ousel
 from tests.observation.posts import Post, Scraped
-from tests.support.aside import Aside
 from tests.support.engines import Engine, Engines
-from tests.support.inside import inside
+from tests.support.in_process import InProcessTransport, in_process_client
+from tests.support.raw_http import exchange
+from tests.support.raw_sql import RawSql
 from tests.support.servers import START_SECONDS_MAX, Server, free_port, two_free_ports
-from tests.support.transports import InsideTransport
-from tests.support.wire import exchange
 
 REFUSED = "ousel_refusals_total"
 STARTED = "process_start_time_seconds"
@@ -69,10 +68,10 @@ def test_there_is_none_unless_it_is_asked_for(
 async def test_readiness_says_why_not(file_url: str) -> None:
     """A schema that is too old: 503 with code and reason, while the process lives."""
     port, host = free_port(), "127.0.0.2"
-    async with Aside(file_url) as aside:
-        await aside.run("UPDATE alembic_version SET version_num = '0001'")
+    async with RawSql(file_url) as raw_sql:
+        await raw_sql.run("UPDATE alembic_version SET version_num = '0001'")
     async with (
-        inside(file_url, admin_port=port, admin_host=host),
+        in_process_client(file_url, admin_port=port, admin_host=host),
         httpx2.AsyncClient(base_url=f"http://{host}:{port}", verify=False) as client,
     ):
         ready, alive = await client.get("/readyz"), await client.get("/healthz")
@@ -122,7 +121,9 @@ async def test_the_service_goes_on_without_its_admin_port(file_url: str) -> None
         service = Ousel(Settings(database_url=file_url, admin_port=port))
         async with (
             service.running(),
-            httpx2.AsyncClient(transport=InsideTransport(service), base_url="http://x") as client,
+            httpx2.AsyncClient(
+                transport=InProcessTransport(service), base_url="http://x"
+            ) as client,
         ):
             assert (await client.get("/readyz")).status_code == 200
 

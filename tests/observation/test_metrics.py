@@ -5,7 +5,7 @@ import asyncio
 import httpx2
 
 from tests.observation.posts import Post, Scraped
-from tests.support.books import opened, proven
+from tests.support.accounts import open_database, verify
 
 
 def grown(before: Scraped, after: Scraped, name: str, **labels: str) -> float:
@@ -149,8 +149,8 @@ async def test_the_ledger_is_told_as_verify_finds_it(post: Post) -> None:
     """All balances add up to 0; entries, accounts and money are never more than there are."""
     async with post.partner():
         scraped = post.scrape()
-    async with opened(post.database_url) as database:
-        figures = await proven(database)
+    async with open_database(post.database_url) as database:
+        figures = await verify(database)
 
     assert scraped.value("ousel_ledger_balances_sum_millionths") == 0
     assert 0 < scraped.value("ousel_ledger_entries") <= figures.entries

@@ -10,8 +10,8 @@ import pytest
 
 from ousel.api.observers import AnsweredRequest
 from ousel.observation.request_log import RequestLog
-from tests.support.books import opened, partner
-from tests.support.inside import inside
+from tests.support.accounts import open_database, partner
+from tests.support.in_process import in_process_client
 from tests.support.servers import Server
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -23,7 +23,7 @@ FIELDS = {
 
 async def test_each_request_is_one_line(file_url: str) -> None:
     """With its id, route, status, time, app and trace; and with no address, query, body or key."""
-    async with opened(file_url) as database:
+    async with open_database(file_url) as database:
         _, app, key = await partner(database, "ada", "5")
     with Server(file_url, OUSEL_REQUEST_LOG="true") as running:
         async with running.client(key) as client:
@@ -68,7 +68,7 @@ async def test_it_is_off_unless_it_is_asked_for(
     file_url: str, capfd: pytest.CaptureFixture[str], settings: dict[str, Any], lines: int
 ) -> None:
     """By default, and where the log is to tell no more than warnings."""
-    async with inside(file_url, **settings) as client:
+    async with in_process_client(file_url, **settings) as client:
         await client.get("/me")
 
     assert capfd.readouterr().err.count('"event":"request"') == lines

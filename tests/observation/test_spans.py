@@ -17,9 +17,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 from typing_extensions import override
 
 from tests.cli.commands import assert_fails, ousel
-from tests.support.aside import Aside
-from tests.support.books import opened, partner, person
-from tests.support.inside import inside
+from tests.support.accounts import open_database, partner, person
+from tests.support.in_process import in_process_client
+from tests.support.raw_sql import RawSql
 from tests.support.servers import Server, free_port
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -29,7 +29,7 @@ PARENT = "00f067aa0ba902b7"
 @pytest.mark.slow
 async def test_a_collector_receives_the_spans(file_url: str) -> None:
     """Of a request, as a part of its caller's trace, and of the batch; nothing is secret."""
-    async with opened(file_url) as database:
+    async with open_database(file_url) as database:
         _, app, key = await partner(database, "ada", "5")
         await person(database, "grace")
     with _collector() as (address, received):
@@ -65,12 +65,12 @@ async def test_opentelemetrys_own_variables_are_heeded(
     file_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another name for the service; and a failure of ours is told as one."""
-    async with Aside(file_url) as aside:
-        await aside.run("UPDATE alembic_version SET version_num = '0001'")
+    async with RawSql(file_url) as raw_sql:
+        await raw_sql.run("UPDATE alembic_version SET version_num = '0001'")
     with _collector() as (address, received):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
         monkeypatch.setenv("OTEL_SERVICE_NAME", "till")
-        async with inside(file_url, tracing=True) as client:
+        async with in_process_client(file_url, tracing=True) as client:
             failed = await client.get("http://127.0.0.1:8000/readyz")
         spans, names = _spans(received)
 
@@ -89,7 +89,7 @@ async def test_a_collector_that_is_away_is_no_trouble(
     """Requests are answered, and the service comes to its end."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
-    async with inside(file_url, tracing=True) as client:
+    async with in_process_client(file_url, tracing=True) as client:
         answer = await client.get("http://127.0.0.1:8000/readyz")
 
     assert answer.status_code == 200
@@ -102,7 +102,7 @@ async def test_a_trace_that_is_not_to_be_recorded_is_not(
     with _collector() as (address, received):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
         monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
-        async with inside(file_url, tracing=True) as client:
+        async with in_process_client(file_url, tracing=True) as client:
             headers = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
             answer = await client.get("http://127.0.0.1:8000/healthz", headers=headers)
 

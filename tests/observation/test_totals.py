@@ -10,11 +10,11 @@ from ousel.ledger.totals import LedgerTotals, read_totals
 from ousel.observation.gauges import CachedTotals, Gauges
 from ousel.observation.metrics import Metrics
 from ousel.observation.prometheus import PrometheusText
-from tests.support.books import person, proven
-from tests.support.passing import PassingDatabase
+from tests.support.accounts import person, verify
+from tests.support.delegating_database import DelegatingDatabase
 
 
-class Costly(PassingDatabase):
+class Costly(DelegatingDatabase):
     """A database whose snapshots take as long as the test says, or fail."""
 
     def __init__(self, database: Database) -> None:
@@ -58,7 +58,7 @@ async def test_the_figures_are_those_that_verify_proves(database: Database) -> N
 
     totals = await database.snapshot(read_totals)
 
-    figures = await proven(database)
+    figures = await verify(database)
     assert totals == LedgerTotals(figures.accounts, figures.entries, 0, figures.issued)
     assert (totals.accounts, totals.entries, totals.issued) == (3, 4, 12_500_001)
 

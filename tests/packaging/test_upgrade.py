@@ -14,9 +14,9 @@ import pytest
 from ousel.database.schema import SCHEMA_VERSION
 from tests.cli.commands import OUSEL, PROCESS_SECONDS_MAX, ousel
 from tests.packaging.history import ROOT, checked_out, code_before_the_last_migration
-from tests.support.aside import Aside
-from tests.support.books import opened, partner, person
+from tests.support.accounts import open_database, partner, person
 from tests.support.engines import Engine, Engines
+from tests.support.raw_sql import RawSql
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.slow
@@ -84,7 +84,7 @@ def of_version(code: str, *arguments: str, url: str) -> subprocess.CompletedProc
 
 
 async def _partner(url: str) -> str:
-    async with opened(url) as database:
+    async with open_database(url) as database:
         _, _, key = await partner(database, "shop", "100")
         await person(database, "grace")
         return key
@@ -195,8 +195,8 @@ def test_no_migration_goes_back() -> None:
 
 
 async def _version(url: str) -> str:
-    async with Aside(url) as aside:
-        return str((await aside.run("SELECT version_num FROM alembic_version"))[0][0])
+    async with RawSql(url) as raw_sql:
+        return str((await raw_sql.run("SELECT version_num FROM alembic_version"))[0][0])
 
 
 def test_a_server_answers_what_it_has_begun_before_it_ends(tmp_path: Path) -> None:

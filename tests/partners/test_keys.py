@@ -14,10 +14,10 @@ from ousel.partners.key_lookup import PartnerKeyLookup
 from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX, Key
 from ousel.partners.service import IssuedKey
 from ousel.transfers.service import transfer_posting
-from tests.support.clocks import ManualClock
-from tests.support.edge import Caller, Edge
+from tests.support.clock import ManualClock
 from tests.support.problems import assert_problem
-from tests.support.wire import exchange, request
+from tests.support.raw_http import exchange, request
+from tests.support.world import PartnerClient, World
 
 STRANGERS = (
     *(
@@ -36,11 +36,11 @@ STRANGERS = (
 
 
 async def test_missing_malformed_unknown_and_revoked_keys_answer_alike(
-    edge: Edge, subtests: pytest.Subtests
+    world: World, subtests: pytest.Subtests
 ) -> None:
     """A stranger learns nothing: one body but for the request id, with WWW-Authenticate."""
-    async with edge.partner() as caller:
-        await edge.revoke(caller)
+    async with world.partner() as caller:
+        await world.revoke(caller)
         revoked = await caller.client.get("/me")
         expected = assert_problem(revoked, 401, "unauthorized")
         attempts: list[list[tuple[str, str]]] = [
@@ -56,19 +56,19 @@ async def test_missing_malformed_unknown_and_revoked_keys_answer_alike(
         for headers in attempts:
             for target in ("/v1/me", "/v1/balance", "/v1/transfers", "/v1/accounts/@ada"):
                 with subtests.test(headers=str(headers)[:60], target=target):
-                    answer = await exchange(edge.server.port, request("GET", target, headers))
+                    answer = await exchange(world.server.port, request("GET", target, headers))
                     problem = assert_problem(answer, 401, "unauthorized")
 
                     assert problem | {"request_id": ""} == expected | {"request_id": ""}
                     assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-async def test_a_key_is_known_by_the_whole_of_it(edge: Edge) -> None:
+async def test_a_key_is_known_by_the_whole_of_it(world: World) -> None:
     """The part of a key that lists show opens nothing, whatever follows it."""
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         handle = handle_of(caller.key)
         forged = handle + new_secret("sk_live_")[len(handle) :]
-        async with edge.server.client(forged) as client:
+        async with world.server.client(forged) as client:
             answer = await client.get("/me")
         own = await caller.client.get("/me")
 
@@ -76,40 +76,40 @@ async def test_a_key_is_known_by_the_whole_of_it(edge: Edge) -> None:
     assert own.status_code == 200
 
 
-async def test_a_key_in_two_headers_or_in_the_query_lets_nobody_in(edge: Edge) -> None:
+async def test_a_key_in_two_headers_or_in_the_query_lets_nobody_in(world: World) -> None:
     """A key stands in one Authorization header and nowhere else."""
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         header = ("Authorization", f"Bearer {caller.key}")
-        twice = await exchange(edge.server.port, request("GET", "/v1/me", [header, header]))
+        twice = await exchange(world.server.port, request("GET", "/v1/me", [header, header]))
         query = await exchange(
-            edge.server.port, request("GET", f"/v1/me?access_token={caller.key}", [])
+            world.server.port, request("GET", f"/v1/me?access_token={caller.key}", [])
         )
 
     assert_problem(twice, 401, "unauthorized")
     assert_problem(query, 401, "unauthorized")
 
 
-async def test_the_scheme_is_matched_without_case(edge: Edge) -> None:
+async def test_the_scheme_is_matched_without_case(world: World) -> None:
     """`bearer` and `BEARER` are Bearer (RFC 9110, section 11.1)."""
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         for scheme in ("bearer", "BEARER", "Bearer"):
             headers = [("Authorization", f"{scheme} {caller.key}")]
-            answer = await exchange(edge.server.port, request("GET", "/v1/me", headers))
+            answer = await exchange(world.server.port, request("GET", "/v1/me", headers))
             assert answer.status_code == 200, answer.text
 
 
-async def test_a_wrong_key_is_refused_before_the_body_is_looked_at(edge: Edge) -> None:
+async def test_a_wrong_key_is_refused_before_the_body_is_looked_at(world: World) -> None:
     """Nobody without a key learns whether a body would have been right."""
     headers = {"Authorization": f"Bearer {new_secret('sk_live_')}"}
-    async with edge.server.client() as client:
+    async with world.server.client() as client:
         answer = await client.post("/transfers", content=b"\xff", headers=headers)
 
     assert_problem(answer, 401, "unauthorized")
 
 
-async def test_a_test_key_is_refused_by_name_on_a_live_server(edge: Edge) -> None:
+async def test_a_test_key_is_refused_by_name_on_a_live_server(world: World) -> None:
     """Whoever mixes up sandbox and live is told so."""
-    async with edge.server.client(new_secret("sk_test_")) as client:
+    async with world.server.client(new_secret("sk_test_")) as client:
         answer = await client.get("/me")
 
     problem = assert_problem(answer, 401, "unauthorized")
@@ -118,21 +118,21 @@ async def test_a_test_key_is_refused_by_name_on_a_live_server(edge: Edge) -> Non
     assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-async def test_a_live_key_is_refused_by_name_in_a_sandbox(edge: Edge) -> None:
+async def test_a_live_key_is_refused_by_name_in_a_sandbox(world: World) -> None:
     """The other way round as well."""
-    partner_keys = PartnerKeyLookup(edge.database, ManualClock(), kind="test")
+    partner_keys = PartnerKeyLookup(world.database, ManualClock(), kind="test")
 
     with pytest.raises(Unauthorized, match=r"This is a sandbox: .* sk_test_"):
         await partner_keys.partner(new_secret("sk_live_"))
 
 
-async def test_a_key_that_the_database_knows_is_good_whatever_it_begins_with(edge: Edge) -> None:
+async def test_a_key_that_the_database_knows_is_good_whatever_it_begins_with(world: World) -> None:
     """Refused by name is what is not there; a revoked key is told from it by nothing."""
     clock = ManualClock()
-    partner_keys = PartnerKeyLookup(edge.database, clock, kind="test")
-    async with edge.partner() as caller:
+    partner_keys = PartnerKeyLookup(world.database, clock, kind="test")
+    async with world.partner() as caller:
         assert (await partner_keys.partner(caller.key)).client_id == caller.app.id
-        await edge.revoke(caller, clock)
+        await world.revoke(caller, clock)
         refusals = []
         for key in (caller.key, new_secret("sk_live_"), "sk_live_short"):
             with pytest.raises(Unauthorized, match="This is a sandbox") as refused:
@@ -142,13 +142,13 @@ async def test_a_key_that_the_database_knows_is_good_whatever_it_begins_with(edg
     assert len(set(refusals)) == 1
 
 
-async def test_a_rotated_key_goes_on_for_its_overlap(edge: Edge) -> None:
+async def test_a_rotated_key_goes_on_for_its_overlap(world: World) -> None:
     """The old key works until the last microsecond of the overlap, the new one from the start."""
     clock = ManualClock()
-    partner_keys = PartnerKeyLookup(edge.database, clock, kind="live")
+    partner_keys = PartnerKeyLookup(world.database, clock, kind="live")
 
-    async with edge.partner() as caller:
-        rotated = await _rotated(edge.database, caller, 60, clock)
+    async with world.partner() as caller:
+        rotated = await _rotated(world.database, caller, 60, clock)
         assert (await partner_keys.partner(rotated.secret)).client_id == caller.app.id
         assert (await partner_keys.partner(caller.key)).client_id == caller.app.id
         clock.advance(seconds=60, micros=-1)
@@ -162,13 +162,13 @@ async def test_a_rotated_key_goes_on_for_its_overlap(edge: Edge) -> None:
     assert rotated.key.name == "key"
 
 
-async def test_an_overlap_of_zero_ends_the_old_key_at_once(edge: Edge) -> None:
+async def test_an_overlap_of_zero_ends_the_old_key_at_once(world: World) -> None:
     """The very next request with the old key is refused, on a server that has just served it."""
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         before = await caller.client.get("/me")
-        rotated = await _rotated(edge.database, caller, 0, system_clock)
+        rotated = await _rotated(world.database, caller, 0, system_clock)
         after = await caller.client.get("/me")
-        async with edge.server.client(rotated.secret) as client:
+        async with world.server.client(rotated.secret) as client:
             renewed = await client.get("/me")
 
     assert before.status_code == 200
@@ -176,14 +176,14 @@ async def test_an_overlap_of_zero_ends_the_old_key_at_once(edge: Edge) -> None:
     assert renewed.json()["app"]["client_id"] == caller.app.id
 
 
-async def test_a_key_that_ends_early_is_not_prolonged(edge: Edge) -> None:
+async def test_a_key_that_ends_early_is_not_prolonged(world: World) -> None:
     """Rotating or revoking again never moves a key's end to later."""
     clock = ManualClock()
-    partner_keys = PartnerKeyLookup(edge.database, clock, kind="live")
+    partner_keys = PartnerKeyLookup(world.database, clock, kind="live")
 
-    async with edge.partner() as caller:
-        await _rotated(edge.database, caller, 10, clock)
-        await _rotated(edge.database, caller, OVERLAP_SECONDS_MAX, clock)
+    async with world.partner() as caller:
+        await _rotated(world.database, caller, 10, clock)
+        await _rotated(world.database, caller, OVERLAP_SECONDS_MAX, clock)
         clock.advance(seconds=10)
         with pytest.raises(Unauthorized):
             await partner_keys.partner(caller.key)
@@ -191,19 +191,19 @@ async def test_a_key_that_ends_early_is_not_prolonged(edge: Edge) -> None:
 
 @pytest.mark.parametrize("overlap_seconds", [None, 0])
 async def test_a_revoked_key_opens_nothing_whatever_the_clock_says(
-    edge: Edge, overlap_seconds: int | None
+    world: World, overlap_seconds: int | None
 ) -> None:
     """It has ended on a host whose clock is behind, and stays so where a clock steps back."""
     here, behind = ManualClock(), ManualClock()
-    partner_keys = PartnerKeyLookup(edge.database, behind, kind="live")
-    desk = PostingQueue(edge.database, behind, queue_limit=1)
-    async with edge.partner("5") as caller:
+    partner_keys = PartnerKeyLookup(world.database, behind, kind="live")
+    desk = PostingQueue(world.database, behind, queue_limit=1)
+    async with world.partner("5") as caller:
         assert (await partner_keys.partner(caller.key)).client_id == caller.app.id
         behind.advance(seconds=-30)
         if overlap_seconds is None:
-            await edge.revoke(caller, here)
+            await world.revoke(caller, here)
         else:
-            await _rotated(edge.database, caller, overlap_seconds, here)
+            await _rotated(world.database, caller, overlap_seconds, here)
         warrant = KeyCheck(caller.account.id, handle_of(caller.key), ended=Unauthorized)
         for seconds in (0, -3600, -100 * 366 * 24 * 3600):
             behind.advance(seconds=seconds)
@@ -214,22 +214,22 @@ async def test_a_revoked_key_opens_nothing_whatever_the_clock_says(
             assert isinstance(posted.outcome.refusal, Unauthorized)
 
 
-async def test_a_revoked_key_tells_when_it_was_revoked(edge: Edge) -> None:
+async def test_a_revoked_key_tells_when_it_was_revoked(world: World) -> None:
     """The first time counts; an overlap that has run out tells when it did."""
     clock = ManualClock()
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         revoked_at = clock.now
-        await edge.revoke(caller, clock)
+        await world.revoke(caller, clock)
         clock.advance(seconds=1)
-        await edge.revoke(caller, clock)
-        await _rotated(edge.database, caller, 60, clock)
-        ended = await _key(edge.database, caller)
+        await world.revoke(caller, clock)
+        await _rotated(world.database, caller, 60, clock)
+        ended = await _key(world.database, caller)
 
         assert (ended.end, ended.is_valid_at(0)) == (revoked_at, False)
-    async with edge.partner() as caller:
-        assert (await _key(edge.database, caller)).end is None
-        await _rotated(edge.database, caller, 60, clock)
-        ends = await _key(edge.database, caller)
+    async with world.partner() as caller:
+        assert (await _key(world.database, caller)).end is None
+        await _rotated(world.database, caller, 60, clock)
+        ends = await _key(world.database, caller)
 
         assert ends.end == ends.ends_at == clock.now + 60_000_000
 
@@ -240,36 +240,36 @@ def test_the_overlap_is_24_hours_unless_chosen() -> None:
     assert OVERLAP_SECONDS_MAX == 30 * 24 * 3600
 
 
-async def test_an_app_holds_several_keys_at_once(edge: Edge) -> None:
+async def test_an_app_holds_several_keys_at_once(world: World) -> None:
     """Revoking one of them leaves the others alone."""
-    async with edge.partner() as caller:
-        second = await edge.database.write(
+    async with world.partner() as caller:
+        second = await world.database.write(
             lambda transaction: service.issue_key(
                 transaction, caller.app, "second", "live", system_clock
             )
         )
-        await edge.revoke(caller)
+        await world.revoke(caller)
         first_answer = await caller.client.get("/me")
-        async with edge.server.client(second.secret) as client:
+        async with world.server.client(second.secret) as client:
             second_answer = await client.get("/me")
 
     assert_problem(first_answer, 401, "unauthorized")
     assert second_answer.status_code == 200
 
 
-async def test_the_last_use_of_a_key_is_written_down(edge: Edge) -> None:
+async def test_the_last_use_of_a_key_is_written_down(world: World) -> None:
     """To the moment of the last request, and only for the key that was used."""
     clock = ManualClock()
-    partner_keys = PartnerKeyLookup(edge.database, clock, kind="live")
+    partner_keys = PartnerKeyLookup(world.database, clock, kind="live")
 
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         clock.advance(seconds=5)
         await partner_keys.partner(caller.key)
         clock.advance(seconds=5)
         await partner_keys.partner(caller.key)
-        unused = await _rotated(edge.database, caller, 60, clock)
+        unused = await _rotated(world.database, caller, 60, clock)
         await partner_keys.record_uses()
-        keys = await edge.database.read(
+        keys = await world.database.read(
             lambda transaction: service.keys_of(transaction, caller.app)
         )
 
@@ -277,23 +277,23 @@ async def test_the_last_use_of_a_key_is_written_down(edge: Edge) -> None:
     assert uses == {handle_of(caller.key): clock.now, unused.key.handle: None}
 
 
-async def test_an_app_s_own_key_is_found_where_another_account_has_its_handle(edge: Edge) -> None:
+async def test_an_app_s_own_key_is_found_where_another_account_has_its_handle(world: World) -> None:
     """Whoever looks at an app's keys is never shown, nor ends, another's."""
-    async with edge.partner() as one, edge.partner() as other:
+    async with world.partner() as one, world.partner() as other:
         handle = handle_of(one.key)
-        twin = msgspec.structs.replace(await _key(edge.database, other), handle=handle)
-        await edge.database.write(lambda transaction: store.add_key(transaction, twin))
+        twin = msgspec.structs.replace(await _key(world.database, other), handle=handle)
+        await world.database.write(lambda transaction: store.add_key(transaction, twin))
         for caller in (one, other):
-            found = await _own_key(edge.database, caller, handle)
+            found = await _own_key(world.database, caller, handle)
             assert (found.account_id, found.app_id) == (caller.account.id, caller.app.id)
         with pytest.raises(service.KeyNotFound):
-            await _own_key(edge.database, one, handle_of(other.key))
+            await _own_key(world.database, one, handle_of(other.key))
 
 
-async def test_only_a_hash_of_a_key_is_kept(edge: Edge) -> None:
+async def test_only_a_hash_of_a_key_is_kept(world: World) -> None:
     """Nothing in the database opens anything."""
-    async with edge.partner() as caller:
-        (key,) = await edge.database.read(
+    async with world.partner() as caller:
+        (key,) = await world.database.read(
             lambda transaction: service.keys_of(transaction, caller.app)
         )
 
@@ -303,17 +303,17 @@ async def test_only_a_hash_of_a_key_is_kept(edge: Edge) -> None:
     assert len(caller.key) == len("sk_live_") + 40
 
 
-async def _key(database: Database, caller: Caller) -> Key:
+async def _key(database: Database, caller: PartnerClient) -> Key:
     handle = handle_of(caller.key)
     return await database.read(lambda transaction: service.key_by_handle(transaction, handle))
 
 
-async def _own_key(database: Database, caller: Caller, handle: str) -> Key:
+async def _own_key(database: Database, caller: PartnerClient, handle: str) -> Key:
     return await database.read(lambda transaction: service.own_key(transaction, caller.app, handle))
 
 
 async def _rotated(
-    database: Database, caller: Caller, overlap_seconds: int, clock: Clock
+    database: Database, caller: PartnerClient, overlap_seconds: int, clock: Clock
 ) -> IssuedKey:
     async def rotate(transaction: Transaction) -> IssuedKey:
         key = await service.key_by_handle(transaction, handle_of(caller.key))

@@ -3,20 +3,21 @@
 import httpx2
 import pytest
 
-from tests.support.edge import Edge, unique
+from tests.support.accounts import unique_name
 from tests.support.problems import assert_problem
+from tests.support.world import World
 
 METHOD = {"Access-Control-Request-Method": "POST"}
 
 
 async def test_an_origin_that_is_not_registered_is_refused(
-    edge: Edge, subtests: pytest.Subtests
+    world: World, subtests: pytest.Subtests
 ) -> None:
     """403 for another host, scheme, port or spelling, and for another app's origin; no CORS."""
-    host = f"{unique('shop').replace('_', '-')}.example"
+    host = f"{unique_name('shop').replace('_', '-')}.example"
     async with (
-        edge.partner(origins=[f"https://{host}"]) as caller,
-        edge.partner(origins=[f"https://other.{host}"]),
+        world.partner(origins=[f"https://{host}"]) as caller,
+        world.partner(origins=[f"https://other.{host}"]),
     ):
         for origin in (
             *(f"http://{host}", f"https://{host}:8443", f"https://www.{host}", f"https://{host}/"),
@@ -36,10 +37,10 @@ async def test_an_origin_that_is_not_registered_is_refused(
                 assert not _cors(answer)
 
 
-async def test_a_registered_origin_gets_cors_headers(edge: Edge) -> None:
+async def test_a_registered_origin_gets_cors_headers(world: World) -> None:
     """The origin itself, never a star; with the headers that a script may read; errors as well."""
-    origin = f"https://{unique('shop').replace('_', '-')}.example"
-    async with edge.partner(origins=[origin.upper().replace("HTTPS", "https")]) as caller:
+    origin = f"https://{unique_name('shop').replace('_', '-')}.example"
+    async with world.partner(origins=[origin.upper().replace("HTTPS", "https")]) as caller:
         found = await caller.client.get("/me", headers={"Origin": origin})
         refused = await caller.client.get("/accounts/nobody", headers={"Origin": origin})
         wrong = await caller.client.get("/transfers?limit=0", headers={"Origin": origin})
@@ -55,32 +56,32 @@ async def test_a_registered_origin_gets_cors_headers(edge: Edge) -> None:
         assert "Access-Control-Allow-Credentials" not in answer.headers
 
 
-async def test_a_refused_origin_moves_nothing(edge: Edge) -> None:
+async def test_a_refused_origin_moves_nothing(world: World) -> None:
     """A page that is not registered cannot send money, even with the key in its hands."""
-    ada = await edge.person()
+    ada = await world.person()
     body = {"to": f"@{ada.username}", "amount": 1}
 
-    async with edge.partner("10") as caller:
+    async with world.partner("10") as caller:
         answer = await caller.client.post(
             "/transfers", json=body, headers={"Origin": "https://evil.example"}
         )
 
     assert_problem(answer, 403, "origin_not_allowed")
-    assert await edge.balance(ada) == 0
+    assert await world.balance(ada) == 0
 
 
-async def test_a_server_without_an_origin_is_not_asked_for_one(edge: Edge) -> None:
+async def test_a_server_without_an_origin_is_not_asked_for_one(world: World) -> None:
     """Server to server there is no Origin, and no CORS header comes back."""
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         answer = await caller.client.get("/me")
 
     assert answer.status_code == 200
     assert not _cors(answer)
 
 
-async def test_a_stranger_with_an_origin_is_a_stranger(edge: Edge) -> None:
+async def test_a_stranger_with_an_origin_is_a_stranger(world: World) -> None:
     """The key comes first: without one, an origin is neither good nor bad."""
-    async with edge.server.client() as client:
+    async with world.server.client() as client:
         answer = await client.get("/me", headers={"Origin": "https://nobody.example"})
 
     assert_problem(answer, 401, "unauthorized")
@@ -91,12 +92,12 @@ async def test_a_stranger_with_an_origin_is_a_stranger(edge: Edge) -> None:
     ("path", "code"), [("/me", "unauthorized"), ("/user/balance", "invalid_token")]
 )
 async def test_a_page_can_read_that_its_credential_has_ended(
-    edge: Edge, path: str, code: str
+    world: World, path: str, code: str
 ) -> None:
     """A key or token that is no good belongs to no app: pages of any of them may know."""
-    origin = f"https://{unique('shop').replace('_', '-')}.example"
+    origin = f"https://{unique_name('shop').replace('_', '-')}.example"
     headers = {"Origin": origin, "Authorization": "Bearer ended"}
-    async with edge.partner(origins=[origin]), edge.server.client() as client:
+    async with world.partner(origins=[origin]), world.server.client() as client:
         answer = await client.get(path, headers=headers)
 
     assert_problem(answer, 401, code)
@@ -104,12 +105,12 @@ async def test_a_page_can_read_that_its_credential_has_ended(
     assert "X-Request-Id" in answer.headers["Access-Control-Expose-Headers"]
 
 
-async def test_a_page_can_read_that_its_key_ended_before_it_was_used(edge: Edge) -> None:
+async def test_a_page_can_read_that_its_key_ended_before_it_was_used(world: World) -> None:
     """Also where the key was looked at again by what it should have paid for."""
-    origin = f"https://{unique('shop').replace('_', '-')}.example"
-    async with edge.partner(origins=[origin]) as caller:
+    origin = f"https://{unique_name('shop').replace('_', '-')}.example"
+    async with world.partner(origins=[origin]) as caller:
         await caller.client.get("/me")
-        await edge.revoke(caller)
+        await world.revoke(caller)
         answer = await caller.client.post(
             "/transfers", json={"to": "@nobody_here", "amount": 1}, headers={"Origin": origin}
         )
@@ -118,10 +119,10 @@ async def test_a_page_can_read_that_its_key_ended_before_it_was_used(edge: Edge)
     assert answer.headers.get_list("Access-Control-Allow-Origin") == [origin]
 
 
-async def test_a_page_can_read_that_there_is_no_such_endpoint(edge: Edge) -> None:
+async def test_a_page_can_read_that_there_is_no_such_endpoint(world: World) -> None:
     """A misspelt path or a wrong method is told to the script, not hidden by its browser."""
-    origin = f"https://{unique('shop').replace('_', '-')}.example"
-    async with edge.partner(origins=[origin]) as caller:
+    origin = f"https://{unique_name('shop').replace('_', '-')}.example"
+    async with world.partner(origins=[origin]) as caller:
         misspelt = await caller.client.get("/balanse", headers={"Origin": origin})
         wrong = await caller.client.post("/balance", headers={"Origin": origin})
         elsewhere = await caller.client.get("/balanse", headers={"Origin": f"{origin}.evil"})
@@ -136,11 +137,11 @@ async def test_a_page_can_read_that_there_is_no_such_endpoint(edge: Edge) -> Non
 
 
 async def test_a_preflight_is_answered_for_an_origin_that_some_app_has_registered(
-    edge: Edge,
+    world: World,
 ) -> None:
     """A browser asks without a key: 204, no body, with what a call may bring."""
-    origin = f"https://{unique('shop').replace('_', '-')}.example"
-    async with edge.partner(origins=[origin]), edge.server.client() as client:
+    origin = f"https://{unique_name('shop').replace('_', '-')}.example"
+    async with world.partner(origins=[origin]), world.server.client() as client:
         answer = await client.options(
             "/transfers",
             headers={
@@ -163,9 +164,9 @@ async def test_a_preflight_is_answered_for_an_origin_that_some_app_has_registere
     assert answer.headers["X-Request-Id"].startswith("req_")
 
 
-async def test_a_preflight_from_anywhere_else_is_refused(edge: Edge) -> None:
+async def test_a_preflight_from_anywhere_else_is_refused(world: World) -> None:
     """Nobody has registered it, so nobody may call from it."""
-    async with edge.server.client() as client:
+    async with world.server.client() as client:
         unknown = await client.options("/me", headers={"Origin": "https://x.example", **METHOD})
         without = await client.options("/me", headers=METHOD)
 

@@ -5,7 +5,7 @@ import pytest
 from ousel.database.port import Database, Transaction
 from ousel.partners import store
 from ousel.partners.rules import ApiError, App
-from tests.support.books import partner
+from tests.support.accounts import partner
 
 CALLS = 5
 

@@ -5,7 +5,7 @@ import pytest
 from ousel.database.port import Database
 from ousel.people.service import SignInService
 from tests.people.members import Member
-from tests.support.clocks import ManualClock
+from tests.support.clock import ManualClock
 from tests.support.passwords import hash_quickly
 
 

@@ -9,7 +9,7 @@ from ousel.people.rules import CODE_STEP_SECONDS, AuditEvent, one_time_code
 from ousel.people.service import NewSession, SignInService
 from ousel.people.session_lookup import SessionLookup
 from ousel.site.visits import Person
-from tests.support.clocks import ManualClock
+from tests.support.clock import ManualClock
 
 PASSWORD = "correct horse battery"
 HOME = EventSource("192.0.2.1", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")

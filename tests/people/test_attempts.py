@@ -16,7 +16,7 @@ from ousel.people.passwords import HASHES_OF_ADDRESS_MAX
 from ousel.people.rules import ACCOUNT_LIMIT, ADDRESS_LIMIT, PAIR_LIMIT, SIGN_UP_LIMIT
 from ousel.people.service import SignInService, WrongCode, WrongPassword
 from tests.people.members import HOME, OFFICE, PASSWORD, Member
-from tests.support.clocks import ManualClock
+from tests.support.clock import ManualClock
 
 Result = TypeVar("Result")
 

@@ -14,9 +14,9 @@ from ousel.people.passwords import PasswordService
 from ousel.people.rules import SESSION_SECONDS, Session
 from ousel.people.service import SignInService, WrongPassword
 from tests.people.members import HOME, OFFICE, PASSWORD, Member
-from tests.support.aside import Aside
-from tests.support.books import person
-from tests.support.clocks import ManualClock
+from tests.support.accounts import person
+from tests.support.clock import ManualClock
+from tests.support.raw_sql import RawSql
 
 NEW_PASSWORD = "a better horse battery"
 OTHER_PASSWORD = "another horse battery"
@@ -141,10 +141,10 @@ async def test_neither_passwords_nor_sessions_nor_recovery_codes_are_kept_as_the
     """Whoever reads the database cannot sign in with what is there."""
     signed_in = await ada.sign_in.sign_in("ada", PASSWORD, HOME)
     await ada.turn_on_factor()
-    async with Aside(database_url) as aside:
+    async with RawSql(database_url) as raw_sql:
         kept = str(
             [
-                await aside.run(f"SELECT * FROM {table}")
+                await raw_sql.run(f"SELECT * FROM {table}")
                 for table in ("holders", "sessions", "recovery_codes", "audit_events")
             ]
         )

@@ -9,7 +9,7 @@ from ousel.people.attempts import TooManyAttempts
 from ousel.people.rules import AWAITS_CODE_SECONDS, CODE_STEP_SECONDS, PAIR_LIMIT, RECOVERY_CODES
 from ousel.people.service import WrongCode, WrongPassword
 from tests.people.members import HOME, OFFICE, PASSWORD, Member
-from tests.support.clocks import ManualClock
+from tests.support.clock import ManualClock
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.portal.visitors import Portal, Visitor, opened_portal
 from tests.support.passwords import hash_quickly
+from tests.support.portal import Portal, open_portal
+from tests.support.visitor import Visitor
 
 
 @pytest.fixture(autouse=True)
@@ -16,14 +17,14 @@ def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def portal(database_url: str) -> AsyncIterator[Portal]:
     """A live portal."""
-    async with opened_portal(database_url) as opened:
+    async with open_portal(database_url) as opened:
         yield opened
 
 
 @pytest.fixture
 async def sandbox(database_url: str) -> AsyncIterator[Portal]:
     """A sandbox's portal, where keys are issued without a second factor."""
-    async with opened_portal(database_url, sandbox=True) as opened:
+    async with open_portal(database_url, sandbox=True) as opened:
         yield opened
 
 

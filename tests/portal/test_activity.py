@@ -17,7 +17,8 @@ from ousel.ledger.funding import fund_account
 from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import Account, Posting
 from ousel.portal import activity
-from tests.portal.visitors import Portal, Visitor
+from tests.support.portal import Portal
+from tests.support.visitor import Visitor
 
 DAY_SECONDS = 24 * 3600
 FORMULAS = {

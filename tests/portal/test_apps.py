@@ -4,8 +4,9 @@ import pytest
 
 from ousel.kernel.clock import timestamp
 from ousel.portal import app_addresses, app_editor, apps, keys
-from tests.portal.forms import form_with, forms_of
-from tests.portal.visitors import Portal, Visitor, opened_portal, shown_key
+from tests.support.forms import form_with, forms_of
+from tests.support.portal import Portal, open_portal
+from tests.support.visitor import Visitor, shown_key
 
 ELSEWHERE = "https://shop.example"
 
@@ -121,7 +122,7 @@ async def test_the_question_tells_when_the_key_was_last_used(
 ) -> None:
     """A key that a server still calls with is not mistaken for one that nobody misses."""
     visitor, app, key = partner
-    async with opened_portal(database_url, sandbox=True) as elsewhere:
+    async with open_portal(database_url, sandbox=True) as elsewhere:
         elsewhere.clock.advance(seconds=90)
         await elsewhere.call("/me", key)
         used = timestamp(elsewhere.clock())

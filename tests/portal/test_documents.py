@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from tests.portal.visitors import Portal, Visitor
+from tests.support.portal import Portal
+from tests.support.visitor import Visitor
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)

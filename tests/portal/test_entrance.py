@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.portal.visitors import PASSWORD, Portal, Visitor, opened_portal
+from tests.support.portal import Portal, open_portal
+from tests.support.visitor import PASSWORD, Visitor
 
 Tell = Callable[[str, object], None]
 
@@ -209,7 +210,7 @@ async def test_known_and_unknown_accounts_take_alike_long(
 ) -> None:
     """The time to refuse does not tell whether there is an account."""
     monkeypatch.undo()  # passwords are hashed at their full cost
-    async with opened_portal(database_url) as portal:
+    async with open_portal(database_url) as portal:
         await portal.person("ada")
         seconds: dict[str, list[float]] = {"ada": [], "eve": []}
         for number in range(7):

@@ -4,8 +4,9 @@ import re
 
 import httpx2
 
-from tests.portal.forms import Form, forms_of
-from tests.portal.visitors import PASSWORD, Portal, Visitor
+from tests.support.forms import Form, forms_of
+from tests.support.portal import Portal
+from tests.support.visitor import PASSWORD, Visitor
 
 NASTY = {
     "NUL": "a\0b",

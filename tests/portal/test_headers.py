@@ -7,7 +7,8 @@ import httpx2
 import pytest
 
 from ousel.kernel.errors import DatabaseUnavailable
-from tests.portal.visitors import Portal, Visitor, opened_portal
+from tests.support.portal import Portal, open_portal
+from tests.support.visitor import Visitor
 
 OPEN_PATHS = ["/", "/login", "/signup", "/login/code", "/nothing-here", "/apps/new/nothing"]
 OWN_PATHS = [
@@ -28,7 +29,7 @@ OWN_PATHS = [
 @pytest.fixture
 async def secure(database_url: str) -> AsyncIterator[Portal]:
     """A portal that is reached by https."""
-    async with opened_portal(
+    async with open_portal(
         database_url, portal_url="https://ousel.test", base_url="https://ousel.test/v1"
     ) as opened:
         yield opened

@@ -13,7 +13,8 @@ from ousel.people import store
 from ousel.people.audit import EventKind
 from ousel.people.rules import AuditEvent
 from ousel.portal import settings
-from tests.portal.visitors import PASSWORD, SAFARI, Portal, Visitor
+from tests.support.portal import Portal
+from tests.support.visitor import PASSWORD, SAFARI, Visitor
 
 NEW_PASSWORD = "a better horse battery"
 BACK = "https://shop.example/back"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.portal.visitors import opened_portal
 from tests.support.engines import Engines
+from tests.support.portal import open_portal
 
 PROXIES = ("127.0.0.1", "10.0.0.0/8", "2001:db8::/32")
 
@@ -40,7 +40,7 @@ async def test_a_visitors_address(
 ) -> None:
     """The last one before the proxies that are trusted; what a stranger claims is not believed."""
     trusted = tuple(map(ip_network, PROXIES))
-    async with opened_portal(sqlite_url, trusted_proxies=trusted) as portal:
+    async with open_portal(sqlite_url, trusted_proxies=trusted) as portal:
         visitor = portal.visitor(client)
         if forwarded is not None:
             visitor.client.headers["X-Forwarded-For"] = forwarded

@@ -8,7 +8,8 @@ from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.people.rules import PAIR_LIMIT
 from ousel.sandbox.clock import SandboxClock
-from tests.portal.visitors import PASSWORD, SAFARI, Portal, Visitor, opened_portal, secret_of
+from tests.support.portal import Portal, open_portal
+from tests.support.visitor import PASSWORD, SAFARI, Visitor, secret_of
 
 NEW_PASSWORD = "a better horse battery"
 
@@ -130,7 +131,7 @@ async def test_codes_go_by_the_phones_time_in_a_sandbox_that_is_ahead(
 ) -> None:
     """A phone knows nothing of a sandbox's clock: its codes work wherever that was moved to."""
     await SandboxClock(database, system_clock).advance(7_200)
-    async with opened_portal(database_url, sandbox=True) as portal:
+    async with open_portal(database_url, sandbox=True) as portal:
         ada = await portal.person("ada")
         secret, _ = await portal.turn_on_factor(ada)
         phone = portal.visitor()
@@ -159,13 +160,13 @@ async def test_moving_a_sandboxs_clock_on_allows_no_more_guesses(
     database: Database, database_url: str
 ) -> None:
     """A partner's key moves the clock, and must not be a way to try passwords without end."""
-    async with opened_portal(database_url, sandbox=True) as portal:
+    async with open_portal(database_url, sandbox=True) as portal:
         await portal.person("ada")
         guesser = portal.visitor("198.51.100.7")
         for _ in range(PAIR_LIMIT.failures):
             await guesser.sign_in("ada", "wrong horse battery")
     await SandboxClock(database, system_clock).advance(PAIR_LIMIT.window_seconds)
-    async with opened_portal(database_url, sandbox=True) as later:
+    async with open_portal(database_url, sandbox=True) as later:
         refused = await later.visitor("198.51.100.7").sign_in("ada")
 
     assert refused.status_code == 429

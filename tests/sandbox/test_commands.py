@@ -11,8 +11,7 @@ import pytest
 
 from ousel.database.deployment import Mode, claim_mode
 from tests.cli.commands import assert_fails, ousel
-from tests.support.books import opened
-from tests.support.edge import unique
+from tests.support.accounts import open_database, unique_name
 from tests.support.engines import Engine, Engines
 from tests.support.servers import Server
 
@@ -35,7 +34,7 @@ class Sandbox:
 
     def opened(self) -> Any:
         """Open an account, and return its record."""
-        name = unique()
+        name = unique_name()
         create = ("account", "create", f"--username={name}", f"--email={name}@example.com")
         return self.run(*create, "--name=Ada")
 
@@ -162,7 +161,7 @@ def _me(server: Server, key: str) -> httpx2.Response:
 
 
 async def _claimed(url: str, mode: Mode) -> None:
-    async with opened(url) as database:
+    async with open_database(url) as database:
         await database.write(lambda transaction: claim_mode(transaction, mode))
 
 

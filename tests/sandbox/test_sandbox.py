@@ -14,9 +14,9 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.settings import Settings
 from ousel.sandbox.clock import SandboxClock
 from tests.charges.shops import Shop, open_shop
-from tests.support.books import balance, proven
+from tests.support.accounts import balance, verify
+from tests.support.in_process import InProcessTransport
 from tests.support.servers import Server
-from tests.support.transports import InsideTransport
 
 PATHS = ("/sandbox/clock", "/sandbox/charges/{id}/pay", "/sandbox/fund")
 
@@ -59,7 +59,7 @@ async def test_money_is_issued_to_anyone(client: httpx2.AsyncClient, shop: Shop)
     assert '"amount":12.34,' in answer.text
     assert '"balance_after":112.34,' in answer.text
     assert await balance(shop.database, shop.payer) == 112_340_000
-    await proven(shop.database)
+    await verify(shop.database)
 
 
 async def test_what_cannot_be_funded_is_refused(client: httpx2.AsyncClient) -> None:
@@ -178,7 +178,7 @@ async def test_a_live_server_has_none_of_it() -> None:
     live = Ousel(Settings(database_url="never-opened.db"))
     headers = {"Authorization": "Bearer sk_test_key"}
     async with httpx2.AsyncClient(
-        transport=InsideTransport(live), base_url="http://live/v1", headers=headers
+        transport=InProcessTransport(live), base_url="http://live/v1", headers=headers
     ) as client:
         answers = [
             await client.post(path.replace("{id}", f"ch_{'0' * 26}"), json={"advance": 1})

@@ -12,7 +12,7 @@ from ousel.database.schema import migrate
 from ousel.http.messages import Request
 from ousel.kernel.settings import Settings
 from tests.security.cases import fuzzed, lists_of, made_of, one_of, pairs_of, quickly
-from tests.support.books import opened, partner
+from tests.support.accounts import open_database, partner
 
 METHODS = one_of("GET", "POST", "HEAD", "OPTIONS", "DELETE", "PUT", "BREW")
 PATHS = one_of(
@@ -60,7 +60,7 @@ class Service:
 
     async def _prepared(self, url: str) -> str:
         await migrate(url)
-        async with opened(url) as database:
+        async with open_database(url) as database:
             return (await partner(database, "shop", "1000"))[2]
 
     def close(self) -> None:

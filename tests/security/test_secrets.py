@@ -19,12 +19,12 @@ from ousel.observation.logs import without_secrets
 from ousel.partners.service import KeyNotFound, key_by_handle, revoke_key
 from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
 from tests.oauth.consents import REDIRECT_URI
-from tests.portal.forms import form_with
-from tests.portal.visitors import secret_of
-from tests.support.aside import Aside
-from tests.support.books import another_app, opened, partner
+from tests.support.accounts import app_with_key, open_database, partner
 from tests.support.engines import Engine, Engines
+from tests.support.forms import form_with
+from tests.support.raw_sql import RawSql
 from tests.support.servers import Server
+from tests.support.visitor import secret_of
 
 pytestmark = pytest.mark.slow
 
@@ -124,9 +124,9 @@ async def test_no_secret_is_found_anywhere(url: str, engine: Engine) -> None:
 
 
 async def _keys(witness: Witness, url: str) -> str:
-    async with opened(url) as database:
+    async with open_database(url) as database:
         account, app, key = await partner(database, "shop", "100", redirect_uris=[REDIRECT_URI])
-        _, revoked = await another_app(database, account)
+        _, revoked = await app_with_key(database, account)
 
         async def revoke(transaction: Transaction) -> None:
             found = await key_by_handle(transaction, revoked[: len("sk_live_") + 8])
@@ -258,10 +258,10 @@ async def _failing(witness: Witness, url: str, client_id: str) -> None:
         "client_secret": key,
     }
     login = form_with((await witness.call("GET", "/settings")).text, "Sign out")
-    async with Aside(url) as aside:
+    async with RawSql(url) as raw_sql:
         for table in TABLES_BROKEN:
             await asyncio.sleep(1.1)  # the limit of requests gives way
-            await aside.run(f"ALTER TABLE {table} RENAME TO {table}_gone")
+            await raw_sql.run(f"ALTER TABLE {table} RENAME TO {table}_gone")
             await witness.call("POST", "/v1/oauth/token", json=exchange)
             await witness.call("GET", f"/v1/accounts/{key}", headers=bearer(key))
             await witness.call("GET", "/v1/accounts/@ada", headers=bearer(key))

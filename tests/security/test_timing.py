@@ -19,9 +19,9 @@ from ousel.kernel.clock import system_clock
 from ousel.people import passwords
 from ousel.people.audit import EventSource
 from ousel.people.service import SignInService, WrongPassword
-from tests.support.books import partner
+from tests.support.accounts import partner
 from tests.support.engines import Engine
-from tests.support.inside import inside
+from tests.support.in_process import in_process_client
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +85,7 @@ class Calls(msgspec.Struct, frozen=True):
 async def calls(database: Database, database_url: str) -> AsyncIterator[Calls]:
     """A service with one partner."""
     key = (await partner(database, "shop"))[2]
-    async with inside(database_url) as client:
+    async with in_process_client(database_url) as client:
         yield Calls(client, key)
 
 

@@ -6,8 +6,8 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.money import AMOUNT_MICROS_MAX
 from ousel.ledger.funding import fund_account
 from ousel.ledger.rules import Account
-from tests.support.edge import Edge
 from tests.support.problems import assert_problem
+from tests.support.world import World
 
 EXACT = {
     "0.1": (100_000, "0.10"),
@@ -30,56 +30,56 @@ REFUSED = (
 NOT_JSON = ("01", ".5", "5.", "+1", "0x10", "1_000", "1,5", "5 5", "--1", "1e", "nan", "'5'")
 
 
-async def test_an_amount_is_taken_exactly(edge: Edge, subtests: pytest.Subtests) -> None:
+async def test_an_amount_is_taken_exactly(world: World, subtests: pytest.Subtests) -> None:
     """An amount moves as it is written, and the answer's text has it with 2 to 6 decimals."""
-    recipient = await edge.person()
+    recipient = await world.person()
     received = 0
 
-    async with edge.partner("999999999.999999") as sender:
+    async with world.partner("999999999.999999") as sender:
         for literal, (micros, shown) in EXACT.items():
-            await _top_up(edge, sender.account)
+            await _top_up(world, sender.account)
             with subtests.test(literal=literal):
                 answer = await sender.send(f'{{"to":"@{recipient.username}","amount":{literal}}}')
 
                 received += micros
                 assert answer.status_code == 201, answer.text
                 assert f'"amount":{shown},' in answer.text
-                assert await edge.balance(recipient) == received
+                assert await world.balance(recipient) == received
 
 
 async def test_what_is_no_amount_is_refused_and_moves_nothing(
-    edge: Edge, subtests: pytest.Subtests
+    world: World, subtests: pytest.Subtests
 ) -> None:
     """A string, a boolean, NaN, zero, a negative, a seventh decimal, too much: 400 at `amount`."""
-    recipient = await edge.person()
+    recipient = await world.person()
 
-    async with edge.partner("100") as sender:
+    async with world.partner("100") as sender:
         for literal in REFUSED:
             with subtests.test(literal=literal[:20]):
                 answer = await sender.send(f'{{"to":"@{recipient.username}","amount":{literal}}}')
 
                 assert_problem(answer, 400, "invalid_amount", "amount")
 
-    assert await edge.balance(recipient) == 0
-    assert await edge.balance(sender.account) == 100_000_000
+    assert await world.balance(recipient) == 0
+    assert await world.balance(sender.account) == 100_000_000
 
 
-async def test_what_json_cannot_write_is_no_json(edge: Edge, subtests: pytest.Subtests) -> None:
+async def test_what_json_cannot_write_is_no_json(world: World, subtests: pytest.Subtests) -> None:
     """A number that JSON does not know spoils the whole body."""
-    recipient = await edge.person()
+    recipient = await world.person()
 
-    async with edge.partner("100") as sender:
+    async with world.partner("100") as sender:
         for literal in NOT_JSON:
             with subtests.test(literal=literal):
                 answer = await sender.send(f'{{"to":"@{recipient.username}","amount":{literal}}}')
 
                 assert_problem(answer, 400, "malformed_json")
 
-    assert await edge.balance(recipient) == 0
+    assert await world.balance(recipient) == 0
 
 
-async def _top_up(edge: Edge, account: Account) -> None:
+async def _top_up(world: World, account: Account) -> None:
     """Bring the balance back to the largest amount that one transfer can move."""
-    missing = AMOUNT_MICROS_MAX - await edge.balance(account)
+    missing = AMOUNT_MICROS_MAX - await world.balance(account)
     if missing:
-        await fund_account(edge.database, system_clock, account, missing)
+        await fund_account(world.database, system_clock, account, missing)

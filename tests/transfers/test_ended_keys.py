@@ -15,18 +15,19 @@ from ousel.ledger.posting import PostingQueue
 from ousel.ledger.rules import Account, KeyCheck, Movement, Posting, Refused
 from ousel.partners import service
 from tests.ledger.examples import posting
-from tests.support import books
-from tests.support.edge import Edge, unique
+from tests.support import accounts
+from tests.support.accounts import unique_name
 from tests.support.problems import assert_problem
+from tests.support.world import World
 
 
-async def test_the_next_transfer_is_refused_and_so_are_replays_and_bad_bodies(edge: Edge) -> None:
+async def test_the_next_transfer_is_refused_and_so_are_replays_and_bad_bodies(world: World) -> None:
     """Whatever is sent with a revoked key, the answer is that of a key that never was."""
-    ada = await edge.person()
+    ada = await world.person()
     good = f'{{"to": "@{ada.username}", "amount": 1}}'
-    async with edge.partner("10") as sender:
+    async with world.partner("10") as sender:
         first = await sender.send(good, "first")
-        await _end(edge.database, sender.key)
+        await _end(world.database, sender.key)
         for body, key in (
             (good, "second"),
             (good, "first"),
@@ -41,44 +42,44 @@ async def test_the_next_transfer_is_refused_and_so_are_replays_and_bad_bodies(ed
             assert "RateLimit" not in answer.headers
 
     assert first.status_code == 201
-    assert await edge.balance(ada) == 1_000_000
+    assert await world.balance(ada) == 1_000_000
 
 
-async def test_an_ended_key_spoils_no_transfer_beside_it(edge: Edge) -> None:
+async def test_an_ended_key_spoils_no_transfer_beside_it(world: World) -> None:
     """Two keys of one account, all at once: one moves money every time, the other never."""
-    ada = await edge.person()
+    ada = await world.person()
     body = f'{{"to": "@{ada.username}", "amount": 1}}'
-    async with edge.partner("100") as ended, edge.another_app(ended) as holding:
+    async with world.partner("100") as ended, world.another_app(ended) as holding:
         assert (await ended.send(body)).status_code == 201
         assert (await holding.send(body)).status_code == 201
-        await _end(edge.database, ended.key)
+        await _end(world.database, ended.key)
         answers = await asyncio.gather(
             *(caller.send(body) for caller in (ended, holding) for _ in range(20))
         )
 
     assert Counter(answer.status_code for answer in answers[:20]) == {401: 20}
     assert Counter(answer.status_code for answer in answers[20:]) == {201: 20}
-    assert await edge.balance(ada) == 22_000_000
+    assert await world.balance(ada) == 22_000_000
 
 
-async def test_a_key_that_was_renewed_elsewhere_goes_on(edge: Edge) -> None:
+async def test_a_key_that_was_renewed_elsewhere_goes_on(world: World) -> None:
     """A rotated key sends until its overlap is over, and the one that follows it after that."""
-    ada = await edge.person()
+    ada = await world.person()
     body = f'{{"to": "@{ada.username}", "amount": 1}}'
-    async with edge.partner("10") as sender:
+    async with world.partner("10") as sender:
         assert (await sender.send(body)).status_code == 201
 
         async def rotate(transaction: Transaction) -> str:
             key = await service.key_by_handle(transaction, handle_of(sender.key))
             return (await service.rotate_key(transaction, key, 3600, "live", system_clock)).secret
 
-        renewed = await edge.database.write(rotate)
+        renewed = await world.database.write(rotate)
         assert (await sender.send(body)).status_code == 201
-        async with edge.server.client(renewed) as client:
+        async with world.server.client(renewed) as client:
             answer = await client.post("/transfers", json={"to": f"@{ada.username}", "amount": 1})
 
     assert answer.status_code == 201
-    assert await edge.balance(ada) == 3_000_000
+    assert await world.balance(ada) == 3_000_000
 
 
 @given(wishes=st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9)), max_size=12))
@@ -91,12 +92,12 @@ def test_money_moves_by_the_keys_that_hold_and_by_no_other(
     """Of a batch with any mix of keys, just those postings move whose key holds when it posts."""
 
     async def run() -> None:
-        async with books.opened(database_url) as database:
-            account, _, first = await books.partner(database, unique(), "1")
+        async with accounts.open_database(database_url) as database:
+            account, _, first = await accounts.partner(database, unique_name(), "1")
             keys = {"a": first}
             for name in "bc":
-                _, keys[name] = await books.another_app(database, account)
-            ada = await books.person(database, unique())
+                _, keys[name] = await accounts.app_with_key(database, account)
+            ada = await accounts.person(database, unique_name())
             for name in "ac":
                 await _end(database, keys[name])
             desk = PostingQueue(database, system_clock, queue_limit=100)
@@ -113,7 +114,7 @@ def test_money_moves_by_the_keys_that_hold_and_by_no_other(
 
             assert moved == [name == "b" for name, _ in wishes]
             assert all(isinstance(refusal, Unauthorized) for refusal in refusals)
-            assert await books.balance(database, ada) == sum(
+            assert await accounts.balance(database, ada) == sum(
                 amount for name, amount in wishes if name == "b"
             )
 

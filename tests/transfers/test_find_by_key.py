@@ -5,10 +5,10 @@ from typing import Any
 from ousel.database.port import Database
 from ousel.database.statements import for_postgres, for_sqlite
 from ousel.ledger.history import HISTORY_OF_KEY
-from tests.support.aside import Aside
-from tests.support.books import partner, person
+from tests.support.accounts import partner, person
 from tests.support.engines import Engine
-from tests.support.inside import inside
+from tests.support.in_process import in_process_client
+from tests.support.raw_sql import RawSql
 
 MANY = 2_000
 
@@ -20,7 +20,7 @@ async def test_a_key_finds_the_one_transfer_that_used_it(
     _, _, key = await partner(database, "harbour", "100")
     await person(database, "ada")
 
-    async with inside(database_url) as client:
+    async with in_process_client(database_url) as client:
         client.headers["Authorization"] = f"Bearer {key}"
         for name in ("first", "second~!", "third"):
             await client.post(
@@ -43,7 +43,7 @@ async def test_a_key_finds_nothing_for_anyone_but_its_sender(
     _, _, sender_key = await partner(database, "harbour", "100")
     _, _, recipient_key = await partner(database, "market")
 
-    async with inside(database_url) as client:
+    async with in_process_client(database_url) as client:
         await client.post(
             "/transfers",
             json={"to": "@market", "amount": 1},
@@ -76,7 +76,7 @@ async def test_a_key_narrows_the_other_filters(database: Database, database_url:
     _, _, key = await partner(database, "harbour", "100")
     await person(database, "ada")
 
-    async with inside(database_url) as client:
+    async with in_process_client(database_url) as client:
         client.headers["Authorization"] = f"Bearer {key}"
         body = {"to": "@ada", "amount": 1, "idempotency_key": "ours"}
         await client.post("/transfers", json=body)
@@ -92,7 +92,7 @@ async def test_what_cannot_be_a_key_is_refused(database: Database, database_url:
     """A key that no transfer can have is a mistake of the caller, not an empty list."""
     _, _, key = await partner(database, "harbour")
 
-    async with inside(database_url) as client:
+    async with in_process_client(database_url) as client:
         client.headers["Authorization"] = f"Bearer {key}"
         for wrong in ("", "a b", "\u00e9", "k" * 256):
             answer = await client.get("/transfers", params={"idempotency_key": wrong})
@@ -117,16 +117,16 @@ async def test_the_index_finds_a_key_in_a_long_history(
         "idempotency_key": "key-1",
     }
 
-    async with Aside(database_url) as aside:
-        await _many_entries(aside, account.id)
-        plan = await _plan(aside, engine, values)
+    async with RawSql(database_url) as raw_sql:
+        await _many_entries(raw_sql, account.id)
+        plan = await _plan(raw_sql, engine, values)
 
     assert "entries_by_idempotency_key" in plan, plan
 
 
-async def _many_entries(aside: Aside, account_id: str) -> None:
+async def _many_entries(raw_sql: RawSql, account_id: str) -> None:
     columns = "account_id, sequence, transfer_id, kind, amount, balance_after, counterparty_id"
-    await aside.run(
+    await raw_sql.run(
         "WITH RECURSIVE numbers(number) AS"
         f" (SELECT 2 UNION ALL SELECT number + 1 FROM numbers WHERE number < {MANY})"
         f" INSERT INTO entries ({columns}, idempotency_key, created_at, hash)"
@@ -135,10 +135,10 @@ async def _many_entries(aside: Aside, account_id: str) -> None:
     )
 
 
-async def _plan(aside: Aside, engine: Engine, values: dict[str, Any]) -> str:
+async def _plan(raw_sql: RawSql, engine: Engine, values: dict[str, Any]) -> str:
     if engine == "sqlite":
         text, prefix = for_sqlite(HISTORY_OF_KEY), "EXPLAIN QUERY PLAN"
     else:
         text, prefix = for_postgres(HISTORY_OF_KEY), "EXPLAIN"
-    rows = await aside.run(f"{prefix} {text.text}", *text.arguments(values))
+    rows = await raw_sql.run(f"{prefix} {text.text}", *text.arguments(values))
     return "\n".join(str(row) for row in rows)

@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ousel.ledger.rules import Account
-from tests.support.books import proven
-from tests.support.edge import Caller, Edge
+from tests.support.accounts import verify
+from tests.support.world import PartnerClient, World
 
 FUNDS = 5_000_000
 AMOUNTS = {"1": 1_000_000, "1.0": 1_000_000, "10e-1": 1_000_000, "2.5": 2_500_000, "9": 9_000_000}
@@ -65,27 +65,29 @@ class Model:
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(attempts, min_size=1, max_size=10))
 async def test_every_history_of_requests_is_answered_by_the_rule(
-    edge: Edge, history: list[Attempt]
+    world: World, history: list[Attempt]
 ) -> None:
     """First 201, then 200 for the same and 409 for another; a refusal leaves the key free."""
     model = Model()
-    people = [await edge.person(), await edge.person()]
+    people = [await world.person(), await world.person()]
 
-    async with edge.partner("5") as sender:
+    async with world.partner("5") as sender:
         for attempt in history:
             answer = await _made(sender, attempt, people)
             assert answer == model.expects(attempt), attempt
 
-    assert await edge.balance(sender.account) == model.balance
-    assert [await edge.balance(person) for person in people] == model.received
+    assert await world.balance(sender.account) == model.balance
+    assert [await world.balance(person) for person in people] == model.received
 
 
-async def test_the_books_balance_after_all_these_histories(edge: Edge) -> None:
+async def test_the_books_balance_after_all_these_histories(world: World) -> None:
     """Whatever was tried, entries and balances still agree."""
-    await proven(edge.database)
+    await verify(world.database)
 
 
-async def _made(sender: Caller, attempt: Attempt, people: list[Account]) -> tuple[int, str | None]:
+async def _made(
+    sender: PartnerClient, attempt: Attempt, people: list[Account]
+) -> tuple[int, str | None]:
     body: dict[str, object] = {"to": _name(attempt, people)}
     if attempt.note is not None:
         body["note"] = attempt.note

@@ -4,23 +4,23 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from tests.support.edge import Caller, Edge
+from tests.support.world import PartnerClient, World
 
 PAGES_MAX = 1_000
 
 
-async def test_an_empty_list_is_a_list(edge: Edge) -> None:
+async def test_an_empty_list_is_a_list(world: World) -> None:
     """Without any transfer: no data, no more, no cursor."""
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         answer = await caller.client.get("/transfers")
 
     assert answer.text == '{"object":"list","data":[],"has_more":false,"next_cursor":null}'
 
 
-async def test_a_page_has_20_records_unless_a_limit_says_otherwise(edge: Edge) -> None:
+async def test_a_page_has_20_records_unless_a_limit_says_otherwise(world: World) -> None:
     """`has_more` and `next_cursor` say together whether the list goes on."""
-    async with edge.partner("100") as caller:
-        await _sent(edge, caller, 24)
+    async with world.partner("100") as caller:
+        await _sent(world, caller, 24)
         pages = {
             limit: (await caller.client.get("/transfers", params=_limit(limit))).json()
             for limit in (None, 1, 24, 25, 26, 100)
@@ -38,9 +38,9 @@ async def test_a_page_has_20_records_unless_a_limit_says_otherwise(edge: Edge) -
         assert notes == sorted(notes, key=int, reverse=True)
 
 
-async def test_filters_narrow_the_list(edge: Edge) -> None:
+async def test_filters_narrow_the_list(world: World) -> None:
     """By direction, kind and time, alone and together, and page by page as well."""
-    async with edge.partner("100") as caller, edge.partner("100") as other:
+    async with world.partner("100") as caller, world.partner("100") as other:
         for number in range(3):
             to_other = {"to": f"@{other.account.username}", "amount": 1, "note": f"out-{number}"}
             to_caller = {"to": f"@{caller.account.username}", "amount": 1, "note": f"in-{number}"}
@@ -81,10 +81,10 @@ async def test_filters_narrow_the_list(edge: Edge) -> None:
     assert walked == ["out-2", "out-1", "out-0"]
 
 
-async def test_a_list_is_the_readers_own(edge: Edge) -> None:
+async def test_a_list_is_the_readers_own(world: World) -> None:
     """A cursor of one account opens no other account's list."""
-    async with edge.partner("100") as one, edge.partner("100") as other:
-        await _sent(edge, one, 3)
+    async with world.partner("100") as one, world.partner("100") as other:
+        await _sent(world, one, 3)
         first = (await one.client.get("/transfers?limit=1")).json()
         foreign = await other.client.get("/transfers", params={"cursor": first["next_cursor"]})
 
@@ -92,10 +92,10 @@ async def test_a_list_is_the_readers_own(edge: Edge) -> None:
     assert [record["to"]["id"] for record in records] == [other.account.id]
 
 
-async def test_a_walk_neither_skips_nor_repeats_while_others_write(edge: Edge) -> None:
+async def test_a_walk_neither_skips_nor_repeats_while_others_write(world: World) -> None:
     """All that was there at the start is met once, in order, whatever is written meanwhile."""
-    async with edge.partner("1000") as caller, edge.partner("1000") as other:
-        await _sent(edge, caller, 60)
+    async with world.partner("1000") as caller, world.partner("1000") as other:
+        await _sent(world, caller, 60)
         stopped = asyncio.Event()
         writers = [
             asyncio.create_task(_write_until(stopped, caller, other)),
@@ -117,21 +117,21 @@ async def test_a_walk_neither_skips_nor_repeats_while_others_write(edge: Edge) -
     assert written > 0
 
 
-async def _sent(edge: Edge, caller: Caller, count: int) -> None:
+async def _sent(world: World, caller: PartnerClient, count: int) -> None:
     """Send so many transfers, noted 0, 1, 2 and so on."""
-    ada = await edge.person()
+    ada = await world.person()
     for number in range(count):
         body = {"to": f"@{ada.username}", "amount": 0.01, "note": str(number)}
         assert (await caller.client.post("/transfers", json=body)).status_code == 201
 
 
-async def _notes(caller: Caller, query: str) -> list[str | None]:
+async def _notes(caller: PartnerClient, query: str) -> list[str | None]:
     answer = await caller.client.get(f"/transfers?{query}")
     assert answer.status_code == 200, answer.text
     return [record["note"] for record in answer.json()["data"]]
 
 
-async def _walk(caller: Caller, query: str) -> AsyncIterator[dict[str, Any]]:
+async def _walk(caller: PartnerClient, query: str) -> AsyncIterator[dict[str, Any]]:
     page = (await caller.client.get(f"/transfers?{query}")).json()
     for _ in range(PAGES_MAX):
         for record in page["data"]:
@@ -142,7 +142,9 @@ async def _walk(caller: Caller, query: str) -> AsyncIterator[dict[str, Any]]:
     raise AssertionError("the walk does not end")
 
 
-async def _write_until(stopped: asyncio.Event, sender: Caller, recipient: Caller) -> int:
+async def _write_until(
+    stopped: asyncio.Event, sender: PartnerClient, recipient: PartnerClient
+) -> int:
     written = 0
     while not stopped.is_set():
         body = {"to": f"@{recipient.account.username}", "amount": 0.01, "note": "meanwhile"}

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Iterator
 import httpx2
 import pytest
 
-from tests.support.books import proven
-from tests.support.edge import Edge
+from tests.support.accounts import verify
 from tests.support.engines import Engine
 from tests.support.servers import Server
 from tests.support.shared import SharedServers
+from tests.support.world import World
 
 
 @pytest.fixture(scope="module")
@@ -34,12 +34,12 @@ def servers(
     return [running] if engine == "sqlite" else [running, request.getfixturevalue("second")]
 
 
-async def test_one_key_many_times_at_once_moves_once(edge: Edge, servers: list[Server]) -> None:
+async def test_one_key_many_times_at_once_moves_once(world: World, servers: list[Server]) -> None:
     """80 concurrent posts with one key: one 201 and 79 replays of it, never an error."""
-    ada = await edge.person()
+    ada = await world.person()
     body = {"to": f"@{ada.username}", "amount": 1}
 
-    async with edge.partner("100") as sender, _clients(servers, sender.key) as clients:
+    async with world.partner("100") as sender, _clients(servers, sender.key) as clients:
         answers = await asyncio.gather(
             *(
                 clients[number % len(clients)].post(
@@ -53,15 +53,15 @@ async def test_one_key_many_times_at_once_moves_once(edge: Edge, servers: list[S
     assert len({answer.text for answer in answers}) == 1
     replays = [answer for answer in answers if answer.status_code == 200]
     assert all(answer.headers["Idempotent-Replayed"] == "true" for answer in replays)
-    assert await edge.balance(ada) == 1_000_000
-    assert await edge.balance(sender.account) == 99_000_000
+    assert await world.balance(ada) == 1_000_000
+    assert await world.balance(sender.account) == 99_000_000
 
 
-async def test_a_balance_is_never_spent_twice(edge: Edge, servers: list[Server]) -> None:
+async def test_a_balance_is_never_spent_twice(world: World, servers: list[Server]) -> None:
     """60 concurrent posts of 1 from a balance of 10: ten move, fifty are refused."""
-    ada = await edge.person()
+    ada = await world.person()
 
-    async with edge.partner("10") as sender, _clients(servers, sender.key) as clients:
+    async with world.partner("10") as sender, _clients(servers, sender.key) as clients:
         answers = await asyncio.gather(
             *(
                 clients[number % len(clients)].post(
@@ -75,18 +75,18 @@ async def test_a_balance_is_never_spent_twice(edge: Edge, servers: list[Server])
     assert outcomes == {(201, None): 10, (400, "insufficient_balance"): 50}
     moved = [answer.json() for answer in answers if answer.status_code == 201]
     assert sorted(record["balance_after"] for record in moved) == list(range(10))
-    assert await edge.balance(sender.account) == 0
-    assert await edge.balance(ada) == 10_000_000
-    await proven(edge.database)
+    assert await world.balance(sender.account) == 0
+    assert await world.balance(ada) == 10_000_000
+    await verify(world.database)
 
 
 async def test_different_requests_with_one_key_at_once_move_one_of_them(
-    edge: Edge, servers: list[Server]
+    world: World, servers: list[Server]
 ) -> None:
     """40 different posts with one key: one moves, each other is told which one it was."""
-    ada = await edge.person()
+    ada = await world.person()
 
-    async with edge.partner("1000") as sender, _clients(servers, sender.key) as clients:
+    async with world.partner("1000") as sender, _clients(servers, sender.key) as clients:
         answers = await asyncio.gather(
             *(
                 clients[number % len(clients)].post(
@@ -102,16 +102,16 @@ async def test_different_requests_with_one_key_at_once_move_one_of_them(
     (winner,) = (answer.json() for answer in answers if answer.status_code == 201)
     named = {answer.json()["transfer_id"] for answer in answers if answer.status_code == 409}
     assert named == {winner["id"]}
-    assert await edge.balance(ada) == round(winner["amount"] * 1_000_000)
+    assert await world.balance(ada) == round(winner["amount"] * 1_000_000)
 
 
 async def test_money_sent_back_and_forth_at_once_is_never_lost(
-    edge: Edge, servers: list[Server]
+    world: World, servers: list[Server]
 ) -> None:
     """Two accounts that pay each other at the same time end with what they had together."""
     async with (
-        edge.partner("50") as one,
-        edge.partner("50") as other,
+        world.partner("50") as one,
+        world.partner("50") as other,
         _clients(servers, one.key) as ones,
         _clients(servers, other.key) as others,
     ):
@@ -127,9 +127,9 @@ async def test_money_sent_back_and_forth_at_once_is_never_lost(
         )
 
     assert {answer.status_code for answer in answers} == {201}
-    assert await edge.balance(one.account) == 50_000_000
-    assert await edge.balance(other.account) == 50_000_000
-    await proven(edge.database)
+    assert await world.balance(one.account) == 50_000_000
+    assert await world.balance(other.account) == 50_000_000
+    await verify(world.database)
 
 
 @contextlib.asynccontextmanager

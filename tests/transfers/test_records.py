@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Account
-from tests.support.edge import Edge
+from tests.support.world import World
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 FIELDS = [
@@ -13,9 +13,9 @@ FIELDS = [
 ]
 
 
-async def test_both_sides_read_one_transfer_each_in_its_own_way(edge: Edge) -> None:
+async def test_both_sides_read_one_transfer_each_in_its_own_way(world: World) -> None:
     """Direction and balance are the reader's own, the key is the sender's alone."""
-    async with edge.partner("100.5") as sender, edge.partner("7") as recipient:
+    async with world.partner("100.5") as sender, world.partner("7") as recipient:
         created = await sender.send(
             f'{{"to":"@{recipient.account.username}","amount":0.25,"note":"for tea"}}', "tea-1"
         )
@@ -51,11 +51,11 @@ async def test_both_sides_read_one_transfer_each_in_its_own_way(edge: Edge) -> N
     }
 
 
-async def test_amounts_in_a_record_are_written_exactly(edge: Edge) -> None:
+async def test_amounts_in_a_record_are_written_exactly(world: World) -> None:
     """The text of an answer has 2 to 6 decimals, in the list as in the answer to the post."""
-    ada = await edge.person()
+    ada = await world.person()
 
-    async with edge.partner("1234.567801") as sender:
+    async with world.partner("1234.567801") as sender:
         first = await sender.send(f'{{"to":"@{ada.username}","amount":1234.5678}}')
         second = await sender.send(f'{{"to":"@{ada.username}","amount":1e-6}}')
         listed = await sender.client.get("/transfers")
@@ -67,9 +67,9 @@ async def test_amounts_in_a_record_are_written_exactly(edge: Edge) -> None:
     assert re.findall(r'"amount":([^,]+),', listed.text) == ["0.000001", "1234.5678", "1234.567801"]
 
 
-async def test_funding_is_a_movement_from_the_system_account(edge: Edge) -> None:
+async def test_funding_is_a_movement_from_the_system_account(world: World) -> None:
     """Money that the operator issued stands in the list as what it is."""
-    async with edge.partner("3") as caller:
+    async with world.partner("3") as caller:
         (record,) = (await caller.client.get("/transfers")).json()["data"]
 
     assert list(record) == FIELDS

@@ -5,9 +5,9 @@ import gzip
 
 import pytest
 
-from tests.support.edge import Caller, Edge
 from tests.support.problems import assert_problem
-from tests.support.wire import chunked, cut_off, exchange, request
+from tests.support.raw_http import chunked, cut_off, exchange, request
+from tests.support.world import PartnerClient, World
 
 LIMIT = 64 * 1024
 NOT_JSON = (
@@ -57,19 +57,19 @@ OTHER_CONTENT_TYPES = (
 )
 
 
-async def test_what_is_no_json_object_is_refused(edge: Edge, subtests: pytest.Subtests) -> None:
+async def test_what_is_no_json_object_is_refused(world: World, subtests: pytest.Subtests) -> None:
     """Bad JSON, another encoding, lone surrogates, a list, a literal: 400 `malformed_json`."""
-    async with edge.partner("10") as sender:
+    async with world.partner("10") as sender:
         for body in NOT_JSON:
             with subtests.test(body=body[:60]):
                 assert_problem(await sender.send(body), 400, "malformed_json")
 
 
-async def test_a_compressed_body_is_refused_as_such(edge: Edge) -> None:
+async def test_a_compressed_body_is_refused_as_such(world: World) -> None:
     """A client that compresses what it sends is told so, not that its JSON is wrong."""
     body = gzip.compress(b'{"to":"@ada","amount":1}')
 
-    async with edge.partner("10") as sender:
+    async with world.partner("10") as sender:
         headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
         answer = await sender.client.post("/transfers", content=body, headers=headers)
 
@@ -77,31 +77,31 @@ async def test_a_compressed_body_is_refused_as_such(edge: Edge) -> None:
     assert "Content-Encoding" in answer.json()["detail"]
 
 
-async def test_deep_nesting_is_refused(edge: Edge, subtests: pytest.Subtests) -> None:
+async def test_deep_nesting_is_refused(world: World, subtests: pytest.Subtests) -> None:
     """However deep a body is nested, and wherever: 400, and the server goes on."""
-    async with edge.partner("10") as sender:
+    async with world.partner("10") as sender:
         for body in NESTED:
             with subtests.test(body=body[:40]):
                 assert_problem(await sender.send(body), 400, "malformed_json")
 
 
-async def test_a_field_that_stands_twice_never_fails_the_server(edge: Edge) -> None:
+async def test_a_field_that_stands_twice_never_fails_the_server(world: World) -> None:
     """Where one of two values of the same name is wrong, the body is refused as a whole."""
-    ada = await edge.person()
+    ada = await world.person()
 
-    async with edge.partner("10") as sender:
+    async with world.partner("10") as sender:
         answer = await sender.send(f'{{"to":5,"to":"@{ada.username}","amount":1}}')
 
     assert_problem(answer, 400, "malformed_json")
-    assert await edge.balance(ada) == 0
+    assert await world.balance(ada) == 0
 
 
-async def test_a_body_is_sent_as_application_json(edge: Edge, subtests: pytest.Subtests) -> None:
+async def test_a_body_is_sent_as_application_json(world: World, subtests: pytest.Subtests) -> None:
     """Another content type, or none: 415, whatever the body holds."""
-    ada = await edge.person()
+    ada = await world.person()
     body = f'{{"to":"@{ada.username}","amount":0.01}}'.encode()
 
-    async with edge.partner("10") as sender:
+    async with world.partner("10") as sender:
         for content_type in CONTENT_TYPES:
             with subtests.test(content_type=content_type):
                 headers = {"Content-Type": content_type}
@@ -117,31 +117,31 @@ async def test_a_body_is_sent_as_application_json(edge: Edge, subtests: pytest.S
         without = await sender.client.post("/transfers", content=body)
 
     assert_problem(without, 415, "unsupported_media_type")
-    assert await edge.balance(ada) == len(CONTENT_TYPES) * 10_000
+    assert await world.balance(ada) == len(CONTENT_TYPES) * 10_000
 
 
-async def test_a_body_has_at_most_64_kib_as_announced(edge: Edge) -> None:
+async def test_a_body_has_at_most_64_kib_as_announced(world: World) -> None:
     """65,536 bytes are read; one more is refused before it is read."""
-    ada = await edge.person()
+    ada = await world.person()
 
-    async with edge.partner("10") as sender:
+    async with world.partner("10") as sender:
         body = f'{{"to":"@{ada.username}","amount":1}}'.ljust(LIMIT)
         whole = await sender.send(body)
         over = await sender.send(body + " ")
         announced = await exchange(
-            edge.server.port,
+            world.server.port,
             request("POST", "/v1/transfers", [*_headers(sender), ("Content-Length", "9" * 15)]),
         )
 
     assert whole.status_code == 201, whole.text
     assert_problem(over, 413, "body_too_large")
     assert_problem(announced, 413, "body_too_large")
-    assert await edge.balance(ada) == 1_000_000
+    assert await world.balance(ada) == 1_000_000
 
 
-async def test_a_body_in_chunks_has_the_same_limit(edge: Edge, subtests: pytest.Subtests) -> None:
+async def test_a_body_in_chunks_has_the_same_limit(world: World, subtests: pytest.Subtests) -> None:
     """In one large chunk, in many, or without an end: the limit is that of the whole body."""
-    ada = await edge.person()
+    ada = await world.person()
     small = f'{{"to":"@{ada.username}","amount":1}}'.encode()
     over = small.ljust(LIMIT + 1)
     wholes = (chunked(small.ljust(LIMIT)), chunked(small[:9], small[9:]))
@@ -153,81 +153,81 @@ async def test_a_body_in_chunks_has_the_same_limit(edge: Edge, subtests: pytest.
         chunked(small, *([b" " * 1000] * 3000))[:-5],
     )
 
-    async with edge.partner("10") as sender:
+    async with world.partner("10") as sender:
         head = request(
             "POST", "/v1/transfers", [*_headers(sender), ("Transfer-Encoding", "chunked")]
         )
         for body in wholes:
             with subtests.test(length=len(body)):
-                answer = await exchange(edge.server.port, head, body)
+                answer = await exchange(world.server.port, head, body)
                 assert answer.status_code == 201, answer.text
         for body in overs:
             with subtests.test(length=len(body)):
-                answer = await exchange(edge.server.port, head, body)
+                answer = await exchange(world.server.port, head, body)
                 assert_problem(answer, 413, "body_too_large")
             with subtests.test(length=len(body), at_once=True):
-                answer = await exchange(edge.server.port, head + body)
+                answer = await exchange(world.server.port, head + body)
                 assert_problem(answer, 413, "body_too_large")
 
-    assert await edge.balance(ada) == len(wholes) * 1_000_000
+    assert await world.balance(ada) == len(wholes) * 1_000_000
 
 
-async def test_a_body_that_was_cut_off_moves_nothing(edge: Edge) -> None:
+async def test_a_body_that_was_cut_off_moves_nothing(world: World) -> None:
     """What arrived may be a whole JSON object: the request was not whole, so it never happened."""
-    ada = await edge.person()
+    ada = await world.person()
     body = f'{{"to":"@{ada.username}","amount":1}}'.encode()
 
-    async with edge.partner("10") as sender:
+    async with world.partner("10") as sender:
         longer = [*_headers(sender), ("Content-Length", str(len(body) + 10))]
         endless = [*_headers(sender), ("Transfer-Encoding", "chunked")]
         for wait in (0.0, 0.01, 0.1):
             announced = request("POST", "/v1/transfers", longer, body)
             in_chunks = request("POST", "/v1/transfers", endless, chunked(body)[:-5])
-            await cut_off(edge.server.port, announced, wait)
-            await cut_off(edge.server.port, in_chunks, wait)
+            await cut_off(world.server.port, announced, wait)
+            await cut_off(world.server.port, in_chunks, wait)
         await asyncio.sleep(0.2)
         alive = await sender.client.get("/balance")
 
     assert alive.json()["available"] == 10
-    assert await edge.balance(ada) == 0
+    assert await world.balance(ada) == 0
 
 
 async def test_chunks_that_cannot_be_read_move_nothing(
-    edge: Edge, subtests: pytest.Subtests
+    world: World, subtests: pytest.Subtests
 ) -> None:
     """What stands before the noise may be a whole JSON object: 400, at once, and nothing moves."""
-    ada = await edge.person()
+    ada = await world.person()
     body = f'{{"to":"@{ada.username}","amount":1}}'.encode()
     noise = (b"zz\r\n", chunked(body)[:-5] + b"zz\r\n", b"5\r\n" + body)
 
-    async with edge.partner("10") as sender:
+    async with world.partner("10") as sender:
         headers = [*_headers(sender), ("Transfer-Encoding", "chunked")]
         head = request("POST", "/v1/transfers", headers)
         for octets in noise:
             with subtests.test(octets=octets[:10]):
-                slow = await exchange(edge.server.port, head, octets, pause_seconds=0.05)
-                quick = await exchange(edge.server.port, head + octets)
+                slow = await exchange(world.server.port, head, octets, pause_seconds=0.05)
+                quick = await exchange(world.server.port, head + octets)
 
                 assert_problem(slow, 400, "malformed_request")
                 assert_problem(quick, 400, "malformed_request")
 
-    assert await edge.balance(ada) == 0
+    assert await world.balance(ada) == 0
 
 
-async def test_a_body_in_slow_pieces_is_read_to_its_end(edge: Edge) -> None:
+async def test_a_body_in_slow_pieces_is_read_to_its_end(world: World) -> None:
     """A body that arrives piece by piece is the body."""
-    ada = await edge.person()
+    ada = await world.person()
     body = f'{{"to":"@{ada.username}","amount":1}}'.encode()
 
-    async with edge.partner("10") as sender:
+    async with world.partner("10") as sender:
         head = request(
             "POST", "/v1/transfers", [*_headers(sender), ("Content-Length", str(len(body)))]
         )
         pieces = [body[start : start + 10] for start in range(0, len(body), 10)]
-        answer = await exchange(edge.server.port, head, *pieces, pause_seconds=0.02)
+        answer = await exchange(world.server.port, head, *pieces, pause_seconds=0.02)
 
     assert answer.status_code == 201, answer.text
-    assert await edge.balance(ada) == 1_000_000
+    assert await world.balance(ada) == 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -241,11 +241,11 @@ async def test_a_body_in_slow_pieces_is_read_to_its_end(edge: Edge) -> None:
     ],
 )
 async def test_an_endpoint_without_a_body_takes_none_or_one_without_fields(
-    edge: Edge, body: bytes | None, content_type: str | None
+    world: World, body: bytes | None, content_type: str | None
 ) -> None:
     """Some clients send an empty object where nothing is asked for."""
     headers = {} if content_type is None else {"Content-Type": content_type}
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         created = await caller.client.post("/charges", json={"amount": 1})
         path = f"/charges/{created.json()['id']}/cancel"
         answer = await caller.client.post(path, content=body, headers=headers)
@@ -255,7 +255,7 @@ async def test_an_endpoint_without_a_body_takes_none_or_one_without_fields(
 
 
 async def test_an_endpoint_without_a_body_refuses_any_other(
-    edge: Edge, subtests: pytest.Subtests
+    world: World, subtests: pytest.Subtests
 ) -> None:
     """What is sent is looked at as everywhere: a misspelt wish is never passed over."""
     json = "application/json"
@@ -266,7 +266,7 @@ async def test_an_endpoint_without_a_body_refuses_any_other(
         (b"{}", None, 415, "unsupported_media_type", None),
         (b"{}".ljust(LIMIT + 1), json, 413, "body_too_large", None),
     ]
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         created = await caller.client.post("/charges", json={"amount": 1})
         path = f"/charges/{created.json()['id']}"
         for body, content_type, status, code, param in refused:
@@ -280,9 +280,9 @@ async def test_an_endpoint_without_a_body_refuses_any_other(
     assert charge["status"] == "created"
 
 
-async def test_a_get_with_a_body_is_answered_as_without(edge: Edge) -> None:
+async def test_a_get_with_a_body_is_answered_as_without(world: World) -> None:
     """A body where none is wanted is not looked at."""
-    async with edge.partner("10") as sender:
+    async with world.partner("10") as sender:
         answer = await sender.client.request("GET", "/balance", content=b"\xff{")
         after = await sender.client.get("/balance")
 
@@ -290,5 +290,5 @@ async def test_a_get_with_a_body_is_answered_as_without(edge: Edge) -> None:
     assert after.text == answer.text
 
 
-def _headers(sender: Caller) -> list[tuple[str, str]]:
+def _headers(sender: PartnerClient) -> list[tuple[str, str]]:
     return [("Authorization", f"Bearer {sender.key}"), ("Content-Type", "application/json")]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.oauth.consents import Consent
-from tests.support.books import opened, partner, proven
+from tests.support.accounts import open_database, partner, verify
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.servers import Server
 
@@ -79,7 +79,7 @@ def _conforms(server: Server, environment: dict[str, str], kind: str, *options: 
 
 async def _furnished(server: Server, url: str, kind: str) -> dict[str, str]:
     """Bring in what the fuzzer calls with: a funded partner's key, a user's token, two cursors."""
-    async with opened(url) as database:
+    async with open_database(url) as database:
         _, _, key = await partner(database, "harbour", "999999999", kind)
         await partner(database, "ada", "999999999", kind)
         consent = await Consent.of_new_people(database, kind=kind)
@@ -100,5 +100,5 @@ async def _furnished(server: Server, url: str, kind: str) -> dict[str, str]:
 
 
 async def _proven(url: str) -> None:
-    async with opened(url) as database:
-        await proven(database)
+    async with open_database(url) as database:
+        await verify(database)

@@ -11,8 +11,7 @@ from ousel.api.rate_limits import BUCKETS_MAX, RateLimiter
 from ousel.api.refusals import RateLimited
 from ousel.database.addresses import database_at
 from ousel.kernel.settings import RateLimit
-from tests.support.books import another_app, partner
-from tests.support.edge import unique
+from tests.support.accounts import app_with_key, partner, unique_name
 from tests.support.engines import Engines
 from tests.support.problems import assert_problem
 from tests.support.servers import Server
@@ -108,8 +107,8 @@ async def keys(limited: tuple[Server, str]) -> AsyncIterator[tuple[str, str]]:
     """Two keys of one account."""
     database = database_at(limited[1])
     await database.open()
-    account, _, key = await partner(database, unique(), "10")
-    _, other = await another_app(database, account)
+    account, _, key = await partner(database, unique_name(), "10")
+    _, other = await app_with_key(database, account)
     yield key, other
     await database.close()
 

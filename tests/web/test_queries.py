@@ -3,8 +3,8 @@
 import pytest
 
 from ousel.api.paging import cursor_at
-from tests.support.edge import Edge
 from tests.support.problems import assert_problem
+from tests.support.world import World
 
 INVALID = {
     "limit": (
@@ -32,9 +32,9 @@ VALID = (
 )
 
 
-async def test_each_invalid_value_is_named(edge: Edge, subtests: pytest.Subtests) -> None:
+async def test_each_invalid_value_is_named(world: World, subtests: pytest.Subtests) -> None:
     """A value that is out of range, misspelt or of another form: 400 that names its parameter."""
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         for name, values in INVALID.items():
             for value in values:
                 with subtests.test(parameter=name, value=value[:30]):
@@ -43,9 +43,9 @@ async def test_each_invalid_value_is_named(edge: Edge, subtests: pytest.Subtests
                     assert_problem(answer, 400, "invalid_field", name)
 
 
-async def test_a_cursor_is_one_that_a_page_gave(edge: Edge) -> None:
+async def test_a_cursor_is_one_that_a_page_gave(world: World) -> None:
     """A position that no page gives, or a cursor that was edited, is refused."""
-    async with edge.partner("1") as caller:
+    async with world.partner("1") as caller:
         for position in (0, -1, 2**63, 10**30):
             answer = await caller.client.get("/transfers", params={"cursor": cursor_at(position)})
 
@@ -55,9 +55,9 @@ async def test_a_cursor_is_one_that_a_page_gave(edge: Edge) -> None:
     assert furthest.status_code == 200, furthest.text
 
 
-async def test_valid_values_are_taken(edge: Edge, subtests: pytest.Subtests) -> None:
+async def test_valid_values_are_taken(world: World, subtests: pytest.Subtests) -> None:
     """Each parameter alone, together with others, and the extremes of time."""
-    async with edge.partner("1") as caller:
+    async with world.partner("1") as caller:
         for query in VALID:
             with subtests.test(query=query):
                 answer = await caller.client.get(f"/transfers?{query}")
@@ -65,7 +65,7 @@ async def test_valid_values_are_taken(edge: Edge, subtests: pytest.Subtests) -> 
                 assert answer.status_code == 200, answer.text
 
 
-async def test_an_unknown_parameter_is_refused(edge: Edge, subtests: pytest.Subtests) -> None:
+async def test_an_unknown_parameter_is_refused(world: World, subtests: pytest.Subtests) -> None:
     """A misspelt parameter must not widen a list silently; nor may one stand where none does."""
     cases = {
         "/transfers?limi=5": "limi",
@@ -78,7 +78,7 @@ async def test_an_unknown_parameter_is_refused(edge: Edge, subtests: pytest.Subt
         "/accounts/@ada?fields=all": "fields",
         f"/transfers?{'a' * 5000}=1": "a" * 100,
     }
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         for path, param in cases.items():
             with subtests.test(path=path[:40]):
                 answer = await caller.client.get(path)
@@ -87,9 +87,9 @@ async def test_an_unknown_parameter_is_refused(edge: Edge, subtests: pytest.Subt
                 assert_problem(answer, 400, code, param)
 
 
-async def test_a_parameter_is_given_once(edge: Edge, subtests: pytest.Subtests) -> None:
+async def test_a_parameter_is_given_once(world: World, subtests: pytest.Subtests) -> None:
     """The same parameter twice is refused, even with the same value."""
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         for query in ("limit=1&limit=1", "limit=1&limit=2", "limit=1&kind=funding&limit=1"):
             with subtests.test(query=query):
                 answer = await caller.client.get(f"/transfers?{query}")
@@ -97,9 +97,9 @@ async def test_a_parameter_is_given_once(edge: Edge, subtests: pytest.Subtests) 
                 assert_problem(answer, 400, "invalid_field", "limit")
 
 
-async def test_a_query_that_is_no_text_is_refused(edge: Edge, subtests: pytest.Subtests) -> None:
+async def test_a_query_that_is_no_text_is_refused(world: World, subtests: pytest.Subtests) -> None:
     """Bytes that are not UTF-8, or more parameters than any endpoint has."""
-    async with edge.partner() as caller:
+    async with world.partner() as caller:
         for query in ("cursor=%ff", "%ff=1", "&".join(f"p{number}=1" for number in range(60))):
             with subtests.test(query=query[:30]):
                 answer = await caller.client.get(f"/transfers?{query}")

@@ -7,7 +7,7 @@ import pytest
 
 from ousel.api.traces import TraceParent, parse_trace_parent
 from tests.support.engines import Engines
-from tests.support.inside import inside
+from tests.support.in_process import in_process_client
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 ORIGIN = "http://127.0.0.1:8000"
@@ -65,7 +65,7 @@ def test_an_invalid_header_counts_as_none(header: str) -> None:
 async def test_the_answer_names_the_trace_and_our_part_in_it(file_url: str) -> None:
     """On an answer of any kind; each request is another part."""
     headers = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
-    async with inside(file_url) as client:
+    async with in_process_client(file_url) as client:
         answers = [
             await client.get(f"{ORIGIN}{path}", headers=headers)
             for path in ("/healthz", "/v1/me", "/v1/nothing", "/login")
@@ -80,7 +80,7 @@ async def test_the_answer_names_the_trace_and_our_part_in_it(file_url: str) -> N
 @pytest.mark.parametrize("header", [None, "nonsense", f"ff-{TRACE}-{SPAN}-01"])
 async def test_without_a_trace_there_is_nothing_to_name(file_url: str, header: str | None) -> None:
     """No header, or one that is not valid: the answer is as ever."""
-    async with inside(file_url) as client:
+    async with in_process_client(file_url) as client:
         answer = await client.get(
             f"{ORIGIN}/healthz", headers={"traceparent": header} if header else {}
         )

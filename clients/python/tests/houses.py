@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ousel.partners.rules import App
-from tests.support.books import opened, partner, person
+from tests.support.accounts import open_database, partner, person
 from tests.support.engines import Engine, Engines
 from tests.support.servers import Server
 
@@ -59,7 +59,7 @@ class Street:
 
 
 async def _moved_in(database_url: str, kind: str) -> tuple[App, str]:
-    async with opened(database_url) as database:
+    async with open_database(database_url) as database:
         _, app, key = await partner(database, "harbour", FUNDS, kind, redirect_uris=[REDIRECT_URI])
         for name in PEOPLE:
             await person(database, name)

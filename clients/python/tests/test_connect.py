@@ -36,14 +36,14 @@ from ousel_client.refusals import (
     InvalidScope,
     InvalidToken,
 )
-from tests.support.books import opened, person
+from tests.support.accounts import open_database, person
 
 BOTH = ("profile", "balance")
 
 
 async def connected(house: House, url: str, clock: Clock = system_clock) -> tuple[str, Account]:
     """Return where a new person comes back to from a connect address, having allowed it."""
-    async with opened(house.database_url) as database:
+    async with open_database(house.database_url) as database:
         user = await person(database, f"user_{secrets.token_hex(5)}", "12.5")
         query = urlsplit(url).query.encode()
         issuer = house.server.origin

@@ -24,8 +24,8 @@ from ousel_client import (
     Transfer,
     TransferIntent,
 )
-from tests.support.aside import Aside
 from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.raw_sql import RawSql
 
 SEED = 20_260_131
 COUNTS: dict[Engine, int] = {"sqlite": 20_000, "postgresql": 2_000}
@@ -72,8 +72,8 @@ async def all_sent(client: AsyncClient, wanted: list[TransferIntent]) -> list[Tr
 
 async def moved(house: House) -> list[tuple[Any, ...]]:
     """Return what the books say left the partner's account: key, millionths, note."""
-    async with Aside(house.database_url) as aside:
-        return await aside.run(
+    async with RawSql(house.database_url) as raw_sql:
+        return await raw_sql.run(
             "SELECT idempotency_key, -amount, note FROM entries WHERE account_id = ?"
             " AND kind = 'transfer' ORDER BY idempotency_key",
             house.app.account_id,

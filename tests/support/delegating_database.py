@@ -1,26 +1,26 @@
-"""A database that passes everything on to a real one, for tests to change a part of that."""
+"""A database that delegates to a real one; tests override a part of it."""
 
 from ousel.database.port import Connections, Database, Result, Work
 
 
-class PassingDatabase:
-    """Passes everything on; the real one is opened and closed by whoever made it."""
+class DelegatingDatabase:
+    """Delegates every call; whoever made the real database opens and closes it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def open(self) -> None:
-        """The real one is open."""
+        """Do nothing: the real database is open."""
 
     async def close(self) -> None:
-        """The real one stays open."""
+        """Do nothing: the real database stays open."""
 
     def version(self) -> int | None:
-        """That of the real one."""
+        """Return the version of the real database."""
         return self._database.version()
 
     def connections(self) -> Connections:
-        """Those of the real one."""
+        """Return the connections of the real database."""
         return self._database.connections()
 
     async def read(self, work: Work[Result]) -> Result:

@@ -1,4 +1,4 @@
-"""How PostgreSQL would run a statement."""
+"""Query plans of PostgreSQL."""
 
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, for_postgres
@@ -10,7 +10,7 @@ _PARAMETERS = Statement(
 
 
 async def postgres_plan(transaction: Transaction, statement: Statement) -> list[str]:
-    """Return the lines of the plan that a session of Ousel has for it, whatever the values."""
+    """Return the lines of the generic plan that Ousel's sessions use for a statement."""
     prepare = f"PREPARE explained AS {for_postgres(statement).text}"
     await transaction.fetch(Statement("prepare", prepare))
     [[count]] = await transaction.fetch(_PARAMETERS)

@@ -1,16 +1,22 @@
-"""A way to a responder inside the test's own process, for clients that speak HTTP."""
+"""The service inside the test's process, with a clock and settings of the test's choice."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx2
 from typing_extensions import override
 
+from ousel.app import Ousel
 from ousel.http.messages import BODY_BYTES_MAX, Request, Responder
+from ousel.kernel.clock import Clock, system_clock
+from ousel.kernel.settings import Settings
 
 
-class InsideTransport(httpx2.AsyncBaseTransport):
+class InProcessTransport(httpx2.AsyncBaseTransport):
     """Hands a client's requests to a responder, as if they came from this address."""
 
     def __init__(self, responder: Responder, address: str = "127.0.0.1") -> None:
-        """Let this responder answer."""
         self._responder = responder
         self._address = address
 
@@ -34,3 +40,18 @@ class InsideTransport(httpx2.AsyncBaseTransport):
         lines = response.head.decode("latin-1").splitlines()
         headers = [(name, value) for name, _, value in (line.partition(": ") for line in lines)]
         return httpx2.Response(response.status, headers=headers, content=content)
+
+
+@asynccontextmanager
+async def in_process_client(
+    database_url: str, clock: Clock = system_clock, **settings: Any
+) -> AsyncIterator[httpx2.AsyncClient]:
+    """Run the service on this database for the length of a block, and yield a client of it."""
+    wanted = Settings(**{"database_url": database_url, "rate_limit": None, **settings})
+    ousel = Ousel(wanted, clock)
+    transport = InProcessTransport(ousel)
+    async with (
+        ousel.running(),
+        httpx2.AsyncClient(transport=transport, base_url=wanted.base_url) as client,
+    ):
+        yield client

@@ -1,4 +1,4 @@
-"""Raw SQL beside Ousel, as another process or an intruder would run it."""
+"""Raw SQL on a connection of its own, as another process or an intruder would run it."""
 
 import re
 import sqlite3
@@ -10,10 +10,10 @@ import asyncpg
 from ousel.database.addresses import is_postgres, sqlite_path
 
 
-class Aside:
-    """One more connection to a database; each statement commits at once.
+class RawSql:
+    """A second connection to the database; each statement commits at once.
 
-    On SQLite nothing ever suspends, so it may be used in the midst of a transaction's work.
+    On SQLite nothing ever suspends, so a test can use it during a transaction.
     """
 
     def __init__(self, url: str) -> None:

@@ -1,6 +1,5 @@
-"""A server that many tests share: each test brings partners and people of its own."""
+"""A running server and the database below it, with partners and people."""
 
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,14 +14,14 @@ from ousel.kernel.ids import handle_of
 from ousel.ledger.rules import Account, Status
 from ousel.partners import service
 from ousel.partners.rules import App
-from tests.support import books
+from tests.support import accounts
 from tests.support.engines import Engine
+from tests.support.raw_http import exchange, request
 from tests.support.servers import Server
-from tests.support.wire import exchange, request
 
 
-class Caller(msgspec.Struct, frozen=True):
-    """A partner with a key, and a client that calls with it."""
+class PartnerClient(msgspec.Struct, frozen=True):
+    """A partner, and an HTTP client that calls with its key."""
 
     account: Account
     app: App
@@ -30,15 +29,15 @@ class Caller(msgspec.Struct, frozen=True):
     client: httpx2.AsyncClient
 
     async def send(self, body: str | bytes, key: str | None = None) -> httpx2.Response:
-        """Post this very text to /transfers, with the key in the header where one is given."""
+        """Post exactly this text to /transfers, with the idempotency key if one is given."""
         headers = {"Content-Type": "application/json"}
         if key is not None:
             headers["Idempotency-Key"] = key
         return await self.client.post("/transfers", content=body, headers=headers)
 
 
-class Edge:
-    """A running server and the open database below it."""
+class World:
+    """A running server and the open database below it; tests bring their own accounts."""
 
     def __init__(self, server: Server, database: Database, url: str, engine: Engine) -> None:
         self.server = server
@@ -47,47 +46,42 @@ class Edge:
         self.engine = engine
 
     @asynccontextmanager
-    async def partner(self, funds: str | None = None, **app: Any) -> AsyncIterator[Caller]:
-        """Open an account of its own with funds, an app and a live key; call as it."""
-        account, created, key = await books.partner(self.database, unique(), funds, **app)
-        async with self.server.client(key) as client:
-            yield Caller(account, created, key, client)
+    async def partner(self, funds: str | None = None, **app: Any) -> AsyncIterator[PartnerClient]:
+        """Open an account with funds, an app and a live key, and a client that uses the key."""
+        opened = await accounts.partner(self.database, accounts.unique_name(), funds, **app)
+        async with self.server.client(opened.key) as client:
+            yield PartnerClient(*opened, client)
 
     @asynccontextmanager
-    async def another_app(self, caller: Caller) -> AsyncIterator[Caller]:
-        """Give the caller's account one more app with a key; call as that."""
-        app, key = await books.another_app(self.database, caller.account)
+    async def another_app(self, partner: PartnerClient) -> AsyncIterator[PartnerClient]:
+        """Give the partner's account another app and key, and a client that uses that key."""
+        app, key = await accounts.app_with_key(self.database, partner.account)
         async with self.server.client(key) as client:
-            yield Caller(caller.account, app, key, client)
+            yield PartnerClient(partner.account, app, key, client)
 
     async def get(self, target: str, key: str) -> httpx2.Response:
-        """Get a target that goes on the wire as it is written here."""
+        """Send a GET whose target is exactly this text."""
         headers = [("Authorization", f"Bearer {key}")]
         return await exchange(self.server.port, request("GET", target, headers))
 
     async def person(self, funds: str | None = None) -> Account:
-        """Open an account of its own."""
-        return await books.person(self.database, unique(), funds)
+        """Open an account with a unique name."""
+        return await accounts.person(self.database, accounts.unique_name(), funds)
 
     async def set_status(self, account: Account, status: Status) -> None:
         """Freeze or unfreeze an account, as the operator would."""
         identifier = account.account_number
         await self.database.write(lambda transaction: set_status(transaction, identifier, status))
 
-    async def revoke(self, caller: Caller, clock: Clock = system_clock) -> None:
-        """Let the caller's key end, by this clock."""
+    async def revoke(self, partner: PartnerClient, clock: Clock = system_clock) -> None:
+        """Revoke the partner's key, at the time of this clock."""
 
-        async def revoked(transaction: Transaction) -> None:
-            key = await service.key_by_handle(transaction, handle_of(caller.key))
+        async def revoke(transaction: Transaction) -> None:
+            key = await service.key_by_handle(transaction, handle_of(partner.key))
             await service.revoke_key(transaction, key, clock)
 
-        await self.database.write(revoked)
+        await self.database.write(revoke)
 
     async def balance(self, account: Account) -> int:
-        """Return an account's balance in millionths, from the database."""
-        return await books.balance(self.database, account)
-
-
-def unique(prefix: str = "u") -> str:
-    """Return a username that no other test has."""
-    return f"{prefix}_{secrets.token_hex(8)}"
+        """Return the account's balance in millionths."""
+        return await accounts.balance(self.database, account)

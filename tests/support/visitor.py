@@ -1,19 +1,10 @@
-"""Visitors of a portal that runs in the test's own process, at a clock set by hand."""
+"""A person who visits pages: keeps cookies, fills in forms and sends them."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
 from urllib.parse import urlencode
 
 import httpx2
 
-from ousel.app import Ousel
-from ousel.kernel.clock import MICROS_PER_SECOND
-from ousel.kernel.settings import Settings
-from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
-from tests.portal.forms import Form, form_with
-from tests.support.clocks import ManualClock
-from tests.support.transports import InsideTransport
+from tests.support.forms import Form, form_with
 
 PASSWORD = "correct horse battery"
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
@@ -24,7 +15,7 @@ SAFARI = (
 
 
 class Visitor:
-    """A browser without a screen: keeps cookies, fills forms in, and sends them."""
+    """A browser without a screen: keeps cookies, fills in forms and sends them."""
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self.client = client
@@ -92,76 +83,6 @@ class Visitor:
     async def issue_key(self, app: str, name: str = "server") -> str:
         """Issue a key, and return it."""
         return shown_key(await self.press(app, "Issue key", key_name=name))
-
-
-class Portal:
-    """Ousel, ready to be visited."""
-
-    def __init__(self, ousel: Ousel, clock: ManualClock) -> None:
-        self.clock = clock
-        self.settings = ousel.settings
-        self.database = ousel.database
-        self.charge_watch = ousel._charges.notifier  # noqa: SLF001
-        self._ousel = ousel
-        self._clients: list[httpx2.AsyncClient] = []
-
-    def visitor(self, address: str = "192.0.2.1", device: str = FIREFOX) -> Visitor:
-        """Return someone new, at this address, with this browser."""
-        return Visitor(self._client(address, {"User-Agent": device, "Accept": "text/html"}))
-
-    async def person(self, username: str, /, address: str = "192.0.2.1", **fields: str) -> Visitor:
-        """Return someone who has just signed up."""
-        visitor = self.visitor(address)
-        answer = await visitor.sign_up(username, **fields)
-        assert answer.status_code == 303, answer.text
-        return visitor
-
-    async def call(self, path: str, key: str, **headers: str) -> httpx2.Response:
-        """Call the interface with a partner's key."""
-        client = self._client("192.0.2.200", {"Authorization": f"Bearer {key}"})
-        return await client.get(f"{self.settings.base_path}{path}", headers=headers)
-
-    def code(self, secret: str, steps_ahead: int = 0) -> str:
-        """Return what an authenticator app with this secret shows now, or some steps from now."""
-        step = self.clock() // MICROS_PER_SECOND // CODE_STEP_SECONDS
-        return one_time_code(secret, step + steps_ahead)
-
-    async def turn_on_factor(self, visitor: Visitor) -> tuple[str, list[str]]:
-        """Turn two-factor sign-in on; return its secret and the recovery codes."""
-        page = (await visitor.get("/settings/two-factor")).text
-        secret = secret_of(page, "factor-secret")
-        done = await visitor.press("/settings/two-factor", "Turn on", code=self.code(secret))
-        assert done.status_code == 200, done.text
-        codes = done.text.partition("<code>")[2].partition("</code>")[0].split()
-        self.clock.advance(seconds=CODE_STEP_SECONDS)  # the code that was used is used up
-        return secret, codes
-
-    def _client(self, address: str, headers: dict[str, str]) -> httpx2.AsyncClient:
-        transport = InsideTransport(self._ousel, address)
-        client = httpx2.AsyncClient(
-            transport=transport, base_url=self.settings.portal_url, headers=headers
-        )
-        self._clients.append(client)
-        return client
-
-    async def close(self) -> None:
-        """Let all visitors go."""
-        for client in self._clients:
-            await client.aclose()
-
-
-@asynccontextmanager
-async def opened_portal(database_url: str, **settings: Any) -> AsyncIterator[Portal]:
-    """Open a portal on this database."""
-    clock = ManualClock()
-    chosen = {"portal_url": "http://ousel.test", "base_url": "http://ousel.test/v1"} | settings
-    ousel = Ousel(Settings(database_url=database_url, **chosen), clock)
-    async with ousel.running():
-        portal = Portal(ousel, clock)
-        try:
-            yield portal
-        finally:
-            await portal.close()
 
 
 def secret_of(html: str, element_id: str) -> str:

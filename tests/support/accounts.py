@@ -1,8 +1,9 @@
-"""Short words for tests: people with money, apps with keys."""
+"""Accounts for tests: people with money, and partners with an app and a key."""
 
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from ousel.accounts.service import NewHolder, account_by_id, open_account
 from ousel.database.addresses import database_at
@@ -16,8 +17,21 @@ from ousel.partners.rules import App
 from ousel.partners.service import NewApp, create_app, issue_key
 
 
+class Partner(NamedTuple):
+    """An account with an app and a key."""
+
+    account: Account
+    app: App
+    key: str
+
+
+def unique_name(prefix: str = "u") -> str:
+    """Return a username that no other test has."""
+    return f"{prefix}_{secrets.token_hex(8)}"
+
+
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Database]:
+async def open_database(url: str) -> AsyncIterator[Database]:
     """Open the database at this address for the length of a block."""
     database = database_at(url)
     await database.open()
@@ -42,14 +56,13 @@ async def person(
 
 async def partner(
     database: Database, username: str, funds: str | None = None, kind: str = "live", **app: Any
-) -> tuple[Account, App, str]:
+) -> Partner:
     """Open an account with funds, an app and a key of this kind."""
     account = await person(database, username, funds)
-    created, secret = await another_app(database, account, kind, **app)
-    return account, created, secret
+    return Partner(account, *await app_with_key(database, account, kind, **app))
 
 
-async def another_app(
+async def app_with_key(
     database: Database, account: Account, kind: str = "live", **app: Any
 ) -> tuple[App, str]:
     """Give an account an app and a key of this kind."""
@@ -64,10 +77,10 @@ async def another_app(
 
 
 async def balance(database: Database, account: Account) -> int:
-    """Return an account's balance in millionths, from the database."""
+    """Return the account's balance in millionths."""
     return (await database.read(lambda transaction: account_by_id(transaction, account.id))).balance
 
 
-async def proven(database: Database) -> VerifiedTotals:
-    """Return the figures of books that balance."""
+async def verify(database: Database) -> VerifiedTotals:
+    """Verify the ledger, and return its totals."""
     return await database.snapshot(verify_database)

@@ -1,4 +1,4 @@
-"""Clocks that tests set by hand."""
+"""A clock that tests set by hand."""
 
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 
@@ -6,7 +6,7 @@ TIME_MICROS_MAX = 253_402_300_799_999_999  # the last microsecond of the year 99
 
 
 class ManualClock:
-    """Stands still until it is moved."""
+    """A clock that stands still until a test moves it."""
 
     def __init__(self) -> None:
         self.now = system_clock()
@@ -15,5 +15,5 @@ class ManualClock:
         return self.now
 
     def advance(self, *, seconds: int = 0, micros: int = 0) -> None:
-        """Move on by this much."""
+        """Move the clock forward."""
         self.now += seconds * MICROS_PER_SECOND + micros
