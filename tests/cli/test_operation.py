@@ -148,12 +148,14 @@ def test_a_database_is_live_or_a_sandbox_from_its_first_server_on(tmp_path: Path
         app = ousel("app", "create", "--owner=@ada", "--name=Shop", "--json", database=url).json
 
     assert app["key"].startswith("sk_test_")
-    assert_fails(ousel("serve", database=url), "serve it with --sandbox")
+    served = ousel("serve", f"--port={free_port()}", database=url)
+    assert_fails(served, "serve it with --sandbox")
 
 
 def test_a_live_database_is_no_sandbox(operator: Operator) -> None:
     """Test keys never reach real money."""
-    assert_fails(operator.run("serve", "--sandbox"), "a sandbox needs one of its own")
+    served = operator.run("serve", "--sandbox", f"--port={free_port()}")
+    assert_fails(served, "a sandbox needs one of its own")
 
 
 def test_an_sqlite_file_is_served_by_one_process(tmp_path: Path) -> None:
@@ -189,9 +191,10 @@ def test_a_server_that_cannot_start_decides_nothing(
 
 def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
     """Another port would not help there, so none is asked for."""
-    outcome = ousel("serve", "--host=192.0.2.1", database=str(tmp_path / "ousel.db"))
+    url, port = str(tmp_path / "ousel.db"), free_port()
+    outcome = ousel("serve", "--host=192.0.2.1", f"--port={port}", database=url)
 
-    assert_fails(outcome, "cannot listen on 192.0.2.1, port 8000")
+    assert_fails(outcome, f"cannot listen on 192.0.2.1, port {port}")
     assert "--port" not in outcome.errors
 
 

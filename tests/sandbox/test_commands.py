@@ -13,7 +13,7 @@ from ousel.database.deployment import Mode, claim_mode
 from tests.cli.commands import assert_fails, ousel
 from tests.support.accounts import open_database, unique_name
 from tests.support.engines import Engine, Engines
-from tests.support.servers import Server
+from tests.support.servers import Server, free_port
 
 TWO_DAYS_SECONDS = 172_800
 
@@ -104,7 +104,8 @@ def test_the_setting_makes_a_sandbox_of_what_no_server_has_run_on(unserved_url: 
     rotated = _key(unserved_url, "rotate", first[:16])
 
     assert (first[:8], rotated[:8]) == ("sk_test_", "sk_test_")
-    assert_fails(ousel("serve", database=unserved_url), "serve it with --sandbox")
+    served = ousel("serve", f"--port={free_port()}", database=unserved_url)
+    assert_fails(served, "serve it with --sandbox")
 
 
 def test_the_setting_changes_nothing_of_a_database_that_is_live(unserved_url: str) -> None:
@@ -115,9 +116,10 @@ def test_the_setting_changes_nothing_of_a_database_that_is_live(unserved_url: st
     rotated = _key(unserved_url, "rotate", first[:16], OUSEL_SANDBOX="true")
 
     assert (first[:8], rotated[:8]) == ("sk_live_", "sk_live_")
+    serve = ("serve", f"--port={free_port()}")
     for outcome in (
-        ousel("serve", "--sandbox", database=unserved_url),
-        ousel("serve", database=unserved_url, environment={"OUSEL_SANDBOX": "true"}),
+        ousel(*serve, "--sandbox", database=unserved_url),
+        ousel(*serve, database=unserved_url, environment={"OUSEL_SANDBOX": "true"}),
     ):
         assert_fails(outcome, "a sandbox needs one of its own")
 
