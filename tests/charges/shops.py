@@ -102,4 +102,4 @@ async def paid_as_moved(database_url: str) -> int:
 
 async def waited_at(watch: ChargeNotifier, count: int) -> None:
     """Return once so many wait for charges there."""
-    await until(lambda: watch._count == count)  # noqa: SLF001
+    await until(lambda: watch.waiter_count == count)

@@ -1,7 +1,7 @@
 """A charge's life against a model: whatever happens, in whatever order, both agree."""
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -15,13 +15,16 @@ from hypothesis.stateful import (
 )
 from typing_extensions import override
 
-from ousel.charges.rules import LIFETIME_MICROS, Charge
+from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.store import ChargeQuery
 from ousel.database.addresses import database_at
 from ousel.kernel.errors import Refusal
 from tests.charges.shops import Shop, open_shop, paid_as_moved
 from tests.support.accounts import verify
 from tests.support.clock import ManualClock
+
+if TYPE_CHECKING:
+    from ousel.charges.rules import Charge
 
 FUNDS = 100_000_000
 STEPS_MICROS = (1, 1_000, LIFETIME_MICROS // 2, LIFETIME_MICROS - 1, LIFETIME_MICROS)

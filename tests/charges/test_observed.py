@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.refusals import ChargeNotCancelable, ChargeNotPayable, OwnCharge
-from ousel.charges.rules import LIFETIME_MICROS
 from ousel.charges.service import ChargeService
 from ousel.ledger.refusals import InsufficientBalance
 from ousel.observation.metrics import Metrics

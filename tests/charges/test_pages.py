@@ -6,8 +6,9 @@ import httpx2
 import pytest
 
 from ousel.charges import pages
+from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.records import charge_record
-from ousel.charges.rules import LIFETIME_MICROS, Charge
+from ousel.charges.rules import Charge
 from ousel.site.qr_codes import qr_code
 from tests.charges.tills import CANCEL_URL, PAY, PRICE, SUCCESS_URL, Person, Till, page_of
 from tests.support.engines import Engine

@@ -187,7 +187,7 @@ async def test_the_status_is_answered_as_soon_as_it_is_final(till: Till) -> None
 @pytest.mark.slow
 async def test_screens_leave_room_to_others(till: Till, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few may wait at one charge's page; one more is answered at once, elsewhere there is room."""
-    monkeypatch.setattr(notifier, "STRANGERS_WAITING_MAX", 1)
+    monkeypatch.setattr(notifier, "ANONYMOUS_WAITERS_MAX", 1)
     crowded, other = await till.charge(), await till.charge()
     screen = till.portal.visitor()
 

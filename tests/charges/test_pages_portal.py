@@ -2,7 +2,8 @@
 
 import re
 
-from ousel.charges.rules import LIFETIME_MICROS, Charge
+from ousel.charges.lifecycle import LIFETIME_MICROS
+from ousel.charges.rules import Charge
 from ousel.partners.rules import App
 from tests.charges.tills import PRICE, Person, Till
 

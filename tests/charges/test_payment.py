@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from ousel.accounts.service import set_status
+from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.refusals import ChargeNotCancelable, ChargeNotFound, ChargeNotPayable, OwnCharge
-from ousel.charges.rules import LIFETIME_MICROS, Charge
+from ousel.charges.rules import Charge
 from ousel.kernel.errors import Refusal
 from ousel.ledger.history import HistoryQuery, newest_entries
 from ousel.ledger.posting import PostingResult

@@ -29,8 +29,8 @@ TERMS = ChargeTerms(amount=1_000_000)
         (store.PAGE_WITH_BOTH, "charges_by_reference"),
         (store.CHARGES_BY_ID, "charges_by_id"),
         (store.STATUSES_BY_ID, "charges_by_id"),
-        (store.CHARGES_LOCKED, "charges_by_id"),
-        (store.FINAL_AMONG, "charges_by_id"),
+        (store.LOCK_CHARGES, "charges_by_id"),
+        (store.FINAL_CHARGES, "charges_by_id"),
     ],
 )
 def test_sqlite_finds_charges_by_the_right_index(
@@ -46,7 +46,7 @@ def test_sqlite_finds_charges_by_the_right_index(
     connection.close()
     assert any(index in step for step in plan), plan
     assert not any("SCAN charges" in step for step in plan)
-    assert statement is store.CHARGES_LOCKED or not any("TEMP B-TREE" in step for step in plan)
+    assert statement is store.LOCK_CHARGES or not any("TEMP B-TREE" in step for step in plan)
 
 
 async def test_postgresql_finds_a_charge_by_its_id_among_thousands(postgres_url: str) -> None:
@@ -54,8 +54,8 @@ async def test_postgresql_finds_a_charge_by_its_id_among_thousands(postgres_url:
     statements = (
         store.CHARGES_BY_ID,
         store.STATUSES_BY_ID,
-        store.CHARGES_LOCKED,
-        store.FINAL_AMONG,
+        store.LOCK_CHARGES,
+        store.FINAL_CHARGES,
         *map(bulk_update, (store.EXPIRIES, store.CANCELLATIONS, store.PAYMENTS)),
     )
     charges = [new_charge("acct_1", "app_1", TERMS, None, system_clock) for _ in range(2_000)]

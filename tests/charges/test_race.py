@@ -11,7 +11,8 @@ import httpx2
 import msgspec
 import pytest
 
-from ousel.charges.rules import LIFETIME_MICROS, Charge
+from ousel.charges.lifecycle import LIFETIME_MICROS
+from ousel.charges.rules import Charge
 from ousel.charges.store import ChargeQuery
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock

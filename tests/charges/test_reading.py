@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from ousel.charges.rules import LIFETIME_MICROS
+from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from tests.charges.shops import Shop, beside, open_shop

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ousel.charges import notifier
-from ousel.charges.rules import LIFETIME_MICROS, Charge
+from ousel.charges.lifecycle import LIFETIME_MICROS
+from ousel.charges.rules import Charge
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from tests.charges.shops import Shop, beside, waited_at
 from tests.support.servers import Server
@@ -30,7 +31,7 @@ def awaited(shop: Shop, charge: Charge, seconds: float) -> "asyncio.Task[tuple[s
 
 def nobody_waits(shop: Shop) -> bool:
     """Say whether the watch has let go of everything."""
-    return not shop.charges.notifier._watched and shop.charges.notifier._count == 0  # noqa: SLF001
+    return not shop.charges.notifier._awaited and shop.charges.notifier.waiter_count == 0  # noqa: SLF001
 
 
 async def test_a_final_charge_is_answered_at_once(shop: Shop) -> None:
@@ -146,14 +147,14 @@ async def test_one_who_gives_up_is_forgotten(shop: Shop) -> None:
 
 async def test_the_number_who_wait_is_capped(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """When as many wait as may, there is no room for one more until one leaves."""
-    monkeypatch.setattr(notifier, "WAITING_MAX", 2)
+    monkeypatch.setattr(notifier, "WAITERS_MAX", 2)
     charges = [await shop.charge() for _ in range(2)]
     short, long = awaited(shop, charges[0], 1), awaited(shop, charges[1], 60)
     await waited_at(shop.charges.notifier, 2)
 
-    room_before = shop.charges.notifier.has_room
+    room_before = shop.charges.notifier.accepts_waiter
     await short
-    room_after = shop.charges.notifier.has_room
+    room_after = shop.charges.notifier.accepts_waiter
     long.cancel()
     await asyncio.gather(long, return_exceptions=True)
 

@@ -9,7 +9,8 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from ousel.charges.rules import LIFETIME_MICROS, ChargeTerms
+from ousel.charges.lifecycle import LIFETIME_MICROS
+from ousel.charges.rules import ChargeTerms
 from ousel.charges.service import ChargeService
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from ousel.ledger.posting import PostingQueue

@@ -1,4 +1,4 @@
-"""Checkout: what a charge means to the one who looks at it, and the receipt of its payment."""
+"""What the checkout page shows to a viewer, and the receipt of a payment."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -35,7 +35,7 @@ _STATES_OF_PAYER: Final[Mapping[type, CheckoutState]] = {
 
 
 class Checkout(msgspec.Struct, frozen=True, kw_only=True):
-    """A charge, who asks for it, and who looks at it."""
+    """A charge, the merchant who asks for it, and the viewer of the page."""
 
     charge: Charge
     app_name: str
@@ -44,23 +44,23 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> CheckoutState:
-        """What the viewer sees."""
+        """Return which of the page's states the viewer sees."""
         return checkout_state(self.charge, self.merchant, self.viewer)
 
     @property
     def is_own(self) -> bool:
-        """Whether the viewer is the one who asks."""
+        """Return whether the viewer is the merchant."""
         return self.viewer is not None and self.viewer.id == self.merchant.id
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
-    """A payment as one of its two sides can prove it."""
+    """The proof of a payment, for the payer or the recipient."""
 
     charge: Charge
     app_name: str
     merchant: Account
     payer: Account
-    entry: Entry  # the viewer's own side
+    entry: Entry  # in the viewer's account
 
 
 def checkout_state(charge: Charge, merchant: Account, viewer: Account | None) -> CheckoutState:
@@ -80,7 +80,7 @@ def checkout_state(charge: Charge, merchant: Account, viewer: Account | None) ->
 async def read_checkout(
     transaction: Transaction, charge: Charge, viewer_id: str | None
 ) -> Checkout:
-    """Return the charge with those whom it concerns."""
+    """Return the charge with its merchant and its viewer."""
     merchant = await accounts.account_by_id(transaction, charge.account_id)
     return Checkout(
         charge=charge,
@@ -91,7 +91,7 @@ async def read_checkout(
 
 
 async def read_receipt(transaction: Transaction, charge: Charge, viewer_id: str) -> Receipt:
-    """Return the receipt of a paid charge, for one of its two sides alone."""
+    """Return the receipt of a paid charge; only its payer and its recipient have one."""
     if charge.paid_by is None or viewer_id not in {charge.paid_by, charge.account_id}:
         raise ReceiptNotFound
     assert charge.transfer_id is not None
@@ -107,6 +107,6 @@ async def read_receipt(transaction: Transaction, charge: Charge, viewer_id: str)
 
 
 async def _app_name(transaction: Transaction, charge: Charge, merchant: Account) -> str:
-    """Return the name of the charge's app; an app can be deleted, its charges stay."""
+    """Return the name of the charge's app, or the merchant's if the app was deleted."""
     app = await find_app(transaction, charge.app_id)
     return merchant.display_name if app is None else app.name

@@ -30,17 +30,17 @@ from ousel.kernel.money import CURRENCY, micros_from_json
 from ousel.ledger.refusals import IdempotencyConflict, QueueFull
 from ousel.partners.rules import URL_CHARACTERS_MAX, parse_url
 
-CHARGES_KEPT_MAX: Final = 4_096
+CACHED_ANSWERS_MAX: Final = 4_096
 
-_REPLAYED: Final = ((b"idempotent-replayed", b"true"),)
-_TAGGED: Final = {"ETag": '"[0-9a-f]+"'}
+_REPLAYED_HEADERS: Final = ((b"idempotent-replayed", b"true"),)
+_ETAG_HEADER: Final = {"ETag": '"[0-9a-f]+"'}
 _URL_SCHEMA: Final = {"format": "uri", "maxLength": URL_CHARACTERS_MAX}
 _POLLING_HEADERS: Final[dict[str, dict[str, Any]]] = {
-    "If-None-Match": {"type": "string", "description": "The ETag of an answer before."},
+    "If-None-Match": {"type": "string", "description": "The ETag of an earlier answer."},
     "Prefer": {
         "type": "string",
         "description": (
-            f"wait=N holds the answer until the status is final or N seconds passed "
+            f"wait=N delays the answer until the status is final, or for N seconds "
             f"(at most {WAIT_SECONDS_MAX})."
         ),
         "examples": ["wait=30"],
@@ -51,7 +51,7 @@ _POLLING_HEADERS: Final[dict[str, dict[str, Any]]] = {
 class ChargeRequest(
     msgspec.Struct, frozen=True, gc=False, kw_only=True, forbid_unknown_fields=True
 ):
-    """What to collect, and where the payer goes afterwards."""
+    """How much to collect, and where the payer goes afterwards."""
 
     amount: Amount
     currency: Annotated[str, msgspec.Meta(extra_json_schema={"const": CURRENCY})] = CURRENCY
@@ -100,17 +100,17 @@ class ChargesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ChargeEndpoints:
-    """Serves partners that collect payments."""
+    """Serves charges to the partners that create them."""
 
     def __init__(self, charges: ChargeService, portal_url: str) -> None:
-        """Serve from this desk; payers are sent to the portal."""
+        """Serve from this service; checkout pages are at this portal address."""
         self._charges = charges
         self._portal_url = portal_url
-        self._answers: dict[str, tuple[Charge, TaggedAnswer]] = {}  # polls ask again and again
+        self._answers: dict[str, tuple[Charge, TaggedAnswer]] = {}  # spares polls the encoding
 
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""
-        one = {"id": "The charge's id."}
+        id_parameter = {"id": "The charge's id."}
         return [
             Route(
                 method="POST",
@@ -120,9 +120,9 @@ class ChargeEndpoints:
                 summary="Create a charge",
                 description=(
                     "Send the payer to its checkout_url, then poll the charge until its status "
-                    "is final; that the payer returned to success_url proves nothing. "
+                    "is final; a payer who returns to success_url has not necessarily paid. "
                     "A retry with the same Idempotency-Key and the same request answers the "
-                    "first charge again, as it is by then."
+                    "first charge again, as it is now."
                 ),
                 body=ChargeRequest,
                 request_headers={"Idempotency-Key": KEY_SCHEMA},
@@ -154,14 +154,14 @@ class ChargeEndpoints:
                 summary="Read a charge",
                 description=(
                     "Answers an ETag, and 304 to If-None-Match. With Prefer: wait=N the answer "
-                    "is held until the status is final or N seconds passed; then it has "
+                    "is delayed until the status is final, or for N seconds; it then has "
                     "Preference-Applied: wait=N."
                 ),
-                path_parameters=one,
+                path_parameters=id_parameter,
                 request_headers=_POLLING_HEADERS,
                 successes={
-                    200: Documented("The charge.", ChargeRecord, _TAGGED),
-                    304: Documented("The charge is as If-None-Match says.", None, _TAGGED),
+                    200: Documented("The charge.", ChargeRecord, _ETAG_HEADER),
+                    304: Documented("The charge has not changed.", None, _ETAG_HEADER),
                 },
                 refusals=(ChargeNotFound,),
             ),
@@ -172,7 +172,7 @@ class ChargeEndpoints:
                 name="cancelCharge",
                 summary="Cancel a charge",
                 description="Only while its status is created.",
-                path_parameters=one,
+                path_parameters=id_parameter,
                 successes={200: Documented("The charge is canceled.", ChargeRecord)},
                 refusals=(ChargeNotFound, ChargeNotCancelable),
             ),
@@ -189,14 +189,14 @@ class ChargeEndpoints:
         )
         record = self._record(created.charge)
         if created.replayed:
-            return json_answer(record, headers=_REPLAYED)
+            return json_answer(record, headers=_REPLAYED_HEADERS)
         return json_answer(record, status=201)
 
     async def read(self, call: Call[NoBody, NoQuery]) -> Answer:
-        """Answer the charge, as soon as it is final where the caller would wait for that."""
+        """Answer the charge; if the caller asks to wait, only once it is final."""
         key = (call.partner.account_id, call.path["id"])
         seconds = wait_seconds(call.headers.get(b"prefer"))
-        if seconds is None or not self._charges.notifier.has_room:
+        if seconds is None or not self._charges.notifier.accepts_waiter:
             return self._tagged_answer(await self._charges.own_charge(*key)).answer_to(call.headers)
         applied = (b"preference-applied", b"wait=%d" % seconds)
         record = self._record(await self._charges.wait_for_outcome(*key, seconds))
@@ -224,10 +224,10 @@ class ChargeEndpoints:
         return json_answer(self._record(charge))
 
     def _tagged_answer(self, charge: Charge) -> TaggedAnswer:
-        told = self._answers.get(charge.id)
-        if told is not None and (told[0] is charge or told[0] == charge):
-            return told[1]
-        if len(self._answers) >= CHARGES_KEPT_MAX:
+        cached = self._answers.get(charge.id)
+        if cached is not None and (cached[0] is charge or cached[0] == charge):
+            return cached[1]
+        if len(self._answers) >= CACHED_ANSWERS_MAX:
             self._answers.clear()
         answer = tag_answer(json_answer(self._record(charge)))
         self._answers[charge.id] = charge, answer
@@ -238,7 +238,7 @@ class ChargeEndpoints:
 
 
 def parse_terms(request: ChargeRequest) -> ChargeTerms:
-    """Return what a well-formed request asks for, or refuse the field at fault."""
+    """Return the terms of the request, or raise the refusal that names the invalid field."""
     if request.currency != CURRENCY:
         raise InvalidField(
             f"currency must be {CURRENCY}, the only currency of this ledger.", param="currency"

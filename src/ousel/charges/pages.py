@@ -10,6 +10,7 @@ import msgspec
 
 from ousel.api.polling import wait_seconds
 from ousel.charges.checkout import Checkout, read_checkout, read_receipt
+from ousel.charges.lifecycle import is_final, micros_until_expiry
 from ousel.charges.refusals import ChargeNotFound, ReceiptNotFound
 from ousel.charges.rules import Charge, Status
 from ousel.charges.service import ChargeService
@@ -22,23 +23,23 @@ from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
-ONWARD_SECONDS: Final = 5
-SCREEN_MICROS_MAX: Final = 120 * MICROS_PER_SECOND
-CODES_KEPT_MAX: Final = 1_000
-WAIT_SECONDS_MAX: Final = 25  # shorter than the time that proxies give a silent connection
+REDIRECT_SECONDS: Final = 5
+REDIRECT_AFTER_PAYMENT_MICROS_MAX: Final = 120 * MICROS_PER_SECOND
+CACHED_QR_CODES_MAX: Final = 1_000
+WAIT_SECONDS_MAX: Final = 25  # proxies close connections that are silent for longer
 
 _MICROS_PER_MILLISECOND: Final = 1_000
 
 
 class StatusRecord(msgspec.Struct, frozen=True):
-    """What a checkout page that is open somewhere asks for again and again."""
+    """What an open checkout page polls for."""
 
     status: Status
     milliseconds_left: int
 
 
 class CheckoutPages:
-    """Serves payers."""
+    """Serves the checkout pages to payers."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class CheckoutPages:
         portal_url: str,
         clock: Clock,
     ) -> None:
-        """Take payments at this desk; phones find the page at the portal's address."""
+        """Pay through this service; QR codes lead to pages at this portal address."""
         self._pages = pages
         self._database = database
         self._charges = charges
@@ -57,28 +58,28 @@ class CheckoutPages:
 
     def routes(self) -> list[PageRoute]:
         """Return the checkout's routes."""
-        one = "/pay/{charge_id}"
+        path = "/pay/{charge_id}"
         return [
-            PageRoute(method="GET", path=one, handle=self.show, for_everyone=True),
-            PageRoute(method="POST", path=one, handle=self.pay, for_everyone=True),
-            PageRoute(method="GET", path=f"{one}/status", handle=self.status, for_everyone=True),
-            PageRoute(method="GET", path=f"{one}/receipt", handle=self.receipt),
+            PageRoute(method="GET", path=path, handle=self.show, for_everyone=True),
+            PageRoute(method="POST", path=path, handle=self.pay, for_everyone=True),
+            PageRoute(method="GET", path=f"{path}/status", handle=self.status, for_everyone=True),
+            PageRoute(method="GET", path=f"{path}/receipt", handle=self.receipt),
         ]
 
     async def show(self, visit: Visit) -> Answer:
-        """Show the charge to whoever comes with its id."""
+        """Show the charge to anyone who knows its id."""
         return await self._with_charge(visit, self._show)
 
     async def pay(self, visit: Visit) -> Answer:
-        """Pay the charge; whoever has paid it already is only shown the receipt."""
+        """Pay the charge; a person who has already paid it is sent to the receipt."""
         return await self._with_charge(visit, self._pay)
 
     async def status(self, visit: Visit) -> Answer:
-        """Answer the charge's status, as soon as it is final where the page would wait."""
+        """Answer the charge's status; if the page asks to wait, only once that is final."""
         charge = await self._charges.any_charge(visit.path["charge_id"])
         seconds = wait_seconds(visit.headers.get(b"prefer"))
         headers: tuple[RawHeader, ...] = ()
-        if seconds is not None and self._charges.notifier.has_room_for_stranger(charge.id):
+        if seconds is not None and self._charges.notifier.accepts_anonymous_waiter(charge.id):
             seconds = min(seconds, WAIT_SECONDS_MAX)
             charge = await self._charges.wait_for_outcome(charge.account_id, charge.id, seconds)
             headers = ((b"preference-applied", b"wait=%d" % seconds),)
@@ -87,7 +88,7 @@ class CheckoutPages:
         )
 
     async def receipt(self, visit: Visit) -> Answer:
-        """Show the receipt to the payer and to the one who was paid."""
+        """Show the receipt to the payer or to the recipient."""
         viewer_id = visit.signed_in.account_id
         try:
             charge = await self._charges.any_charge(visit.path["charge_id"])
@@ -96,14 +97,14 @@ class CheckoutPages:
         receipt = await self._database.read(
             lambda transaction: read_receipt(transaction, charge, viewer_id)
         )
-        onward = _onward(visit, charge)
+        redirect = _redirect_headers(visit, charge)
         return self._pages.render(
             "charges/receipt.html",
             visit,
-            headers=onward,
+            headers=redirect,
             receipt=receipt,
             charge=charge,
-            goes_onward=bool(onward),
+            redirects=bool(redirect),
         )
 
     async def _with_charge(
@@ -117,7 +118,7 @@ class CheckoutPages:
 
     async def _show(self, visit: Visit, charge: Charge) -> Answer:
         checkout = await self._checkout(visit, charge)
-        if checkout.state == "paid_by_you" and _wants_onward(visit):
+        if checkout.state == "paid_by_you" and _asks_for_redirect(visit):
             return see_other(f"/pay/{charge.id}/receipt?onward=yes")
         return self._checkout_page(visit, checkout)
 
@@ -147,59 +148,59 @@ class CheckoutPages:
     ) -> Answer:
         charge = checkout.charge
         address = f"/pay/{charge.id}"
-        onward = _onward(visit, charge) if self._was_open(checkout) else ()
+        redirect = _redirect_headers(visit, charge) if self._was_just_paid(checkout) else ()
         return self._pages.render(
             "charges/checkout.html",
             visit,
             status=HTTPStatus.OK if refusal is None else refusal.status,
-            headers=onward,
+            headers=redirect,
             checkout=checkout,
             charge=charge,
             state=checkout.state,
             address=address,
             refusal=refusal,
-            goes_onward=bool(onward),
-            qr_code=_cached_qr_code(self._portal_url + address)
-            if charge.status == "created"
-            else None,
+            redirects=bool(redirect),
+            qr_code=None
+            if is_final(charge.status)
+            else _cached_qr_code(self._portal_url + address),
             milliseconds_left=self._milliseconds_left(charge),
-            expires_shown=_second_shown(charge.expires_at),
+            expiry_text=_text_to_the_second(charge.expires_at),
         )
 
-    def _was_open(self, checkout: Checkout) -> bool:
-        """Say whether this may be a screen that somebody else has just paid for.
+    def _was_just_paid(self, checkout: Checkout) -> bool:
+        """Return whether somebody else, or another device, paid the charge a short time ago.
 
-        It goes on to the partner by itself; later, the address would only serve to lead
-        strangers astray.
+        The page that the payer left open then returns to the partner by itself. Later it must
+        not, or a link to the page could be used to send people to the partner's address.
         """
         paid_at = checkout.charge.paid_at
         if checkout.state != "paid" or paid_at is None or checkout.is_own:
             return False
-        return self._clock() - paid_at <= SCREEN_MICROS_MAX
+        return self._clock() - paid_at <= REDIRECT_AFTER_PAYMENT_MICROS_MAX
 
     def _milliseconds_left(self, charge: Charge) -> int:
-        """Return how long the charge can still be paid, rounded up: never less than it is."""
-        return max(-((self._clock() - charge.expires_at) // _MICROS_PER_MILLISECOND), 0)
+        """Return how long the charge can still be paid, rounded up."""
+        return -(-micros_until_expiry(charge, self._clock()) // _MICROS_PER_MILLISECOND)
 
 
-@lru_cache(CODES_KEPT_MAX)
+@lru_cache(CACHED_QR_CODES_MAX)
 def _cached_qr_code(address: str) -> str:
-    """Return the QR code of a page that strangers open: to draw one takes longer than the page."""
+    """Return the QR code of this address; drawing one takes longer than the rest of the page."""
     return qr_code(address)
 
 
-def _second_shown(micros: int) -> str:
-    """Return a moment to the second, rounded up, for browsers without scripts."""
+def _text_to_the_second(micros: int) -> str:
+    """Return a time as text, rounded up to the second, for browsers without scripts."""
     utc = timestamp(-(-micros // MICROS_PER_SECOND) * MICROS_PER_SECOND)
     return f"{utc[:10]} {utc[11:19]} UTC"
 
 
-def _wants_onward(visit: Visit) -> bool:
+def _asks_for_redirect(visit: Visit) -> bool:
     return visit.query.get("onward") == "yes"
 
 
-def _onward(visit: Visit, charge: Charge) -> tuple[RawHeader, ...]:
-    """Return the header that takes the browser on to the partner, for one who has just paid."""
-    if not _wants_onward(visit) or charge.status != "paid" or charge.success_url is None:
+def _redirect_headers(visit: Visit, charge: Charge) -> tuple[RawHeader, ...]:
+    """Return the header that sends the browser to the partner's success_url after a payment."""
+    if not _asks_for_redirect(visit) or charge.status != "paid" or charge.success_url is None:
         return ()
-    return ((b"refresh", f"{ONWARD_SECONDS}; url={charge.success_url}".encode("ascii")),)
+    return ((b"refresh", f"{REDIRECT_SECONDS}; url={charge.success_url}".encode("ascii")),)

@@ -1,20 +1,12 @@
-"""What a charge may say, and what it is at a moment: pure.
-
-A charge is `created`, and ends as `paid`, `canceled` or `expired`. Expiry is a fact of time. So
-that clocks of several hosts, and a payment that is just being written, cannot disagree about
-it, whoever sees it first writes it down: no final status is ever followed by another.
-"""
+"""What a charge consists of, and its limits: pure."""
 
 import re
 from typing import Final, Literal
 
 import msgspec
 
-from ousel.kernel.clock import MICROS_PER_SECOND
-
 Status = Literal["created", "paid", "canceled", "expired"]
 
-LIFETIME_MICROS: Final = 2 * 3600 * MICROS_PER_SECOND
 DESCRIPTION_CHARACTERS_MAX: Final = 500
 REFERENCE_CHARACTERS_MAX: Final = 200
 
@@ -22,7 +14,7 @@ _ID: Final = re.compile(r"ch_[0-9a-v]{26}", re.ASCII)
 
 
 class ChargeTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a partner asks for: two requests with equal terms are the same request."""
+    """What a partner asks for; with one idempotency key, equal terms are the same request."""
 
     amount: int
     description: str | None = None
@@ -32,7 +24,7 @@ class ChargeTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Payer(msgspec.Struct, frozen=True):
-    """Who paid, as the partner may see it."""
+    """What the partner may know about who paid."""
 
     id: str
     username: str
@@ -40,7 +32,7 @@ class Payer(msgspec.Struct, frozen=True):
 
 
 class Charge(msgspec.Struct, frozen=True, gc=False):
-    """A charge as it is written; the fields stand in the order of its row."""
+    """A charge as it is stored; the fields are in the order of the table's columns."""
 
     account_id: str
     id: str
@@ -62,7 +54,7 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def terms(self) -> ChargeTerms:
-        """What the partner asked for."""
+        """Return what the partner asked for."""
         return ChargeTerms(
             amount=self.amount,
             description=self.description,
@@ -73,15 +65,5 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
 
 
 def is_charge_id(text: str) -> bool:
-    """Say whether the text is written like a charge's id."""
+    """Return whether the text has the form of a charge's id."""
     return _ID.fullmatch(text) is not None
-
-
-def is_overdue(charge: Charge, now: int) -> bool:
-    """Say whether the charge has expired by this moment, and nobody has written it down."""
-    return charge.status == "created" and now >= charge.expires_at
-
-
-def status_at(charge: Charge, now: int) -> Status:
-    """Return what the charge is at this moment."""
-    return "expired" if is_overdue(charge, now) else charge.status

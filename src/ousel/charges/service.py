@@ -1,16 +1,17 @@
-"""The desk where charges are created, read, awaited, canceled and paid: one for the process."""
+"""Creates, reads, lists, awaits, cancels and pays charges; each process has one service."""
 
 import asyncio
 
 from ousel.accounts import service as accounts
 from ousel.charges import store, transitions
+from ousel.charges.lifecycle import is_final, is_overdue
 from ousel.charges.notifier import ChargeNotifier
 from ousel.charges.payment import ChargePayments, payment_posting
 from ousel.charges.reader import ChargeReader
-from ousel.charges.refusals import ChargeNotCancelable, ChargeNotFound, OwnCharge
-from ousel.charges.rules import Charge, ChargeTerms, Status, is_charge_id, is_overdue
+from ousel.charges.refusals import ChargeNotFound, OwnCharge
+from ousel.charges.rules import Charge, ChargeTerms, is_charge_id
 from ousel.charges.store import ChargeQuery
-from ousel.charges.transitions import CreatedCharge
+from ousel.charges.transitions import Cancellation, CreatedCharge
 from ousel.database.port import Database, Result, Transaction, Work, settled
 from ousel.database.sharing import SharedReads, SharedWrites
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
@@ -21,7 +22,10 @@ from ousel.ledger.rules import Refused
 
 
 class ChargeService:
-    """Opens the transactions in which charges live; what it returns is true, and final stays."""
+    """Opens the transactions that read and change charges.
+
+    A final status that it returns is already written, so it never changes again.
+    """
 
     def __init__(
         self,
@@ -30,7 +34,7 @@ class ChargeService:
         clock: Clock,
         observer: ChargeObserver = NO_OBSERVER,
     ) -> None:
-        """Keep charges in this database, and post payments at this desk."""
+        """Store charges in this database, and pay them through this queue."""
         self._database = database
         self._posting_queue = posting_queue
         self._clock = clock
@@ -68,21 +72,21 @@ class ChargeService:
         return await self._current_charge(await self._stored_charge(charge_id))
 
     async def wait_for_outcome(self, account_id: str, charge_id: str, seconds: float) -> Charge:
-        """Return the account's charge when it is final, or after so many seconds as it is."""
+        """Return the account's charge once it is final, or as it is after so many seconds."""
         time = asyncio.get_running_loop().time
         deadline = time() + seconds
         charge = await self.own_charge(account_id, charge_id)
         while (
-            charge.status == "created"
+            not is_final(charge.status)
             and not self.notifier.stopped
-            and (left_seconds := deadline - time()) > 0
+            and (remaining_seconds := deadline - time()) > 0
         ):
-            await self.notifier.wait_for_change(charge, left_seconds)
+            await self.notifier.wait_for_change(charge, remaining_seconds)
             charge = await self.own_charge(account_id, charge_id)
         return charge
 
     async def list_charges(self, query: ChargeQuery) -> list[Charge]:
-        """Return the newest charges that fit, one more than the limit, as they are now."""
+        """Return the newest charges that match, as they are now; one more than its limit."""
         now = self._clock()
 
         async def read(transaction: Transaction) -> list[Charge]:
@@ -90,31 +94,30 @@ class ChargeService:
 
         while True:
             charges = await self._database.read(read)
-            expired = [charge.id for charge in charges if is_overdue(charge, now)]
-            if not expired:
+            overdue = [charge.id for charge in charges if is_overdue(charge, now)]
+            if not overdue:
                 return charges
-            await self._write_expiries(expired, now)
+            await self._write_expiries(overdue, now)
 
     async def cancel(self, account_id: str, charge_id: str) -> Charge:
         """Cancel the account's charge, or raise the refusal."""
         if not is_charge_id(charge_id):
             raise ChargeNotFound
         now = self._clock()
-        tried = False
+        attempts = 0
 
-        async def cancel(transaction: Transaction) -> tuple[Status, int]:
-            nonlocal tried
-            locked = await transitions.cancel_charge(transaction, account_id, charge_id, now)
-            before = locked.charges[charge_id]
-            own_doing = tried and before.canceled_at == now  # by a commit whose answer was lost
-            tried = True
-            return "created" if own_doing else before.status, locked.expired
+        async def cancel(transaction: Transaction) -> Cancellation:
+            nonlocal attempts
+            attempts += 1
+            return await transitions.cancel_charge(
+                transaction, account_id, charge_id, now, is_retry=attempts > 1
+            )
 
-        status, expired = await self._commit(cancel)
-        self._observer.charges_expired(expired)
+        cancellation = await self._commit(cancel)
+        self._observer.charges_expired(cancellation.expired_count)
         self.notifier.notify(charge_id)
-        if status != "created":
-            raise ChargeNotCancelable(charge_id, status)
+        if cancellation.refusal is not None:
+            raise cancellation.refusal
         self._observer.charge_canceled()
         return await self.own_charge(account_id, charge_id)
 
@@ -140,7 +143,7 @@ class ChargeService:
         return charge
 
     async def _current_charge(self, charge: Charge) -> Charge:
-        """Return the charge with its expiry, if it has come, written down before it is told."""
+        """Return the charge as it is now; if it has expired, write that first."""
         now = self._clock()
         if not is_overdue(charge, now):
             return charge
@@ -151,7 +154,7 @@ class ChargeService:
         locked = await self._commit(
             lambda transaction: transitions.lock_charges(transaction, ids, now)
         )
-        self._observer.charges_expired(locked.expired)
+        self._observer.charges_expired(locked.expired_count)
 
     async def _commit(self, work: Work[Result]) -> Result:
         """Commit work that may be repeated: that settles an outcome that is unknown."""

@@ -1,11 +1,12 @@
-"""The rows of charges."""
+"""The SQL of charges."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from ousel.charges.rules import LIFETIME_MICROS, Charge, Payer, Status
+from ousel.charges.lifecycle import created_at_of_newest_overdue, is_final
+from ousel.charges.rules import Charge, Payer, Status
 from ousel.database.port import Transaction
 from ousel.database.statements import BIGINT_MAX, Statement, Table
 
@@ -29,97 +30,101 @@ CHARGES: Final = Table(
         "transfer_id text",
     ),
 )
-# A charge is found by its id alone. With the account's id beside it, PostgreSQL without statistics
-# may choose an index that has other columns between the two, and read all the account's charges.
-_FOUND_BY: Final = ("id text",)
-EXPIRIES: Final = Table("charges", key=_FOUND_BY, columns=("status text",))
+# Updates find a charge by its id alone. With the account's id as well, PostgreSQL without
+# statistics may choose an index that has other columns between the two, and read all charges of
+# the account.
+_UPDATE_KEY: Final = ("id text",)
+EXPIRIES: Final = Table("charges", key=_UPDATE_KEY, columns=("status text",))
 CANCELLATIONS: Final = Table(
-    "charges", key=_FOUND_BY, columns=("status text", "canceled_at bigint")
+    "charges", key=_UPDATE_KEY, columns=("status text", "canceled_at bigint")
 )
 PAYMENTS: Final = Table(
     "charges",
-    key=_FOUND_BY,
+    key=_UPDATE_KEY,
     columns=("status text", "paid_at bigint", "paid_by text", "transfer_id text"),
 )
 
-IdempotencyKey = tuple[str, str | None]  # with the account that it belongs to
+IdempotencyKey = tuple[str, str | None]  # the account's id and its key
 
-_WIDTH: Final = len(CHARGES.names)
+_COLUMN_COUNT: Final = len(CHARGES.names)
 _COLUMNS: Final = ", ".join(f"charges.{name}" for name in CHARGES.names)
-_SEEN: Final = f"SELECT {_COLUMNS}, payer.username, payer.display_name FROM"
-_PAYER: Final = " LEFT JOIN accounts AS payer ON payer.id = charges.paid_by"
-_PAGE_OF: Final = f"{_SEEN} charges{_PAYER} WHERE charges.account_id = :account_id"
+_SELECT_WITH_PAYER: Final = f"SELECT {_COLUMNS}, payer.username, payer.display_name FROM"
+_JOIN_PAYER: Final = " LEFT JOIN accounts AS payer ON payer.id = charges.paid_by"
+_CHARGES_OF_ACCOUNT: Final = (
+    f"{_SELECT_WITH_PAYER} charges{_JOIN_PAYER} WHERE charges.account_id = :account_id"
+)
 _WITH_STATUS: Final = " AND charges.status = :status AND charges.created_at > :created_after"
 _WITH_REFERENCE: Final = " AND charges.reference = :reference"
-_OF_APP: Final = " AND charges.app_id = :app_id"
+_WITH_APP: Final = " AND charges.app_id = :app_id"
 _NEWEST_FIRST: Final = (
     " AND (charges.created_at, charges.id) < (:before_time, :before_id)"
     " ORDER BY charges.created_at DESC, charges.id DESC LIMIT :limit"
 )
 
-CHARGES_ADDED: Final = Statement(
-    "add charges, but for those whose id or idempotency key is there",
+INSERT_CHARGES: Final = Statement(
+    "insert charges whose id and idempotency key are new",
     f"INSERT INTO charges ({', '.join(CHARGES.names)})"
     f" SELECT {', '.join(CHARGES.names)}"
     f" FROM ROWS(:rows, {', '.join(CHARGES.key + CHARGES.columns)})"
     " WHERE TRUE ON CONFLICT DO NOTHING RETURNING id",
 )
 CHARGES_BY_ID: Final = Statement(
-    "charges by their ids, with who paid",
-    f"{_SEEN} charges{_PAYER} WHERE charges.id = ANY(:ids)",
+    "charges by their ids, with their payers",
+    f"{_SELECT_WITH_PAYER} charges{_JOIN_PAYER} WHERE charges.id = ANY(:ids)",
 )
 STATUSES_BY_ID: Final = Statement(
     "the statuses of charges by their ids", "SELECT id, status FROM charges WHERE id = ANY(:ids)"
 )
 CHARGES_BY_IDEMPOTENCY_KEY: Final = Statement(
-    "the charges that used these idempotency keys, with who paid",
-    f"{_SEEN} ROWS(:keys, account_id text, idempotency_key text)"
+    "the charges that used these idempotency keys, with their payers",
+    f"{_SELECT_WITH_PAYER} ROWS(:keys, account_id text, idempotency_key text)"
     " JOIN charges ON charges.account_id = keys.account_id"
-    f" AND charges.idempotency_key = keys.idempotency_key{_PAYER}",
+    f" AND charges.idempotency_key = keys.idempotency_key{_JOIN_PAYER}",
 )
-CHARGES_LOCKED: Final = Statement(
-    "charges locked in the order of their ids",
+LOCK_CHARGES: Final = Statement(
+    "lock charges in the order of their ids",
     f"SELECT {_COLUMNS} FROM charges WHERE id = ANY(:ids) ORDER BY id FOR UPDATE",
 )
-FINAL_AMONG: Final = Statement(
+FINAL_CHARGES: Final = Statement(
     "which of these charges have a final status",
     "SELECT id FROM charges WHERE id = ANY(:ids) AND status <> 'created'",
 )
-PAID_AFTER: Final = Statement(
-    "paid charges after one, in the order of accounts and ids",
+PAID_CHARGES_AFTER: Final = Statement(
+    "the paid charges that follow one in the order of accounts and ids",
     "SELECT account_id, id, amount, paid_by, transfer_id FROM charges"
     " WHERE (account_id, id) > (:account_id, :id) AND status = 'paid'"
     " ORDER BY account_id, id LIMIT :limit",
 )
-PAGE: Final = Statement("a page of charges, newest first", f"{_PAGE_OF}{_NEWEST_FIRST}")
+PAGE: Final = Statement("a page of charges, newest first", f"{_CHARGES_OF_ACCOUNT}{_NEWEST_FIRST}")
 PAGE_WITH_STATUS: Final = Statement(
-    "a page of charges with a status, newest first", f"{_PAGE_OF}{_WITH_STATUS}{_NEWEST_FIRST}"
+    "a page of charges with a status, newest first",
+    f"{_CHARGES_OF_ACCOUNT}{_WITH_STATUS}{_NEWEST_FIRST}",
 )
 PAGE_WITH_REFERENCE: Final = Statement(
     "a page of charges with a reference, newest first",
-    f"{_PAGE_OF}{_WITH_REFERENCE}{_NEWEST_FIRST}",
+    f"{_CHARGES_OF_ACCOUNT}{_WITH_REFERENCE}{_NEWEST_FIRST}",
 )
 PAGE_WITH_BOTH: Final = Statement(
     "a page of charges with a status and a reference, newest first",
-    f"{_PAGE_OF}{_WITH_STATUS}{_WITH_REFERENCE}{_NEWEST_FIRST}",
+    f"{_CHARGES_OF_ACCOUNT}{_WITH_STATUS}{_WITH_REFERENCE}{_NEWEST_FIRST}",
 )
 APP_PAGE: Final = Statement(
-    "a page of an app's charges, newest first", f"{_PAGE_OF}{_OF_APP}{_NEWEST_FIRST}"
+    "a page of an app's charges, newest first", f"{_CHARGES_OF_ACCOUNT}{_WITH_APP}{_NEWEST_FIRST}"
 )
 APP_PAGE_WITH_STATUS: Final = Statement(
     "a page of an app's charges with a status, newest first",
-    f"{_PAGE_OF}{_OF_APP}{_WITH_STATUS}{_NEWEST_FIRST}",
+    f"{_CHARGES_OF_ACCOUNT}{_WITH_APP}{_WITH_STATUS}{_NEWEST_FIRST}",
 )
 APP_PAGE_WITH_REFERENCE: Final = Statement(
     "a page of an app's charges with a reference, newest first",
-    f"{_PAGE_OF}{_OF_APP}{_WITH_REFERENCE}{_NEWEST_FIRST}",
+    f"{_CHARGES_OF_ACCOUNT}{_WITH_APP}{_WITH_REFERENCE}{_NEWEST_FIRST}",
 )
 APP_PAGE_WITH_BOTH: Final = Statement(
     "a page of an app's charges with a status and a reference, newest first",
-    f"{_PAGE_OF}{_OF_APP}{_WITH_STATUS}{_WITH_REFERENCE}{_NEWEST_FIRST}",
+    f"{_CHARGES_OF_ACCOUNT}{_WITH_APP}{_WITH_STATUS}{_WITH_REFERENCE}{_NEWEST_FIRST}",
 )
 
-# By whether they go by an app, a status and a reference.
+# By whether the query filters by app, by status and by reference.
 _PAGES: Final = {
     (False, False, False): PAGE,
     (False, True, False): PAGE_WITH_STATUS,
@@ -133,7 +138,7 @@ _PAGES: Final = {
 
 
 class PaidCharge(msgspec.Struct, frozen=True, gc=False):
-    """What a charge that was paid says about its payment."""
+    """What a paid charge says about its payment."""
 
     account_id: str
     id: str
@@ -143,34 +148,34 @@ class PaidCharge(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChargeQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of an account's charges are wanted."""
+    """Which of an account's charges to list."""
 
     account_id: str
     limit: int
-    before: tuple[int, str] | None = None  # the time and id of the last charge of the page before
+    before: tuple[int, str] | None = None  # time and id of the previous page's last charge
     status: Status | None = None
     reference: str | None = None
-    app_id: str | None = None  # of all the account's apps where it is left out
+    app_id: str | None = None  # None lists the charges of all apps
 
 
 async def add_charges(transaction: Transaction, charges: Iterable[Charge]) -> set[str]:
-    """Insert the charges whose ids and idempotency keys are not there; return their ids."""
-    # A key that another process is writing is waited for: in one order, nobody waits in a circle.
+    """Insert the charges whose ids and idempotency keys are new, and return their ids."""
+    # The insert waits for keys that other processes are inserting. One order avoids deadlocks.
     in_order = sorted(charges, key=lambda charge: (charge.account_id, charge.idempotency_key or ""))
-    rows = [msgspec.structs.astuple(charge)[:_WIDTH] for charge in in_order]
-    return {row[0] for row in await transaction.fetch(CHARGES_ADDED, rows=rows)}
+    rows = [msgspec.structs.astuple(charge)[:_COLUMN_COUNT] for charge in in_order]
+    return {row[0] for row in await transaction.fetch(INSERT_CHARGES, rows=rows)}
 
 
 async def charges_by_id(transaction: Transaction, ids: Collection[str]) -> dict[str, Charge]:
-    """Return the charges with these ids, whoever created them, as they are written."""
+    """Return the charges with these ids as they are stored, whichever account created them."""
     found = _charges(await transaction.fetch(CHARGES_BY_ID, ids=list(ids)))
     return {charge.id: charge for charge in found}
 
 
 async def open_charges(transaction: Transaction, ids: Collection[str]) -> set[str]:
-    """Return those of the charges with these ids that are open still."""
+    """Return those of these ids whose charges are not final."""
     rows = await transaction.fetch(STATUSES_BY_ID, ids=list(ids))
-    return {row[0] for row in rows if row[1] == "created"}
+    return {row[0] for row in rows if not is_final(row[1])}
 
 
 async def charges_by_idempotency_key(
@@ -182,27 +187,27 @@ async def charges_by_idempotency_key(
 
 
 async def lock_charges(transaction: Transaction, ids: Collection[str]) -> list[Charge]:
-    """Return the charges with these ids, without who paid, locked until the transaction ends."""
-    return [Charge(*row) for row in await transaction.fetch(CHARGES_LOCKED, ids=list(ids))]
+    """Lock the charges with these ids until the transaction ends; return them without payers."""
+    return [Charge(*row) for row in await transaction.fetch(LOCK_CHARGES, ids=list(ids))]
 
 
 async def final_charges(transaction: Transaction, ids: Collection[str]) -> list[str]:
-    """Return those of the ids whose charges have a final status written."""
-    return [row[0] for row in await transaction.fetch(FINAL_AMONG, ids=list(ids))]
+    """Return those of these ids whose stored status is final."""
+    return [row[0] for row in await transaction.fetch(FINAL_CHARGES, ids=list(ids))]
 
 
 async def write_expiries(transaction: Transaction, expired: Iterable[Charge]) -> None:
-    """Write that these charges, which are locked, have expired."""
+    """Mark these locked charges as expired."""
     await transaction.update(EXPIRIES, [(charge.id, "expired") for charge in expired])
 
 
 async def write_cancellation(transaction: Transaction, charge: Charge, now: int) -> None:
-    """Write that this charge, which is locked, is canceled."""
+    """Mark this locked charge as canceled."""
     await transaction.update(CANCELLATIONS, [(charge.id, "canceled", now)])
 
 
 async def write_payments(transaction: Transaction, rows: Iterable[Sequence[object]]) -> None:
-    """Write payments of locked charges: id, "paid", when, by whom, by which transfer."""
+    """Mark locked charges as paid; a row has the id, "paid", the time, the payer, the transfer."""
     await transaction.update(PAYMENTS, rows)
 
 
@@ -210,20 +215,27 @@ async def paid_charges_after(
     transaction: Transaction, after: tuple[str, str], limit: int
 ) -> list[PaidCharge]:
     """Return the next paid charges in the order of accounts and ids."""
-    rows = await transaction.fetch(PAID_AFTER, account_id=after[0], id=after[1], limit=limit)
+    rows = await transaction.fetch(
+        PAID_CHARGES_AFTER, account_id=after[0], id=after[1], limit=limit
+    )
     return [PaidCharge(*row) for row in rows]
 
 
 async def page_of_charges(transaction: Transaction, query: ChargeQuery, now: int) -> list[Charge]:
-    """Return the newest charges that fit at this moment, one more than the limit."""
+    """Return the newest charges that match the query at this time, one more than its limit."""
     if query.status == "expired":
-        written = await _page(transaction, query, "expired")
-        over = (now - LIFETIME_MICROS + 1, "")
-        unwritten_query = msgspec.structs.replace(query, before=min(over, query.before or over))
-        unwritten = await _page(transaction, unwritten_query, "created")
-        return sorted(written + unwritten, key=_position, reverse=True)[: query.limit + 1]
-    created_after = now - LIFETIME_MICROS if query.status == "created" else 0
+        return await _page_of_expired(transaction, query, now)
+    created_after = created_at_of_newest_overdue(now) if query.status == "created" else 0
     return await _page(transaction, query, query.status, created_after)
+
+
+async def _page_of_expired(transaction: Transaction, query: ChargeQuery, now: int) -> list[Charge]:
+    """Return expired charges, whether their stored status says so or is still `created`."""
+    stored = await _page(transaction, query, "expired")
+    before_overdue = (created_at_of_newest_overdue(now) + 1, "")
+    before = before_overdue if query.before is None else min(before_overdue, query.before)
+    overdue = await _page(transaction, msgspec.structs.replace(query, before=before), "created")
+    return sorted(stored + overdue, key=_position, reverse=True)[: query.limit + 1]
 
 
 async def _page(
@@ -255,7 +267,7 @@ def _charges(rows: Iterable[Sequence[Any]]) -> list[Charge]:
 
 
 def _charge(row: Sequence[Any]) -> Charge:
-    charge = Charge(*row[:_WIDTH])
+    charge = Charge(*row[:_COLUMN_COUNT])
     if charge.paid_by is None:
         return charge
-    return msgspec.structs.replace(charge, payer=Payer(charge.paid_by, *row[_WIDTH:]))
+    return msgspec.structs.replace(charge, payer=Payer(charge.paid_by, *row[_COLUMN_COUNT:]))

@@ -1,18 +1,18 @@
-"""What happens to a charge inside a transaction: created, seen, canceled."""
+"""The changes of charges inside a transaction: creation, expiry and cancellation."""
 
 from collections.abc import Collection, Sequence
 
 import msgspec
 
 from ousel.charges import store
-from ousel.charges.refusals import ChargeNotFound
-from ousel.charges.rules import (
-    LIFETIME_MICROS,
-    Charge,
-    ChargeTerms,
+from ousel.charges.lifecycle import (
+    cancel_refusal,
+    expiry_of_new_charge,
     is_overdue,
     status_at,
 )
+from ousel.charges.refusals import ChargeNotCancelable, ChargeNotFound
+from ousel.charges.rules import Charge, ChargeTerms
 from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import new_id
@@ -20,23 +20,30 @@ from ousel.ledger.refusals import IdempotencyConflict
 
 
 class CreatedCharge(msgspec.Struct, frozen=True):
-    """A charge that was created, now or under the same key before."""
+    """A charge that was created just now, or earlier with the same idempotency key."""
 
     charge: Charge
     replayed: bool
 
 
 class LockedCharges(msgspec.Struct, frozen=True):
-    """Charges that are locked until the transaction ends, as they are now."""
+    """Charges that are locked until the transaction ends, by their ids."""
 
     charges: dict[str, Charge]
-    expired: int  # how many of them nobody had found expired before
+    expired_count: int  # how many of them this transaction marks as expired
+
+
+class Cancellation(msgspec.Struct, frozen=True):
+    """The result of an attempt to cancel a charge."""
+
+    refusal: ChargeNotCancelable | None
+    expired_count: int  # 1 if this transaction marks the charge as expired instead
 
 
 def new_charge(
     account_id: str, app_id: str, terms: ChargeTerms, idempotency_key: str | None, clock: Clock
 ) -> Charge:
-    """Return a charge with these terms that begins now."""
+    """Return a new charge with these terms, which is not stored yet."""
     now = clock()
     return Charge(
         account_id=account_id,
@@ -50,35 +57,35 @@ def new_charge(
         cancel_url=terms.cancel_url,
         idempotency_key=idempotency_key,
         created_at=now,
-        expires_at=now + LIFETIME_MICROS,
+        expires_at=expiry_of_new_charge(now),
     )
 
 
 async def create_charges(
     transaction: Transaction, charges: Sequence[Charge]
 ) -> dict[Charge, CreatedCharge | IdempotencyConflict]:
-    """Write the charges, and find those that their idempotency keys created before.
+    """Write the charges; for each idempotency key used before, return its earlier charge.
 
-    It may be repeated with the same charges where a commit's answer was lost.
+    It may be repeated with the same charges if the answer to the commit was lost.
     """
     written = await store.add_charges(transaction, charges)
-    left = [charge for charge in charges if charge.id not in written]
-    if left:
-        written |= (await store.charges_by_id(transaction, [charge.id for charge in left])).keys()
-    used = [_key(charge) for charge in left if charge.id not in written]
-    first = await store.charges_by_idempotency_key(transaction, used) if used else {}
+    rest = [charge for charge in charges if charge.id not in written]
+    if rest:
+        written |= (await store.charges_by_id(transaction, [charge.id for charge in rest])).keys()
+    used_keys = [_key(charge) for charge in rest if charge.id not in written]
+    earlier = await store.charges_by_idempotency_key(transaction, used_keys) if used_keys else {}
     return {
         charge: CreatedCharge(charge, replayed=False)
         if charge.id in written
-        else _replay_or_conflict(charge, first[_key(charge)])
+        else _replay_or_conflict(charge, earlier[_key(charge)])
         for charge in charges
     }
 
 
 async def lock_charges(transaction: Transaction, ids: Collection[str], now: int) -> LockedCharges:
-    """Lock the charges, write down which have expired, and return them as they are now.
+    """Lock the charges, mark those that have expired, and return all with their status now.
 
-    A payment or cancellation that is just being written is waited for, and comes first.
+    The lock waits for payments and cancellations that are being written; those take effect first.
     """
     charges = await store.lock_charges(transaction, ids)
     expired = [charge for charge in charges if is_overdue(charge, now)]
@@ -92,27 +99,33 @@ async def lock_charges(transaction: Transaction, ids: Collection[str], now: int)
 
 
 async def cancel_charge(
-    transaction: Transaction, account_id: str, charge_id: str, now: int
-) -> LockedCharges:
-    """Cancel the charge if it is in created; return it as it was before."""
-    before = await lock_charges(transaction, [charge_id], now)
-    charge = before.charges.get(charge_id)
+    transaction: Transaction, account_id: str, charge_id: str, now: int, *, is_retry: bool
+) -> Cancellation:
+    """Cancel the account's charge if that is still possible.
+
+    A retry finds its own cancellation if the first commit took effect, but its answer was lost.
+    """
+    locked = await lock_charges(transaction, [charge_id], now)
+    charge = locked.charges.get(charge_id)
     if charge is None or charge.account_id != account_id:
         raise ChargeNotFound
-    if charge.status == "created":
+    if is_retry and charge.canceled_at == now:
+        return Cancellation(None, 0)
+    refusal = cancel_refusal(charge, now)
+    if refusal is None:
         await store.write_cancellation(transaction, charge, now)
-    return before
+    return Cancellation(refusal, locked.expired_count)
 
 
 def _key(charge: Charge) -> store.IdempotencyKey:
     return charge.account_id, charge.idempotency_key
 
 
-def _replay_or_conflict(charge: Charge, first: Charge) -> CreatedCharge | IdempotencyConflict:
-    if first.terms == charge.terms:
-        return CreatedCharge(first, replayed=True)
+def _replay_or_conflict(charge: Charge, earlier: Charge) -> CreatedCharge | IdempotencyConflict:
+    if earlier.terms == charge.terms:
+        return CreatedCharge(earlier, replayed=True)
     return IdempotencyConflict(
-        f"This idempotency key was used for charge {first.id}, whose terms differ.",
+        f"This idempotency key was used for charge {earlier.id}, whose terms differ.",
         param="idempotency_key",
-        members={"charge_id": first.id},
+        members={"charge_id": earlier.id},
     )
