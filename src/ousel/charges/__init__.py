@@ -1,1 +1,1 @@
-"""Charges: a partner asks for an amount, a payer pays it, and both can trust the outcome."""
+"""Charges: a partner asks for an amount, and a payer pays it on a hosted checkout page."""

@@ -1,4 +1,4 @@
-"""The charge record, as the partner that created it sees it."""
+"""The charge record, as the API shows it to the partner that created the charge."""
 
 import re
 from typing import Annotated, Final, Literal
@@ -23,7 +23,7 @@ class PayerRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChargeRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """An amount that a partner asks for, and what became of it."""
+    """An amount that a partner asks for, and whether it was paid."""
 
     object: Literal["charge"] = "charge"
     id: str
@@ -69,12 +69,12 @@ def charge_record(charge: Charge, portal_url: str) -> ChargeRecord:
 
 
 def position_of_charge(charge: Charge) -> str:
-    """Return where a list goes on after this charge."""
+    """Return the position in the list from which the next page continues after this charge."""
     return f"{charge.created_at}:{charge.id}"
 
 
 def position_after(cursor: str | None) -> tuple[int, str] | None:
-    """Return the time and id that a cursor continues after, or refuse one that is not ours."""
+    """Return the time and id after which the cursor continues, or refuse a malformed cursor."""
     if cursor is None:
         return None
     position = _POSITION.fullmatch(text_from_cursor(cursor))

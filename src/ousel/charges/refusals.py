@@ -1,4 +1,4 @@
-"""What is refused about a charge, each by its name."""
+"""The refusals about charges."""
 
 from ousel.kernel.errors import Refusal
 
@@ -9,10 +9,10 @@ class ChargeNotFound(Refusal):
     status = 404
     code = "charge_not_found"
     title = "There is no such charge"
-    cure = "Check the id; a key sees the charges of its own account alone."
+    cure = "Check the id; a key sees only the charges of its own account."
 
     def __init__(self, detail: str = "There is no charge with this id.") -> None:
-        """Say the same of an id that is unknown and of one that is another's."""
+        """Use one detail for unknown ids and other accounts' charges, to reveal nothing."""
         super().__init__(detail)
 
 
@@ -22,10 +22,10 @@ class ChargeNotCancelable(Refusal):
     status = 400
     code = "charge_not_cancelable"
     title = "The charge cannot be canceled"
-    cure = "Read `charge_status`: the charge has reached it, and it is final."
+    cure = "Read `charge_status`: it is final."
 
     def __init__(self, charge_id: str, status: str) -> None:
-        """Name the status that the charge has reached."""
+        """Name the status of the charge."""
         super().__init__(
             f"Charge {charge_id} is {status}; only a charge in created can be canceled.",
             members={"charge_id": charge_id, "charge_status": status},
@@ -38,10 +38,10 @@ class ChargeNotPayable(Refusal):
     status = 400
     code = "charge_not_payable"
     title = "The charge cannot be paid"
-    cure = "Read `charge_status`: the charge has reached it, and it is final; ask for a new charge."
+    cure = "Read `charge_status`: it is final; ask for a new charge."
 
     def __init__(self, charge_id: str, status: str) -> None:
-        """Name the status that the charge has reached."""
+        """Name the status of the charge."""
         super().__init__(
             f"Charge {charge_id} is {status}; only a charge in created can be paid.",
             members={"charge_id": charge_id, "charge_status": status},
@@ -57,7 +57,7 @@ class OwnCharge(Refusal):
     cure = "Pay with another account than the one that created the charge."
 
     def __init__(self, detail: str = "An account cannot pay its own charge.") -> None:
-        """Say it in one sentence."""
+        """Use the same detail for every charge."""
         super().__init__(detail)
 
 
@@ -67,8 +67,8 @@ class ReceiptNotFound(Refusal):
     status = 404
     code = "receipt_not_found"
     title = "There is no such receipt"
-    cure = "Sign in as the one who paid, or as the one who was paid."
+    cure = "Sign in as the payer or the recipient."
 
     def __init__(self, detail: str = "You have no receipt of this payment.") -> None:
-        """Say the same of a charge that is not paid and of one that others settled."""
+        """Use one detail for unpaid charges and other people's payments, to reveal nothing."""
         super().__init__(detail)

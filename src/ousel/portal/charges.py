@@ -1,4 +1,4 @@
-"""Charges: what an app has asked for, and what became of each."""
+"""The portal's pages of charges: a list for each app, and a page for each charge."""
 
 from typing import Any, Final, get_args
 
@@ -25,32 +25,32 @@ STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 
 
 class ChargePages:
-    """Serves a partner's charges to the one who owns the app."""
+    """Serves an app's charges to its owner."""
 
     def __init__(self, pages: PageRenderer, database: Database, charges: ChargeService) -> None:
-        """Read charges at this desk."""
+        """Read charges through this service."""
         self._pages = pages
         self._database = database
         self._charges = charges
 
     def routes(self) -> list[PageRoute]:
         """Return the routes of charges."""
-        of_app = "/apps/{client_id}/charges"
+        path = "/apps/{client_id}/charges"
         return [
-            PageRoute(method="GET", path=of_app, handle=self.show_all),
-            PageRoute(method="GET", path=f"{of_app}/{{charge_id}}", handle=self.show),
+            PageRoute(method="GET", path=path, handle=self.show_list),
+            PageRoute(method="GET", path=f"{path}/{{charge_id}}", handle=self.show_charge),
         ]
 
-    async def show_all(self, visit: Visit) -> Answer:
+    async def show_list(self, visit: Visit) -> Answer:
         """Show a page of the app's charges."""
         app = await self._app(visit)
         refusal: InvalidField | None = None
-        wanted = ChargeQuery(account_id=app.account_id, app_id=app.id, limit=PAGE_CHARGES)
+        query = ChargeQuery(account_id=app.account_id, app_id=app.id, limit=PAGE_CHARGES)
         try:
-            wanted = _filtered(wanted, visit)
+            query = _with_filters(query, visit)
         except InvalidField as invalid:
             refusal = invalid
-        found = await self._charges.list_charges(wanted)
+        found = await self._charges.list_charges(query)
         shown = found[:PAGE_CHARGES]
         context: dict[str, Any] = {
             "app": app,
@@ -65,13 +65,13 @@ class ChargePages:
         status = 200 if refusal is None else refusal.status
         return self._pages.render("portal/charges.html", visit, status=status, **context)
 
-    async def show(self, visit: Visit) -> Answer:
-        """Show one of the app's charges, with what happened to it."""
+    async def show_charge(self, visit: Visit) -> Answer:
+        """Show one of the app's charges and its history."""
         app = await self._app(visit)
         charge = await self._charges.own_charge(app.account_id, visit.path["charge_id"])
         if charge.app_id != app.id:
             raise ChargeNotFound
-        entry = await self._database.read(lambda transaction: _entry(transaction, charge))
+        entry = await self._database.read(lambda transaction: _payment_entry(transaction, charge))
         return self._pages.render("portal/charge.html", visit, app=app, charge=charge, entry=entry)
 
     async def _app(self, visit: Visit) -> App:
@@ -81,8 +81,8 @@ class ChargePages:
         )
 
 
-async def _entry(transaction: Transaction, charge: Charge) -> Entry | None:
-    """Return the owner's side of the payment, if there was one."""
+async def _payment_entry(transaction: Transaction, charge: Charge) -> Entry | None:
+    """Return the entry of the payment in the owner's account, or None if there was no payment."""
     if charge.transfer_id is None or charge.paid_at is None:
         return None
     return await entry_of_transfer(
@@ -90,14 +90,15 @@ async def _entry(transaction: Transaction, charge: Charge) -> Entry | None:
     )
 
 
-def _filtered(wanted: ChargeQuery, visit: Visit) -> ChargeQuery:
-    query = visit.query
-    status = next((each for each in STATUSES if each == query.get("status")), None)
-    if query.get("status") and status is None:
+def _with_filters(query: ChargeQuery, visit: Visit) -> ChargeQuery:
+    """Return the query with the filters of the visit, or refuse an invalid one."""
+    filters = visit.query
+    status = next((each for each in STATUSES if each == filters.get("status")), None)
+    if filters.get("status") and status is None:
         raise InvalidField("Choose a status from the list.", param="status")
     return msgspec.structs.replace(
-        wanted,
+        query,
         status=status,
-        reference=query.get("reference") or None,
-        before=position_after(query.get("cursor") or None),
+        reference=filters.get("reference") or None,
+        before=position_after(filters.get("cursor") or None),
     )
