@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from importlib.metadata import version
 from pathlib import Path
 
 import httpx2
@@ -14,6 +15,14 @@ from tests.cli.conftest import Operator
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.raw_sql import RawSql
 from tests.support.servers import Server, free_port
+
+
+def test_the_version_is_that_of_the_installed_package(tmp_path: Path) -> None:
+    """`ousel --version` prints it and touches no database."""
+    outcome = ousel("--version", database=str(tmp_path / "absent.db"))
+
+    assert (outcome.exit_code, outcome.output) == (0, f"ousel {version('ousel')}\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -4,9 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from uvicorn.server import ServerState
-
-from ousel.http.connection import Connection
+from ousel.http.connection import Connection, OwnServerState
 from ousel.http.messages import Request, Response, header_lines
 
 PATIENCE_SECONDS = 5.0
@@ -97,7 +95,7 @@ class Bench:
     def __init__(self) -> None:
         self.application = Echo()
         self.idle_seconds: float = IDLE_SECONDS
-        self.state = ServerState()
+        self.state = OwnServerState()
         self.state.default_headers = [(b"date", b"today")]
 
     @asynccontextmanager

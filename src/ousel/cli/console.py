@@ -17,9 +17,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-# Typer brings its own Click, and this is where that keeps what a wrong command line raises.
-from typer._click.exceptions import NoArgsIsHelpError, UsageError
-
 from ousel.database.addresses import database_at, may_exist, sqlite_path
 from ousel.database.backup import BackupFailed
 from ousel.database.deployment import mode_of
@@ -209,11 +206,8 @@ def run_explained(commands: typer.Typer) -> int:
     try:
         _check_arguments(sys.argv)
         exit_code: int | None = commands(standalone_mode=False)
-    except NoArgsIsHelpError as shown:
-        return shown.exit_code
-    except UsageError as error:
-        place = error.ctx.command_path if error.ctx is not None else "ousel"
-        _complain(f"{error.format_message().rstrip('.')} (see '{place} --help')")
+    except typer.TyperException as error:
+        _explain_usage(error)
         return error.exit_code
     except Refusal as refusal:
         _complain(refusal.detail)
@@ -240,6 +234,15 @@ def _check_arguments(arguments: Sequence[str]) -> None:
         "".join(arguments).encode()
     except UnicodeEncodeError:
         raise SettingError("the arguments must be text in UTF-8") from None
+
+
+def _explain_usage(error: typer.TyperException) -> None:
+    """Print what is wrong with the command line, unless Typer has printed the help instead."""
+    reason = error.format_message().rstrip(".")
+    if reason:
+        context = getattr(error, "ctx", None)
+        command = "ousel" if context is None else context.command_path
+        _complain(f"{reason} (see '{command} --help')")
 
 
 def _complain(reason: str) -> None:

@@ -3,8 +3,9 @@
 import io
 import os
 import sys
+from importlib.metadata import version
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import typer
 
@@ -24,8 +25,28 @@ commands = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Ousel: a payments service that anyone can host.",
 )
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - Typer passes the option's value
+    if wanted:
+        typer.echo(f"ousel {version('ousel')}")
+        raise typer.Exit
+
+
+@commands.callback()
+def root(
+    *,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Ousel: a payments service that anyone can host."""
+
+
 commands.command()(demo)
 commands.command()(serve)
 commands.command()(top)

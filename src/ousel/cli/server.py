@@ -6,89 +6,32 @@ import socket
 from functools import partial
 from typing import Any, Final, cast
 
-import structlog
 import uvicorn
-from typing_extensions import override
-from uvicorn.server import ServerState
-from uvicorn.supervisors import Multiprocess
-from uvicorn.supervisors.multiprocess import Process
 
 from ousel.app import Ousel, in_worker
 from ousel.cli.console import check_schema, fail
+from ousel.cli.supervisor import Heartbeat, Supervisor
 from ousel.database import schema
 from ousel.database.addresses import database_at, is_postgres
 from ousel.database.deployment import Mode, claim_mode
-from ousel.http.connection import Connection
+from ousel.http.connection import Connection, ServerState
 from ousel.kernel.settings import PORT_MAX, Settings
 from ousel.observation.logs import log_to_standard_error
 from ousel.observation.telemetry import check_tracing
 
 DRAIN_SECONDS_MAX: Final = 30
-KEEP_ALIVE_SECONDS: Final = 75  # longer than clients keep a connection, so that theirs ends first
+KEEP_ALIVE_SECONDS: Final = (
+    75  # longer than clients keep a connection open, so that they close it first
+)
 CONNECTIONS_WAITING_MAX: Final = 2_048
-WORKER_SILENT_SECONDS_MAX: Final = 30  # it says nothing until it has started
-WORKER_ENDING_SECONDS_MAX: Final = DRAIN_SECONDS_MAX + 15  # what waits is written after the drain
-
-_log = structlog.get_logger()
+WORKER_STOP_SECONDS_MAX: Final = DRAIN_SECONDS_MAX + 15  # queued postings are written last
 
 
-class _ServedConnection(Connection):
-    """A connection as uvicorn's server makes one, whose application is the service itself."""
+class _UvicornConnection(Connection):
+    """A connection with the constructor that uvicorn's server calls."""
 
     def __init__(self, config: uvicorn.Config, server_state: ServerState, **_: Any) -> None:
-        super().__init__(cast("Ousel", config.loaded_app), server_state, config.timeout_keep_alive)
-
-
-class _Worker(Process):
-    """One of a server's processes, whose end is noticed at once."""
-
-    @override
-    def start(self) -> None:
-        super().start()
-        self.child_conn.close()  # the last to hold it is the process itself
-
-
-class _Workers(Multiprocess):
-    """The processes of a server; the one that is missing is started anew, however it ended."""
-
-    @override
-    def init_processes(self) -> None:
-        self.processes = [self._started() for _ in range(self.processes_num)]
-
-    @override
-    def keep_subprocess_alive(self) -> None:
-        # Uvicorn would stop all of them for one that cannot start. The parent has seen that they
-        # can, so it is the database that is away, and the others wait for it too.
-        for index, process in enumerate(self.processes):
-            if self.should_exit.is_set() or process.is_alive(WORKER_SILENT_SECONDS_MAX):
-                continue
-            _end(process)
-            _log.error("a process ended, and is started anew", exit_code=process.exitcode)
-            self.processes[index] = self._started()
-
-    @override
-    def restart_all(self) -> None:
-        # Uvicorn would start the new one first, which would find its admin port taken.
-        for index, process in enumerate(self.processes):
-            if {signal.SIGTERM, signal.SIGINT} & set(self.signal_queue):
-                return  # all of them end now, and a supervisor does not wait for long
-            process.terminate()
-            process.process.join(WORKER_ENDING_SECONDS_MAX)
-            _end(process)
-            self.processes[index] = new = self._started()
-            if not new.wait_until_ready(WORKER_SILENT_SECONDS_MAX):
-                return  # those that serve stay
-
-    def _started(self) -> _Worker:
-        worker = _Worker(self.config, self.sockets)
-        worker.start()
-        return worker
-
-
-def _end(process: Process) -> None:
-    """End a process, also one that hangs."""
-    process.kill()
-    process.process.join()
+        super().__init__(cast("Ousel", config.app), server_state, config.timeout_keep_alive)
 
 
 async def prepare(settings: Settings, port: int, workers: int) -> None:
@@ -151,31 +94,42 @@ def address_at(host: str, port: int) -> str:
 
 
 def serve_until_stopped(settings: Settings, listener: socket.socket, workers: int = 1) -> None:
-    """Serve until a signal says stop, then finish what was begun."""
+    """Serve until a signal stops the server and the accepted requests are answered."""
     log_to_standard_error(settings.log_level)
-    several = workers > 1
-    config = uvicorn.Config(
-        partial(in_worker, settings, workers) if several else Ousel(settings),
-        factory=several,
-        workers=workers,
-        loop="uvloop",
-        http=_ServedConnection,
-        interface="asgi3",
-        proxy_headers=False,
-        ws="none",
-        lifespan="on",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        backlog=CONNECTIONS_WAITING_MAX,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=DRAIN_SECONDS_MAX,
-    )
-    if several:
-        _Workers(config, sockets=[listener]).run()
+    if workers > 1:
+        serve = partial(_serve_in_worker, settings, listener, workers)
+        Supervisor(serve, workers, WORKER_STOP_SECONDS_MAX).run()
     else:
         _stop_when_hung_up()
-        uvicorn.Server(config).run(sockets=[listener])
+        _server(Ousel(settings)).run(sockets=[listener])
+
+
+def _serve_in_worker(
+    settings: Settings, listener: socket.socket, workers: int, heartbeat: Heartbeat
+) -> None:
+    server = _server(in_worker(settings, workers))
+    heartbeat.start(server)
+    server.run(sockets=[listener])
+
+
+def _server(service: Ousel) -> uvicorn.Server:
+    return uvicorn.Server(
+        uvicorn.Config(
+            service,
+            loop="uvloop",
+            http=_UvicornConnection,
+            interface="asgi3",
+            proxy_headers=False,
+            ws="none",
+            lifespan="on",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            backlog=CONNECTIONS_WAITING_MAX,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=DRAIN_SECONDS_MAX,
+        )
+    )
 
 
 def _stop_when_hung_up() -> None:

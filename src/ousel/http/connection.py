@@ -7,16 +7,13 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import structlog
 from typing_extensions import override
 
 from ousel.http.messages import Request, Responder, Response
 from ousel.http.parser import RequestParser
-
-if TYPE_CHECKING:
-    from uvicorn.server import ServerState
 
 REQUESTS_WAITING_MAX: Final = 16
 LINGER_SECONDS_MAX: Final = 5.0
@@ -30,13 +27,31 @@ _STATUS_LINES: Final[dict[int, bytes]] = {
 _log = structlog.get_logger()
 
 
+class ServerState(Protocol):
+    """What all connections of a server share; uvicorn's server has an object of this shape."""
+
+    connections: set[Any]
+    tasks: set[asyncio.Task[None]]  # whose connection is lost; the server waits for them to end
+    default_headers: list[tuple[bytes, bytes]]
+
+
+class OwnServerState:
+    """The shared state of a server that uvicorn does not run."""
+
+    def __init__(self) -> None:
+        """Begin without connections."""
+        self.connections: set[Any] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.default_headers: list[tuple[bytes, bytes]] = []
+
+
 class Connection(RequestParser):
     """One connection; requests that a client sends ahead wait for their turn."""
 
     def __init__(
-        self, responder: Responder, server_state: "ServerState", idle_seconds_max: float
+        self, responder: Responder, server_state: ServerState, idle_seconds_max: float
     ) -> None:
-        """Let the responder answer; the state is that of uvicorn's server."""
+        """Let the responder answer the requests."""
         super().__init__()
         self._responder = responder
         self._server = server_state
@@ -50,14 +65,14 @@ class Connection(RequestParser):
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._server.connections.add(cast("Any", self))
+        self._server.connections.add(self)
         peer = transport.get_extra_info("peername")
         self._address = str(peer[0]) if isinstance(peer, (list, tuple)) else ""
         self._close_when_idle()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self._server.connections.discard(cast("Any", self))
+        self._server.connections.discard(self)
         self._idle_timer.cancel()
         self.resume_writing()
         self._waiting.clear()
@@ -168,7 +183,6 @@ class Connection(RequestParser):
 
     def _next_request(self) -> None:
         """Go on to the next request, or close the connection."""
-        self._server.total_requests += 1
         self._active_at = self._loop.time()
         self._answering = None
         if self._reading_paused:

@@ -8,10 +8,9 @@ from http import HTTPStatus
 from typing import Final
 
 import structlog
-from uvicorn.server import ServerState
 
 from ousel.api.health import Health
-from ousel.http.connection import Connection
+from ousel.http.connection import Connection, OwnServerState
 from ousel.http.messages import Answer, Request, Response, answer_head, json_answer
 from ousel.kernel.errors import Refusal
 from ousel.observation.gauges import GaugeReader
@@ -63,7 +62,7 @@ class AdminPort:
             _log.error("the admin port is not to be had", host=host, ports=list(ports))
             yield
             return
-        state = ServerState()
+        state = OwnServerState()
         server = await asyncio.get_running_loop().create_server(
             lambda: Connection(self, state, IDLE_SECONDS_MAX), sock=listener
         )

@@ -1,0 +1,184 @@
+"""The worker processes of a server: start them, replace those that end, stop them together."""
+
+import multiprocessing
+import signal
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from types import FrameType
+from typing import Final, Protocol
+
+import structlog
+
+TICK_SECONDS: Final = 0.5
+HEARTBEAT_SECONDS: Final = 0.25
+SILENT_SECONDS_MAX: Final = 30  # includes the time that a worker takes to import the program
+
+_READY: Final = b"ready"
+_STARTING: Final = b"starting"
+
+_spawn: Final = multiprocessing.get_context("spawn")
+_log = structlog.get_logger()
+
+
+class HasStarted(Protocol):
+    """A server that says whether it accepts requests."""
+
+    started: bool
+
+
+class Heartbeat:
+    """The worker's end of the pipe: tells the supervisor that this process is alive."""
+
+    def __init__(self, pipe: Connection) -> None:
+        """Send heartbeats into this pipe."""
+        self._pipe = pipe
+
+    def start(self, server: HasStarted) -> None:
+        """Send heartbeats from a thread, for as long as this process lives."""
+        threading.Thread(target=self._send, args=(server,), daemon=True).start()
+
+    def _send(self, server: HasStarted) -> None:
+        try:
+            while True:
+                self._pipe.send_bytes(_READY if server.started else _STARTING)
+                time.sleep(HEARTBEAT_SECONDS)
+        except OSError:
+            return  # the supervisor has died
+
+
+class Worker:
+    """One worker process, seen from the supervisor."""
+
+    def __init__(self, serve: Callable[[Heartbeat], None]) -> None:
+        """Start the process; both `serve` and what it refers to must be picklable."""
+        self._pipe, heartbeat_pipe = _spawn.Pipe(duplex=False)
+        self.process = _spawn.Process(target=serve, args=(Heartbeat(heartbeat_pipe),), daemon=True)
+        self.process.start()
+        heartbeat_pipe.close()  # the worker has its own copy
+        self.is_ready = False
+        self.silent_seconds = 0.0
+
+    def read_heartbeats(self, elapsed_seconds: float) -> None:
+        """Take note of the heartbeats that arrived, or of the time that passed without any."""
+        self.silent_seconds += elapsed_seconds
+        try:
+            while self._pipe.poll():
+                self.is_ready = self._pipe.recv_bytes() == _READY
+                self.silent_seconds = 0.0
+        except (OSError, EOFError):
+            return  # the process is ending
+
+    def is_starting(self) -> bool:
+        """Return whether the process lives but does not accept requests yet."""
+        return self.process.is_alive() and not self.is_ready
+
+    def is_hanging(self) -> bool:
+        """Return whether the process lives but has been silent for too long."""
+        return self.process.is_alive() and self.silent_seconds > SILENT_SECONDS_MAX
+
+    def kill(self) -> None:
+        """End the process at once, even if it hangs."""
+        self.process.kill()
+        self.process.join()
+        self._pipe.close()
+
+
+class Supervisor:
+    """Keeps a number of worker processes running until a signal stops them.
+
+    SIGTERM and SIGINT stop all workers, which first answer the requests they have accepted. SIGHUP
+    replaces the workers one after the other.
+    """
+
+    def __init__(
+        self, serve: Callable[[Heartbeat], None], count: int, stop_seconds_max: float
+    ) -> None:
+        """Run `serve` in `count` processes, each of which gets so many seconds to stop."""
+        self._serve = serve
+        self._count = count
+        self._stop_seconds_max = stop_seconds_max
+        self._workers: list[Worker] = []
+        self._must_stop = False
+        self._must_replace = False
+
+    def run(self) -> None:
+        """Start the workers and supervise them; return when all of them have stopped."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._request_stop)
+        signal.signal(signal.SIGHUP, self._request_replacement)
+        self._workers = [Worker(self._serve) for _ in range(self._count)]
+        while not self._must_stop:
+            if self._must_replace:
+                self._must_replace = False
+                self._replace_all()
+            self._tick(self._workers)
+            self._restart_failed()
+        self._stop_all()
+
+    def _request_stop(self, _number: int, _frame: FrameType | None) -> None:
+        self._must_stop = True
+
+    def _request_replacement(self, _number: int, _frame: FrameType | None) -> None:
+        self._must_replace = True
+
+    def _tick(self, workers: list[Worker]) -> None:
+        """Wait until one of the workers ends, for one tick at most; then read the heartbeats.
+
+        If the supervisor itself was suspended, only one tick counts as silence of the workers.
+        """
+        started = time.monotonic()
+        wait([worker.process.sentinel for worker in workers], TICK_SECONDS)
+        elapsed_seconds = min(time.monotonic() - started, TICK_SECONDS)
+        for worker in workers:
+            worker.read_heartbeats(elapsed_seconds)
+
+    def _restart_failed(self) -> None:
+        """Replace the workers that ended or hang.
+
+        A worker that cannot start is tried again without end: the database was there when the
+        server started, so it is away for now, and the other workers wait for it too.
+        """
+        for index, worker in enumerate(self._workers):
+            if self._must_stop:
+                return
+            if worker.process.is_alive() and not worker.is_hanging():
+                continue
+            worker.kill()
+            _log.error("a worker process ended and is restarted", exit_code=worker.process.exitcode)
+            self._workers[index] = Worker(self._serve)
+
+    def _replace_all(self) -> None:
+        """Replace the workers one after the other.
+
+        Each worker ends before its successor starts, because both need the same admin port. If a
+        successor does not become ready, the remaining workers stay.
+        """
+        for index, worker in enumerate(self._workers):
+            worker.process.terminate()
+            self._wait_while(worker, worker.process.is_alive, self._stop_seconds_max)
+            if self._must_stop:
+                return
+            worker.kill()
+            self._workers[index] = successor = Worker(self._serve)
+            self._wait_while(successor, successor.is_starting, SILENT_SECONDS_MAX)
+            if not successor.is_ready:
+                return
+
+    def _wait_while(
+        self, worker: Worker, condition: Callable[[], bool], seconds_max: float
+    ) -> None:
+        """Wait while the condition holds; stop waiting when the server must stop."""
+        deadline = time.monotonic() + seconds_max
+        while condition() and not self._must_stop and time.monotonic() < deadline:
+            self._tick([worker])
+
+    def _stop_all(self) -> None:
+        """Stop all workers together, and kill those that do not end in time."""
+        for worker in self._workers:
+            worker.process.terminate()
+        deadline = time.monotonic() + self._stop_seconds_max
+        for worker in self._workers:
+            worker.process.join(max(0.0, deadline - time.monotonic()))
+            worker.kill()
