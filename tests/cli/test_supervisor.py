@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from ousel.cli.supervisor import HEARTBEAT_SECONDS, SILENT_SECONDS_MAX, Heartbeat, Worker
-from tests.support.moments import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
