@@ -264,7 +264,7 @@ async def test_balances_that_do_not_add_up_to_zero_are_told(
     database: Database, people: People, raw_sql: RawSql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Should ever two sides that differ be taken for a pair, the sum of all shows it."""
-    monkeypatch.setattr("ousel.ledger.verify._pair_mark", lambda _: 1)
+    monkeypatch.setattr("ousel.ledger.verify._movement_fields", lambda _: 1)
     last = (await entries(raw_sql, people.bob.id))[-1]
     more = msgspec.structs.replace(last, amount=last.amount + 1)
 

@@ -1,81 +1,82 @@
-"""Proof that charges and money agree: each paid charge has its one payment, and no other is there.
+"""Proof that charges and payments agree: each paid charge has exactly one payment, and vice versa.
 
-The journal's own proof has shown that every movement has both its sides; so the side that
-credits the partner is compared, by running sums that keep nothing of what fits.
+The proof of the journal has already shown that both entries of every movement are there. So it is
+enough to compare each charge with the entry that credits the partner.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
 from typing import Final
 
 from ousel.charges import store
 from ousel.charges.store import PaidCharge
 from ousel.database.port import Transaction
+from ousel.ledger.bucket_sums import BucketSums
 from ousel.ledger.rules import Entry
 from ousel.ledger.verify import DatabaseLedger, VerificationFailed, describe_entry
 
 PAGE_CHARGES: Final = 5_000
-SUMS: Final = 1_024  # so many sums tell roughly which charges do not fit
 
 
 class ChargeVerifier:
-    """Sees the journal go by, and then compares it with the charges of the same snapshot."""
+    """Collects the payments of the journal, then compares them with the charges in the snapshot."""
 
     def __init__(self, transaction: Transaction) -> None:
         """Read the charges in this transaction."""
         self._transaction = transaction
-        self._sums = [0] * SUMS  # grow with each payment, shrink by the same with its charge
+        self._payments = BucketSums()  # payments are added, paid charges subtracted
 
     def add_entries(self, entries: Iterable[Entry]) -> None:
-        """Count the payments among these entries."""
+        """Add the payments among these entries."""
         for entry in entries:
             if _is_payment(entry):
-                mark = _mark_of_payment(entry)
-                self._sums[mark % SUMS] += mark
+                self._payments.add(_payment_fields(entry))
 
     async def finish(self) -> int:
-        """Return how many charges are paid, or raise the first that does not fit its payment."""
-        count, after = 0, ("", "")
-        while page := await store.paid_charges_after(self._transaction, after, PAGE_CHARGES):
-            for charge in page:
-                mark = _mark_of_charge(charge)
-                self._sums[mark % SUMS] -= mark
-            count += len(page)
-            after = (page[-1].account_id, page[-1].id)
-        if any(self._sums):
-            raise VerificationFailed(await self._unfitting())
+        """Return how many charges are paid, or raise the first that does not match its payment."""
+        count = 0
+        async for charge in self._paid_charges():
+            self._payments.subtract(_expected_payment_fields(charge))
+            count += 1
+        if not self._payments.is_balanced:
+            raise VerificationFailed(await self._describe_first_mismatch())
         return count
 
-    async def _unfitting(self) -> str:
-        """Name a charge and its payments that do not fit each other."""
-        payments: dict[str, list[Entry]] = {}
-        async for entries in DatabaseLedger(self._transaction).entries():
-            for entry in entries:
-                if _is_payment(entry) and self._sums[_mark_of_payment(entry) % SUMS]:
-                    payments.setdefault(entry.charge_id or "", []).append(entry)
+    async def _paid_charges(self) -> AsyncIterator[PaidCharge]:
         after = ("", "")
         while page := await store.paid_charges_after(self._transaction, after, PAGE_CHARGES):
             for charge in page:
-                if self._sums[_mark_of_charge(charge) % SUMS]:
-                    wrong = _why_unfitting(charge, payments.pop(charge.id, []))
-                    if wrong is not None:
-                        return wrong
+                yield charge
             after = (page[-1].account_id, page[-1].id)
-        return await self._extra(each for several in payments.values() for each in several)
 
-    async def _extra(self, payments: Iterable[Entry]) -> str:
-        """Name the first of these payments, which no paid charge has."""
+    async def _describe_first_mismatch(self) -> str:
+        payments: dict[str, list[Entry]] = {}
+        async for entries in DatabaseLedger(self._transaction).entries():
+            for entry in entries:
+                if _is_payment(entry) and self._payments.may_mismatch(_payment_fields(entry)):
+                    payments.setdefault(entry.charge_id or "", []).append(entry)
+        async for charge in self._paid_charges():
+            if self._payments.may_mismatch(_expected_payment_fields(charge)):
+                mismatch = _describe_mismatch(charge, payments.pop(charge.id, []))
+                if mismatch is not None:
+                    return mismatch
+        return await self._describe_unmatched(
+            entry for entries in payments.values() for entry in entries
+        )
+
+    async def _describe_unmatched(self, payments: Iterable[Entry]) -> str:
+        """Name the first of these payments, which match no paid charge."""
         entry = min(payments, key=lambda each: (each.created_at, each.transfer_id))
         if entry.charge_id is None:
             return f"{describe_entry(entry)} is a payment of no charge"
         found = await store.charges_by_id(self._transaction, [entry.charge_id])
         charge = found.get(entry.charge_id)
         if charge is None:
-            fate = "does not exist"
+            finding = "does not exist"
         elif charge.status == "paid":
-            fate = f"was paid by transfer {charge.transfer_id}"
+            finding = f"was paid by transfer {charge.transfer_id}"
         else:
-            fate = f"is {charge.status}"
-        return f"{describe_entry(entry)} pays charge {entry.charge_id}, which {fate}"
+            finding = f"is {charge.status}"
+        return f"{describe_entry(entry)} pays charge {entry.charge_id}, which {finding}"
 
 
 def _is_payment(entry: Entry) -> bool:
@@ -83,34 +84,31 @@ def _is_payment(entry: Entry) -> bool:
     return of_charge and entry.amount > 0
 
 
-def _mark_of_payment(entry: Entry) -> int:
-    return hash(
-        (
-            entry.kind,
-            entry.charge_id,
-            entry.account_id,
-            entry.counterparty_id,
-            entry.amount,
-            entry.transfer_id,
-        )
+def _payment_fields(entry: Entry) -> Hashable:
+    return (
+        entry.kind,
+        entry.charge_id,
+        entry.account_id,
+        entry.counterparty_id,
+        entry.amount,
+        entry.transfer_id,
     )
 
 
-def _mark_of_charge(charge: PaidCharge) -> int:
-    """Return the mark that the one payment of this charge has."""
-    return hash(
-        (
-            "charge_payment",
-            charge.id,
-            charge.account_id,
-            charge.paid_by,
-            charge.amount,
-            charge.transfer_id,
-        )
+def _expected_payment_fields(charge: PaidCharge) -> Hashable:
+    """Return the fields that the one payment of this charge must have."""
+    return (
+        "charge_payment",
+        charge.id,
+        charge.account_id,
+        charge.paid_by,
+        charge.amount,
+        charge.transfer_id,
     )
 
 
-def _why_unfitting(charge: PaidCharge, payments: Sequence[Entry]) -> str | None:
+def _describe_mismatch(charge: PaidCharge, payments: Sequence[Entry]) -> str | None:
+    """Return how the payments differ from the one that the charge names, or None."""
     name = f"charge {charge.id} of account {charge.account_id}"
     if not payments:
         return f"{name} is paid, but no entry of the account pays it"
@@ -118,13 +116,15 @@ def _why_unfitting(charge: PaidCharge, payments: Sequence[Entry]) -> str | None:
         numbers = " and ".join(str(entry.sequence) for entry in payments)
         return f"{name} is paid more than once: by the entries {numbers}"
     entry = payments[0]
-    for what, wanted, found in (
+    for field, expected, found in (
         ("the kind", "charge_payment", entry.kind),
         ("the account", charge.account_id, entry.account_id),
         ("the payer", charge.paid_by, entry.counterparty_id),
         ("the amount", charge.amount, entry.amount),
         ("the transfer", charge.transfer_id, entry.transfer_id),
     ):
-        if wanted != found:
-            return f"{name} is paid with {what} {wanted}, but {describe_entry(entry)} has {found}"
+        if expected != found:
+            return (
+                f"{name} is paid with {field} {expected}, but {describe_entry(entry)} has {found}"
+            )
     return None

@@ -1,10 +1,10 @@
-"""Proof that the books balance: the whole journal replayed against every invariant.
+"""Proof that the ledger balances: it replays the whole journal and checks every invariant.
 
-It reads one snapshot, streams it in pages, and keeps nothing but running totals, so it may run
-beside servers that write, over any number of entries.
+It streams one snapshot in pages and holds only running totals in memory. So it can run while
+servers write, over any number of entries.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Final, Protocol
@@ -13,21 +13,21 @@ import msgspec
 
 from ousel.database.port import Transaction
 from ousel.ledger import journal
+from ousel.ledger.bucket_sums import BucketSums
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Entry, entry_hash
 
 PAGE_ENTRIES: Final = 5_000
 PAGE_ACCOUNTS: Final = 1_000
-PAIR_SUMS: Final = 1_024  # so many sums of pairs tell roughly where a side is missing
 
 Progress = Callable[[int], None]
 EntryObserver = Callable[[Sequence[Entry]], None]
 
 
 class LedgerSource(Protocol):
-    """Accounts and entries, both in the order of account ids; each may be read anew."""
+    """Accounts and entries, both in the order of account ids; both can be read several times."""
 
     def accounts(self) -> AsyncIterator[Account]:
-        """Return the accounts, each with its balance, its last entry's number and hash."""
+        """Return the accounts, each with its balance and its last entry's number and hash."""
         ...
 
     def entries(self) -> AsyncIterator[list[Entry]]:
@@ -36,7 +36,7 @@ class LedgerSource(Protocol):
 
 
 class VerifiedTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read and found right."""
+    """What was read and found correct."""
 
     entries: int
     accounts: int
@@ -45,14 +45,14 @@ class VerifiedTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerificationFailed(Exception):
-    """The first thing that is wrong with the books, in one sentence."""
+    """The first error that was found in the ledger, in one sentence."""
 
 
 class DatabaseLedger:
-    """The books as one snapshot of a database has them."""
+    """The ledger in one snapshot of a database."""
 
     def __init__(self, transaction: Transaction) -> None:
-        """Read them in this transaction."""
+        """Read it in this transaction."""
         self._transaction = transaction
 
     async def accounts(self) -> AsyncIterator[Account]:
@@ -76,29 +76,29 @@ class DatabaseLedger:
 async def verify_database(
     transaction: Transaction,
     progress: Progress = lambda _: None,
-    witness: EntryObserver = lambda _: None,
+    observer: EntryObserver = lambda _: None,
 ) -> VerifiedTotals:
-    """Return the figures of the books in this snapshot, or raise the first thing wrong."""
-    return await verify_ledger(DatabaseLedger(transaction), progress, witness)
+    """Return the totals of the ledger in this snapshot, or raise the first error."""
+    return await verify_ledger(DatabaseLedger(transaction), progress, observer)
 
 
 async def verify_ledger(
-    books: LedgerSource,
+    ledger: LedgerSource,
     progress: Progress = lambda _: None,
-    witness: EntryObserver = lambda _: None,
+    observer: EntryObserver = lambda _: None,
 ) -> VerifiedTotals:
-    """Return the figures of these books, or raise the first thing wrong.
+    """Return the totals of this ledger, or raise the first error.
 
-    The witness sees every page of entries once it has been found right in itself.
+    The observer gets every page of entries once the page itself was found correct.
     """
-    replay = _Replay(books.accounts())
-    async for page in books.entries():
-        await replay.page(page)
-        witness(page)
+    replay = _Replay(ledger.accounts())
+    async for page in ledger.entries():
+        await replay.add_page(page)
+        observer(page)
         progress(replay.entries)
-    await replay.end()
-    if any(replay.pair_sums):
-        raise VerificationFailed(await _describe_unpaired(books, replay.pair_sums))
+    await replay.finish()
+    if not replay.movements.is_balanced:
+        raise VerificationFailed(await _describe_unpaired(ledger, replay.movements))
     if replay.balances != 0:
         total = f"{replay.balances} millionths, not 0"
         raise VerificationFailed(f"the balances of all accounts add up to {total}")
@@ -111,27 +111,27 @@ async def verify_ledger(
 
 
 class _Replay:
-    """Walks the journal beside the accounts, both in the order of account ids."""
+    """Reads the journal and the accounts side by side, both in the order of account ids."""
 
     def __init__(self, accounts: AsyncIterator[Account]) -> None:
         self._accounts = accounts
-        self._account: Account | None = None  # as its row has it
-        self._replayed = _empty_account("")  # as its entries make it
+        self._account: Account | None = None  # as it is stored
+        self._replayed = _empty_account("")  # as its entries leave it
         self.entries = 0
         self.accounts = 0
         self.balances = 0
         self.issued = 0
-        self.pair_sums = [0] * PAIR_SUMS  # grow with each debit, shrink by the same with its credit
+        self.movements = BucketSums()  # debits are added, credits subtracted
 
-    async def page(self, page: Iterable[Entry]) -> None:
+    async def add_page(self, page: Iterable[Entry]) -> None:
         """Replay the next entries."""
         for account_id, entries in groupby(page, key=attrgetter("account_id")):
             while self._replayed.id < account_id and await self._next_account():
                 pass
             self._replay(entries, belongs=self._replayed.id == account_id)
 
-    async def end(self) -> None:
-        """Compare the accounts that are left, which have no more entries."""
+    async def finish(self) -> None:
+        """Check the remaining accounts, which have no more entries."""
         while await self._next_account():
             pass
 
@@ -153,8 +153,10 @@ class _Replay:
             if not belongs:
                 raise VerificationFailed(f"{describe_entry(entry)} belongs to no account")
             _check(entry, self._replayed)
-            mark = _pair_mark(entry)
-            self.pair_sums[mark % PAIR_SUMS] += mark if entry.amount < 0 else -mark
+            if entry.amount < 0:
+                self.movements.add(_movement_fields(entry))
+            else:
+                self.movements.subtract(_movement_fields(entry))
             self.entries += 1
 
 
@@ -163,6 +165,7 @@ def _empty_account(account_id: str) -> Account:
 
 
 def _check(entry: Entry, last: Account) -> None:
+    """Check that the entry follows the account's last entry, and apply it."""
     if entry.sequence != last.sequence + 1:
         missing = f"entry {last.sequence + 1} of account {entry.account_id}"
         raise VerificationFailed(f"{missing} is missing: entry {entry.sequence} follows")
@@ -188,6 +191,7 @@ def _check(entry: Entry, last: Account) -> None:
 
 
 def _compare(account: Account, replayed: Account) -> None:
+    """Check that the stored account is what its entries leave."""
     if account.sequence > replayed.sequence:
         raise VerificationFailed(
             f"entry {replayed.sequence + 1} of account {account.id} is missing: "
@@ -206,31 +210,31 @@ def _compare(account: Account, replayed: Account) -> None:
         raise VerificationFailed(f"account {account.id} does not carry the hash of its last entry")
 
 
-def _pair_mark(entry: Entry) -> int:
-    """Return a number that the two entries of one movement have in common, and no others."""
-    sides = (entry.account_id, entry.counterparty_id)
-    return hash(
-        (
-            entry.transfer_id,
-            abs(entry.amount),
-            sides if entry.amount < 0 else sides[::-1],
-            entry.kind,
-            entry.note,
-            entry.charge_id,
-            entry.created_at,
-        )
+def _movement_fields(entry: Entry) -> Hashable:
+    """Return what the two entries of one movement have in common, and no other entry has."""
+    accounts = (entry.account_id, entry.counterparty_id)
+    return (
+        entry.transfer_id,
+        abs(entry.amount),
+        accounts if entry.amount < 0 else accounts[::-1],
+        entry.kind,
+        entry.note,
+        entry.charge_id,
+        entry.created_at,
     )
 
 
-async def _describe_unpaired(books: LedgerSource, pair_sums: Sequence[int]) -> str:
-    """Name a movement of which one side is missing or differs."""
-    alone: dict[tuple[int, bool], Entry] = {}
-    async for page in books.entries():
+async def _describe_unpaired(ledger: LedgerSource, movements: BucketSums) -> str:
+    """Name an entry whose movement has no matching second entry."""
+    unpaired: dict[tuple[Hashable, bool], Entry] = {}
+    async for page in ledger.entries():
         for entry in page:
-            mark, debit = _pair_mark(entry), entry.amount < 0
-            if pair_sums[mark % PAIR_SUMS] and alone.pop((mark, not debit), None) is None:
-                alone[mark, debit] = entry
-    entry = min(alone.values(), key=lambda each: (each.created_at, each.transfer_id))
+            movement, is_debit = _movement_fields(entry), entry.amount < 0
+            if not movements.may_mismatch(movement):
+                continue
+            if unpaired.pop((movement, not is_debit), None) is None:
+                unpaired[movement, is_debit] = entry
+    entry = min(unpaired.values(), key=lambda each: (each.created_at, each.transfer_id))
     return (
         f"{describe_entry(entry)}, transfer {entry.transfer_id}, has no matching entry "
         f"in account {entry.counterparty_id}"
@@ -238,5 +242,5 @@ async def _describe_unpaired(books: LedgerSource, pair_sums: Sequence[int]) -> s
 
 
 def describe_entry(entry: Entry) -> str:
-    """Return how a sentence names an entry."""
+    """Return the words that name an entry in an error message."""
     return f"entry {entry.sequence} of account {entry.account_id}"
