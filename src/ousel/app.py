@@ -86,12 +86,12 @@ class Ousel:
             self.database,
             clock,
             queue_limit=settings.queue_limit,
-            observer=self._telemetry.postings,
+            observer=self._telemetry.posting_observer,
         )
         self._partner_keys = PartnerKeyLookup(self.database, clock, kind=settings.secret_kind)
         self._user_tokens = UserTokenLookup(self.database, clock, kind=settings.secret_kind)
         self._charges = ChargeService(
-            self.database, self._posting_queue, clock, self._telemetry.metrics
+            self.database, self._posting_queue, clock, self._telemetry.charge_observer
         )
         self._api_errors = ApiErrorLog(self.database, clock)
         authenticator = ApiAuthenticator(self._partner_keys, self._user_tokens, settings)

@@ -127,7 +127,9 @@ async def test_the_service_goes_on_without_its_admin_port(file_url: str) -> None
         ):
             assert (await client.get("/readyz")).status_code == 200
 
-    assert [line["log_level"] for line in log if "not to be had" in line["event"]] == ["error"]
+    assert [line["log_level"] for line in log if "no admin port is free" in line["event"]] == [
+        "error"
+    ]
 
 
 @pytest.mark.slow

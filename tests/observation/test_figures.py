@@ -10,7 +10,7 @@ from ousel.api.routes import Route
 from ousel.http.messages import Answer, Request
 from ousel.kernel.clock import system_clock
 from ousel.observation.histograms import Histogram
-from ousel.observation.metrics import Metrics
+from ousel.observation.metrics import RequestMetrics
 
 
 def test_a_value_belongs_to_the_first_bound_that_it_does_not_exceed() -> None:
@@ -32,7 +32,7 @@ def test_to_watch_a_request_costs_next_to_nothing(
         return Answer(200, b"")
 
     route = Route(method="POST", path="/v1/transfers", handle=handle, name="t", summary="T")
-    watch = RequestObservers(system_clock, [Metrics()])
+    watch = RequestObservers(system_clock, [RequestMetrics()])
     request = Request(
         method="POST", path=route.path, query=b"", headers={}, body=b"", address="", route=route
     )

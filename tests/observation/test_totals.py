@@ -9,7 +9,7 @@ from ousel.kernel.errors import DatabaseUnavailable
 from ousel.ledger.totals import LedgerTotals, read_totals
 from ousel.observation.gauges import CachedTotals, Gauges
 from ousel.observation.metrics import Metrics
-from ousel.observation.prometheus import PrometheusText
+from ousel.observation.prometheus import PrometheusExporter
 from tests.support.accounts import person, verify
 from tests.support.delegating_database import DelegatingDatabase
 
@@ -44,7 +44,7 @@ def test_figures_that_are_not_known_are_left_out() -> None:
         queue_length=0, queue_limit=1, connections=nothing, totals=None, totals_read_at=0
     )
 
-    text = PrometheusText(Metrics(), {}).text(unknown).decode()
+    text = PrometheusExporter(Metrics(), {}).render(unknown).decode()
 
     assert "ousel_ledger" not in text
     assert "ousel_posting_queue_limit 1.0" in text

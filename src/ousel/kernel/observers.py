@@ -1,38 +1,38 @@
-"""Observation: what rooms tell of their work, without knowing who watches it."""
+"""Observers: how packages report what they do, without knowing who receives it."""
 
 from typing import Final, Protocol
 
 
 class PostingObserver(Protocol):
-    """Watches batches being written."""
+    """Is notified of batches."""
 
     def batch_written(self, postings: int, seconds: float) -> None:
-        """Know that so many postings were settled by one transaction, which took so long."""
+        """Record that one transaction wrote this many postings and took this long."""
         ...
 
 
 class ChargeObserver(Protocol):
-    """Watches what becomes of charges."""
+    """Is notified of what happens to charges."""
 
     def charge_created(self) -> None:
-        """Know that a charge was created."""
+        """Record that a charge was created."""
         ...
 
     def charge_paid(self, seconds: float) -> None:
-        """Know that a charge was paid, so long after it was created."""
+        """Record that a charge was paid, this many seconds after it was created."""
         ...
 
     def charge_canceled(self) -> None:
-        """Know that a charge was canceled."""
+        """Record that a charge was canceled."""
         ...
 
     def charges_expired(self, count: int) -> None:
-        """Know that so many charges were found expired, and written down so."""
+        """Record that this many charges were marked as expired."""
         ...
 
 
 class NoObserver:
-    """Nobody watches."""
+    """Ignores everything."""
 
     def batch_written(self, postings: int, seconds: float) -> None:
         """Do nothing."""

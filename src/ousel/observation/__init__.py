@@ -1,1 +1,1 @@
-"""Watching one process at work: its metrics, its request log, its traces, its admin port."""
+"""Observing one process: metrics, request log, traces and the admin port."""

@@ -1,4 +1,4 @@
-"""The admin port: metrics and probes for the operator, apart from what partners reach."""
+"""The admin port: metrics and health checks for the operator, which partners cannot reach."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from ousel.http.connection import Connection, OwnServerState
 from ousel.http.messages import Answer, Request, Response, answer_head, json_answer
 from ousel.kernel.errors import Refusal
 from ousel.observation.gauges import GaugeReader
-from ousel.observation.prometheus import CONTENT_TYPE, PrometheusText
+from ousel.observation.prometheus import CONTENT_TYPE, PrometheusExporter
 
 IDLE_SECONDS_MAX: Final = 75
 CONNECTIONS_WAITING_MAX: Final = 16
@@ -28,14 +28,14 @@ _log = structlog.get_logger()
 
 
 class AdminPort:
-    """Answers the operator's machines."""
+    """Answers requests for metrics and health."""
 
     def __init__(
-        self, exposition: PrometheusText, instruments: GaugeReader, health: Health
+        self, exporter: PrometheusExporter, gauge_reader: GaugeReader, health: Health
     ) -> None:
-        """Answer from these."""
-        self._exposition = exposition
-        self._instruments = instruments
+        """Answer from these sources."""
+        self._exporter = exporter
+        self._gauge_reader = gauge_reader
         self._handlers: dict[str, Handler] = {
             "/metrics": self._metrics,
             "/healthz": health.alive,
@@ -43,7 +43,7 @@ class AdminPort:
         }
 
     async def respond(self, request: Request) -> Response:
-        """Serve one request."""
+        """Return the response to a request."""
         if request.refusal is None:
             answer = await self._answer(request.method, request.path)
         else:
@@ -53,20 +53,20 @@ class AdminPort:
 
     @contextlib.asynccontextmanager
     async def listening(self, host: str, ports: Iterable[int]) -> AsyncIterator[None]:
-        """Listen on the first of these ports that is free, for as long as the block runs.
+        """Listen on the first of these ports that is free, until the block ends.
 
-        Where none is, the service goes on without: a process that nobody watches still serves.
+        If none is free, the block runs all the same: serving matters more than metrics.
         """
-        listener = first_free(host, ports)
+        listener = listen_on_first_free(host, ports)
         if listener is None:
-            _log.error("the admin port is not to be had", host=host, ports=list(ports))
+            _log.error("no admin port is free", host=host, ports=list(ports))
             yield
             return
         state = OwnServerState()
         server = await asyncio.get_running_loop().create_server(
             lambda: Connection(self, state, IDLE_SECONDS_MAX), sock=listener
         )
-        _log.info("admin port open", host=host, port=listener.getsockname()[1])
+        _log.info("admin port opened", host=host, port=listener.getsockname()[1])
         try:
             yield
         finally:
@@ -87,19 +87,21 @@ class AdminPort:
             return json_answer(reason, status=refusal.status)
 
     async def _metrics(self) -> Answer:
-        gauges = await self._instruments.read()
-        text = await asyncio.to_thread(self._exposition.text, gauges)
+        gauges = await self._gauge_reader.read()
+        text = await asyncio.to_thread(self._exporter.render, gauges)
         return Answer(HTTPStatus.OK, text, CONTENT_TYPE)
 
 
-def first_free(host: str, ports: Iterable[int]) -> socket.socket | None:
-    """Return a socket that listens on the first of these ports that can be had."""
+def listen_on_first_free(host: str, ports: Iterable[int]) -> socket.socket | None:
+    """Return a socket that listens on the first of these ports that is free, or None."""
     for port in ports:
         listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
-            listener.listen(CONNECTIONS_WAITING_MAX)  # only now is it nobody else's
+            listener.listen(
+                CONNECTIONS_WAITING_MAX
+            )  # binding alone does not keep another process out
         except OSError:
             listener.close()
             continue

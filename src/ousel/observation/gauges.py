@@ -1,4 +1,4 @@
-"""Gauges: what is read at the moment that somebody looks, rather than counted on the way."""
+"""Gauges: values that are read when somebody asks, rather than counted as things happen."""
 
 import asyncio
 import time
@@ -13,15 +13,15 @@ from ousel.kernel.errors import Refusal
 from ousel.ledger.posting import PostingQueue
 from ousel.ledger.totals import LedgerTotals, read_totals
 
-TOTALS_SECONDS: Final = 10.0  # how old the ledger's figures may be at the least
-TOTALS_SHARE: Final = 20  # and how many times longer they last than they took to read
+TOTALS_SECONDS: Final = 10.0  # the totals are cached for at least this long
+TOTALS_SHARE: Final = 20  # and for at least this many times as long as reading them took
 TOTALS_WAIT_SECONDS_MAX: Final = 2.0
 
 _log = structlog.get_logger()
 
 
 class Gauges(msgspec.Struct, frozen=True, kw_only=True):
-    """The process and its ledger at one moment."""
+    """The state of this process and of the ledger at one moment."""
 
     queue_length: int
     queue_limit: int
@@ -31,16 +31,16 @@ class Gauges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GaugeReader:
-    """Reads the gauges."""
+    """Reads the gauges of this process."""
 
     def __init__(self, database: Database, queue: PostingQueue) -> None:
-        """Read them from these."""
+        """Read from this database and this queue."""
         self._database = database
         self._queue = queue
         self._totals = CachedTotals(database)
 
     async def read(self) -> Gauges:
-        """Return the gauges as they are now; the ledger's figures may be some seconds old."""
+        """Return the gauges as they are now; the ledger totals may be some seconds old."""
         totals, read_at = await self._totals.get()
         return Gauges(
             queue_length=self._queue.queue_length,
@@ -52,36 +52,36 @@ class GaugeReader:
 
 
 class CachedTotals:
-    """The ledger's figures, read anew when they are old.
+    """The ledger totals, cached in proportion to how long they take to read.
 
-    To read them takes a walk over all accounts. The longer that takes, the longer they are kept,
-    so that watching never costs the database more than a small share of its time.
+    Reading them scans all accounts. The slower that is, the longer the result is reused, so that
+    metrics never take more than a small share of the database's time.
     """
 
     def __init__(self, database: Database, seconds: Callable[[], float] = time.monotonic) -> None:
-        """Read from this database; `seconds` is the clock to grow old by."""
+        """Read from this database; `seconds` is the clock that measures their age."""
         self._database = database
         self._seconds = seconds
-        self._known: tuple[LedgerTotals | None, float] = (None, 0.0)
-        self._good_until = seconds()
+        self._cached: tuple[LedgerTotals | None, float] = (None, 0.0)
+        self._fresh_until = seconds()
         self._reading: asyncio.Task[None] | None = None
 
     async def get(self) -> tuple[LedgerTotals | None, float]:
-        """Return the figures, if the database could be read, and when that was."""
-        if self._reading is None and self._seconds() >= self._good_until:
+        """Return the totals, or None if they could not be read, and the time of reading."""
+        if self._reading is None and self._seconds() >= self._fresh_until:
             self._reading = asyncio.create_task(self._read())
         if self._reading is not None:
             await asyncio.wait({self._reading}, timeout=TOTALS_WAIT_SECONDS_MAX)
-        return self._known
+        return self._cached
 
     async def _read(self) -> None:
         started = self._seconds()
         try:
-            self._known = (await self._database.snapshot(read_totals), time.time())
+            self._cached = (await self._database.snapshot(read_totals), time.time())
         except Refusal as refusal:
-            _log.warning("the ledger's figures could not be read", code=refusal.code)
-            self._known = (None, 0.0)
+            _log.warning("the ledger totals could not be read", code=refusal.code)
+            self._cached = (None, 0.0)
         finally:
             ended = self._seconds()
-            self._good_until = ended + max(TOTALS_SECONDS, TOTALS_SHARE * (ended - started))
+            self._fresh_until = ended + max(TOTALS_SECONDS, TOTALS_SHARE * (ended - started))
             self._reading = None

@@ -1,7 +1,7 @@
-"""Figures that count what happens: a few tenths of a microsecond each, on the event loop alone.
+"""Histograms that cost a few tenths of a microsecond per value.
 
-A client library's own counters take a lock and walk through their buckets, which costs more than
-all the rest of an observation; one thread writes these, so a plain addition is enough.
+Prometheus's own take a lock and walk through their buckets, which costs more than everything else
+about an observation. Only the event loop writes ours, so a plain addition is enough.
 """
 
 from bisect import bisect_left
@@ -10,12 +10,12 @@ from itertools import accumulate
 
 
 class Histogram:
-    """How often a value was how large."""
+    """Counts values by their size."""
 
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
-        """Count values up to each of these bounds, which rise, and above the last."""
+        """Count values up to each of these ascending bounds, and those above the last."""
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.total = 0.0
@@ -26,24 +26,6 @@ class Histogram:
         self.total += value
 
     def buckets(self) -> Iterator[tuple[str, float]]:
-        """Yield each bound, and how many values do not exceed it."""
+        """Yield each bound with the number of values that do not exceed it."""
         bounds = [*map(repr, map(float, self.bounds)), "+Inf"]
         return zip(bounds, accumulate(list(self.counts)), strict=True)
-
-
-class RouteMetrics:
-    """What happened on one route."""
-
-    __slots__ = ("durations", "method", "path", "statuses")
-
-    def __init__(self, method: str, path: str, bounds: Sequence[float]) -> None:
-        """Begin with nothing."""
-        self.method = method
-        self.path = path
-        self.durations = Histogram(bounds)
-        self.statuses: dict[int, int] = {}
-
-    def count(self, status: int, seconds: float) -> None:
-        """Count an answer."""
-        self.durations.observe(seconds)
-        self.statuses[status] = self.statuses.get(status, 0) + 1

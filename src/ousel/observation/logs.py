@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line on standard error, ours and the libraries' alike."""
+"""Logs: one JSON object per line on standard error, from Ousel and its libraries alike."""
 
 import contextlib
 import io
@@ -17,17 +17,17 @@ _SHARED: Final[list[structlog.typing.Processor]] = [
 ]
 
 _render: Final = structlog.processors.JSONRenderer()
-# A key, token, code or session, wherever it may have strayed to: its public beginning is kept.
+# A key, token, code or session that was logged by mistake; its public beginning stays.
 _SECRET: Final = re.compile(r"((?:[a-z]{2}_(?:live|test)|ac|os)_[0-9a-v]{8})[0-9a-v]{32}")
 
 
 def without_secrets(text: str) -> str:
-    """Return a line of the log with every secret in it cut down to the part that names it."""
+    """Return the text with every secret cut down to its public beginning."""
     return _SECRET.sub(r"\1...", text)
 
 
 class _StandardError(io.TextIOBase):
-    """Standard error; what it cannot take, as on a full disk, is dropped: nothing fails by it."""
+    """Standard error; a line that cannot be written, as on a full disk, is dropped."""
 
     @override
     def write(self, text: str, /) -> int:
@@ -41,7 +41,7 @@ class _StandardError(io.TextIOBase):
             sys.stderr.flush()
 
 
-def _rendered(logger: object, name: str, event: structlog.typing.EventDict) -> str:
+def _render_without_secrets(logger: object, name: str, event: structlog.typing.EventDict) -> str:
     return without_secrets(str(_render(logger, name, event)))
 
 
@@ -49,7 +49,7 @@ def log_to_standard_error(level: str) -> None:
     """Set logging up for this process."""
     standard_error = cast("TextIO", _StandardError())
     structlog.configure(
-        processors=[*_SHARED, _rendered],
+        processors=[*_SHARED, _render_without_secrets],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(file=standard_error),
         cache_logger_on_first_use=True,
@@ -58,7 +58,7 @@ def log_to_standard_error(level: str) -> None:
         foreign_pre_chain=_SHARED,
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            _rendered,
+            _render_without_secrets,
         ],
     )
     handler = logging.StreamHandler(standard_error)

@@ -1,4 +1,4 @@
-"""Exposition: the figures of this moment in Prometheus's own words."""
+"""Metrics in the text format that Prometheus reads."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -22,34 +22,34 @@ from ousel.observation.metrics import Metrics
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 
-class PrometheusText:
-    """Writes the metrics of this process as a text that Prometheus reads."""
+class PrometheusExporter:
+    """Renders the metrics of this process for Prometheus."""
 
-    def __init__(self, metrics: Metrics, about: dict[str, str]) -> None:
-        """Expose these metrics, and what is to be said about this process."""
+    def __init__(self, metrics: Metrics, build_info: dict[str, str]) -> None:
+        """Export these metrics, and the labels that describe this build."""
         self._metrics = metrics
-        self._about = about
+        self._build_info = build_info
 
-    def text(self, gauges: Gauges) -> bytes:
-        """Return the whole text; any thread may ask for it."""
+    def render(self, gauges: Gauges) -> bytes:
+        """Return the metrics and these gauges as text; any thread may call this."""
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
-        registry.register(_Moment(self._metrics, gauges, self._about))
+        registry.register(_OuselCollector(self._metrics, gauges, self._build_info))
         return generate_latest(registry)
 
 
-class _Moment(Collector):
-    """All families of metrics, with their values at one moment."""
+class _OuselCollector(Collector):
+    """Yields all metric families with their current values."""
 
-    def __init__(self, metrics: Metrics, gauges: Gauges, about: dict[str, str]) -> None:
+    def __init__(self, metrics: Metrics, gauges: Gauges, build_info: dict[str, str]) -> None:
         self._metrics = metrics
         self._gauges = gauges
-        self._about = about
+        self._build_info = build_info
 
     @override
     def collect(self) -> Iterator[Metric]:
-        yield InfoMetricFamily("ousel_build", "The version that runs.", value=self._about)
+        yield InfoMetricFamily("ousel_build", "The version that runs.", value=self._build_info)
         yield from self._requests()
         yield from self._postings()
         yield from self._charges()
@@ -62,33 +62,33 @@ class _Moment(Collector):
         )
         durations = HistogramMetricFamily(
             "ousel_http_request_duration_seconds",
-            "Time from a request's head to the beginning of its answer.",
+            "Time from the arrival of a request's headers to the start of its answer.",
             labels=labels,
         )
-        for figures in list(self._metrics.routes.values()):
-            names = [figures.method, figures.path]
-            for status, count in list(figures.statuses.items()):
-                requests.add_metric([*names, str(status)], count)
-            durations.add_metric(names, list(figures.durations.buckets()), figures.durations.total)
+        for route in list(self._metrics.requests.routes.values()):
+            values = [route.method, route.path]
+            for status, count in list(route.statuses.items()):
+                requests.add_metric([*values, str(status)], count)
+            durations.add_metric(values, list(route.durations.buckets()), route.durations.total)
         yield requests
         yield durations
         refusals = CounterMetricFamily(
             "ousel_refusals", "Requests refused, by error code.", labels=["code"]
         )
-        for code, count in list(self._metrics.refusals.items()):
+        for code, count in list(self._metrics.requests.refusals.items()):
             refusals.add_metric([code], count)
         yield refusals
 
     def _postings(self) -> Iterator[Metric]:
         yield _histogram(
             "ousel_posting_batch_postings",
-            "Postings settled by one transaction.",
-            self._metrics.batch_postings,
+            "Postings written by one transaction.",
+            self._metrics.postings.batch_postings,
         )
         yield _histogram(
             "ousel_posting_transaction_seconds",
-            "Time to write a batch, from its begin to its commit.",
-            self._metrics.transaction_seconds,
+            "Time to write a batch, from the beginning of its transaction to the commit.",
+            self._metrics.postings.transaction_seconds,
         )
         yield GaugeMetricFamily(
             "ousel_posting_queue_length",
@@ -97,7 +97,7 @@ class _Moment(Collector):
         )
         yield GaugeMetricFamily(
             "ousel_posting_queue_limit",
-            "Postings that may wait before further ones are refused.",
+            "Postings that may wait; further ones are refused.",
             value=self._gauges.queue_limit,
         )
         connections = GaugeMetricFamily(
@@ -108,34 +108,32 @@ class _Moment(Collector):
         yield connections
 
     def _charges(self) -> Iterator[Metric]:
-        charges = CounterMetricFamily(
-            "ousel_charges", "Charges, by what became of them.", labels=["outcome"]
-        )
-        for outcome, count in self._metrics.charges.items():
+        charges = CounterMetricFamily("ousel_charges", "Charges, by outcome.", labels=["outcome"])
+        for outcome, count in self._metrics.charges.outcomes.items():
             charges.add_metric([outcome], count)
         yield charges
         yield _histogram(
             "ousel_charge_payment_seconds",
             "Time from a charge's creation to its payment.",
-            self._metrics.payment_seconds,
+            self._metrics.charges.payment_seconds,
         )
 
     def _ledger(self) -> Iterator[Metric]:
         totals = self._gauges.totals
-        if totals is None:  # the database is away: say nothing rather than something old
+        if totals is None:  # the database cannot be read: no values are better than old ones
             return
         for name, meaning, value in (
             ("entries", "Entries in the journal.", totals.entries),
-            ("accounts", "Accounts, the system's own among them.", totals.accounts),
+            ("accounts", "Accounts, including the system account.", totals.accounts),
             ("issued_ousd", "Money in circulation.", totals.issued / MICROS_PER_UNIT),
             (
                 "balances_sum_millionths",
-                "The sum of all balances: anything but 0 is an alarm.",
+                "The sum of all balances, which must be 0.",
                 totals.balances_sum,
             ),
             (
                 "read_timestamp_seconds",
-                "When these figures of the ledger were read.",
+                "When these ledger totals were read.",
                 self._gauges.totals_read_at,
             ),
         ):

@@ -1,4 +1,4 @@
-"""The request log: one line for each answer, with nothing in it that is anybody's secret."""
+"""The request log: one line per answer, without secrets or personal data."""
 
 import contextlib
 import os
@@ -15,11 +15,11 @@ _MILLISECONDS: Final = 1_000
 _encoder: Final = msgspec.json.Encoder()
 
 
-class _Line(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What is told of a request.
+class _LogLine(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One line of the request log.
 
-    The route, never the address itself: an address may name a person, and a query, a header or a
-    body may hold a secret.
+    It holds the route but never the path itself, which may name a person, and no query, header or
+    body, which may hold a secret.
     """
 
     event: str = "request"
@@ -36,15 +36,15 @@ class _Line(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class RequestLog:
-    """Writes the lines among the others on standard error.
+    """Writes one line per request to standard error.
 
-    They do not pass through the logger, which takes ten times as long for one.
+    The lines bypass the logger, which takes ten times as long.
     """
 
     def request_answered(self, request: AnsweredRequest) -> None:
-        """Write the line of a request."""
+        """Write the line of this request."""
         route, caller, trace = request.route, request.caller, request.trace
-        line = _Line(
+        line = _LogLine(
             timestamp=timestamp(system_clock()),
             request_id=request.request_id,
             method=request.method,

@@ -1,6 +1,6 @@
-"""Spans: requests and batches told to an OpenTelemetry collector, where that is asked for.
+"""Spans: requests and batches, sent to an OpenTelemetry collector if tracing is on.
 
-This is the one module that imports OpenTelemetry, which comes with the extra `ousel[otel]`.
+Only this module imports OpenTelemetry, which the extra `ousel[otel]` installs.
 """
 
 import os
@@ -33,23 +33,23 @@ _NANOS_PER_SECOND: Final = 1_000_000_000
 
 
 class Spans:
-    """Makes a span of each request and of each batch, when it is over."""
+    """Records a span for each request and each batch when it has ended."""
 
     def __init__(self) -> None:
-        """Send them where the standard OTEL_ variables say."""
-        named = {} if os.environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: "ousel"}
-        about = Resource.create({SERVICE_VERSION: version("ousel"), **named})
-        self._provider = TracerProvider(resource=about, shutdown_on_exit=False)
+        """Send spans to the collector that the standard OTEL_ variables name."""
+        name = {} if os.environ.get("OTEL_SERVICE_NAME") else {SERVICE_NAME: "ousel"}
+        resource = Resource.create({SERVICE_VERSION: version("ousel"), **name})
+        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("ousel")
 
     def trace_of(self, request: AnsweredRequest, parent: TraceParent | None) -> Trace | None:
-        """Make the span of a request, and return the trace that it became a part of."""
+        """Record the span of a request, and return the trace that it belongs to."""
         route = request.route
         ended_at = time.time_ns()
         span = self._tracer.start_span(
             request.method if route is None else f"{route.method} {route.path}",
-            context=_context(parent),
+            context=_parent_context(parent),
             kind=SpanKind.SERVER,
             attributes=_attributes(request),
             start_time=ended_at - int(request.seconds * _NANOS_PER_SECOND),
@@ -65,7 +65,7 @@ class Spans:
         )
 
     def batch_written(self, postings: int, seconds: float) -> None:
-        """Make the span of a batch, which belongs to no one request."""
+        """Record the span of a batch, which belongs to no single request."""
         ended_at = time.time_ns()
         span = self._tracer.start_span(
             "posting batch",
@@ -76,11 +76,11 @@ class Spans:
         span.end(ended_at)
 
     def close(self) -> None:
-        """Send what is left; this waits for the collector."""
+        """Send the remaining spans, and wait until the collector has them."""
         self._provider.shutdown()
 
 
-def _context(parent: TraceParent | None) -> Context:
+def _parent_context(parent: TraceParent | None) -> Context:
     if parent is None:
         return Context()
     flags = TraceFlags.SAMPLED if parent.is_sampled else TraceFlags.DEFAULT
@@ -94,7 +94,7 @@ def _context(parent: TraceParent | None) -> Context:
 
 
 def _attributes(request: AnsweredRequest) -> dict[str, str | int]:
-    """Return what may be told of a request, in OpenTelemetry's own words."""
+    """Return what a span says about a request, named by OpenTelemetry's conventions."""
     attributes: dict[str, str | int] = {
         "http.request.method": request.method,
         "http.response.status_code": request.status,

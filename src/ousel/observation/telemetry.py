@@ -1,4 +1,4 @@
-"""The lookout: all that watches one process, put together as the settings ask."""
+"""Everything that observes one process, set up as the settings ask."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from ousel.database.addresses import is_postgres
 from ousel.database.port import Database
 from ousel.database.schema import SCHEMA_VERSION
 from ousel.kernel.clock import Clock
-from ousel.kernel.observers import PostingObserver
+from ousel.kernel.observers import ChargeObserver, PostingObserver
 from ousel.kernel.settings import SettingError, Settings
 from ousel.ledger.posting import PostingQueue
 from ousel.observation.metrics import Metrics
@@ -25,22 +25,23 @@ if TYPE_CHECKING:
 
 
 class Telemetry:
-    """Watches requests, postings and charges; the admin port shows what it has seen."""
+    """The observers of requests, postings and charges, and the admin port that shows them."""
 
     def __init__(self, settings: Settings, clock: Clock, processes: int) -> None:
-        """Watch as the settings ask, in one of so many processes."""
+        """Set up the observers; `processes` is how many serve, this one included."""
         self._settings = settings
         self._processes = processes
         self._spans = _spans() if settings.tracing else None
-        self.metrics = Metrics()
+        self._metrics = Metrics()
         self.request_observers = self._make_request_observers(clock)
-        self.postings = BatchObservers([self.metrics] + ([self._spans] if self._spans else []))
+        self.posting_observer = self._make_posting_observer()
+        self.charge_observer: ChargeObserver = self._metrics.charges
 
     @contextlib.asynccontextmanager
     async def open(
         self, database: Database, queue: PostingQueue, health: Health
     ) -> AsyncIterator[None]:
-        """Show what is seen at the admin port, where there is to be one."""
+        """Serve the admin port, if the settings name one, until the block ends."""
         settings = self._settings
         try:
             if settings.admin_port is None:
@@ -57,34 +58,38 @@ class Telemetry:
     def _admin_port(self, database: Database, queue: PostingQueue, health: Health) -> "AdminPort":
         from ousel.observation.admin import AdminPort
         from ousel.observation.gauges import GaugeReader
-        from ousel.observation.prometheus import PrometheusText
+        from ousel.observation.prometheus import PrometheusExporter
 
-        exposition = PrometheusText(self.metrics, _about(self._settings))
-        return AdminPort(exposition, GaugeReader(database, queue), health)
+        exporter = PrometheusExporter(self._metrics, _build_info(self._settings))
+        return AdminPort(exporter, GaugeReader(database, queue), health)
 
     def _make_request_observers(self, clock: Clock) -> RequestObservers:
-        observers: list[RequestObserver] = [self.metrics]
+        observers: list[RequestObserver] = [self._metrics.requests]
         if self._settings.request_log and self._settings.log_level in {"debug", "info"}:
             observers.append(RequestLog())
         tracer = None if self._spans is None else self._spans.trace_of
         return RequestObservers(clock, observers, tracer)
 
+    def _make_posting_observer(self) -> PostingObserver:
+        metrics = self._metrics.postings
+        return metrics if self._spans is None else PostingObservers([metrics, self._spans])
 
-class BatchObservers:
-    """Tells several observers of batches."""
+
+class PostingObservers:
+    """Passes each batch on to several observers."""
 
     def __init__(self, observers: Sequence[PostingObserver]) -> None:
-        """Tell these."""
+        """Notify these."""
         self._observers = observers
 
     def batch_written(self, postings: int, seconds: float) -> None:
-        """Tell of a batch."""
+        """Notify all observers of a batch."""
         for observer in self._observers:
             observer.batch_written(postings, seconds)
 
 
 def check_tracing(settings: Settings) -> None:
-    """Raise SettingError where traces are asked for and what sends them is not installed."""
+    """Raise SettingError if tracing is on but its dependencies are not installed."""
     if settings.tracing:
         try:
             import_module("ousel.observation.spans")
@@ -99,7 +104,7 @@ def _spans() -> "Spans":
     return Spans()
 
 
-def _about(settings: Settings) -> dict[str, str]:
+def _build_info(settings: Settings) -> dict[str, str]:
     return {
         "version": version("ousel"),
         "schema": SCHEMA_VERSION,
