@@ -34,11 +34,11 @@ CANNOT_RUN = {
     "docs/operating/install.md-4": ("it builds a container", "tests/house/test_deploy.py"),
     "docs/operating/performance.md-1": ("it measures for minutes", "tests/bench"),
     "docs/operating/postgresql.md-1": ("it serves until it is stopped", "tests/support/engines.py"),
-    "docs/operating/watch.md-1": (
+    "docs/operating/monitor.md-1": (
         "it serves until it is stopped",
         "tests/observation/test_admin.py",
     ),
-    "docs/operating/watch.md-2": ("it shows until it is stopped", "tests/cli/test_top.py"),
+    "docs/operating/monitor.md-2": ("it shows until it is stopped", "tests/cli/test_top.py"),
 }
 BLOCKS = [block for document in documents() for block in blocks_in(ROOT, document)]
 TO_RUN = [
@@ -50,7 +50,7 @@ TO_RUN = [
 OF_COMMANDS = {
     "docs/how-to/rotate-keys.md",
     "docs/operating/back-up.md",
-    "docs/operating/prove.md",
+    "docs/operating/verify.md",
 }
 DOCUMENTS = [
     pytest.param(document, marks=[pytest.mark.slow] if document in OF_COMMANDS else [])

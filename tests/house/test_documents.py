@@ -41,7 +41,7 @@ FAULTS: dict[str, tuple[Callable[[str], Collection[object]], str, str, str]] = {
     "a command that is not there": (wrong_commands, COMMANDS, "ousel migrate`", "ousel move`"),
     "a line with a wrong command": (
         wrong_command_lines,
-        "docs/operating/prove.md",
+        "docs/operating/verify.md",
         "ousel verify\n",
         "ousel prove\n",
     ),
@@ -59,7 +59,7 @@ FAULTS: dict[str, tuple[Callable[[str], Collection[object]], str, str, str]] = {
     ),
     "an error that is not there": (
         wrong_codes,
-        "docs/operating/watch.md",
+        "docs/operating/monitor.md",
         "`503 queue_full`",
         "`503 queue_filled`",
     ),

@@ -14,7 +14,7 @@ from tests.observation.posts import Post, Scraped
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "deploy" / "grafana" / "ousel.json"
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yml"
-WATCH = ROOT / "docs" / "operating" / "watch.md"
+MONITORING = ROOT / "docs" / "operating" / "monitor.md"
 MADE_BY_PROMETHEUS = {"up"}  # of every target, whatever it says itself
 INTERVALS = {"$__rate_interval": "5m"}
 
@@ -83,7 +83,7 @@ async def test_a_wrong_name_would_be_found(busy: Scraped) -> None:
 
 async def test_the_document_tells_every_metric_and_no_other(busy: Scraped) -> None:
     """Name, kind and labels of each are as the table says."""
-    rows = re.findall(r"^\| `(ousel_\w+)` \| (\w+) \|([^|]*)\|", WATCH.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(ousel_\w+)` \| (\w+) \|([^|]*)\|", MONITORING.read_text(), re.MULTILINE)
     told = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
 
     found = {
@@ -99,7 +99,7 @@ async def test_the_document_tells_every_metric_and_no_other(busy: Scraped) -> No
 
 def test_the_document_says_what_to_do_about_every_alert() -> None:
     """Each alert stands in the table of what may be wrong, and no other does."""
-    table = WATCH.read_text().partition("## When something is wrong")[2]
+    table = MONITORING.read_text().partition("## When something is wrong")[2]
 
     assert set(re.findall(r"`(Ousel\w+)`", table)) == {rule["alert"] for rule in alert_rules()}
 
