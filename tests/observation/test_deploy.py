@@ -83,7 +83,9 @@ async def test_a_wrong_name_would_be_found(busy: Scraped) -> None:
 
 async def test_the_document_tells_every_metric_and_no_other(busy: Scraped) -> None:
     """Name, kind and labels of each are as the table says."""
-    rows = re.findall(r"^\| `(ousel_\w+)` \| (\w+) \|([^|]*)\|", MONITORING.read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(ousel_\w+)` \| (\w+) \|([^|]*)\|", MONITORING.read_text(), re.MULTILINE
+    )
     told = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
 
     found = {
