@@ -1,6 +1,6 @@
-"""A client's connection: requests arrive on it and are answered in their order.
+"""A client's connection: requests arrive on it and are answered in order.
 
-A request is answered once it is whole, so that a slow sender costs nothing but its connection.
+A request is answered once all of it has arrived, so a slow sender only costs its connection.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from ousel.http.parser import RequestParser
 REQUESTS_WAITING_MAX: Final = 16
 LINGER_SECONDS_MAX: Final = 5.0
 
-_FAILED: Final = Response(HTTPStatus.INTERNAL_SERVER_ERROR, b"content-length: 0\r\n", b"")
+_FAILED_RESPONSE: Final = Response(HTTPStatus.INTERNAL_SERVER_ERROR, b"content-length: 0\r\n", b"")
 
 _STATUS_LINES: Final[dict[int, bytes]] = {
     status: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus
@@ -46,7 +46,7 @@ class OwnServerState:
 
 
 class Connection(RequestParser):
-    """One connection; requests that a client sends ahead wait for their turn."""
+    """One connection; pipelined requests wait for their turn."""
 
     def __init__(
         self, responder: Responder, server_state: ServerState, idle_seconds_max: float
@@ -54,50 +54,50 @@ class Connection(RequestParser):
         """Let the responder answer the requests."""
         super().__init__()
         self._responder = responder
-        self._server = server_state
+        self._server_state = server_state
         self._idle_seconds_max = idle_seconds_max
-        self._waiting: deque[Request] = deque()
-        self._answering: asyncio.Task[None] | None = None
-        self._closes_after_answer = False  # the answer under way, or the next one
-        self._reading_paused = False
-        self._drain: asyncio.Future[None] | None = None
+        self._waiting_requests: deque[Request] = deque()
+        self._answer_task: asyncio.Task[None] | None = None
+        self._closes_after_answer = False  # the current answer, or the next one
+        self._is_reading_paused = False
+        self._writable_again: asyncio.Future[None] | None = None
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._server.connections.add(self)
+        self._server_state.connections.add(self)
         peer = transport.get_extra_info("peername")
         self._address = str(peer[0]) if isinstance(peer, (list, tuple)) else ""
         self._close_when_idle()
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        self._server.connections.discard(self)
+        self._server_state.connections.discard(self)
         self._idle_timer.cancel()
         self.resume_writing()
-        self._waiting.clear()
-        if self._answering is not None:  # what was begun is ended, though nobody hears of it
-            self._server.tasks.add(self._answering)
-            self._answering.add_done_callback(self._server.tasks.discard)
+        self._waiting_requests.clear()
+        if self._answer_task is not None:  # it is completed although nobody reads the answer
+            self._server_state.tasks.add(self._answer_task)
+            self._answer_task.add_done_callback(self._server_state.tasks.discard)
 
     @override
     def pause_writing(self) -> None:
-        self._drain = self._loop.create_future()
-        self._full_at = self._loop.time()
+        self._writable_again = self._loop.create_future()
+        self._unwritable_since = self._loop.time()
 
     @override
     def resume_writing(self) -> None:
-        if self._drain is not None:
-            self._drain.set_result(None)
-            self._drain = None
+        if self._writable_again is not None:
+            self._writable_again.set_result(None)
+            self._writable_again = None
 
     def shutdown(self) -> None:
-        """Close the connection, after the answer under way where there is one.
+        """Close the connection, after the current answer if there is one.
 
-        A client that does not read its answers is not waited for any longer.
+        A client that does not read its answers gets only a few more seconds.
         """
         self._closes_after_answer = True
-        if self._answering is None:
+        if self._answer_task is None:
             self._transport.close()
         self._idle_seconds_max = min(self._idle_seconds_max, LINGER_SECONDS_MAX)
         self._idle_timer.cancel()
@@ -106,57 +106,57 @@ class Connection(RequestParser):
     @override
     def _handle_request(self, request: Request) -> None:
         parser = self._parser
-        is_kept = parser.should_keep_alive()
-        if not is_kept or b"connection" in request.headers:  # so is every older client's
+        keeps_alive = parser.should_keep_alive()
+        if not keeps_alive or b"connection" in request.headers:  # includes all of HTTP/1.0
             request.takes_chunks = parser.get_http_version() == "1.1"
-            request.is_last = not (is_kept and request.takes_chunks)
-        if self._answering is None:
+            request.is_last = not (keeps_alive and request.takes_chunks)
+        if self._answer_task is None:
             self._start_answer(request)
             return
-        self._waiting.append(request)
-        if len(self._waiting) >= REQUESTS_WAITING_MAX and not self._reading_paused:
-            self._reading_paused = True
+        self._waiting_requests.append(request)
+        if len(self._waiting_requests) >= REQUESTS_WAITING_MAX and not self._is_reading_paused:
+            self._is_reading_paused = True
             self._transport.pause_reading()
 
     @override
     def _send_continue(self, request: Request) -> None:
-        """Say `100 Continue` as long as the client waits for it, and never inside an answer."""
-        asks = request.headers.get(b"expect", b"").lower() == b"100-continue"
-        waits = asks and request.body == b"" and self._parser.get_http_version() == "1.1"
-        if waits and self._answering is None and not self._transport.is_closing():
+        """Send `100 Continue` if the client waits for it, but never in the middle of an answer."""
+        expects = request.headers.get(b"expect", b"").lower() == b"100-continue"
+        is_waiting = expects and request.body == b"" and self._parser.get_http_version() == "1.1"
+        if is_waiting and self._answer_task is None and not self._transport.is_closing():
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     @override
     def _close_when_answered(self) -> None:
-        if self._answering is None:
+        if self._answer_task is None:
             self._close()
 
     def _start_answer(self, request: Request) -> None:
-        self._answering = self._loop.create_task(self._answer_request(request))
+        self._answer_task = self._loop.create_task(self._answer_request(request))
 
     async def _answer_request(self, request: Request) -> None:
-        """Write the response; should the responder itself fail, say so and close the connection."""
+        """Send the response; if the responder fails, answer 500 and close the connection."""
         try:
             response = await self._responder.respond(request)
-        except Exception:  # noqa: BLE001 - whatever it is, the client is told
+        except Exception:  # noqa: BLE001 - whatever failed, the client gets an answer
             _log.exception("the responder failed", path=request.path)
             request.is_last = True
-            response = _FAILED
+            response = _FAILED_RESPONSE
         self._closes_after_answer |= request.is_last
         try:
             await self._send(request, response)
-        except Exception:  # noqa: BLE001 - half an answer must not look like a whole one
-            _log.exception("an answer broke off", path=request.path)
+        except Exception:  # noqa: BLE001 - a partial answer must not look complete
+            _log.exception("sending an answer failed", path=request.path)
             self._transport.abort()
         self._next_request()
 
     async def _send(self, request: Request, response: Response) -> None:
-        if self._drain is not None:
-            await self._drain
+        if self._writable_again is not None:
+            await self._writable_again
         if self._transport.is_closing():
             return
         parts = [_STATUS_LINES[response.status]]
-        parts += [b"%b: %b\r\n" % header for header in self._server.default_headers]
+        parts += [b"%b: %b\r\n" % header for header in self._server_state.default_headers]
         parts.append(response.head)
         if self._closes_after_answer:
             parts.append(b"connection: close\r\n")
@@ -171,8 +171,8 @@ class Connection(RequestParser):
 
     async def _send_stream(self, stream: AsyncIterator[bytes], *, in_chunks: bool) -> None:
         async for piece in stream:
-            if self._drain is not None:
-                await self._drain
+            if self._writable_again is not None:
+                await self._writable_again
             if self._transport.is_closing():
                 return
             if piece:
@@ -182,25 +182,25 @@ class Connection(RequestParser):
             self._transport.write(b"0\r\n\r\n")
 
     def _next_request(self) -> None:
-        """Go on to the next request, or close the connection."""
-        self._active_at = self._loop.time()
-        self._answering = None
-        if self._reading_paused:
-            self._reading_paused = False
+        """Answer the next request, or close the connection if this was the last one."""
+        self._last_active_at = self._loop.time()
+        self._answer_task = None
+        if self._is_reading_paused:
+            self._is_reading_paused = False
             self._transport.resume_reading()
         if self._closes_after_answer:
             self._close()
-        elif self._waiting:
-            self._start_answer(self._waiting.popleft())
+        elif self._waiting_requests:
+            self._start_answer(self._waiting_requests.popleft())
         elif self._is_ignoring_input:
             self._close()
         elif self._is_incomplete and self._request is not None:
             self._send_continue(self._request)
 
     def _close(self) -> None:
-        """Close the connection, but let a client that still sends read its answer first.
+        """Close the connection, but let a client that is still sending read its answer first.
 
-        To close on what it sends would reset the connection, and the answer might be lost.
+        Closing while data arrives would reset the connection, and the answer might be lost.
         """
         if self._is_incomplete and not self._transport.is_closing():
             self._is_ignoring_input = True
@@ -210,18 +210,18 @@ class Connection(RequestParser):
             self._transport.close()
 
     def _close_when_idle(self) -> None:
-        """Look now and then, which costs less than a timer for every request.
+        """Close the connection if it was idle for too long, else check again later.
 
-        A request that arrives has no longer than that from its first byte on, and a client that
-        does not read no longer than that from when it fell behind: what it has not read is lost.
+        One timer per connection costs less than one per request. The same limit applies to a
+        request that keeps arriving, from its first byte on, and to a client that stops reading.
         """
         now = self._loop.time()
-        if self._drain is not None:
-            active_at = self._full_at
-        elif self._answering is not None:
+        if self._writable_again is not None:
+            active_at = self._unwritable_since
+        elif self._answer_task is not None:
             active_at = now
         else:
-            active_at = self._active_at
+            active_at = self._last_active_at
         left_seconds = active_at + self._idle_seconds_max - now
         if left_seconds <= 0:
             self._transport.abort()

@@ -1,4 +1,4 @@
-"""A request, whole, as a connection hands it to whoever answers; and the response it gets."""
+"""Requests as a connection passes them on, and the answers and responses that go back."""
 
 from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
@@ -14,66 +14,68 @@ BODY_BYTES_MAX: Final = 64 * 1024
 Headers = Mapping[bytes, bytes]
 RawHeader = tuple[bytes, bytes]
 
-_WITHOUT_CONTENT: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+_STATUSES_WITHOUT_CONTENT: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 
 
 class Request(msgspec.Struct, gc=False, kw_only=True):
-    """A request as it was sent; who answers it notes what it asks for, and who calls."""
+    """A complete request; the router adds its route and its caller."""
 
     method: str
-    path: str  # as sent: what is escaped in it is escaped still
+    path: str  # as sent, with its escapes
     query: bytes
     headers: Headers
-    body: bytes | None  # none of it where it has more than BODY_BYTES_MAX
-    address: str  # of the client
+    body: bytes | None  # None if it has more than BODY_BYTES_MAX
+    address: str  # the IP address of the client
     is_last: bool = False  # the client wants the connection closed
-    refusal: Refusal | None = None  # where it could not be read; then nothing else is known of it
-    takes_chunks: bool = True  # else the end of the connection is the end of a stream
-    route: Any = None  # the router sets it and the caller, for whoever observes requests
-    caller: Any = None
+    refusal: Refusal | None = (
+        None  # why the request could not be read; the other fields are then empty
+    )
+    takes_chunks: bool = True  # else the end of the connection ends a stream
+    route: Any = None  # set by the router, for the observers
+    caller: Any = None  # likewise
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """What goes back: a status, a body, and headers beyond those that every answer has."""
+    """A status, a body, and the headers that not every answer has."""
 
     status: int
     body: bytes
     content_type: bytes = b"application/json"
     headers: tuple[RawHeader, ...] = ()
-    stream: AsyncIterator[bytes] | None = None  # goes out after the body, piece by piece
-    code: str | None = None  # of the refusal that it tells, for those who watch
+    stream: AsyncIterator[bytes] | None = None  # sent after the body, piece by piece
+    code: str | None = None  # of the refusal, for the observers
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
-    """What goes back, ready for the wire but for the lines that are the connection's own."""
+    """An answer as bytes, without the header lines that the connection adds."""
 
     status: int
     head: bytes
     body: bytes
-    stream: AsyncIterator[bytes] | None = None  # goes out after the body, piece by piece
+    stream: AsyncIterator[bytes] | None = None  # sent after the body, piece by piece
 
 
 class Responder(Protocol):
-    """Answers requests, and tells those who sent none that could be read."""
+    """Answers requests, including those that could not be read."""
 
     async def respond(self, request: Request) -> Response:
-        """Return the response to a request, or to what arrived in its place."""
+        """Return the response to a request."""
         ...
 
 
 def header_lines(*headers: RawHeader) -> bytes:
-    """Return headers as they stand in a response; one with a line break would be two."""
+    """Return the headers as lines; raise ValueError if one contains a line break."""
     rendered = b"".join([b"%b: %b\r\n" % header for header in headers])
     if not rendered.count(b"\n") == rendered.count(b"\r") == len(headers):
         names = b", ".join([name for name, _ in headers])
-        raise ValueError(f"a header holds a line break: one of {names.decode()}")
+        raise ValueError(f"a header contains a line break: one of {names.decode()}")
     return rendered
 
 
 def answer_head(answer: Answer) -> bytes:
-    """Return the lines that tell what the answer holds, and those that it asks for itself."""
+    """Return the header lines that describe the body, and the answer's own headers."""
     own = header_lines(*answer.headers) if answer.headers else b""
-    if answer.status in _WITHOUT_CONTENT:
+    if answer.status in _STATUSES_WITHOUT_CONTENT:
         return own
     if answer.stream is not None:
         return b"content-type: %b\r\n%b" % (answer.content_type, own)

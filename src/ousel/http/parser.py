@@ -1,6 +1,6 @@
-"""What arrives on a connection: requests, read within limits, and handed on once they are whole.
+"""Parsing of the requests that arrive on a connection, within limits.
 
-There is one way to read each of them, or it is refused: nobody can hide a request in another.
+A request that could be read in two ways is refused, so nobody can hide a request in another.
 """
 
 import asyncio
@@ -14,36 +14,36 @@ from ousel.http.messages import BODY_BYTES_MAX, Request
 from ousel.http.refusals import HeadTooLarge, MalformedRequest
 from ousel.kernel.errors import Refusal
 
-HEAD_BYTES_MAX: Final = 64 * 1024  # of all that is no body, as long as the request arrives
-SEGMENT_BYTES_MAX: Final = 256 * 1024  # that an event loop reads at once
+HEAD_BYTES_MAX: Final = 64 * 1024  # of everything but the body
+SEGMENT_BYTES_MAX: Final = 256 * 1024  # what an event loop reads at once
 
 
 class RequestParser(asyncio.Protocol, ABC):
-    """The half of a connection that reads; the other half answers what it takes."""
+    """The reading half of a connection; a subclass answers the requests."""
 
     _address: str
 
     def __init__(self) -> None:
-        """Expect a request."""
+        """Wait for the first request."""
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
-        self._request: Request | None = None  # where its head is here
-        self._is_incomplete = False  # the rest of a request that has begun
+        self._request: Request | None = None  # set once its head has arrived
+        self._is_incomplete = False  # a request has begun to arrive and is not complete
         self._head_bytes = 0
-        self._is_ignoring_input = False  # to whatever else is sent
-        self._active_at = self._loop.time()
+        self._is_ignoring_input = False  # the connection will be closed
+        self._last_active_at = self._loop.time()
 
     @abstractmethod
     def _handle_request(self, request: Request) -> None:
-        """Answer the request, or let it wait for those before it."""
+        """Answer the request, or queue it behind those before it."""
 
     @abstractmethod
     def _send_continue(self, request: Request) -> None:
-        """Tell a client that asks before it sends its body to go on."""
+        """Tell a client that sent `Expect: 100-continue` to send its body."""
 
     @abstractmethod
     def _close_when_answered(self) -> None:
-        """Close the connection once nothing is left to be answered."""
+        """Close the connection once every request is answered."""
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -63,21 +63,21 @@ class RequestParser(asyncio.Protocol, ABC):
             self._head_bytes = 0
 
     def on_message_begin(self) -> None:
-        """Expect a request."""
+        """Begin a new request."""
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._request = None
         self._is_incomplete = True
-        self._active_at = self._loop.time()
+        self._last_active_at = self._loop.time()
 
     def on_url(self, url: bytes) -> None:
-        """Take a piece of the address."""
+        """Add a piece of the URL."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; one that is sent twice is one list (RFC 9110, section 5.3)."""
+        """Add a header; repeated headers become one list (RFC 9110, section 5.3)."""
         name = name.lower()
-        value = value.rstrip()  # the parser leaves out what stands before it
+        value = value.rstrip()  # the parser has removed leading whitespace
         headers = self._headers
         if name not in headers:
             headers[name] = value
@@ -87,13 +87,13 @@ class RequestParser(asyncio.Protocol, ABC):
             headers[name] += b", " + value
 
     def on_headers_complete(self) -> None:
-        """Know what is asked for; a body that is announced too large is not waited for."""
+        """Create the request; if its announced body is too large, answer without waiting for it."""
         parser = self._parser
         method = parser.get_method()
         if parser.should_upgrade():
             if method == b"CONNECT":
                 raise MalformedRequest("This is no proxy.")
-            return  # it is read again as if it offered nothing
+            return  # it is parsed again without the offer
         headers = self._headers
         if b"host" not in headers and parser.get_http_version() == "1.1":
             raise MalformedRequest("HTTP/1.1 asks for a Host.")
@@ -112,12 +112,12 @@ class RequestParser(asyncio.Protocol, ABC):
                 self._handle_request(request)
                 return
         elif b"transfer-encoding" in headers:
-            self._headers = {}  # for what follows the last chunk: it is never a header
+            self._headers = {}  # trailers go here: they are never taken for headers
         if b"expect" in headers:
             self._send_continue(request)
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of the body; of one that is too large nothing more is kept."""
+        """Add a piece of the body; drop a body that becomes too large."""
         request = self._request
         assert request is not None
         if request.body is None:
@@ -130,7 +130,7 @@ class RequestParser(asyncio.Protocol, ABC):
             request.body += body
 
     def on_message_complete(self) -> None:
-        """Take the request, which is whole, unless it was taken before its end."""
+        """Hand the complete request on, unless that was done before its end."""
         request = self._request
         self._is_incomplete = False
         self._head_bytes = -SEGMENT_BYTES_MAX  # the next may begin in the same segment
@@ -138,9 +138,9 @@ class RequestParser(asyncio.Protocol, ABC):
             self._handle_request(request)
 
     def _ignore_upgrade(self, offer: Exception, data: memoryview) -> None:
-        """Read a request again as if it offered no other protocol (RFC 9110, section 7.8).
+        """Parse a request again as if it offered no other protocol (RFC 9110, section 7.8).
 
-        The parser takes all that follows such a head, a body too, for the other protocol.
+        The parser treats everything after such a head as the other protocol, even a body.
         """
         parser = self._parser
         while True:
@@ -158,17 +158,17 @@ class RequestParser(asyncio.Protocol, ABC):
                 return
 
     def _check_head_size(self, segment_bytes: int) -> None:
-        """Refuse a head that goes on and on, or as much around the chunks of a body."""
+        """Refuse a head that is too long, or a body with too much around its chunks."""
         self._head_bytes += segment_bytes
         request = self._request
-        kept = b"" if request is None else request.body or b""
-        if self._head_bytes - len(kept) > HEAD_BYTES_MAX:
+        body = b"" if request is None else request.body or b""
+        if self._head_bytes - len(body) > HEAD_BYTES_MAX:
             self._refuse(HeadTooLarge(f"A head must be at most {HEAD_BYTES_MAX} bytes."))
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Let what is no request be answered in its turn, and hear no more.
+        """Answer in its turn what could not be read, and ignore everything after it.
 
-        One that was answered before its end, since its body is too large, has had its answer.
+        A request whose body is too large has been answered already.
         """
         arriving = self._request if self._is_incomplete else None
         self._is_incomplete = self._is_ignoring_input = True
@@ -190,13 +190,13 @@ class RequestParser(asyncio.Protocol, ABC):
 
 
 def _parse_refusal(error: httptools.HttpParserError) -> Refusal:
-    """Return what was refused while it was parsed, or that nothing could be."""
+    """Return the refusal that one of our callbacks raised, or a general one."""
     cause = error.__context__
     return cause if isinstance(cause, Refusal) else MalformedRequest("It could not be read.")
 
 
 def _path_and_query(url: bytes) -> tuple[bytes, bytes]:
-    """Return both parts of an address, which is a path alone but when it is meant for a proxy."""
+    """Return the path and query of a request target, which is a whole URL if meant for a proxy."""
     if url.startswith(b"/") and b"#" not in url:
         path, _, query = url.partition(b"?")
         return path, query

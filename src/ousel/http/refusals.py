@@ -1,10 +1,10 @@
-"""What is refused of a request before any endpoint or page is found."""
+"""Refusals that happen before any endpoint or page is found."""
 
 from ousel.kernel.errors import Refusal
 
 
 class MalformedRequest(Refusal):
-    """What arrived is no HTTP request, or one that cannot be read."""
+    """The server received something that is not a valid HTTP request."""
 
     status = 400
     code = "malformed_request"
@@ -49,16 +49,16 @@ class UnsupportedMediaType(Refusal):
 
 
 class HeadTooLarge(Refusal):
-    """The address and the headers, or what stands around a body's chunks, are too large."""
+    """The URL and the headers, or the data around a body's chunks, are too large."""
 
     status = 431
     code = "head_too_large"
     title = "The head of the request is too large"
-    cure = "Send fewer or smaller headers, and a shorter address."
+    cure = "Send fewer or smaller headers, and a shorter URL."
 
 
 class InternalError(Refusal):
-    """Ousel failed in a way that it did not foresee; the operator's log has the request id."""
+    """Ousel failed unexpectedly; the operator's log has the request id."""
 
     status = 500
     code = "internal_error"

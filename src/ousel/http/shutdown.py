@@ -1,4 +1,4 @@
-"""The server's stop, noticed at the signal: those who wait are answered before it drains."""
+"""Stopping: what a process does when a signal or the end of its parent stops it."""
 
 import asyncio
 import contextlib
@@ -14,37 +14,36 @@ _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def on_stop_signal(notice: Callable[[], None]) -> Iterator[None]:
-    """Call `notice` on this event loop when a signal asks the process to stop.
+def on_stop_signal(callback: Callable[[], None]) -> Iterator[None]:
+    """Call `callback` on this event loop when a signal asks the process to stop.
 
-    The server's own handlers, which are there already, are called as before.
+    The handlers that the server has installed are called as before.
     """
     loop = asyncio.get_running_loop()
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals reach the main thread alone
+        yield  # signals only reach the main thread
         return
-    before = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
 
-    def noticed(number: int, frame: FrameType | None) -> None:
-        loop.call_soon_threadsafe(notice)
-        handler = before[signal.Signals(number)]
+    def handle(number: int, frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(callback)
+        handler = handlers[signal.Signals(number)]
         if callable(handler):
             handler(number, frame)
 
     for number in _STOP_SIGNALS:
-        signal.signal(number, noticed)
+        signal.signal(number, handle)
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
 def stop_with_parent() -> None:
-    """Leave it to the parent when this process stops, and stop when the parent has died.
+    """Ignore SIGHUP, which the parent handles, and stop when the parent has died.
 
-    It would go on listening else, and whoever starts the server anew would find the port taken.
-    A terminal that is closed tells the parent too, which replaces its processes in their turn.
+    A worker that went on listening would keep the port from the next server.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     threading.Thread(target=_wait_for_parent, daemon=True).start()
@@ -52,6 +51,6 @@ def stop_with_parent() -> None:
 
 def _wait_for_parent() -> None:
     parent = multiprocessing.parent_process()
-    assert parent is not None, "only a process of several has a parent"
+    assert parent is not None, "only a worker process has a parent"
     parent.join()
     os.kill(os.getpid(), signal.SIGTERM)
