@@ -1,6 +1,7 @@
-"""One server and one database for each engine and module: tests tell themselves apart by names.
+"""One server and one database for each engine and module; each test uses accounts of its own.
 
-Their clocks run ahead, and take the books along: no other room's tests may share those.
+The clocks of these tests run ahead, and so do the times in the ledger. Tests of other packages must
+therefore not share the databases.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -19,33 +20,33 @@ from tests.support.servers import Server
 
 @pytest.fixture(params=ENGINES, scope="module")
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Each engine in turn: both run the same tests."""
+    """Return each engine in turn: both run the same tests."""
     chosen: Engine = request.param
     return chosen
 
 
 @pytest.fixture(scope="module")
 def database_url(engines: Engines, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a fresh database with today's schema."""
+    """Return the address of a new database with the current schema."""
     return engines.fresh_url(engine, tmp_path_factory.mktemp("charges"))
 
 
 @pytest.fixture(scope="module")
 def server(database_url: str) -> Iterator[Server]:
-    """A server process on the same database."""
+    """Run a server process on the same database."""
     with Server(database_url) as running:
         yield running
 
 
 @pytest.fixture
 async def shop(database: Database) -> Shop:
-    """A shop of its own for each test, on a clock that stands still."""
+    """Return a new shop for each test; its clock stands still."""
     return await open_shop(database, ManualClock())
 
 
 @pytest.fixture
 async def till(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Till]:
-    """A shop and a portal on a clock that stands still."""
+    """Open a shop and a portal whose clock stands still."""
     hash_quickly(monkeypatch)
     async with open_portal(database_url) as portal:
         yield await open_till(portal)

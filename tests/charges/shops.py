@@ -1,4 +1,4 @@
-"""Shops for tests: a partner that creates charges and a payer with money, right at the desk."""
+"""A shop for tests: a partner that creates charges, a payer with money, and the charge service."""
 
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ AMOUNT = 2_500_000
 
 
 class Shop(msgspec.Struct):
-    """A partner, its key, somebody who pays, and the desk between them."""
+    """A partner with its key, a payer, and the service that both use."""
 
     database: Database
     clock: Any
@@ -35,34 +35,34 @@ class Shop(msgspec.Struct):
 
     async def charge(self, amount: int = AMOUNT, **terms: Any) -> Charge:
         """Create a charge."""
-        wanted = ChargeTerms(amount=amount, **terms)
-        return (await self.charges.create(self.merchant.id, self.app.id, wanted, None)).charge
+        charge_terms = ChargeTerms(amount=amount, **terms)
+        return (await self.charges.create(self.merchant.id, self.app.id, charge_terms, None)).charge
 
     async def many_charges(
         self, count: int, amount: int = AMOUNT, step_micros: int = 1
     ) -> list[Charge]:
-        """Create many charges in one transaction, each beginning a step after the one before."""
+        """Create many charges in one transaction, each one step later than the one before."""
         terms = ChargeTerms(amount=amount)
         start = self.clock()
         new = [
-            new_charge(self.merchant.id, self.app.id, terms, None, partial(int, begun))
-            for begun in range(start, start + count * step_micros, step_micros)
+            new_charge(self.merchant.id, self.app.id, terms, None, partial(int, created_at))
+            for created_at in range(start, start + count * step_micros, step_micros)
         ]
 
         await self.database.write(lambda transaction: create_charges(transaction, new))
         return new
 
     async def pay(self, charge: Charge) -> Charge:
-        """Pay a charge as the payer, and return it as it is then."""
+        """Pay a charge as the payer, and return the paid charge."""
         await self.charges.pay(charge, self.payer.id)
         return await self.charges.own_charge(charge.account_id, charge.id)
 
     async def status(self, charge: Charge) -> str:
-        """Return what the charge is now."""
+        """Return the status of the charge now."""
         return (await self.charges.own_charge(self.merchant.id, charge.id)).status
 
     async def balances(self) -> tuple[int, int]:
-        """Return what the merchant and the payer have."""
+        """Return the balances of the merchant and the payer."""
         return (
             await balance(self.database, self.merchant),
             await balance(self.database, self.payer),
@@ -78,28 +78,28 @@ async def open_shop(database: Database, clock: Clock, *, kind: str = "live") -> 
     return Shop(database, clock, posting_queue, charges, merchant, app, key, payer)
 
 
-def beside(shop: Shop, clock: Clock) -> Shop:
-    """Return the same shop as another process, with a clock of its own, sees it."""
+def in_another_process(shop: Shop, clock: Clock) -> Shop:
+    """Return the same shop as another process sees it, which has its own clock."""
     posting_queue = PostingQueue(shop.database, clock, queue_limit=1_000)
     charges = ChargeService(shop.database, posting_queue, clock)
     return msgspec.structs.replace(shop, clock=clock, posting_queue=posting_queue, charges=charges)
 
 
-async def paid_as_moved(database_url: str) -> int:
-    """Return how many charges are paid, each by one transfer of its own, and no others moved."""
+async def count_proven_payments(database_url: str) -> int:
+    """Check that each paid charge has exactly one payment and vice versa; return how many."""
     async with RawSql(database_url) as raw_sql:
-        paid = await raw_sql.run(
+        charges = await raw_sql.run(
             "SELECT id, account_id, transfer_id, amount, paid_by FROM charges"
             " WHERE status = 'paid' ORDER BY id"
         )
-        moved = await raw_sql.run(
+        payments = await raw_sql.run(
             "SELECT charge_id, account_id, transfer_id, amount, counterparty_id FROM entries"
             " WHERE kind = 'charge_payment' AND amount > 0 ORDER BY charge_id"
         )
-    assert paid == moved
-    return len(paid)
+    assert charges == payments
+    return len(charges)
 
 
-async def waited_at(watch: ChargeNotifier, count: int) -> None:
-    """Return once so many wait for charges there."""
-    await until(lambda: watch.waiter_count == count)
+async def until_waiters(notifier: ChargeNotifier, count: int) -> None:
+    """Wait until exactly so many wait for charges."""
+    await until(lambda: notifier.waiter_count == count)

@@ -1,4 +1,4 @@
-"""POST /charges: what is asked for is what is kept, once, or the field at fault is named."""
+"""POST /charges stores exactly what was requested, once, or names the invalid field."""
 
 import asyncio
 from collections import Counter
@@ -94,8 +94,8 @@ async def test_a_charge_answers_its_record(server: Server, shop: Shop) -> None:
     assert read.json() == answer.json()
 
 
-async def test_an_amount_is_enough(server: Server, shop: Shop) -> None:
-    """Only the amount is required; the currency is OUSD, all else is null."""
+async def test_only_the_amount_is_required(server: Server, shop: Shop) -> None:
+    """Without other fields the currency is OUSD and the rest is null."""
     async with server.client(shop.key) as client:
         record = (await client.post("/charges", json={"amount": 0.000001})).json()
 
@@ -104,16 +104,16 @@ async def test_an_amount_is_enough(server: Server, shop: Shop) -> None:
     assert [record[name] for name in optional] == [None] * 4
 
 
-async def test_a_field_at_fault_is_named(server: Server, shop: Shop) -> None:
-    """Each rule that a field breaks is a 400 with its code and the field, and creates nothing."""
+async def test_an_invalid_field_is_named(server: Server, shop: Shop) -> None:
+    """The answer is a 400 with a code and the name of the field, and nothing is created."""
     async with server.client(shop.key) as client:
         for changes, code, param in FAULTS:
             values = REQUEST | changes
             request = {name: value for name, value in values.items() if value is not ...}
             answer = await client.post("/charges", json=request)
             problem = answer.json()
-            told = (answer.status_code, problem.get("code"), problem.get("param"))
-            assert told == (400, code, param), changes
+            found = (answer.status_code, problem.get("code"), problem.get("param"))
+            assert found == (400, code, param), changes
         listed = await client.get("/charges")
 
     assert listed.json()["data"] == []
@@ -129,10 +129,10 @@ async def test_a_field_at_fault_is_named(server: Server, shop: Shop) -> None:
         {"amount": 999999999.999999},
     ],
 )
-async def test_what_the_limits_allow_is_kept_unchanged(
+async def test_values_at_their_limits_are_stored_unchanged(
     server: Server, shop: Shop, changes: dict[str, Any]
 ) -> None:
-    """Values at their limits are taken, and read back as they were sent."""
+    """They are accepted, and read back as they were sent."""
     async with server.client(shop.key) as client:
         answer = await client.post("/charges", json={"amount": 1} | changes)
         read = await client.get(f"/charges/{answer.json()['id']}")
@@ -141,8 +141,8 @@ async def test_what_the_limits_allow_is_kept_unchanged(
     assert {name: read.json()[name] for name in changes} == changes
 
 
-async def test_a_key_must_be_known(server: Server) -> None:
-    """Without a valid key there are no charges."""
+async def test_an_unknown_key_is_refused(server: Server) -> None:
+    """Without a valid key, charges can be neither created nor listed."""
     async with server.client("sk_live_wrong") as client:
         answers = [await client.post("/charges", json=REQUEST), await client.get("/charges")]
 
@@ -152,7 +152,7 @@ async def test_a_key_must_be_known(server: Server) -> None:
 async def test_a_replayed_key_answers_the_first_charge_as_it_is_now(
     server: Server, shop: Shop
 ) -> None:
-    """Equal values are the same request: 200, the same charge, and its present status."""
+    """Equal values are the same request: 200 and the same charge with its current status."""
     keyed = {"Idempotency-Key": "k-1"}
     async with server.client(shop.key) as client:
         first = await client.post("/charges", json={"amount": 25}, headers=keyed)
@@ -210,7 +210,7 @@ async def test_a_malformed_idempotency_key_is_refused(server: Server, shop: Shop
 
 
 async def test_a_refused_request_leaves_its_key_free(server: Server, shop: Shop) -> None:
-    """Only a charge that was created binds its key."""
+    """A key is used up only if a charge was created."""
     keyed = {"Idempotency-Key": "k-1"}
     async with server.client(shop.key) as client:
         refused = await client.post("/charges", json={"amount": 0}, headers=keyed)
@@ -233,47 +233,50 @@ async def test_one_key_many_times_at_once_creates_once(server: Server, shop: Sho
     assert len(listed.json()["data"]) == 1
 
 
-async def test_what_is_created_together_keeps_to_its_keys(shop: Shop) -> None:
-    """Of one key the first counts: the same terms are it again, and others are a conflict."""
+async def test_concurrent_creations_respect_idempotency_keys(shop: Shop) -> None:
+    """The first request of a key counts; equal terms replay it, other terms are a conflict."""
     one, other = ChargeTerms(amount=1_000_000), ChargeTerms(amount=2_000_000)
-    wanted = [(one, None), (one, "k"), (other, "k"), (one, "k"), (other, "l"), (one, None)]
+    requests = [(one, None), (one, "k"), (other, "k"), (one, "k"), (other, "l"), (one, None)]
 
     created = await asyncio.gather(
-        *(shop.charges.create(shop.merchant.id, shop.app.id, terms, key) for terms, key in wanted),
+        *(
+            shop.charges.create(shop.merchant.id, shop.app.id, terms, key)
+            for terms, key in requests
+        ),
         return_exceptions=True,
     )
 
-    told = [
+    results = [
         (each.charge.terms, each.replayed) if isinstance(each, CreatedCharge) else type(each)
         for each in created
     ]
     new, again = (one, False), (one, True)
-    assert told == [new, new, IdempotencyConflict, again, (other, False), new]
+    assert results == [new, new, IdempotencyConflict, again, (other, False), new]
     listed = await shop.charges.list_charges(ChargeQuery(account_id=shop.merchant.id, limit=10))
     assert len(listed) == 4
 
 
-async def test_the_number_who_wait_is_capped(shop: Shop) -> None:
-    """One more than may wait is refused at once, and nothing of it is written."""
+async def test_the_queue_of_creations_is_limited(shop: Shop) -> None:
+    """When the queue is full, a request is refused at once and writes nothing."""
     staged = StagedDatabase(shop.database)
     posting_queue = PostingQueue(staged, shop.clock, queue_limit=2)
     charges = ChargeService(staged, posting_queue, shop.clock)
 
-    async def created() -> CreatedCharge:
+    async def create() -> CreatedCharge:
         return await charges.create(
             shop.merchant.id, shop.app.id, ChargeTerms(amount=1_000_000), None
         )
 
     staged.hold()
-    under_way = asyncio.create_task(created())
+    under_way = asyncio.create_task(create())
     await staged.entered.wait()
-    waiting = [asyncio.create_task(created()) for _ in range(2)]
+    waiting = [asyncio.create_task(create()) for _ in range(2)]
     await asyncio.sleep(0)
     with pytest.raises(QueueFull) as refused:
-        await asyncio.wait_for(created(), 5)
+        await asyncio.wait_for(create(), 5)
     staged.release()
     await asyncio.gather(under_way, *waiting)
-    await created()
+    await create()
 
     assert refused.value.retry_after_seconds
     assert (
@@ -282,29 +285,29 @@ async def test_the_number_who_wait_is_capped(shop: Shop) -> None:
     )
 
 
-async def test_keys_are_taken_in_one_order(postgres_url: str) -> None:
-    """Of two processes with the same keys one waits for the other; neither has to begin anew."""
+async def test_keys_are_inserted_in_one_order(postgres_url: str) -> None:
+    """Of two processes with the same keys, one waits for the other; neither has to retry."""
     async with open_database(postgres_url) as database:
         shop = await open_shop(database, system_clock)
         attempts = 0
         begun = asyncio.Event()
 
-        def wanted(key: str) -> Charge:
+        def charge_with(key: str) -> Charge:
             terms = ChargeTerms(amount=1_000_000)
             return new_charge(shop.merchant.id, shop.app.id, terms, key, system_clock)
 
         async def one_by_one(transaction: Transaction) -> None:
             nonlocal attempts
             attempts += 1
-            await create_charges(transaction, [wanted("a")])
+            await create_charges(transaction, [charge_with("a")])
             begun.set()
             await asyncio.sleep(WAIT_SECONDS)
-            await create_charges(transaction, [wanted("b")])
+            await create_charges(transaction, [charge_with("b")])
 
         async def together(transaction: Transaction) -> None:
             nonlocal attempts
             attempts += 1
-            await create_charges(transaction, [wanted("b"), wanted("a")])
+            await create_charges(transaction, [charge_with("b"), charge_with("a")])
 
         first = asyncio.create_task(database.write(one_by_one))
         await begun.wait()

@@ -1,4 +1,4 @@
-"""The checkout page: who looks at which charge decides what it says and what it offers."""
+"""The checkout page: what it says and offers depends on the charge and the viewer."""
 
 from collections.abc import Awaitable, Callable
 
@@ -10,7 +10,7 @@ from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.records import charge_record
 from ousel.charges.rules import Charge
 from ousel.site.qr_codes import qr_code
-from tests.charges.tills import CANCEL_URL, PAY, PRICE, SUCCESS_URL, Person, Till, page_of
+from tests.charges.tills import CANCEL_URL, PAY, PRICE, SUCCESS_URL, Person, Till, checkout_page
 from tests.support.engines import Engine
 from tests.support.forms import forms_of
 
@@ -20,16 +20,16 @@ EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    """One engine: what a page says does not depend on it."""
+    """Use one engine, because pages do not depend on it."""
     return "sqlite"
 
 
 def offers_payment(page: str) -> bool:
-    """Say whether the page has the button that pays."""
+    """Return whether the page has the button that pays."""
     return any(PAY in form.buttons for form in forms_of(page))
 
 
-async def test_a_payer_sees_all_that_there_is_to_know(till: Till) -> None:
+async def test_a_payer_sees_all_details(till: Till) -> None:
     """App, owner, amount, description, reference, the payer's name and balance, and the button."""
     charge = await till.charge(description="Two tickets\nRow 7", reference="order-1")
     payer = await till.person(40_500_000)
@@ -47,12 +47,12 @@ async def test_a_payer_sees_all_that_there_is_to_know(till: Till) -> None:
     assert f'href="{CANCEL_URL}">Cancel</a>' in page
 
 
-async def test_a_stranger_is_asked_to_sign_in_and_keeps_the_charge(till: Till) -> None:
-    """Signing in or up from the page leads back to it; without a person nothing is offered."""
+async def test_a_signed_out_visitor_signs_in_and_returns_to_the_charge(till: Till) -> None:
+    """Signing in or up from the page leads back to it; only then is payment offered."""
     charge = await till.charge()
     stranger = till.portal.visitor()
 
-    page = await page_of(stranger, charge)
+    page = await checkout_page(stranger, charge)
     signed_up = await stranger.press(
         f"/signup?next=/pay/{charge.id}",
         "Create account",
@@ -66,7 +66,7 @@ async def test_a_stranger_is_asked_to_sign_in_and_keeps_the_charge(till: Till) -
     assert f'href="/signup?next=/pay/{charge.id}">Create an account</a>' in page
     assert not offers_payment(page)
     assert signed_up.headers["location"] == f"/pay/{charge.id}"
-    assert "Your balance is 25.00 OUSD short." in await page_of(stranger, charge)
+    assert "Your balance is 25.00 OUSD short." in await checkout_page(stranger, charge)
 
 
 async def test_using_another_account_leads_back_to_the_charge(till: Till) -> None:
@@ -82,7 +82,7 @@ async def test_using_another_account_leads_back_to_the_charge(till: Till) -> Non
 
 
 async def test_too_little_balance_says_by_how_much_and_stays_payable(till: Till) -> None:
-    """The page names what is missing and how to get it; with it, the same charge is paid."""
+    """The page says how much is missing and how to get it; after that, the charge can be paid."""
     charge = await till.charge()
     payer = await till.person(3_000_000)
 
@@ -99,7 +99,7 @@ async def test_too_little_balance_says_by_how_much_and_stays_payable(till: Till)
 
 
 async def test_a_balance_that_just_covers_the_amount_is_enough(till: Till) -> None:
-    """Exactly the amount pays; one millionth less is short by one millionth."""
+    """Exactly the amount is enough; one millionth less is short by one millionth."""
     charge = await till.charge()
     enough, short = await till.person(PRICE), await till.person(PRICE - 1)
 
@@ -108,33 +108,33 @@ async def test_a_balance_that_just_covers_the_amount_is_enough(till: Till) -> No
 
 
 async def frozen_payer(till: Till, _: Charge) -> Person:
-    """Somebody whose account is frozen."""
+    """Return a payer whose account is frozen."""
     payer = await till.person(PRICE)
     await payer.set_status("frozen")
     return payer
 
 
-async def frozen_merchant(till: Till, _: Charge) -> Person:
-    """Somebody who wants to pay an account that is frozen."""
+async def payer_of_frozen_merchant(till: Till, _: Charge) -> Person:
+    """Return a payer, after the merchant's account was frozen."""
     await till.set_status(till.shop.merchant, "frozen")
     return await till.person(PRICE)
 
 
-async def too_late(till: Till, _: Charge) -> Person:
-    """Somebody who comes when the charge has expired."""
+async def payer_after_expiry(till: Till, _: Charge) -> Person:
+    """Return a payer who comes after the charge has expired."""
     payer = await till.person(PRICE)
     till.clock.advance(micros=LIFETIME_MICROS)
     return payer
 
 
-async def canceled_before(till: Till, charge: Charge) -> Person:
-    """Somebody who comes when the charge is canceled."""
+async def payer_after_cancellation(till: Till, charge: Charge) -> Person:
+    """Return a payer who comes after the charge was canceled."""
     await till.shop.charges.cancel(charge.account_id, charge.id)
     return await till.person(PRICE)
 
 
-async def paid_before(till: Till, charge: Charge) -> Person:
-    """Somebody who comes when another has paid."""
+async def payer_after_payment(till: Till, charge: Charge) -> Person:
+    """Return a payer who comes after somebody else has paid."""
     await till.shop.pay(charge)
     return await till.person(PRICE)
 
@@ -143,19 +143,19 @@ async def paid_before(till: Till, charge: Charge) -> Person:
     ("arrange", "says", "refusal"),
     [
         (frozen_payer, "Your account is frozen.", NOTHING_TAKEN),
-        (frozen_merchant, "cannot be paid at the moment.", "Its account is frozen."),
-        (too_late, "This charge has expired", NOTHING_TAKEN),
-        (canceled_before, "This charge was canceled", NOTHING_TAKEN),
-        (paid_before, "This is paid.", "Someone else paid it; nothing was taken"),
+        (payer_of_frozen_merchant, "cannot be paid at the moment.", "Its account is frozen."),
+        (payer_after_expiry, "This charge has expired", NOTHING_TAKEN),
+        (payer_after_cancellation, "This charge was canceled", NOTHING_TAKEN),
+        (payer_after_payment, "This is paid.", "Someone else paid it; nothing was taken"),
     ],
 )
-async def test_what_cannot_be_paid_says_why_and_moves_nothing(
+async def test_a_page_without_payment_says_why_and_moves_nothing(
     till: Till,
     arrange: Callable[[Till, Charge], Awaitable[Person]],
     says: str,
     refusal: str,
 ) -> None:
-    """Each reason has its own words, no button, and a form sent anyway only leads back to them."""
+    """Each reason has its own text and no button; a form sent anyway leads back to the page."""
     charge = await till.charge()
     person = await arrange(till, charge)
     before = await till.merchant_balance()
@@ -165,13 +165,13 @@ async def test_what_cannot_be_paid_says_why_and_moves_nothing(
     assert says in page
     assert refusal in page
     assert not offers_payment(page)
-    assert await person.post(charge) == f"/pay/{charge.id}"
+    assert await person.post_form(charge) == f"/pay/{charge.id}"
     assert await person.balance() == PRICE
     assert await till.merchant_balance() == before
 
 
-async def test_ones_own_charge_is_shown_to_be_paid_by_others(till: Till) -> None:
-    """The owner gets the code to show, and no button; a form sent anyway moves nothing."""
+async def test_an_owner_can_show_but_not_pay_the_charge(till: Till) -> None:
+    """The owner sees the QR code, but no button; a form sent anyway moves nothing."""
     owner = await till.person(PRICE)
     app = await owner.app("Own")
     charge = await owner.charge(app)
@@ -182,42 +182,42 @@ async def test_ones_own_charge_is_shown_to_be_paid_by_others(till: Till) -> None
     assert "Let the payer scan this" in page
     assert f"/apps/{app.id}/charges/{charge.id}" in page
     assert not offers_payment(page)
-    assert await owner.post(charge) == f"/pay/{charge.id}"
+    assert await owner.post_form(charge) == f"/pay/{charge.id}"
     assert await owner.balance() == PRICE
 
 
-async def test_the_code_leads_a_phone_to_the_same_page(till: Till) -> None:
-    """The QR code holds the address that the partner got, on the portal's own origin."""
+async def test_the_qr_code_leads_to_the_same_page(till: Till) -> None:
+    """The QR code contains the checkout_url of the charge, on the portal's origin."""
     charge = await till.charge()
     checkout_url = charge_record(charge, till.portal.settings.portal_url).checkout_url
 
-    page = await page_of(till.portal.visitor(), charge)
+    page = await checkout_page(till.portal.visitor(), charge)
 
     assert checkout_url == f"http://ousel.test/pay/{charge.id}"
     assert f'<img src="{qr_code(checkout_url)}"' in page
 
 
-async def test_the_code_of_a_charge_is_drawn_once(
+async def test_the_qr_code_of_a_charge_is_drawn_once(
     till: Till, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever opens a charge's page again and again does not keep the server drawing."""
+    """Opening a page many times must not keep the server busy with drawing."""
     charge = await till.charge()
     drawn: list[str] = []
 
-    def noted(address: str) -> str:
+    def record_and_draw(address: str) -> str:
         drawn.append(address)
         return qr_code(address)
 
-    monkeypatch.setattr(pages, "qr_code", noted)
-    shown = [await page_of(till.portal.visitor(), charge) for _ in range(3)]
+    monkeypatch.setattr(pages, "qr_code", record_and_draw)
+    shown = [await checkout_page(till.portal.visitor(), charge) for _ in range(3)]
 
     assert drawn == [f"http://ousel.test/pay/{charge.id}"]
     assert all(f'<img src="{qr_code(drawn[0])}"' in page for page in shown)
 
 
 @pytest.mark.parametrize("charge_id", ["ch_00000000000000000000000000", "ch_", "ä"])
-async def test_an_unknown_id_has_a_page_of_its_own(till: Till, charge_id: str) -> None:
-    """Whoever follows a broken link reads what to do, and nothing else is told."""
+async def test_an_unknown_id_shows_a_page_that_helps(till: Till, charge_id: str) -> None:
+    """The page says what to do about a broken link."""
     answer = await till.portal.visitor().get(f"/pay/{charge_id}")
 
     assert answer.status_code == 404
@@ -225,8 +225,8 @@ async def test_an_unknown_id_has_a_page_of_its_own(till: Till, charge_id: str) -
     assert "There is no such charge" in answer.text
 
 
-async def test_cancel_only_leads_back(till: Till) -> None:
-    """The link goes to the partner, or to the start page where it gave no address to go to."""
+async def test_the_cancel_link_leaves_the_charge_open(till: Till) -> None:
+    """The link leads to the cancel_url, or to the start page if there is none."""
     with_address, without = await till.charge(), await till.charge(cancel_url=None)
     payer = await till.person(PRICE)
 
@@ -236,7 +236,7 @@ async def test_cancel_only_leads_back(till: Till) -> None:
 
 
 async def test_the_last_microsecond_is_payable_and_the_next_is_not(till: Till) -> None:
-    """Time left is rounded up: it is 1 ms, not 0, while a single microsecond is left."""
+    """The time left is rounded up: one microsecond is shown as 1 ms, not 0."""
     charge = await till.charge()
     payer = await till.person(PRICE)
     till.clock.advance(micros=LIFETIME_MICROS - 1)
@@ -254,20 +254,20 @@ async def test_the_last_microsecond_is_payable_and_the_next_is_not(till: Till) -
     assert status_after == {"status": "expired", "milliseconds_left": 0}
 
 
-async def test_the_moment_of_expiry_is_never_told_too_early(till: Till) -> None:
-    """Without a script the page tells the moment to the second, rounded up."""
+async def test_the_time_of_expiry_is_never_shown_too_early(till: Till) -> None:
+    """Without scripts the page shows the time to the second, rounded up."""
     till.clock.now = 1_790_000_000_000_000
     whole = await till.charge()
     till.clock.now += 1
     later = await till.charge()
     stranger = till.portal.visitor()
 
-    assert "until 2026-09-21 16:13:20 UTC" in await page_of(stranger, whole)
-    assert "until 2026-09-21 16:13:21 UTC" in await page_of(stranger, later)
+    assert "until 2026-09-21 16:13:20 UTC" in await checkout_page(stranger, whole)
+    assert "until 2026-09-21 16:13:21 UTC" in await checkout_page(stranger, later)
 
 
-async def test_texts_of_partners_stay_texts(till: Till) -> None:
-    """Names, descriptions, references and addresses are escaped on every page that has them."""
+async def test_texts_of_partners_are_escaped(till: Till) -> None:
+    """This holds for names, descriptions, references and addresses, on every page."""
     owner = await till.person(0, display_name=EVIL)
     app = await owner.app(EVIL)
     evil_url = f"https://shop.example/?{EVIL.replace(' ', '')}"
@@ -289,18 +289,18 @@ async def test_texts_of_partners_stay_texts(till: Till) -> None:
         assert "<img src=x" not in page.text
 
 
-async def test_the_page_of_an_app_that_is_gone_bears_its_owners_name(till: Till) -> None:
-    """Charges outlive their app; the payer still reads whom the money goes to."""
+async def test_the_page_of_a_deleted_app_shows_its_owners_name(till: Till) -> None:
+    """Charges outlive their app, and the payer still reads who receives the money."""
     owner = await till.person(name="owner", display_name="Still Here Ltd")
     app = await owner.app("Gone")
     charge = await owner.charge(app)
     await owner.visitor.press_and_confirm(f"/apps/{app.id}", "Delete app")
 
-    assert "<h1>Still Here Ltd</h1>" in await page_of(till.portal.visitor(), charge)
+    assert "<h1>Still Here Ltd</h1>" in await checkout_page(till.portal.visitor(), charge)
 
 
-async def test_checkout_is_framed_by_no_one_and_kept_by_no_cache(till: Till) -> None:
-    """The page of money has the strictest headers, and forms that end on this site."""
+async def test_checkout_cannot_be_framed_or_cached(till: Till) -> None:
+    """The page has the strictest headers, and its forms post to this site only."""
     charge = await till.charge()
 
     answer = await till.portal.visitor().get(f"/pay/{charge.id}")
@@ -317,10 +317,10 @@ async def test_checkout_is_framed_by_no_one_and_kept_by_no_cache(till: Till) -> 
     ("headers", "token"),
     [({}, ""), ({}, "0" * 64), ({"Origin": "https://evil.example"}, None)],
 )
-async def test_a_form_from_elsewhere_pays_nothing(
+async def test_a_form_from_another_site_pays_nothing(
     till: Till, headers: dict[str, str], token: str | None
 ) -> None:
-    """Without the page's own token, or from another origin, the form is refused."""
+    """Without the token of the page, or from another origin, the form is refused."""
     charge = await till.charge()
     payer = await till.person(PRICE)
     form = await payer.visitor.form(f"/pay/{charge.id}", PAY)
@@ -333,8 +333,8 @@ async def test_a_form_from_elsewhere_pays_nothing(
     assert await till.shop.status(charge) == "created"
 
 
-async def test_whoever_is_signed_out_meanwhile_signs_in_and_comes_back(till: Till) -> None:
-    """A form sent by nobody moves nothing and leads through the sign-in back to the charge."""
+async def test_a_form_sent_after_signing_out_leads_to_sign_in(till: Till) -> None:
+    """It moves nothing; signing in leads back to the charge."""
     charge = await till.charge()
     stranger = till.portal.visitor()
     token = (await stranger.form("/login", "Sign in")).fields["form_token"]
@@ -345,25 +345,25 @@ async def test_whoever_is_signed_out_meanwhile_signs_in_and_comes_back(till: Til
     assert answer.headers["location"] == f"/login?next=%2Fpay%2F{charge.id}"
 
 
-def onward(answer: httpx2.Response) -> str | None:
-    """Return where the page goes by itself."""
+def redirect_of(answer: httpx2.Response) -> str | None:
+    """Return the header that sends the browser to the partner, or None."""
     return answer.headers.get("refresh")
 
 
-async def test_a_screen_that_was_open_goes_on_when_another_device_paid(till: Till) -> None:
-    """For two minutes, then the address leads nobody on; the owner is never sent away."""
+async def test_an_open_page_redirects_after_another_device_paid(till: Till) -> None:
+    """It does so for two minutes after the payment, and never for the owner."""
     owner = await till.person()
     charge = await owner.charge(await owner.app("Shop"), success_url=SUCCESS_URL)
     payer, screen = await till.person(PRICE), till.portal.visitor()
     await payer.pay(charge)
     address = f"/pay/{charge.id}?onward=yes"
 
-    assert onward(await screen.get(address)) == f"5; url={SUCCESS_URL}"
-    assert onward(await screen.get(f"/pay/{charge.id}")) is None
-    assert onward(await owner.visitor.get(address)) is None
+    assert redirect_of(await screen.get(address)) == f"5; url={SUCCESS_URL}"
+    assert redirect_of(await screen.get(f"/pay/{charge.id}")) is None
+    assert redirect_of(await owner.visitor.get(address)) is None
     payers = await payer.visitor.get(address)
     assert payers.headers["location"] == f"/pay/{charge.id}/receipt?onward=yes"
     till.clock.advance(seconds=120)
-    assert onward(await screen.get(address)) == f"5; url={SUCCESS_URL}"
+    assert redirect_of(await screen.get(address)) == f"5; url={SUCCESS_URL}"
     till.clock.advance(micros=1)
-    assert onward(await screen.get(address)) is None
+    assert redirect_of(await screen.get(address)) is None

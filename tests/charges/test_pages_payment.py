@@ -1,4 +1,4 @@
-"""Paying on the page: once, whoever presses how often; and the receipt that proves it."""
+"""Paying on the page: once, however often the button is pressed; and the receipt."""
 
 import asyncio
 from collections import Counter
@@ -8,14 +8,14 @@ import pytest
 from ousel.charges import notifier
 from ousel.ledger.history import HistoryQuery, newest_entries
 from ousel.ledger.rules import Account, Entry
-from tests.charges.shops import waited_at
-from tests.charges.tills import PAY, PRICE, SUCCESS_URL, Person, Till, page_of
+from tests.charges.shops import until_waiters
+from tests.charges.tills import PAY, PRICE, SUCCESS_URL, Person, Till, checkout_page
 from tests.support.accounts import verify
 from tests.support.portal import open_portal
 
 
-async def entries_of(till: Till, account: Account) -> list[Entry]:
-    """Return an account's payments, newest first."""
+async def payments_of(till: Till, account: Account) -> list[Entry]:
+    """Return the payment entries of an account, newest first."""
     query = HistoryQuery(account_id=account.id, limit=100, kind="charge_payment")
     found = await till.shop.database.read(lambda transaction: newest_entries(transaction, query))
     return [entry for entry, _ in found]
@@ -30,8 +30,8 @@ async def test_paying_moves_the_money_and_leads_to_the_receipt(till: Till) -> No
     receipt = await payer.visitor.get(location)
 
     paid = await till.shop.charges.own_charge(charge.account_id, charge.id)
-    [debit] = await entries_of(till, payer.account)
-    [credit] = await entries_of(till, till.shop.merchant)
+    [debit] = await payments_of(till, payer.account)
+    [credit] = await payments_of(till, till.shop.merchant)
     assert location == f"/pay/{charge.id}/receipt?onward=yes"
     assert (paid.status, paid.paid_by, paid.transfer_id) == (
         "paid",
@@ -50,22 +50,22 @@ async def test_paying_moves_the_money_and_leads_to_the_receipt(till: Till) -> No
         assert account.account_number in receipt.text
 
 
-async def test_the_receipt_stays_where_the_partner_gave_no_address(till: Till) -> None:
-    """Without success_url, and when it is opened later, the receipt leads nowhere by itself."""
-    silent, spoken = await till.charge(success_url=None), await till.charge()
+async def test_the_receipt_redirects_only_after_a_payment_with_a_success_url(till: Till) -> None:
+    """Without success_url, or when it is opened later, the receipt does not redirect."""
+    without_url, with_url = await till.charge(success_url=None), await till.charge()
     payer = await till.person(2 * PRICE)
 
-    paid_silently = await payer.visitor.get(await payer.pay(silent))
-    await payer.pay(spoken)
-    later = await payer.visitor.get(f"/pay/{spoken.id}/receipt")
+    receipt = await payer.visitor.get(await payer.pay(without_url))
+    await payer.pay(with_url)
+    later = await payer.visitor.get(f"/pay/{with_url.id}/receipt")
 
-    assert "refresh" not in paid_silently.headers
-    assert "Return to" not in paid_silently.text
+    assert "refresh" not in receipt.headers
+    assert "Return to" not in receipt.text
     assert "refresh" not in later.headers
     assert f'href="{SUCCESS_URL}">Return to' in later.text
 
 
-async def test_a_form_sent_again_only_shows_the_receipt(till: Till) -> None:
+async def test_a_repeated_form_leads_to_the_receipt(till: Till) -> None:
     """A double click, a reload and a stale page pay once."""
     charge = await till.charge()
     payer = await till.person(3 * PRICE)
@@ -81,7 +81,7 @@ async def test_a_form_sent_again_only_shows_the_receipt(till: Till) -> None:
 
 
 async def test_many_forms_at_once_pay_once(till: Till) -> None:
-    """Ten forms of one payer in the same moment: one entry, and the receipt for all ten."""
+    """Ten forms of one payer at once: one entry, and all ten lead to the receipt."""
     charge = await till.charge()
     payer = await till.person(10 * PRICE)
     form = await payer.visitor.form(f"/pay/{charge.id}", PAY)
@@ -93,12 +93,12 @@ async def test_many_forms_at_once_pay_once(till: Till) -> None:
     assert Counter(answer.headers["location"] for answer in answers) == {
         f"/pay/{charge.id}/receipt?onward=yes": 10
     }
-    assert len(await entries_of(till, payer.account)) == 1
+    assert len(await payments_of(till, payer.account)) == 1
     assert await payer.balance() == 9 * PRICE
 
 
-async def test_two_payers_at_once_pay_once(till: Till) -> None:
-    """One gets the receipt; the other reads that nothing was taken, and nothing was."""
+async def test_several_payers_at_once_pay_once(till: Till) -> None:
+    """One gets the receipt; the others read that nothing was taken, and nothing was."""
     charge = await till.charge()
     people = [await till.person(PRICE) for _ in range(4)]
     forms = [await each.visitor.form(f"/pay/{charge.id}", PAY) for each in people]
@@ -121,15 +121,15 @@ async def test_two_payers_at_once_pay_once(till: Till) -> None:
 
 
 async def hash_on_receipt(till: Till, person: Person, charge_id: str) -> str:
-    """Return the hash that the person's receipt shows, and check that it is their own."""
+    """Return the hash on the person's receipt, and check that it is that of their own entry."""
     page = (await person.visitor.get(f"/pay/{charge_id}/receipt")).text
-    [entry] = await entries_of(till, person.account)
+    [entry] = await payments_of(till, person.account)
     assert entry.hash in page
     return entry.hash
 
 
-async def test_both_sides_have_a_receipt_and_nobody_else(till: Till) -> None:
-    """Each side's receipt shows the hash of its own entry; to others there is none."""
+async def test_only_payer_and_recipient_have_a_receipt(till: Till) -> None:
+    """Each receipt shows the hash of the viewer's own entry; others get a 404."""
     owner = await till.person()
     charge = await owner.charge(await owner.app("Shop"))
     payer, other = await till.person(PRICE), await till.person()
@@ -148,7 +148,7 @@ async def test_both_sides_have_a_receipt_and_nobody_else(till: Till) -> None:
 
 
 async def test_a_receipt_is_found_in_a_long_history(till: Till) -> None:
-    """Payments before and after, at the same moment too, are not mistaken for this one."""
+    """It is not mixed up with other payments, not even with those of the same microsecond."""
     owner = await till.person()
     app = await owner.app("Shop")
     payer = await till.person(10 * PRICE)
@@ -161,20 +161,20 @@ async def test_a_receipt_is_found_in_a_long_history(till: Till) -> None:
         for person in (owner, payer):
             page = (await person.visitor.get(f"/pay/{charge.id}/receipt")).text
             paid = await till.shop.charges.own_charge(charge.account_id, charge.id)
-            newest_first = await entries_of(till, person.account)
+            newest_first = await payments_of(till, person.account)
             assert newest_first[5 - number].hash in page
             assert paid.transfer_id == newest_first[5 - number].transfer_id
 
 
 async def test_the_status_is_answered_as_soon_as_it_is_final(till: Till) -> None:
-    """A screen that waits learns of the payment at once, and waits for no more than 25 seconds."""
+    """A page that waits learns of the payment at once; it waits for at most 25 seconds."""
     charge = await till.charge()
     payer, screen = await till.person(PRICE), till.portal.visitor()
     address = f"/pay/{charge.id}/status"
 
     plain = await screen.get(address)
     waiting = asyncio.create_task(screen.get(address, Prefer="wait=60"))
-    await waited_at(till.portal.charge_watch, 1)
+    await until_waiters(till.portal.charge_watch, 1)
     await payer.pay(charge)
     answer = await asyncio.wait_for(waiting, 10)
 
@@ -185,14 +185,16 @@ async def test_the_status_is_answered_as_soon_as_it_is_final(till: Till) -> None
 
 
 @pytest.mark.slow
-async def test_screens_leave_room_to_others(till: Till, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few may wait at one charge's page; one more is answered at once, elsewhere there is room."""
+async def test_one_charge_cannot_use_up_all_waits(
+    till: Till, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the limit for one charge, a page is answered at once; other charges can wait."""
     monkeypatch.setattr(notifier, "ANONYMOUS_WAITERS_MAX", 1)
     crowded, other = await till.charge(), await till.charge()
     screen = till.portal.visitor()
 
     waiting = asyncio.create_task(screen.get(f"/pay/{crowded.id}/status", Prefer="wait=2"))
-    await waited_at(till.portal.charge_watch, 1)
+    await until_waiters(till.portal.charge_watch, 1)
     turned_away = await screen.get(f"/pay/{crowded.id}/status", Prefer="wait=2")
     elsewhere = await screen.get(f"/pay/{other.id}/status", Prefer="wait=1")
 
@@ -202,16 +204,14 @@ async def test_screens_leave_room_to_others(till: Till, monkeypatch: pytest.Monk
 
 
 async def test_the_status_of_an_unknown_charge_is_not_found(till: Till) -> None:
-    """There is nothing to wait for."""
+    """The answer is a 404."""
     answer = await till.portal.visitor().get("/pay/ch_00000000000000000000000000/status")
 
     assert answer.status_code == 404
 
 
-async def test_a_server_that_is_too_busy_says_so_and_takes_nothing(
-    till: Till, database_url: str
-) -> None:
-    """The page comes back with the reason and the button, and nothing has moved."""
+async def test_a_busy_server_says_so_and_takes_nothing(till: Till, database_url: str) -> None:
+    """The page shows the reason and the button again, and no money has moved."""
     charge = await till.charge()
     payer = await till.person(PRICE)
     async with open_portal(database_url, queue_limit=0) as busy:
@@ -223,4 +223,4 @@ async def test_a_server_that_is_too_busy_says_so_and_takes_nothing(
     assert "a payment is never taken twice" in answer.text
     assert f">{PAY}</button>" in answer.text
     assert await payer.balance() == PRICE
-    assert "You paid this" not in await page_of(payer.visitor, charge)
+    assert "You paid this" not in await checkout_page(payer.visitor, charge)

@@ -1,4 +1,4 @@
-"""The portal's pages of charges: an app's own, to its owner alone."""
+"""The portal's pages of charges: only the owner of an app sees its charges."""
 
 import re
 
@@ -8,14 +8,14 @@ from ousel.partners.rules import App
 from tests.charges.tills import PRICE, Person, Till
 
 
-async def listed(owner: Person, app: App, query: str = "") -> list[str]:
-    """Return the ids of the charges on a page of the list, as they stand."""
+async def listed_ids(owner: Person, app: App, query: str = "") -> list[str]:
+    """Return the ids of the charges on a page of the list, in their order."""
     answer = await owner.visitor.get(f"/apps/{app.id}/charges{query}")
     assert answer.status_code == 200, answer.text
     return re.findall(rf'href="/apps/{app.id}/charges/(ch_\w+)"', answer.text)
 
 
-async def ended(till: Till, owner: Person, app: App) -> dict[str, Charge]:
+async def charges_by_status(till: Till, owner: Person, app: App) -> dict[str, Charge]:
     """Return a charge of the app for each status."""
     expired = await owner.charge(app, reference="late")
     till.clock.advance(micros=LIFETIME_MICROS)
@@ -25,8 +25,8 @@ async def ended(till: Till, owner: Person, app: App) -> dict[str, Charge]:
     return charges | {"expired": expired, "created": await owner.charge(app)}
 
 
-async def test_the_list_has_the_charges_of_this_app_alone(till: Till) -> None:
-    """Newest first; charges of the owner's other app stand on their own page."""
+async def test_the_list_has_only_the_charges_of_this_app(till: Till) -> None:
+    """They are newest first; charges of the owner's other app are on another page."""
     owner = await till.person()
     app, other = await owner.app("One"), await owner.app("Other")
     charges = []
@@ -35,27 +35,27 @@ async def test_the_list_has_the_charges_of_this_app_alone(till: Till) -> None:
         await owner.charge(other)
         till.clock.advance(seconds=1)
 
-    assert await listed(owner, app) == [charge.id for charge in reversed(charges)]
-    assert len(await listed(owner, other)) == 3
+    assert await listed_ids(owner, app) == [charge.id for charge in reversed(charges)]
+    assert len(await listed_ids(owner, other)) == 3
 
 
-async def test_the_list_goes_by_status_and_reference(till: Till) -> None:
-    """Each status lists its own, expiry by the clock; a reference finds what bears it."""
+async def test_the_list_filters_by_status_and_reference(till: Till) -> None:
+    """The status is the one at this time, even if an expiry is not stored yet."""
     owner = await till.person()
     app = await owner.app("Shop")
     await owner.charge(await owner.app("Other"), reference="late")
-    charges = await ended(till, owner, app)
+    charges = await charges_by_status(till, owner, app)
 
     for status, charge in charges.items():
-        assert await listed(owner, app, f"?status={status}") == [charge.id]
-    assert await listed(owner, app, "?reference=late") == [charges["expired"].id]
-    assert await listed(owner, app, "?reference=late&status=expired") == [charges["expired"].id]
-    assert await listed(owner, app, "?reference=late&status=paid") == []
-    assert await listed(owner, app, f"?reference={'x' * 300}") == []
+        assert await listed_ids(owner, app, f"?status={status}") == [charge.id]
+    assert await listed_ids(owner, app, "?reference=late") == [charges["expired"].id]
+    assert await listed_ids(owner, app, "?reference=late&status=expired") == [charges["expired"].id]
+    assert await listed_ids(owner, app, "?reference=late&status=paid") == []
+    assert await listed_ids(owner, app, f"?reference={'x' * 300}") == []
 
 
-async def test_a_walk_through_the_list_misses_and_repeats_nothing(till: Till) -> None:
-    """60 charges, many of one moment, on three pages; the filter goes along."""
+async def test_the_pages_of_the_list_miss_and_repeat_nothing(till: Till) -> None:
+    """60 charges of the same time are on three pages, and the links keep the filter."""
     owner = await till.person()
     app = await owner.app("Shop")
     charges = [await owner.charge(app, reference="same") for _ in range(60)]
@@ -73,8 +73,8 @@ async def test_a_walk_through_the_list_misses_and_repeats_nothing(till: Till) ->
     assert sorted(walked) == sorted(charge.id for charge in charges)
 
 
-async def test_a_filter_that_is_none_is_refused_in_words(till: Till) -> None:
-    """An unknown status or a made-up cursor is said to be wrong, and the list still shows."""
+async def test_an_invalid_filter_is_explained(till: Till) -> None:
+    """For an unknown status or cursor, the page shows an error above the list."""
     owner = await till.person()
     app = await owner.app("Shop")
     charge = await owner.charge(app)
@@ -86,11 +86,11 @@ async def test_a_filter_that_is_none_is_refused_in_words(till: Till) -> None:
         assert charge.id in answer.text
 
 
-async def test_a_charge_tells_what_happened_to_it(till: Till) -> None:
-    """Created, then paid by whom with which transfer, or canceled, or expired, or waiting."""
+async def test_a_charge_shows_its_history(till: Till) -> None:
+    """It shows who paid with which transfer, or that it was canceled, expired or is open."""
     owner = await till.person()
     app = await owner.app("Shop")
-    charges = await ended(till, owner, app)
+    charges = await charges_by_status(till, owner, app)
     texts = {
         name: (await owner.visitor.get(f"/apps/{app.id}/charges/{charge.id}")).text
         for name, charge in charges.items()
@@ -109,8 +109,8 @@ async def test_a_charge_tells_what_happened_to_it(till: Till) -> None:
     assert f'href="/pay/{charges["created"].id}"' in texts["created"]
 
 
-async def test_charges_are_shown_to_their_owner_alone(till: Till) -> None:
-    """Another's app or charge, or one's own under the wrong app, is as if it were not there."""
+async def test_charges_are_shown_only_to_their_owner(till: Till) -> None:
+    """Another owner's app or charge, or a charge under the wrong app, is a 404."""
     owner, other = await till.person(), await till.person()
     app, second = await owner.app("One"), await owner.app("Two")
     charge = await owner.charge(app)
@@ -132,7 +132,7 @@ async def test_charges_are_shown_to_their_owner_alone(till: Till) -> None:
 
 
 async def test_the_apps_page_links_to_its_charges(till: Till) -> None:
-    """And an app without any says how to create the first."""
+    """For an app without charges, the list says how to create one."""
     owner = await till.person()
     app = await owner.app("Shop")
 

@@ -1,4 +1,4 @@
-"""Paying a charge: the money and the status move together, once, or not at all."""
+"""Paying a charge: the money and the status change together, once, or not at all."""
 
 import asyncio
 from collections import Counter
@@ -16,13 +16,13 @@ from ousel.ledger.history import HistoryQuery, newest_entries
 from ousel.ledger.posting import PostingResult
 from ousel.ledger.refusals import AccountFrozen, InsufficientBalance
 from ousel.ledger.rules import Account, Movement, Posting
-from tests.charges.shops import AMOUNT, Shop, beside, open_shop, paid_as_moved
+from tests.charges.shops import AMOUNT, Shop, count_proven_payments, in_another_process, open_shop
 from tests.support.accounts import person, unique_name, verify
 from tests.support.clock import ManualClock
 
 
 async def test_a_payment_moves_the_money_and_the_status(shop: Shop, database_url: str) -> None:
-    """The payer is debited, the merchant credited, and the charge tells by whom and how."""
+    """The payer is debited, the merchant credited, and the charge names payer and transfer."""
     charge = await shop.charge(description="Two tickets")
     shop.clock.advance(seconds=60)
 
@@ -39,28 +39,28 @@ async def test_a_payment_moves_the_money_and_the_status(shop: Shop, database_url
     assert (entry.kind, entry.charge_id, entry.note) == ("charge_payment", charge.id, "Two tickets")
     assert (entry.transfer_id, counterparty.id) == (paid.transfer_id, shop.merchant.id)
     await verify(shop.database)
-    assert await paid_as_moved(database_url) >= 1
+    assert await count_proven_payments(database_url) >= 1
 
 
-async def _paid(shop: Shop, charge: Charge) -> None:
+async def _pay(shop: Shop, charge: Charge) -> None:
     await shop.pay(charge)
 
 
-async def _canceled(shop: Shop, charge: Charge) -> None:
+async def _cancel(shop: Shop, charge: Charge) -> None:
     await shop.charges.cancel(shop.merchant.id, charge.id)
 
 
-async def _expired(shop: Shop, charge: Charge) -> None:
+async def _expire(shop: Shop, charge: Charge) -> None:
     shop.clock.now = charge.expires_at
 
 
 @pytest.mark.parametrize(
-    ("end", "status"), [(_paid, "paid"), (_canceled, "canceled"), (_expired, "expired")]
+    ("end", "status"), [(_pay, "paid"), (_cancel, "canceled"), (_expire, "expired")]
 )
 async def test_a_final_charge_stays_as_it_is(
     shop: Shop, end: Callable[[Shop, Charge], Awaitable[None]], status: str
 ) -> None:
-    """Whatever a charge ended as, it is neither paid nor canceled after that."""
+    """A paid, canceled or expired charge can be neither paid nor canceled."""
     charge = await shop.charge()
     await end(shop, charge)
     before = await shop.charges.own_charge(shop.merchant.id, charge.id), await shop.balances()
@@ -71,8 +71,8 @@ async def test_a_final_charge_stays_as_it_is(
         await shop.charges.cancel(shop.merchant.id, charge.id)
 
     assert before[0].status == status
-    told = {"charge_id": charge.id, "charge_status": status}
-    assert not_payable.value.members == not_cancelable.value.members == told
+    members = {"charge_id": charge.id, "charge_status": status}
+    assert not_payable.value.members == not_cancelable.value.members == members
     assert (
         await shop.charges.own_charge(shop.merchant.id, charge.id),
         await shop.balances(),
@@ -86,11 +86,11 @@ async def _freeze(shop: Shop, account: Account) -> None:
     )
 
 
-async def _poor(shop: Shop) -> tuple[str, type[Refusal]]:
+async def _poor_payer(shop: Shop) -> tuple[str, type[Refusal]]:
     return (await person(shop.database, unique_name("poor"), "2.499999")).id, InsufficientBalance
 
 
-async def _own(shop: Shop) -> tuple[str, type[Refusal]]:
+async def _own_charge(shop: Shop) -> tuple[str, type[Refusal]]:
     return shop.merchant.id, OwnCharge
 
 
@@ -104,11 +104,11 @@ async def _frozen_merchant(shop: Shop) -> tuple[str, type[Refusal]]:
     return shop.payer.id, AccountFrozen
 
 
-@pytest.mark.parametrize("arrange", [_poor, _own, _frozen_payer, _frozen_merchant])
+@pytest.mark.parametrize("arrange", [_poor_payer, _own_charge, _frozen_payer, _frozen_merchant])
 async def test_a_refused_payment_leaves_the_charge_open(
     shop: Shop, arrange: Callable[[Shop], Awaitable[tuple[str, type[Refusal]]]]
 ) -> None:
-    """A payer who cannot pay is told why; the charge stays created and nothing moves."""
+    """The payer gets the reason, the charge stays created, and no money moves."""
     charge = await shop.charge()
     payer_id, refusal = await arrange(shop)
 
@@ -121,7 +121,7 @@ async def test_a_refused_payment_leaves_the_charge_open(
 
 
 async def test_a_charge_that_does_not_exist_is_not_found(shop: Shop) -> None:
-    """An id that nobody has, or that cannot be one, is ChargeNotFound at every door."""
+    """Every operation refuses unknown and malformed ids as ChargeNotFound."""
     missing = msgspec.structs.replace(await shop.charge(), id="ch_" + "0" * 26)
 
     with pytest.raises(ChargeNotFound):
@@ -136,7 +136,7 @@ async def test_a_charge_that_does_not_exist_is_not_found(shop: Shop) -> None:
 
 
 async def test_the_last_microsecond_still_counts(shop: Shop) -> None:
-    """One microsecond before expires_at a charge is paid, canceled and listed as created."""
+    """One microsecond before expires_at a charge can be paid and canceled, and is created."""
     to_pay, to_cancel, to_leave = [await shop.charge() for _ in range(3)]
     shop.clock.now = to_pay.expires_at - 1
 
@@ -146,7 +146,7 @@ async def test_the_last_microsecond_still_counts(shop: Shop) -> None:
 
 
 async def test_from_expires_at_on_it_is_too_late(shop: Shop) -> None:
-    """In the very microsecond of expires_at, payment, cancellation and reads see expired."""
+    """In the microsecond of expires_at, payment, cancellation and reads find it expired."""
     charges = [await shop.charge() for _ in range(3)]
     shop.clock.now = charges[0].expires_at
 
@@ -163,13 +163,13 @@ async def test_from_expires_at_on_it_is_too_late(shop: Shop) -> None:
 
 
 async def test_many_payers_at_once_pay_once(shop: Shop) -> None:
-    """20 payers of one charge, in one batch and from two desks: one pays, 19 hear that."""
+    """Of 20 payers of one charge, in two processes, one pays and 19 are refused."""
     charge = await shop.charge()
     payers = [await person(shop.database, unique_name("payer"), "10") for _ in range(20)]
-    desks = [shop.charges, beside(shop, shop.clock).charges]
+    services = [shop.charges, in_another_process(shop, shop.clock).charges]
 
     outcomes = await asyncio.gather(
-        *(desks[number % 2].pay(charge, payer.id) for number, payer in enumerate(payers)),
+        *(services[number % 2].pay(charge, payer.id) for number, payer in enumerate(payers)),
         return_exceptions=True,
     )
 
@@ -181,7 +181,7 @@ async def test_many_payers_at_once_pay_once(shop: Shop) -> None:
 
 
 async def test_payments_and_transfers_share_a_batch(shop: Shop) -> None:
-    """Whatever waits is written together: charges, transfers and refusals side by side."""
+    """Payments, transfers and refusals are decided in the same batch."""
     charges = [await shop.charge(amount=1_000_000) for _ in range(5)]
     others = await open_shop(shop.database, shop.clock)
 
@@ -208,10 +208,10 @@ async def test_payments_and_transfers_share_a_batch(shop: Shop) -> None:
     await verify(shop.database)
 
 
-async def test_a_clock_that_is_behind_pays_no_charge_that_another_saw_expired(shop: Shop) -> None:
-    """Once anybody was told expired, a host whose clock is late says the same."""
+async def test_a_host_with_a_late_clock_pays_no_expired_charge(shop: Shop) -> None:
+    """Once one host has answered expired, a host whose clock is late answers the same."""
     charge = await shop.charge()
-    late = beside(shop, ManualClock())
+    late = in_another_process(shop, ManualClock())
     late.clock.now = charge.expires_at - 1_000_000
     shop.clock.now = charge.expires_at
 

@@ -1,4 +1,4 @@
-"""Lists stay quick however many charges there are: each page is found by its own index."""
+"""Every statement finds charges by an index, so lists stay fast with many charges."""
 
 import sqlite3
 from functools import partial
@@ -36,7 +36,7 @@ TERMS = ChargeTerms(amount=1_000_000)
 def test_sqlite_finds_charges_by_the_right_index(
     engines: Engines, tmp_path: Path, statement: Statement, index: str
 ) -> None:
-    """Without statistics SQLite must choose by the statement alone, in order and without a sort."""
+    """Without statistics, SQLite must choose the index from the statement, and must not sort."""
     connection = sqlite3.connect(engines.fresh_url("sqlite", tmp_path))
     text = for_sqlite(statement).text
     nothing = [None] * text.count("?")
@@ -50,7 +50,7 @@ def test_sqlite_finds_charges_by_the_right_index(
 
 
 async def test_postgresql_finds_a_charge_by_its_id_among_thousands(postgres_url: str) -> None:
-    """Nobody has analyzed the table: a plan must not read all charges of an account."""
+    """Without statistics, no plan may read all charges of an account."""
     statements = (
         store.CHARGES_BY_ID,
         store.STATUSES_BY_ID,

@@ -1,4 +1,4 @@
-"""Pay, cancel and expiry race over a thousand charges: each has exactly one outcome."""
+"""Payments, cancellations and expiry race for a thousand charges; each has one outcome."""
 
 import asyncio
 import contextlib
@@ -16,50 +16,50 @@ from ousel.charges.rules import Charge
 from ousel.charges.store import ChargeQuery
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
-from tests.charges.shops import AMOUNT, Shop, open_shop, paid_as_moved
+from tests.charges.shops import AMOUNT, Shop, count_proven_payments, open_shop
 from tests.support.accounts import balance, person, unique_name, verify
 from tests.support.clock import ManualClock
 from tests.support.engines import Engine
 from tests.support.servers import Server
 
 ROUNDS = 40
-CHARGES_A_ROUND = 25
+CHARGES_PER_ROUND = 25
 ACTIONS = ("pay", "pay", "cancel", "read")
 PAYERS = 5
-OF_EACH_AT_LEAST = ROUNDS * CHARGES_A_ROUND // 50
+OUTCOMES_OF_EACH_MIN = ROUNDS * CHARGES_PER_ROUND // 50
 
 
-class Told(msgspec.Struct):
-    """What one answer said of a charge, and when it was asked for and came."""
+class RaceAnswer(msgspec.Struct):
+    """What one answer said about a charge, and when it was requested and received."""
 
     action: str
     succeeded: bool
     status: str
     asked_at: float
-    told_at: float
+    answered_at: float
 
 
 class Race:
-    """Asks several servers to do conflicting things at about the moment of expiry."""
+    """Sends conflicting requests to several servers close to the time of expiry."""
 
     def __init__(self, shop: Shop, clients: list[httpx2.AsyncClient], payers: list[str]) -> None:
         self.shop = shop
         self.clients = clients
         self.payers = payers
-        self.told: dict[str, list[Told]] = defaultdict(list)
+        self.answers: dict[str, list[RaceAnswer]] = defaultdict(list)
         self.spread_seconds = 0.2
 
     async def run(self) -> list[Charge]:
-        """Pay twice, cancel and read each of a few charges, which expire while that goes on."""
+        """Pay twice, cancel and read each of a few charges, which expire meanwhile."""
         until_expiry = int(self.spread_seconds * MICROS_PER_SECOND)
         self.shop.clock.now = system_clock() + until_expiry - LIFETIME_MICROS
-        charges = await self.shop.many_charges(CHARGES_A_ROUND)
+        charges = await self.shop.many_charges(CHARGES_PER_ROUND)
         await asyncio.gather(
             *(self._act(charge, action) for charge in charges for action in ACTIONS)
         )
-        told = [each for charge in charges for each in self.told[charge.id]]
-        seconds = sum(each.told_at - each.asked_at for each in told) / len(told)
-        self.spread_seconds = seconds  # as fast as this machine is just now
+        answers = [each for charge in charges for each in self.answers[charge.id]]
+        seconds = sum(each.answered_at - each.asked_at for each in answers) / len(answers)
+        self.spread_seconds = seconds  # the current speed of this machine
         return charges
 
     async def _act(self, charge: Charge, action: str) -> None:
@@ -80,19 +80,19 @@ class Race:
         status = record["status"] if answer.status_code == 200 else record.get("charge_status")
         assert status is not None, answer.text
         succeeded = answer.status_code == 200
-        told = Told(action, succeeded, status, asked_at, time.perf_counter())
-        self.told[charge.id].append(told)
+        answer_in_race = RaceAnswer(action, succeeded, status, asked_at, time.perf_counter())
+        self.answers[charge.id].append(answer_in_race)
 
 
-def outcome_of(told: list[Told], status: str) -> str:
+def agreed_outcome(answers: list[RaceAnswer], status: str) -> str:
     """Return the one outcome that all answers about a charge agree on."""
-    finals = {each.status for each in told if each.status != "created"} | {status}
+    finals = {each.status for each in answers if each.status != "created"} | {status}
     assert finals == {status}
     first_final_at = min(
-        (each.told_at for each in told if each.status != "created"), default=float("inf")
+        (each.answered_at for each in answers if each.status != "created"), default=float("inf")
     )
-    assert all(each.asked_at < first_final_at for each in told if each.status == "created")
-    done = Counter(each.action for each in told if each.succeeded)
+    assert all(each.asked_at < first_final_at for each in answers if each.status == "created")
+    done = Counter(each.action for each in answers if each.succeeded)
     assert done["pay"] == (status == "paid")
     assert done["cancel"] == (status == "canceled")
     return status
@@ -102,7 +102,7 @@ def outcome_of(told: list[Told], status: str) -> str:
 async def test_each_charge_has_exactly_one_outcome(
     database: Database, database_url: str, engine: Engine
 ) -> None:
-    """Whoever wins, all are told the same, and money moved if and only if the charge is paid."""
+    """All answers agree about it, and money moved if and only if the charge is paid."""
     processes = 1 if engine == "sqlite" else 3
     shop = await open_shop(database, ManualClock(), kind="test")
     payers = [await person(database, unique_name("payer"), "1000000") for _ in range(PAYERS)]
@@ -120,14 +120,14 @@ async def test_each_charge_has_exactly_one_outcome(
         finals = {charge.id: charge.status for charge in await shop.charges.list_charges(query)}
 
     outcomes = Counter(
-        outcome_of(race.told[charge_id], status) for charge_id, status in finals.items()
+        agreed_outcome(race.answers[charge_id], status) for charge_id, status in finals.items()
     )
     sys.stdout.write(f"\n{engine}, {processes} processes: {dict(outcomes)}\n")
     assert set(finals) == {charge.id for charge in charges}
     assert set(outcomes) == {"paid", "canceled", "expired"}
-    assert min(outcomes.values()) >= OF_EACH_AT_LEAST
+    assert min(outcomes.values()) >= OUTCOMES_OF_EACH_MIN
     assert await balance(database, shop.merchant) == outcomes["paid"] * AMOUNT
-    left = [await balance(database, payer) for payer in payers]
-    assert sum(left) == PAYERS * 1_000_000 * MICROS_PER_SECOND - outcomes["paid"] * AMOUNT
-    assert await paid_as_moved(database_url) == outcomes["paid"]
+    remaining = [await balance(database, payer) for payer in payers]
+    assert sum(remaining) == PAYERS * 1_000_000 * MICROS_PER_SECOND - outcomes["paid"] * AMOUNT
+    assert await count_proven_payments(database_url) == outcomes["paid"]
     await verify(database)

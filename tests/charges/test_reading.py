@@ -1,4 +1,4 @@
-"""GET /charges and GET /charges/:id: one's own, as they are, newest first."""
+"""GET /charges and GET /charges/:id: the caller's charges as they are now, newest first."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ import pytest
 from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
-from tests.charges.shops import Shop, beside, open_shop
+from tests.charges.shops import Shop, in_another_process, open_shop
 from tests.support.clock import ManualClock
 from tests.support.servers import Server
 
 
-async def created(client: httpx2.AsyncClient, **terms: Any) -> str:
+async def create_charge(client: httpx2.AsyncClient, **terms: Any) -> str:
     """Create a charge and return its id."""
     answer = await client.post("/charges", json={"amount": 1} | terms)
     assert answer.status_code == 201, answer.text
@@ -21,8 +21,8 @@ async def created(client: httpx2.AsyncClient, **terms: Any) -> str:
     return charge_id
 
 
-async def listed(client: httpx2.AsyncClient, **query: Any) -> list[str]:
-    """Walk the whole list and return its ids."""
+async def listed_ids(client: httpx2.AsyncClient, **query: Any) -> list[str]:
+    """Read all pages of the list and return the ids."""
     ids: list[str] = []
     while True:
         answer = await client.get("/charges", params=query)
@@ -38,10 +38,8 @@ async def listed(client: httpx2.AsyncClient, **query: Any) -> list[str]:
         query["cursor"] = page["next_cursor"]
 
 
-async def test_another_partners_charge_is_as_if_it_were_not_there(
-    server: Server, shop: Shop
-) -> None:
-    """Another's id, an unknown id and a text that is no id: 404 charge_not_found, alike."""
+async def test_another_partners_charge_is_not_found(server: Server, shop: Shop) -> None:
+    """Other partners' ids, unknown ids and malformed ids all answer 404 charge_not_found."""
     other = await open_shop(shop.database, shop.clock)
     theirs = await other.charge()
     async with server.client(shop.key) as client:
@@ -50,27 +48,27 @@ async def test_another_partners_charge_is_as_if_it_were_not_there(
             for charge_id in (theirs.id, "ch_00000000000000000000000000", "x", "%00", "%F0%9F")
             for method, action in (("GET", ""), ("POST", "/cancel"))
         ]
-        assert await listed(client) == []
+        assert await listed_ids(client) == []
 
-    told = {(each.status_code, each.json()["code"]) for each in answers[:8]}
-    assert told == {(404, "charge_not_found")}
+    problems = {(each.status_code, each.json()["code"]) for each in answers[:8]}
+    assert problems == {(404, "charge_not_found")}
     assert {each.status_code for each in answers[8:]} == {404}
     assert await other.status(theirs) == "created"
 
 
 async def test_an_entity_tag_spares_the_body(server: Server, shop: Shop) -> None:
-    """If-None-Match with today's tag is answered 304; once the charge changes, it is not."""
+    """If-None-Match with the current tag answers 304 until the charge changes."""
     async with server.client(shop.key) as client:
-        path = f"/charges/{await created(client)}"
+        path = f"/charges/{await create_charge(client)}"
         first = await client.get(path)
         tag = first.headers["ETag"]
-        for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
-            same = await client.get(path, headers={"If-None-Match": known})
+        for matching in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+            same = await client.get(path, headers={"If-None-Match": matching})
             assert (same.status_code, same.content, same.headers["ETag"]) == (304, b"", tag)
             assert "Content-Length" not in same.headers
             assert "Content-Type" not in same.headers
-        for unknown in ('"other"', tag.strip('"'), ""):
-            assert (await client.get(path, headers={"If-None-Match": unknown})).status_code == 200
+        for other in ('"other"', tag.strip('"'), ""):
+            assert (await client.get(path, headers={"If-None-Match": other})).status_code == 200
         await client.post(f"{path}/cancel")
         changed = await client.get(path, headers={"If-None-Match": tag})
 
@@ -79,10 +77,10 @@ async def test_an_entity_tag_spares_the_body(server: Server, shop: Shop) -> None
     assert changed.headers["ETag"] != tag
 
 
-async def test_a_canceled_charge_says_when(server: Server, shop: Shop) -> None:
-    """Canceling answers 200 with the charge; a second time is refused with its status."""
+async def test_a_canceled_charge_shows_when(server: Server, shop: Shop) -> None:
+    """Canceling answers 200 with the charge; canceling again is refused with its status."""
     async with server.client(shop.key) as client:
-        charge_id = await created(client)
+        charge_id = await create_charge(client)
         canceled = await client.post(f"/charges/{charge_id}/cancel")
         again = await client.post(f"/charges/{charge_id}/cancel")
         read = await client.get(f"/charges/{charge_id}")
@@ -100,41 +98,41 @@ async def test_a_canceled_charge_says_when(server: Server, shop: Shop) -> None:
     assert read.json() == record
 
 
-async def test_the_list_is_newest_first_whatever_is_written_meanwhile(
+async def test_the_list_is_newest_first_while_charges_are_created(
     server: Server, shop: Shop
 ) -> None:
-    """A walk in pages of two gives each charge once, in order, though more are created."""
+    """Pages of two give each charge once and in order, though more are created meanwhile."""
     async with server.client(shop.key) as client:
-        ids = [await created(client) for _ in range(7)]
+        ids = [await create_charge(client) for _ in range(7)]
         newest_first = ids[::-1]
         page = (await client.get("/charges", params={"limit": 3})).json()
-        await created(client)
-        rest = await listed(client, limit=2, cursor=page["next_cursor"])
+        await create_charge(client)
+        rest = await listed_ids(client, limit=2, cursor=page["next_cursor"])
 
         assert [each["id"] for each in page["data"]] + rest == newest_first
-        assert (await listed(client))[1:] == newest_first
-        assert (await listed(client, limit=1))[1:] == newest_first
+        assert (await listed_ids(client))[1:] == newest_first
+        assert (await listed_ids(client, limit=1))[1:] == newest_first
 
 
 async def test_charges_of_one_microsecond_are_neither_skipped_nor_repeated(
     server: Server, shop: Shop
 ) -> None:
-    """Charges that began at the very same moment are walked by their ids."""
+    """Charges with the same created_at are in the order of their ids."""
     charges = [await shop.charge() for _ in range(5)]
     async with server.client(shop.key) as client:
-        walked = await listed(client, limit=2)
+        walked = await listed_ids(client, limit=2)
 
     assert {charge.created_at for charge in charges} == {shop.clock()}
     assert walked == sorted((charge.id for charge in charges), reverse=True)
 
 
-async def test_the_list_can_be_narrowed(server: Server, database: Database) -> None:
-    """Filters by status and reference give what fits now, expired charges included."""
+async def test_the_list_can_be_filtered(server: Server, database: Database) -> None:
+    """The status filter uses the status now, even if an expiry is not stored yet."""
     long_ago = ManualClock()
     long_ago.now -= 2 * LIFETIME_MICROS
     past = await open_shop(database, long_ago)
-    shop = beside(past, system_clock)
-    unseen = [await past.charge(reference="old") for _ in range(3)]
+    shop = in_another_process(past, system_clock)
+    overdue = [await past.charge(reference="old") for _ in range(3)]
     paid_once = await past.charge(reference="old")
     await past.pay(paid_once)
     canceled = await shop.charge(reference="new")
@@ -142,27 +140,26 @@ async def test_the_list_can_be_narrowed(server: Server, database: Database) -> N
     paid = await shop.charge(reference="new")
     await shop.pay(paid)
     live = await shop.charge(reference="new")
-    seen_expired = unseen[1]
-    assert await shop.status(seen_expired) == "expired"
-    expired = sorted((charge.id for charge in unseen), reverse=True)
+    assert await shop.status(overdue[1]) == "expired"
+    expired = sorted((charge.id for charge in overdue), reverse=True)
 
     async with server.client(shop.key) as client:
-        assert await listed(client, status="created") == [live.id]
-        assert await listed(client, status="paid") == [paid.id, paid_once.id]
-        assert await listed(client, status="canceled") == [canceled.id]
-        assert await listed(client, status="expired", limit=1) == expired
-        assert await listed(client, status="expired") == expired
-        assert await listed(client, reference="new") == [live.id, paid.id, canceled.id]
-        assert await listed(client, reference="new", status="paid") == [paid.id]
-        assert await listed(client, reference="old", status="expired", limit=2) == expired
-        assert await listed(client, reference="old", status="created") == []
-        assert await listed(client, reference="ne") == []
+        assert await listed_ids(client, status="created") == [live.id]
+        assert await listed_ids(client, status="paid") == [paid.id, paid_once.id]
+        assert await listed_ids(client, status="canceled") == [canceled.id]
+        assert await listed_ids(client, status="expired", limit=1) == expired
+        assert await listed_ids(client, status="expired") == expired
+        assert await listed_ids(client, reference="new") == [live.id, paid.id, canceled.id]
+        assert await listed_ids(client, reference="new", status="paid") == [paid.id]
+        assert await listed_ids(client, reference="old", status="expired", limit=2) == expired
+        assert await listed_ids(client, reference="old", status="created") == []
+        assert await listed_ids(client, reference="ne") == []
         records = (await client.get("/charges", params={"status": "expired"})).json()["data"]
         assert {record["status"] for record in records} == {"expired"}
 
 
-async def test_a_paid_charge_says_by_whom(server: Server, shop: Shop) -> None:
-    """The record and the list name who paid, when, and the transfer that did it."""
+async def test_a_paid_charge_names_the_payer(server: Server, shop: Shop) -> None:
+    """The record and the list show who paid, when and with which transfer."""
     charge = await shop.charge()
     paid = await shop.pay(charge)
     async with server.client(shop.key) as client:
@@ -197,7 +194,7 @@ async def test_a_paid_charge_says_by_whom(server: Server, shop: Shop) -> None:
 async def test_an_unknown_filter_is_refused(
     server: Server, shop: Shop, query: dict[str, Any], code: str, param: str
 ) -> None:
-    """A parameter or value that is not known is a 400 that names it."""
+    """An unknown parameter or value answers 400 and is named."""
     async with server.client(shop.key) as client:
         answer = await client.get("/charges", params=query)
 

@@ -1,4 +1,4 @@
-"""Prefer: wait=N: the answer comes when there is one to give, and waiting costs next to nothing."""
+"""Prefer: wait=N delays the answer until the charge is final, at almost no cost."""
 
 import asyncio
 import time
@@ -11,26 +11,27 @@ from ousel.charges import notifier
 from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.rules import Charge
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
-from tests.charges.shops import Shop, beside, waited_at
+from tests.charges.shops import Shop, in_another_process, until_waiters
 from tests.support.servers import Server
+from tests.support.waiting import until
 
 
-async def timed(awaited: Awaitable[Charge]) -> tuple[str, float]:
-    """Return the charge's status and how long it took to learn it."""
+async def status_and_seconds(awaited: Awaitable[Charge]) -> tuple[str, float]:
+    """Return the charge's status and how long it took to get it."""
     started = time.perf_counter()
     charge = await awaited
     return charge.status, time.perf_counter() - started
 
 
-def awaited(shop: Shop, charge: Charge, seconds: float) -> "asyncio.Task[tuple[str, float]]":
-    """Begin to wait for a charge of the shop."""
+def start_waiting(shop: Shop, charge: Charge, seconds: float) -> "asyncio.Task[tuple[str, float]]":
+    """Start to wait for a charge of the shop."""
     return asyncio.create_task(
-        timed(shop.charges.wait_for_outcome(shop.merchant.id, charge.id, seconds))
+        status_and_seconds(shop.charges.wait_for_outcome(shop.merchant.id, charge.id, seconds))
     )
 
 
 def nobody_waits(shop: Shop) -> bool:
-    """Say whether the watch has let go of everything."""
+    """Return whether the notifier holds nothing any more."""
     return not shop.charges.notifier._awaited and shop.charges.notifier.waiter_count == 0  # noqa: SLF001
 
 
@@ -39,24 +40,24 @@ async def test_a_final_charge_is_answered_at_once(shop: Shop) -> None:
     charge = await shop.charge()
     await shop.pay(charge)
 
-    assert await asyncio.wait_for(awaited(shop, charge, 60), 1) >= ("paid", 0.0)
+    assert await asyncio.wait_for(start_waiting(shop, charge, 60), 1) >= ("paid", 0.0)
 
 
 async def test_without_an_outcome_the_wait_ends_in_time(shop: Shop) -> None:
-    """After N seconds the charge is told as it is, and nothing is left behind."""
-    status, seconds = await awaited(shop, await shop.charge(), 0.3)
+    """After N seconds the charge is returned as it is, and the notifier holds nothing."""
+    status, seconds = await start_waiting(shop, await shop.charge(), 0.3)
 
     assert status == "created"
     assert 0.3 <= seconds < 0.6
     assert nobody_waits(shop)
 
 
-async def test_a_payment_in_this_process_wakes_at_once(shop: Shop) -> None:
-    """Everyone who waits for the charge hears of it, and those who wait for another do not."""
+async def test_a_payment_in_this_process_ends_waits_at_once(shop: Shop) -> None:
+    """Everyone who waits for the charge is woken, and nobody who waits for another."""
     charge, other = await shop.charge(), await shop.charge()
-    waiting = [awaited(shop, charge, 60) for _ in range(3)]
-    elsewhere = awaited(shop, other, 0.5)
-    await waited_at(shop.charges.notifier, 4)
+    waiting = [start_waiting(shop, charge, 60) for _ in range(3)]
+    elsewhere = start_waiting(shop, other, 0.5)
+    await until_waiters(shop.charges.notifier, 4)
 
     await shop.pay(charge)
     woken = await asyncio.wait_for(asyncio.gather(*waiting), notifier.POLL_SECONDS / 2)
@@ -67,12 +68,12 @@ async def test_a_payment_in_this_process_wakes_at_once(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("end", ["paid", "canceled"])
-async def test_what_another_process_does_is_heard_within_a_second(shop: Shop, end: str) -> None:
-    """The watch sees what others have written."""
-    other = beside(shop, shop.clock)
+async def test_a_change_in_another_process_ends_waits_within_a_second(shop: Shop, end: str) -> None:
+    """The notifier polls the database for what other processes write."""
+    other = in_another_process(shop, shop.clock)
     charge = await shop.charge()
-    waiting = awaited(shop, charge, 60)
-    await waited_at(shop.charges.notifier, 1)
+    waiting = start_waiting(shop, charge, 60)
+    await until_waiters(shop.charges.notifier, 1)
 
     if end == "paid":
         await other.pay(charge)
@@ -82,24 +83,24 @@ async def test_what_another_process_does_is_heard_within_a_second(shop: Shop, en
     assert (await asyncio.wait_for(waiting, 1))[0] == end
 
 
-async def test_expiry_wakes_at_its_moment(shop: Shop) -> None:
-    """A charge that expires while somebody waits is told as expired, then and not before."""
-    now = beside(shop, system_clock)
+async def test_expiry_ends_waits_on_time(shop: Shop) -> None:
+    """If the charge expires meanwhile, the wait ends with expired, then and not before."""
+    live = in_another_process(shop, system_clock)
     shop.clock.now = system_clock() - LIFETIME_MICROS + 400_000
     charge = await shop.charge()
 
-    status, _ = await asyncio.wait_for(awaited(now, charge, 60), 2)
+    status, _ = await asyncio.wait_for(start_waiting(live, charge, 60), 2)
     late_seconds = (system_clock() - charge.expires_at) / MICROS_PER_SECOND
 
     assert status == "expired"
     assert 0 <= late_seconds < notifier.POLL_SECONDS
 
 
-async def test_a_clock_that_is_moved_on_wakes(shop: Shop) -> None:
-    """When a sandbox's clock jumps past expires_at, those who wait hear it within a second."""
+async def test_a_clock_that_jumps_past_expiry_ends_waits(shop: Shop) -> None:
+    """When the sandbox clock jumps past expires_at, waits end within a second."""
     charge = await shop.charge()
-    waiting = awaited(shop, charge, 60)
-    await waited_at(shop.charges.notifier, 1)
+    waiting = start_waiting(shop, charge, 60)
+    await until_waiters(shop.charges.notifier, 1)
 
     shop.clock.now = charge.expires_at
 
@@ -107,26 +108,24 @@ async def test_a_clock_that_is_moved_on_wakes(shop: Shop) -> None:
 
 
 @pytest.mark.slow
-async def test_waiting_asks_the_database_for_all_at_once(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """300 who wait for a second cost a few statements in all, and none when nobody waits."""
+async def test_all_waits_share_their_queries(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 waits of a second cost a few statements in all; without waits there are none."""
     charges = [await shop.charge() for _ in range(30)]
     reads = 0
     read = shop.database.read
 
-    async def counted(work: Any) -> Any:
+    async def count_and_read(work: Any) -> Any:
         nonlocal reads
         reads += 1
         return await read(work)
 
-    waiting = [awaited(shop, charge, 1) for charge in charges * 10]
-    await waited_at(shop.charges.notifier, 300)
-    monkeypatch.setattr(shop.database, "read", counted)
+    waiting = [start_waiting(shop, charge, 1) for charge in charges * 10]
+    await until_waiters(shop.charges.notifier, 300)
+    monkeypatch.setattr(shop.database, "read", count_and_read)
     await asyncio.sleep(0.75)
     while_waiting = reads
     await asyncio.gather(*waiting)
-    await asyncio.sleep(2 * notifier.POLL_SECONDS)
+    await until(lambda: shop.charges.notifier._polling is None)  # noqa: SLF001
     reads = 0
     await asyncio.sleep(2 * notifier.POLL_SECONDS)
 
@@ -135,35 +134,35 @@ async def test_waiting_asks_the_database_for_all_at_once(
     assert nobody_waits(shop)
 
 
-async def test_one_who_gives_up_is_forgotten(shop: Shop) -> None:
-    """A caller that goes away while it waits leaves nothing behind."""
-    waiting = awaited(shop, await shop.charge(), 60)
-    await waited_at(shop.charges.notifier, 1)
+async def test_a_canceled_wait_leaves_nothing_behind(shop: Shop) -> None:
+    """This happens when a caller closes its connection."""
+    waiting = start_waiting(shop, await shop.charge(), 60)
+    await until_waiters(shop.charges.notifier, 1)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
 
     assert nobody_waits(shop)
 
 
-async def test_the_number_who_wait_is_capped(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When as many wait as may, there is no room for one more until one leaves."""
+async def test_the_number_of_waits_is_limited(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the limit, no more waits are accepted until one ends."""
     monkeypatch.setattr(notifier, "WAITERS_MAX", 2)
     charges = [await shop.charge() for _ in range(2)]
-    short, long = awaited(shop, charges[0], 1), awaited(shop, charges[1], 60)
-    await waited_at(shop.charges.notifier, 2)
+    short, long = start_waiting(shop, charges[0], 1), start_waiting(shop, charges[1], 60)
+    await until_waiters(shop.charges.notifier, 2)
 
-    room_before = shop.charges.notifier.accepts_waiter
+    accepted_before = shop.charges.notifier.accepts_waiter
     await short
-    room_after = shop.charges.notifier.accepts_waiter
+    accepted_after = shop.charges.notifier.accepts_waiter
     long.cancel()
     await asyncio.gather(long, return_exceptions=True)
 
-    assert (room_before, room_after) == (False, True)
+    assert (accepted_before, accepted_after) == (False, True)
 
 
-async def test_the_preference_is_applied_and_said_so(server: Server, shop: Shop) -> None:
-    """wait=N is honoured and echoed, capped at 60; what is malformed is ignored."""
-    live = beside(shop, system_clock)
+async def test_the_preference_is_applied_and_echoed(server: Server, shop: Shop) -> None:
+    """wait=N is applied up to 60 seconds; a malformed preference is ignored."""
+    live = in_another_process(shop, system_clock)
     open_charge, canceled = await live.charge(), await live.charge()
     await live.charges.cancel(shop.merchant.id, canceled.id)
     async with server.client(shop.key) as client:

@@ -1,4 +1,4 @@
-"""A till: a shop's charges, and people at a portal who look at them and pay."""
+"""A till: a shop with charges, and people who open its checkout pages and pay."""
 
 from typing import Any
 
@@ -28,37 +28,37 @@ class Person:
         self._till = till
 
     async def page(self, charge: Charge, query: str = "") -> str:
-        """Return what the checkout page says."""
-        return await page_of(self.visitor, charge, query)
+        """Return the text of the checkout page."""
+        return await checkout_page(self.visitor, charge, query)
 
     async def pay(self, charge: Charge) -> str:
-        """Open the checkout, press the button, and return where that leads."""
+        """Open the checkout page, press the button, and return where the answer redirects to."""
         answer = await self.visitor.press(f"/pay/{charge.id}", PAY)
         assert answer.status_code == 303, answer.text
         return answer.headers["location"]
 
-    async def post(self, charge: Charge) -> str:
-        """Send the form without the page that has it, and return where that leads."""
+    async def post_form(self, charge: Charge) -> str:
+        """Send the form of a page that offers none; return where the answer redirects to."""
         form = await self.visitor.form("/activity", "Sign out")
         answer = await self.visitor.post(f"/pay/{charge.id}", form.fields)
         assert answer.status_code == 303, answer.text
         return answer.headers["location"]
 
     async def app(self, name: str) -> App:
-        """Create an app of the person's own."""
+        """Create an app that the person owns."""
         new = NewApp(account_id=self.account.id, name=name)
         return await self._till.shop.database.write(
             lambda transaction: create_app(transaction, new, self._till.clock)
         )
 
     async def charge(self, app: App, **terms: Any) -> Charge:
-        """Create a charge of the person's own."""
-        wanted = ChargeTerms(**{"amount": PRICE} | terms)
-        created = await self._till.shop.charges.create(self.account.id, app.id, wanted, None)
+        """Create a charge of an app that the person owns."""
+        charge_terms = ChargeTerms(**{"amount": PRICE} | terms)
+        created = await self._till.shop.charges.create(self.account.id, app.id, charge_terms, None)
         return created.charge
 
     async def balance(self) -> int:
-        """Return what the person has."""
+        """Return the person's balance."""
         return await balance(self._till.shop.database, self.account)
 
     async def set_status(self, status: Status) -> None:
@@ -66,7 +66,7 @@ class Person:
         await self._till.set_status(self.account, status)
 
     async def fund(self, micros: int) -> None:
-        """Give the person money."""
+        """Add money to the person's balance."""
         await fund_account(self._till.shop.database, self._till.shop.clock, self.account, micros)
 
 
@@ -79,12 +79,12 @@ class Till:
         self.clock = portal.clock
 
     async def charge(self, amount: int = PRICE, **terms: Any) -> Charge:
-        """Create a charge, with both addresses to return to."""
+        """Create a charge of the shop, with a success_url and a cancel_url."""
         addresses = {"success_url": SUCCESS_URL, "cancel_url": CANCEL_URL}
         return await self.shop.charge(amount, **addresses | terms)
 
     async def person(self, micros: int = 0, name: str = "payer", **fields: str) -> Person:
-        """Return somebody new who is signed in and has this much."""
+        """Sign up a new person with this balance."""
         username = unique_name(name)
         visitor = await self.portal.person(username, **fields)
         account = await self.shop.database.read(
@@ -102,17 +102,17 @@ class Till:
         )
 
     async def merchant_balance(self) -> int:
-        """Return what the shop has."""
+        """Return the shop's balance."""
         return await balance(self.shop.database, self.shop.merchant)
 
 
 async def open_till(portal: Portal) -> Till:
-    """Open a shop of its own at the portal."""
+    """Open a new shop on the portal's database."""
     return Till(portal, await open_shop(portal.database, portal.clock))
 
 
-async def page_of(visitor: Visitor, charge: Charge, query: str = "") -> str:
-    """Return what the checkout page says to a visitor."""
+async def checkout_page(visitor: Visitor, charge: Charge, query: str = "") -> str:
+    """Return the text of the checkout page that the visitor sees."""
     answer = await visitor.get(f"/pay/{charge.id}{query}")
     assert answer.status_code == 200, answer.text
     return answer.text

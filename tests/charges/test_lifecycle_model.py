@@ -1,4 +1,4 @@
-"""A charge's life against a model: whatever happens, in whatever order, both agree."""
+"""Charges against a model: after any steps in any order, both agree."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.store import ChargeQuery
 from ousel.database.addresses import database_at
 from ousel.kernel.errors import Refusal
-from tests.charges.shops import Shop, open_shop, paid_as_moved
+from tests.charges.shops import Shop, count_proven_payments, open_shop
 from tests.support.accounts import verify
 from tests.support.clock import ManualClock
 
@@ -30,8 +30,8 @@ FUNDS = 100_000_000
 STEPS_MICROS = (1, 1_000, LIFETIME_MICROS // 2, LIFETIME_MICROS - 1, LIFETIME_MICROS)
 
 
-class Life(RuleBasedStateMachine):
-    """One shop, its charges, and what they must be."""
+class ChargeModel(RuleBasedStateMachine):
+    """One shop, its charges, and the status that each must have."""
 
     charges: Bundle[str] = Bundle("charges")
     database_url: str
@@ -40,7 +40,7 @@ class Life(RuleBasedStateMachine):
         super().__init__()
         self.runner = asyncio.Runner()
         self.shop: Shop = self.runner.run(self._open())
-        self.known: dict[str, Charge] = {}
+        self.created: dict[str, Charge] = {}
         self.status: dict[str, str] = {}
         self.paid = 0
 
@@ -52,20 +52,20 @@ class Life(RuleBasedStateMachine):
     @override
     def teardown(self) -> None:
         self.runner.run(verify(self.shop.database))
-        self.runner.run(paid_as_moved(self.database_url))
+        self.runner.run(count_proven_payments(self.database_url))
         self.runner.run(self.shop.database.close())
         self.runner.close()
 
     def expected(self, charge_id: str) -> str:
-        """Return what the model says of a charge now."""
+        """Return the status that the charge must have now."""
         status = self.status[charge_id]
-        over = self.shop.clock() >= self.known[charge_id].expires_at
-        return "expired" if status == "created" and over else status
+        is_past_expiry = self.shop.clock() >= self.created[charge_id].expires_at
+        return "expired" if status == "created" and is_past_expiry else status
 
-    def attempt(self, doing: Any) -> str:
-        """Return how something came out: done, or the code of its refusal."""
+    def result_of(self, action: Any) -> str:
+        """Run an action; return "done" or the code of its refusal."""
         try:
-            self.runner.run(doing)
+            self.runner.run(action)
         except Refusal as refusal:
             return refusal.code
         return "done"
@@ -73,13 +73,13 @@ class Life(RuleBasedStateMachine):
     @rule(target=charges, amount=st.sampled_from([1, 2_500_000, 60_000_000, 100_000_001]))
     def create(self, amount: int) -> str:
         charge = self.runner.run(self.shop.charge(amount=amount))
-        self.known[charge.id] = charge
+        self.created[charge.id] = charge
         self.status[charge.id] = "created"
         return charge.id
 
     @rule(charge_id=charges)
     def pay(self, charge_id: str) -> None:
-        charge = self.known[charge_id]
+        charge = self.created[charge_id]
         if self.expected(charge_id) != "created":
             wanted = "charge_not_payable"
         elif charge.amount > FUNDS - self.paid:
@@ -88,12 +88,12 @@ class Life(RuleBasedStateMachine):
             wanted = "done"
             self.status[charge_id] = "paid"
             self.paid += charge.amount
-        assert self.attempt(self.shop.pay(charge)) == wanted
+        assert self.result_of(self.shop.pay(charge)) == wanted
 
     @rule(charge_id=charges)
     def pay_own(self, charge_id: str) -> None:
-        payment = self.shop.charges.pay(self.known[charge_id], self.shop.merchant.id)
-        assert self.attempt(payment) == "own_charge"
+        payment = self.shop.charges.pay(self.created[charge_id], self.shop.merchant.id)
+        assert self.result_of(payment) == "own_charge"
 
     @rule(charge_id=charges)
     def cancel(self, charge_id: str) -> None:
@@ -102,7 +102,7 @@ class Life(RuleBasedStateMachine):
             wanted = "done"
             self.status[charge_id] = "canceled"
         cancellation = self.shop.charges.cancel(self.shop.merchant.id, charge_id)
-        assert self.attempt(cancellation) == wanted
+        assert self.result_of(cancellation) == wanted
 
     @rule(micros=st.sampled_from(STEPS_MICROS))
     def wait(self, micros: int) -> None:
@@ -110,14 +110,16 @@ class Life(RuleBasedStateMachine):
 
     @rule(charge_id=charges)
     def read(self, charge_id: str) -> None:
-        assert self.runner.run(self.shop.status(self.known[charge_id])) == self.expected(charge_id)
+        assert self.runner.run(self.shop.status(self.created[charge_id])) == self.expected(
+            charge_id
+        )
 
     @rule(status=st.sampled_from(["created", "paid", "canceled", "expired", None]))
     def list(self, status: Any) -> None:
         query = ChargeQuery(account_id=self.shop.merchant.id, limit=100, status=status)
         page = self.runner.run(self.shop.charges.list_charges(query))
         wanted = [
-            charge for charge in self.known.values() if status in {None, self.expected(charge.id)}
+            charge for charge in self.created.values() if status in {None, self.expected(charge.id)}
         ]
         wanted.sort(key=lambda charge: (charge.created_at, charge.id), reverse=True)
         assert [(each.id, each.status) for each in page] == [
@@ -129,19 +131,19 @@ class Life(RuleBasedStateMachine):
         assert self.runner.run(self.shop.balances()) == (self.paid, FUNDS - self.paid)
 
 
-def live(database_url: str, examples: int, steps: int) -> None:
-    """Try so many lives of so many steps on this database."""
-    life = type("LifeHere", (Life,), {"database_url": database_url})
-    tried = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
-    run_state_machine_as_test(life, settings=tried)
+def check_against_model(database_url: str, examples: int, steps: int) -> None:
+    """Run so many random sequences of so many steps on this database."""
+    model = type("ModelOnDatabase", (ChargeModel,), {"database_url": database_url})
+    limits = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
+    run_state_machine_as_test(model, settings=limits)
 
 
-def test_a_charge_lives_as_the_model_says(database_url: str) -> None:
+def test_charges_follow_the_model(database_url: str) -> None:
     """Creation, payment, cancellation, time and reads in any order agree with the model."""
-    live(database_url, examples=8, steps=25)
+    check_against_model(database_url, examples=8, steps=25)
 
 
 @pytest.mark.slow
-def test_many_charges_live_as_the_model_says(database_url: str) -> None:
-    """The same in longer lives, and more of them."""
-    live(database_url, examples=40, steps=50)
+def test_charges_follow_the_model_in_long_sequences(database_url: str) -> None:
+    """The same with more and longer sequences."""
+    check_against_model(database_url, examples=40, steps=50)

@@ -1,4 +1,4 @@
-"""Polls of one process while others pay, cancel and let expire: each tells what is written."""
+"""Polls always answer what is stored, even if another process pays or cancels the charge."""
 
 import asyncio
 
@@ -7,13 +7,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ousel.charges.refusals import ChargeNotFound
-from tests.charges.shops import Shop, beside, open_shop
+from tests.charges.shops import Shop, in_another_process, open_shop
 from tests.support.accounts import open_database
 from tests.support.clock import ManualClock
 
 
-async def test_an_open_charge_that_was_polled_is_nobody_elses(shop: Shop) -> None:
-    """That a process has read a charge for its owner opens it to no other account."""
+async def test_a_cached_charge_is_not_shown_to_other_accounts(shop: Shop) -> None:
+    """After a process has read a charge for its owner, other accounts still get not found."""
     charge = await shop.charge()
     assert await shop.status(charge) == "created"
     for _ in range(2):
@@ -22,17 +22,17 @@ async def test_an_open_charge_that_was_polled_is_nobody_elses(shop: Shop) -> Non
     assert await shop.status(charge) == "created"
 
 
-async def test_who_paid_is_told_by_a_process_that_saw_the_charge_open(shop: Shop) -> None:
-    """All of a payment made elsewhere is told, not its status alone."""
-    other = beside(shop, shop.clock)
+async def test_a_process_that_cached_the_open_charge_shows_who_paid(shop: Shop) -> None:
+    """All fields of a payment in another process are shown, not only the status."""
+    other = in_another_process(shop, shop.clock)
     charge = await shop.charge()
     assert await other.status(charge) == "created"
     paid = await shop.pay(charge)
-    told = await other.charges.own_charge(shop.merchant.id, charge.id)
+    polled = await other.charges.own_charge(shop.merchant.id, charge.id)
 
-    assert told == paid
-    assert told.payer is not None
-    assert told.payer.username == shop.payer.username
+    assert polled == paid
+    assert polled.payer is not None
+    assert polled.payer.username == shop.payer.username
 
 
 ENDS = {"pay": "paid", "cancel": "canceled", "expire": "expired"}
@@ -42,13 +42,13 @@ ENDS = {"pay": "paid", "cancel": "canceled", "expire": "expired"}
 @settings(
     max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_a_poll_is_never_behind(database_url: str, steps: list[tuple[int, str]]) -> None:
-    """Whatever is done to charges by one process, another that polls them tells the same."""
+def test_a_poll_is_never_out_of_date(database_url: str, steps: list[tuple[int, str]]) -> None:
+    """After any steps of one process, another that polls the charges answers the same."""
 
     async def run() -> None:
         async with open_database(database_url) as database:
             shop = await open_shop(database, ManualClock())
-            other = beside(shop, shop.clock)
+            other = in_another_process(shop, shop.clock)
             charges = [await shop.charge(1) for _ in range(4)]
             expected = ["created"] * 4
             for number, step in steps:

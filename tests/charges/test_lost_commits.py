@@ -1,4 +1,4 @@
-"""The moments in between: a payment that is being written, a commit whose answer is lost."""
+"""Payments that are being written while others read, and commits whose answers are lost."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -14,7 +14,7 @@ from ousel.database.postgres import PostgresDatabase
 from ousel.database.sqlite import SqliteDatabase
 from ousel.kernel.errors import OutcomeUnknown
 from ousel.ledger.rules import Movement
-from tests.charges.shops import AMOUNT, Shop, beside, open_shop, paid_as_moved
+from tests.charges.shops import AMOUNT, Shop, count_proven_payments, in_another_process, open_shop
 from tests.ledger.databases import Fault, StagedDatabase
 from tests.support.accounts import verify
 from tests.support.clock import ManualClock
@@ -22,10 +22,10 @@ from tests.support.postgres_proxy import Cut, PostgresProxy
 from tests.support.slow_commits import commit_slowly
 
 
-async def test_a_payment_being_written_is_waited_for(
+async def test_a_read_waits_for_a_payment_that_is_being_written(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A read just after expires_at never says expired of a charge that then turns out paid."""
+    """A read just after expires_at never answers expired if the charge is then paid."""
     charge = await shop.charge()
     shop.clock.now = charge.expires_at - 1
     settle = ChargePayments.settle
@@ -58,8 +58,8 @@ async def test_a_payment_being_written_is_waited_for(
 
 
 @pytest.fixture
-async def distant(proxy: PostgresProxy) -> AsyncIterator[Shop]:
-    """A shop at the other end of the wire."""
+async def proxied_shop(proxy: PostgresProxy) -> AsyncIterator[Shop]:
+    """Open a shop whose database is reached through the proxy."""
     database = PostgresDatabase(proxy.url)
     await database.open()
     yield await open_shop(database, ManualClock())
@@ -75,50 +75,48 @@ CUTS: list[list[Cut]] = [
 
 @pytest.mark.parametrize("cuts", CUTS)
 async def test_a_lost_commit_pays_once(
-    distant: Shop, proxy: PostgresProxy, postgres_url: str, cuts: list[Cut]
+    proxied_shop: Shop, proxy: PostgresProxy, postgres_url: str, cuts: list[Cut]
 ) -> None:
-    """The payer hears that the charge is paid, and paid once, whether the commit arrived or not."""
-    charge = await distant.charge()
+    """The charge is paid once, and the payer learns it, whether the commit arrived or not."""
+    charge = await proxied_shop.charge()
     proxy.cuts.extend(cuts)
 
-    paid = await distant.pay(charge)
+    paid = await proxied_shop.pay(charge)
 
     assert not proxy.cuts
     assert paid.status == "paid"
-    assert await distant.balances() == (AMOUNT, 100_000_000 - AMOUNT)
-    assert await paid_as_moved(postgres_url) == 1
-    await verify(distant.database)
+    assert await proxied_shop.balances() == (AMOUNT, 100_000_000 - AMOUNT)
+    assert await count_proven_payments(postgres_url) == 1
+    await verify(proxied_shop.database)
 
 
 @pytest.mark.parametrize("cuts", CUTS)
 async def test_a_lost_commit_creates_and_cancels_once(
-    distant: Shop, proxy: PostgresProxy, cuts: list[Cut]
+    proxied_shop: Shop, proxy: PostgresProxy, cuts: list[Cut]
 ) -> None:
-    """Creation and cancellation settle by being repeated; only a second request is refused."""
+    """Both are retried until the outcome is certain; only a second request is refused."""
     proxy.cuts.extend(cuts)
-    charge = await distant.charge()
+    charge = await proxied_shop.charge()
     proxy.cuts.extend(cuts)
-    canceled = await distant.charges.cancel(distant.merchant.id, charge.id)
+    canceled = await proxied_shop.charges.cancel(proxied_shop.merchant.id, charge.id)
 
     assert not proxy.cuts
     assert canceled.status == "canceled"
-    listed = await distant.charges.list_charges(
-        ChargeQuery(account_id=distant.merchant.id, limit=10)
+    listed = await proxied_shop.charges.list_charges(
+        ChargeQuery(account_id=proxied_shop.merchant.id, limit=10)
     )
     assert [each.id for each in listed] == [charge.id]
-    distant.clock.advance(micros=1)
+    proxied_shop.clock.advance(micros=1)
     with pytest.raises(ChargeNotCancelable):
-        await distant.charges.cancel(distant.merchant.id, charge.id)
+        await proxied_shop.charges.cancel(proxied_shop.merchant.id, charge.id)
 
 
 @pytest.mark.parametrize("then", ["away", "broken"])
 @pytest.mark.parametrize("cut", ["before the commit", "after the commit"])
-async def test_whatever_fails_in_doubt_is_an_unknown_outcome(
-    shop: Shop, cut: Cut, then: Fault
-) -> None:
-    """Nobody is told that nothing was written when it may have been: not even without a key."""
+async def test_an_uncertain_commit_is_an_unknown_outcome(shop: Shop, cut: Cut, then: Fault) -> None:
+    """If something may have been written, no answer says otherwise, with or without a key."""
     staged = StagedDatabase(shop.database)
-    cut_off = beside(msgspec.structs.replace(shop, database=staged), shop.clock)
+    cut_off = in_another_process(msgspec.structs.replace(shop, database=staged), shop.clock)
     charge = await shop.charge()
 
     staged.faults.extend([cut, then])
