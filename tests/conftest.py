@@ -14,6 +14,7 @@ from tests.support.raw_sql import RawSql
 from tests.support.servers import Server
 from tests.support.shared import SharedServers
 from tests.support.world import World
+from tests.support.signals import signals_for_children
 
 settings.register_profile("ousel", deadline=None)  # a busy machine is no defect
 settings.load_profile("ousel")
@@ -53,6 +54,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("figures")
         for figure in figures:
             terminalreporter.line(str(figure))
+
+
+@pytest.fixture
+def usual_signals() -> Iterator[None]:
+    """What a test starts takes signals as usual, also where the tests run under nohup."""
+    with signals_for_children():
+        yield
 
 
 @pytest.fixture(scope="session")

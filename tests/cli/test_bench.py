@@ -38,6 +38,7 @@ def test_a_database_that_is_in_use_is_left_alone(engines: Engines, tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGHUP])
 def test_a_measurement_that_is_stopped_leaves_nothing_behind(
     stop: signal.Signals, tmp_path: Path

@@ -141,6 +141,7 @@ def test_an_order_that_is_not_there_cannot_be_canceled(browser: httpx2.Client) -
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize(
     ("stop", "served"),
     [

@@ -70,15 +70,13 @@ def test_once_prints_a_frame_for_people(watched: tuple[Operator, str]) -> None:
     assert "…" not in shown.output
 
 
+@pytest.mark.usefixtures("usual_signals")
 def test_it_goes_on_until_it_is_interrupted(watched: tuple[Operator, str]) -> None:
     """On a terminal, frame after frame; Ctrl-C is the usual end and no failure."""
     _, admin = watched
     ours, theirs = pty.openpty()
     command = [str(OUSEL), "top", "--interval=0.1", f"--url={admin}"]
-    # What a shell starts in the background ignores Ctrl-C, and so would all that it starts.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE) as process:
-        signal.signal(signal.SIGINT, before)
         shown = b""
         while shown.count(b"requests/s") < 4:
             shown += os.read(ours, 65536)

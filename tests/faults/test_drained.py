@@ -16,6 +16,7 @@ from tests.support.servers import Server
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGHUP], ids=["asked", "hung up"])
 async def test_a_server_that_is_asked_to_stop_answers_what_it_took_on(
     town: Town, engine: Engine, chance: random.Random, figure: Figure, stop: signal.Signals
