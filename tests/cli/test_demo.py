@@ -175,11 +175,34 @@ def test_a_demo_that_is_stopped_takes_its_shop_along(
     finally:
         process.kill()
 
+    _wait_until_free(*ports)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_demo_that_is_killed_takes_its_shop_along(tmp_path: Path) -> None:
+    """It can tell its shop nothing any more; neither port answers before long all the same."""
+    ports = free_port(), free_port()
+    with subprocess.Popen(
+        [str(OUSEL), "demo", f"--port={ports[0]}", f"--shop-port={ports[1]}"],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            shop_url = f"http://127.0.0.1:{ports[1]}"
+            _printed_until_ready(process, f"http://127.0.0.1:{ports[0]}/readyz", shop_url)
+        finally:
+            process.kill()
+
+    _wait_until_free(*ports)
+
+
+def _wait_until_free(*ports: int) -> None:
     deadline = time.monotonic() + 10
     while any(map(_is_taken, ports)):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert list(tmp_path.iterdir()) == []
 
 
 def _is_taken(port: int) -> bool:

@@ -20,15 +20,29 @@ def shop_can_run() -> bool:
 
 @contextmanager
 def run_shop(environment: Mapping[str, str]) -> Iterator[None]:
-    """Run the shop for the length of a block, with these variables, however the block ends."""
-    process = subprocess.Popen(  # noqa: S603 - our own file, by our own Python
-        [sys.executable, str(_program())], env={**os.environ, **environment}
-    )
+    """Run the shop for the length of a block, with these variables, however the block ends.
+
+    Where this very process is killed, the shop ends as well.
+    """
+    runner = Path(__file__).with_name("until_parent_ends.py")
+    with subprocess.Popen(  # noqa: S603 - our own files, by our own Python
+        [sys.executable, "-P", str(runner), str(_program())],
+        env={**os.environ, **environment},
+        stdin=subprocess.PIPE,
+    ) as process:
+        try:
+            yield
+        finally:
+            _stop(process)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    """Let the shop finish what it answers just now, and kill it where that takes too long."""
+    process.terminate()
     try:
-        yield
-    finally:
-        process.terminate()
         process.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def _program() -> Path:
