@@ -96,6 +96,7 @@ def test_the_demo_is_a_sandbox_with_a_funded_partner(demo: Demo) -> None:
     assert answer.json()["available"] >= 9_000
     assert demo.origin in demo.printed
     assert demo.shop_url in demo.printed
+    assert "put a book into the shop's cart" in demo.printed
 
 
 def test_a_payer_who_turns_back_finds_the_cart_as_it_was(
@@ -223,7 +224,7 @@ def test_a_taken_port_is_told_with_the_option_that_chooses_another() -> None:
 def test_a_taken_port_of_the_shop_is_told_and_the_demo_runs_without(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where the shop's address would stand it says why there is none, and what to do."""
+    """Where the shop's address would stand it says why; of steps in a shop there is no word."""
     monkeypatch.setattr(demo_command, "serve_until_stopped", lambda _, listener: listener.close())
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -235,6 +236,21 @@ def test_a_taken_port_of_the_shop_is_told_and_the_demo_runs_without(
     shop = next(line for line in outcome.output.splitlines() if line.startswith("  shop "))
     assert shop.endswith(f"not running: port {port} is taken; choose another with --shop-port")
     assert "curl -s " in outcome.output
+    assert "cart" not in outcome.output
+
+
+def test_a_demo_without_what_the_shop_needs_says_so_and_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As from a wheel alone: it names what to install, and of steps in a shop there is no word."""
+    monkeypatch.setattr(demo_command, "serve_until_stopped", lambda _, listener: listener.close())
+    monkeypatch.setattr(demo_command, "shop_can_run", lambda: False)
+    outcome = ousel("demo", f"--port={free_port()}", database="unused.db")
+
+    assert outcome.exit_code == 0, outcome.errors
+    assert "not installed: pip install 'ousel[demo]'" in outcome.output
+    assert "curl -s " in outcome.output
+    assert "cart" not in outcome.output
 
 
 def test_a_database_of_ones_own_is_filled_once_and_told_as_json(

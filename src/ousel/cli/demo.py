@@ -37,6 +37,10 @@ PEOPLE: Final = {
     "ada": "Ada Lovelace",
     "grace": "Grace Hopper",
 }
+_SHOP_STEPS: Final = f"""
+[bold]Click through it:[/bold] put a book into the shop's cart, pay as ada, connect with Ousel;
+connected as {PARTNER}, its owner, let the shop pay its supplier.
+"""
 
 
 class _Demo(msgspec.Struct, frozen=True):
@@ -82,7 +86,7 @@ def demo(
                 show(_record(furnished, runs_shop=no_shop is None), as_json=True)
             else:
                 lasts = "gone when you stop it" if database is None else "kept when you stop it"
-                welcome = _welcome(furnished, no_shop or furnished.shop_url, lasts)
+                welcome = _welcome(furnished, no_shop, lasts)
                 Console(soft_wrap=True, highlight=False).print(welcome)
             serve_until_stopped(wanted, listener)
 
@@ -169,24 +173,22 @@ def _record(furnished: _Demo, *, runs_shop: bool) -> dict[str, Any]:
     }
 
 
-def _welcome(furnished: _Demo, shop: str, lasts: str) -> str:
+def _welcome(furnished: _Demo, no_shop: str | None, lasts: str) -> str:
     wanted = furnished.settings
     names = ", ".join(PEOPLE)
+    steps = "" if no_shop else _SHOP_STEPS
     call = f"""\\
   -H 'Authorization: Bearer {furnished.key}' \\
   -H 'Content-Type: application/json' \\"""
     return f"""
 [bold]Ousel is running: a sandbox on a fresh database, {lasts} (Ctrl-C).[/bold]
 
-  shop           {shop}
+  shop           {no_shop or furnished.shop_url}
   portal         {wanted.portal_url}
   documentation  {wanted.portal_url}/docs
   people         {names}: each with 10000.00 OUSD and the password {PASSWORD}
   partner        @{PARTNER}, with the key {furnished.key}
-
-[bold]Click through it:[/bold] put a book into the shop's cart, pay as ada, connect with Ousel;
-connected as {PARTNER}, its owner, let the shop pay its supplier.
-
+{steps}
 [bold]Send 25.00 to @ada[/bold] (twice, if you like: the key in the header makes it move once):
 
 curl -s {wanted.base_url}/transfers {call}
