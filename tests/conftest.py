@@ -10,11 +10,12 @@ from ousel.database.port import Database
 from tests.support.accounts import open_database
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.postgres_proxy import PostgresProxy
+from tests.support.programs import told_missing
 from tests.support.raw_sql import RawSql
 from tests.support.servers import Server
 from tests.support.shared import SharedServers
-from tests.support.world import World
 from tests.support.signals import signals_for_children
+from tests.support.world import World
 
 settings.register_profile("ousel", deadline=None)  # a busy machine is no defect
 settings.load_profile("ousel")
@@ -30,6 +31,11 @@ LONGEST_FIRST = (
     "tests/faults",
     "tests/journeys",
 )
+
+
+def pytest_report_header() -> list[str]:
+    """Say at the start what is missing, so that tests are skipped."""
+    return told_missing()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

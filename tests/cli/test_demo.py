@@ -16,6 +16,7 @@ import pytest
 
 from ousel.cli import demo as demo_command
 from tests.cli.commands import OUSEL, assert_fails, ousel
+from tests.support.programs import program
 from tests.support.servers import free_port
 
 START_SECONDS_MAX = 60
@@ -77,6 +78,7 @@ def browser(demo: Demo) -> Iterator[httpx2.Client]:
 
 def test_the_printed_curl_sends_a_transfer(demo: Demo) -> None:
     """Copied as it stands, it moves 25.00; copied again, it moves nothing more."""
+    program("curl")
     answers = [
         subprocess.run(["bash", "-c", demo.first_call], capture_output=True, check=True)
         for _ in "12"

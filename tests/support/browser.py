@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.support.programs import program
+from tests.support.programs import check_library, program
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -22,7 +22,8 @@ ARGUMENTS = [
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Run a headless Chromium for the length of a block."""
-    path = program("chromium", "chromium-browser", "google-chrome", package="chromium")
+    check_library("libatomic1")
+    path = program("chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser

@@ -1,17 +1,77 @@
-"""Programs that tests need besides Python's: found, or installed where that is allowed."""
+"""What tests need besides Python's packages: found, installed by root with apt, or done without."""
 
+import ctypes
+import fcntl
+import os
 import shutil
 import subprocess
 from functools import cache
+from pathlib import Path
+
+import pytest
+
+# By the package that has them: programs, of which one will do, and libraries.
+PROGRAMS = {
+    "chromium": ("chromium", "chromium-browser", "google-chrome"),
+    "curl": ("curl",),
+}
+LIBRARIES = {"libatomic1": "libatomic.so.1"}  # the Node.js of Playwright is linked to it
+
+LOCK = Path(__file__).parents[2] / ".build" / "apt.lock"
+
+
+def program(package: str) -> str:
+    """Return the path of a package's program; skip the test where it cannot be had."""
+    found = _found(package) or _found_once_installed(package)
+    if found is None:
+        pytest.skip(f"{package} is not installed")
+    return found
+
+
+def check_library(package: str) -> None:
+    """Skip the test where a package's library is not there and cannot be installed."""
+    if not (_found(package) or _found_once_installed(package)):
+        pytest.skip(f"{package} is not installed")
+
+
+def told_missing() -> list[str]:
+    """Return a line about what is missing and cannot be installed by the tests, if anything is."""
+    missing = [package for package in (*PROGRAMS, *LIBRARIES) if not _found(package)]
+    if not missing or _may_install():
+        return []
+    names = " ".join(missing)
+    return [f"tests that need these are skipped: {names}; run 'sudo apt-get install {names}'"]
+
+
+def _found(package: str) -> str | None:
+    """Return where the package's program is, or the name of its library, if it is there."""
+    if package in PROGRAMS:
+        return next(filter(None, map(shutil.which, PROGRAMS[package])), None)
+    try:
+        ctypes.CDLL(LIBRARIES[package])
+    except OSError:
+        return None
+    return LIBRARIES[package]
+
+
+def _may_install() -> bool:
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
 
 
 @cache
-def program(*names: str, package: str) -> str:
-    """Return the path of the first program that is there; install the package where none is."""
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is None and shutil.which("apt-get"):
+def _found_once_installed(package: str) -> str | None:
+    """Install a package where that is allowed; of processes that want it at once, one does."""
+    if not _may_install():
+        return None
+    LOCK.parent.mkdir(exist_ok=True)
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         for command in (["update"], ["install", "-y", package]):
-            subprocess.run(["apt-get", "-qq", *command], check=False, capture_output=True)
-        found = next(filter(None, map(shutil.which, names)), None)
-    assert found, f"{names[0]} is missing: run 'sudo apt-get install {package}'."
-    return found
+            if _found(package) is None:
+                subprocess.run(
+                    ["apt-get", "-qq", *command],
+                    env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
+                    check=False,
+                    capture_output=True,
+                )
+    return _found(package)
