@@ -12,7 +12,7 @@ from typing import Self
 import asyncpg
 import httpx2
 
-from tests.cluster.nodes import HOST, Node, three_nodes
+from tests.cluster.nodes import HOST, Node, check_permitted, three_nodes
 
 SETTLE_SECONDS_MAX = 90.0
 LOOK_SECONDS = 0.1
@@ -28,6 +28,7 @@ class Cluster:
     """Three nodes, each with etcd, Patroni and PostgreSQL."""
 
     def __init__(self) -> None:
+        check_permitted()
         self._folder = Path(tempfile.mkdtemp(prefix="ousel-cluster-"))
         self.nodes, self._shared = three_nodes(self._folder)
 

