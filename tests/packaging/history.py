@@ -30,7 +30,9 @@ def code_before_the_last_migration() -> str:
 def checked_out(commit: str, folder: Path) -> Path:
     """Return the folder with the files of a commit in it; the clone itself is not touched."""
     with tarfile.open(fileobj=io.BytesIO(_git("archive", "--format=tar", commit))) as archive:
-        archive.extractall(folder, filter="data")
+        # Of Python 3.11 the first versions know no filters, and trust an archive as it is.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder)
     return folder
 
 
