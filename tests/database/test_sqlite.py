@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from ousel.database.port import Transaction
@@ -250,6 +251,18 @@ def damaged_file(sqlite_file: Path) -> Path:
         content[(number - 1) * page_bytes : number * page_bytes] = b"\xff" * page_bytes
     sqlite_file.write_bytes(content)
     return sqlite_file
+
+
+async def test_a_file_that_cannot_be_opened_is_let_go(tmp_path: Path) -> None:
+    """What is no database is told, and no connection to it stays open."""
+    other = tmp_path / "other.db"
+    other.write_bytes(b"this is no database" * 1000)
+
+    with pytest.raises(DatabaseUnavailable, match="cannot be opened") as refused:
+        await SqliteDatabase(other).open()
+
+    held = [file.path for file in psutil.Process().open_files()]
+    assert str(other) not in held, refused.value
 
 
 async def test_a_damaged_file_is_unavailable(damaged_file: Path) -> None:

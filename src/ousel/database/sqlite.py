@@ -96,12 +96,15 @@ class SqliteDatabase:
         """Open the file for one writer and for reads."""
         _check_log(self._path)
         try:
-            self._writer = self._connect_writer()
+            self._writer = _connect(self._path)
+            for pragma in _WRITER_PRAGMAS:
+                self._writer.execute(pragma)
             self._reader = _connect(self._path)
             self._reader.execute("PRAGMA query_only = ON")
             self._file = _file_at(self._path)
             self._commits = CommitThread("sqlite-commits")
         except sqlite3.Error as error:
+            await self.close()
             raise DatabaseUnavailable(f"The SQLite file cannot be opened: {error}.") from error
 
     async def close(self) -> None:
@@ -156,12 +159,6 @@ class SqliteDatabase:
             raise DatabaseUnavailable(
                 "Another process holds the database locked.", retry_after_seconds=1
             ) from failure
-
-    def _connect_writer(self) -> sqlite3.Connection:
-        connection = _connect(self._path)
-        for pragma in _WRITER_PRAGMAS:
-            connection.execute(pragma)
-        return connection
 
     async def _read(self, work: Work[Result]) -> Result:
         assert self._reader is not None, "the database is not open"
