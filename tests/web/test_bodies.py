@@ -85,6 +85,34 @@ async def test_deep_nesting_is_refused(world: World, subtests: pytest.Subtests) 
                 assert_problem(await sender.send(body), 400, "malformed_json")
 
 
+async def test_a_hundred_levels_are_read_and_one_more_is_refused(world: World) -> None:
+    """The limit is the interface's own, the same on every Python."""
+    async with world.partner("10") as sender:
+        lists, more = (b"[" * depth + b"]" * depth for depth in (99, 100))
+        read = await sender.send(b'{"to":"@a","amount":1,"other":%b}' % lists)
+        over = await sender.send(b'{"to":"@a","amount":1,"other":%b}' % more)
+        objects = await sender.send(b'{"a":' * 101 + b"1" + b"}" * 101)
+
+    assert_problem(read, 400, "unknown_field", "other")
+    assert_problem(over, 400, "malformed_json")
+    assert_problem(objects, 400, "malformed_json")
+    assert "at most 100 levels deep" in over.json()["detail"]
+
+
+async def test_brackets_that_nest_nothing_are_let_through(world: World) -> None:
+    """Those of a text are letters like any other, and lists one after the other are not deep."""
+    ada = await world.person()
+    text = '[{\\"[{' * 60
+
+    async with world.partner("10") as sender:
+        sent = await sender.send(f'{{"to":"@{ada.username}","amount":1,"note":"{text}"}}')
+        beside = await sender.send('{"to":"@a","amount":1,"other":[' + "[{}]," * 200 + "1]}")
+
+    assert sent.status_code == 201, sent.text
+    assert sent.json()["note"] == text.replace("\\", "")
+    assert_problem(beside, 400, "unknown_field", "other")
+
+
 async def test_a_field_that_stands_twice_never_fails_the_server(world: World) -> None:
     """Where one of two values of the same name is wrong, the body is refused as a whole."""
     ada = await world.person()
