@@ -61,25 +61,6 @@ commands.add_typer(apps, name="app")
 commands.add_typer(keys, name="key")
 
 
-def _print_version(asked: bool) -> None:  # noqa: FBT001 - as Typer calls it
-    if asked:
-        typer.echo(f"ousel {version('ousel')}")
-        raise typer.Exit
-
-
-@commands.callback()
-def _options(
-    *,
-    _: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Show the version, and exit.", callback=_print_version, is_eager=True
-        ),
-    ] = False,
-) -> None:
-    """Take the options that stand before a command."""
-
-
 def main() -> NoReturn:
     """Run the command line, and end with its exit code.
 
