@@ -1,5 +1,6 @@
 """A shop for tests: a partner that creates charges, a payer with money, and the charge service."""
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from ousel.ledger.rules import Account
 from ousel.partners.rules import App
 from tests.support.accounts import balance, partner, person, unique_name
 from tests.support.raw_sql import RawSql
-from tests.support.waiting import until
+from tests.support.waiting import CHECK_SECONDS, WAIT_SECONDS_MAX, until
 
 AMOUNT = 2_500_000
 
@@ -98,6 +99,20 @@ async def count_proven_payments(database_url: str) -> int:
         )
     assert charges == payments
     return len(charges)
+
+
+async def until_blocked(postgres_url: str) -> None:
+    """Wait until a statement on this PostgreSQL database waits for a lock; fail after a minute."""
+    blocked = (
+        "SELECT 1 FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    async with RawSql(postgres_url) as raw_sql:
+        for _ in range(int(WAIT_SECONDS_MAX / CHECK_SECONDS)):
+            if await raw_sql.run(blocked):
+                return
+            await asyncio.sleep(CHECK_SECONDS)
+    raise AssertionError(f"nothing waited for a lock in {WAIT_SECONDS_MAX} s")
 
 
 async def until_waiters(notifier: ChargeNotifier, count: int) -> None:

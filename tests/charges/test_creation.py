@@ -15,7 +15,7 @@ from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock
 from ousel.ledger.posting import PostingQueue
 from ousel.ledger.refusals import IdempotencyConflict, QueueFull
-from tests.charges.shops import Shop, open_shop
+from tests.charges.shops import Shop, open_shop, until_blocked
 from tests.ledger.databases import StagedDatabase
 from tests.support.accounts import open_database
 from tests.support.servers import Server
@@ -28,7 +28,6 @@ REQUEST = {
     "success_url": "https://shop.example/thanks?order=1#top",
     "cancel_url": "http://localhost:3000/basket",
 }
-WAIT_SECONDS = 0.3
 LONG_URL = "https://shop.example/" + "x" * 1_979
 FAULTS: list[tuple[dict[str, Any], str, str]] = [
     ({"amount": ...}, "missing_field", "amount"),
@@ -301,7 +300,7 @@ async def test_keys_are_inserted_in_one_order(postgres_url: str) -> None:
             attempts += 1
             await create_charges(transaction, [charge_with("a")])
             begun.set()
-            await asyncio.sleep(WAIT_SECONDS)
+            await until_blocked(postgres_url)
             await create_charges(transaction, [charge_with("b")])
 
         async def together(transaction: Transaction) -> None:

@@ -48,7 +48,7 @@ async def test_concurrent_requests_count_one_expiry(
 
     await asyncio.gather(
         *(observed_shop.status(charge) for _ in range(5)),
-        *(observed_shop.charges.any_charge(charge.id) for _ in range(5)),
+        *(observed_shop.charges.charge_by_id(charge.id) for _ in range(5)),
         observed_shop.charges.cancel(observed_shop.merchant.id, charge.id),
         return_exceptions=True,
     )

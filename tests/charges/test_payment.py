@@ -128,7 +128,7 @@ async def test_a_charge_that_does_not_exist_is_not_found(shop: Shop) -> None:
         await shop.pay(missing)
     for charge_id in (missing.id, "ch_", "../etc", "ch_" + "0" * 25 + "\x00"):
         with pytest.raises(ChargeNotFound):
-            await shop.charges.any_charge(charge_id)
+            await shop.charges.charge_by_id(charge_id)
         with pytest.raises(ChargeNotFound):
             await shop.charges.own_charge(shop.merchant.id, charge_id)
         with pytest.raises(ChargeNotFound):

@@ -76,7 +76,7 @@ class CheckoutPages:
 
     async def status(self, visit: Visit) -> Answer:
         """Answer the charge's status; if the page asks to wait, only once that is final."""
-        charge = await self._charges.any_charge(visit.path["charge_id"])
+        charge = await self._charges.charge_by_id(visit.path["charge_id"])
         seconds = wait_seconds(visit.headers.get(b"prefer"))
         headers: tuple[RawHeader, ...] = ()
         if seconds is not None and self._charges.notifier.accepts_anonymous_waiter(charge.id):
@@ -91,7 +91,7 @@ class CheckoutPages:
         """Show the receipt to the payer or to the recipient."""
         viewer_id = visit.signed_in.account_id
         try:
-            charge = await self._charges.any_charge(visit.path["charge_id"])
+            charge = await self._charges.charge_by_id(visit.path["charge_id"])
         except ChargeNotFound:
             raise ReceiptNotFound from None
         receipt = await self._database.read(
@@ -111,7 +111,7 @@ class CheckoutPages:
         self, visit: Visit, serve: Callable[[Visit, Charge], Awaitable[Answer]]
     ) -> Answer:
         try:
-            charge = await self._charges.any_charge(visit.path["charge_id"])
+            charge = await self._charges.charge_by_id(visit.path["charge_id"])
         except ChargeNotFound:
             return self._pages.render("charges/unknown.html", visit, status=HTTPStatus.NOT_FOUND)
         return await serve(visit, charge)
@@ -129,7 +129,7 @@ class CheckoutPages:
         try:
             await self._charges.pay(charge, visit.person.account_id)
         except Refusal as refusal:
-            charge = await self._charges.any_charge(charge.id)
+            charge = await self._charges.charge_by_id(charge.id)
             checkout = await self._checkout(visit, charge)
             if checkout.state == "payable":
                 return self._checkout_page(visit, checkout, refusal)

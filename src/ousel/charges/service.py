@@ -67,8 +67,8 @@ class ChargeService:
             raise ChargeNotFound
         return await self._current_charge(charge)
 
-    async def any_charge(self, charge_id: str) -> Charge:
-        """Return the charge with this id, whoever created it, as it is now."""
+    async def charge_by_id(self, charge_id: str) -> Charge:
+        """Return the charge with this id as it is now, whichever account created it."""
         return await self._current_charge(await self._stored_charge(charge_id))
 
     async def wait_for_outcome(self, account_id: str, charge_id: str, seconds: float) -> Charge:
@@ -86,7 +86,10 @@ class ChargeService:
         return charge
 
     async def list_charges(self, query: ChargeQuery) -> list[Charge]:
-        """Return the newest charges that match, as they are now; one more than its limit."""
+        """Return the newest charges that match the query, as they are now.
+
+        If there are more than its limit, one more than that is returned.
+        """
         now = self._clock()
 
         async def read(transaction: Transaction) -> list[Charge]:
@@ -104,14 +107,15 @@ class ChargeService:
         if not is_charge_id(charge_id):
             raise ChargeNotFound
         now = self._clock()
-        attempts = 0
+        is_retry = False
 
         async def cancel(transaction: Transaction) -> Cancellation:
-            nonlocal attempts
-            attempts += 1
-            return await transitions.cancel_charge(
-                transaction, account_id, charge_id, now, is_retry=attempts > 1
+            nonlocal is_retry
+            cancellation = await transitions.cancel_charge(
+                transaction, account_id, charge_id, now, is_retry=is_retry
             )
+            is_retry = True
+            return cancellation
 
         cancellation = await self._commit(cancel)
         self._observer.charges_expired(cancellation.expired_count)
