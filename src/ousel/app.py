@@ -1,4 +1,4 @@
-"""The composition root: the one place that wires the rooms together."""
+"""The composition root: the one place that wires the packages together."""
 
 import asyncio
 import contextlib
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from ousel.accounts.endpoints import AccountEndpoints
+from ousel.accounts.service import AccountService
 from ousel.api.authentication import ApiAuthenticator
 from ousel.api.health import Health
 from ousel.api.openapi import openapi_document
@@ -19,6 +20,7 @@ from ousel.charges.endpoints import ChargeEndpoints
 from ousel.charges.pages import CheckoutPages
 from ousel.charges.service import ChargeService
 from ousel.database.addresses import database_at
+from ousel.database.port import Database
 from ousel.docs.documents import Documents
 from ousel.docs.reference import ApiReference
 from ousel.http.shutdown import on_stop_signal, stop_with_parent
@@ -27,20 +29,29 @@ from ousel.kernel.errors import Refusal
 from ousel.kernel.garbage_collection import tune_garbage_collector
 from ousel.kernel.settings import Settings
 from ousel.ledger.posting import PostingQueue
+from ousel.ledger.search import HistorySearch
 from ousel.oauth.client_authentication import ClientAuthenticator
+from ousel.oauth.connect import ConnectService
 from ousel.oauth.endpoints import OauthEndpoints
 from ousel.oauth.pages import ConnectPages
+from ousel.oauth.service import ConnectionService, TokenService
 from ousel.oauth.token_lookup import UserTokenLookup
 from ousel.oauth.user_endpoints import UserEndpoints
 from ousel.observation.logs import log_to_standard_error
 from ousel.observation.telemetry import Telemetry
 from ousel.partners.api_errors import ApiErrorLog
+from ousel.partners.app_service import AppService
 from ousel.partners.key_lookup import PartnerKeyLookup
-from ousel.people.service import SignInService
+from ousel.partners.key_service import KeyService
+from ousel.people.attempts import AttemptCounter
+from ousel.people.second_factor import SecondFactorService
 from ousel.people.session_lookup import SessionLookup
+from ousel.people.settings import SettingsService
+from ousel.people.sign_in import SignInService
 from ousel.portal.activity import ActivityPages
 from ousel.portal.app_addresses import AddressPages
 from ousel.portal.app_editor import AppEditor
+from ousel.portal.app_overview import AppOverviewService
 from ousel.portal.apps import AppPages
 from ousel.portal.charges import ChargePages
 from ousel.portal.connections import ConnectionPages
@@ -59,15 +70,55 @@ if TYPE_CHECKING:
     from ousel.api.routes import Route
     from ousel.site.visits import PageRoute
 
-USES_RECORDED_SECONDS: Final = 5.0
-SWEPT_SECONDS: Final = 60.0
+WRITE_BEHIND_SECONDS: Final = 5.0
+SWEEP_SECONDS: Final = 60.0
+TEMPLATE_PACKAGES: Final = ("charges", "docs", "oauth", "portal")
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Chore = Callable[[], Awaitable[Any]]
+BackgroundTask = Callable[[], Awaitable[Any]]
 
 _log = structlog.get_logger()
+
+
+class Services:
+    """The services of one process, which endpoints and pages share."""
+
+    def __init__(
+        self, settings: Settings, database: Database, real_clock: Clock, processes: int
+    ) -> None:
+        """Wire them up; nothing is opened yet."""
+        kind = settings.secret_kind
+        self.sandbox_clock = SandboxClock(database, real_clock) if settings.sandbox else None
+        self.clock = clock = self.sandbox_clock or real_clock
+        self.telemetry = Telemetry(settings, clock, processes)
+        self.posting_queue = PostingQueue(
+            database,
+            clock,
+            queue_limit=settings.queue_limit,
+            observer=self.telemetry.posting_observer,
+        )
+        self.history = HistorySearch(database)
+        self.accounts = AccountService(database, clock)
+        # Attempts are counted by the real clock: whoever guesses cannot advance it.
+        self.attempts = AttemptCounter(database, real_clock)
+        self.second_factors = SecondFactorService(database, clock, real_clock, self.attempts)
+        self.sign_in = SignInService(database, clock, self.attempts, self.second_factors)
+        self.sessions = SessionLookup(database, clock)
+        self.account_settings = SettingsService(database, clock)
+        self.apps = AppService(database, clock)
+        self.app_overviews = AppOverviewService(database, clock)
+        self.keys = KeyService(database, clock, kind=kind)
+        self.partner_keys = PartnerKeyLookup(database, clock, kind=kind)
+        self.api_errors = ApiErrorLog(database, clock)
+        self.connect = ConnectService(database, clock, issuer=settings.portal_url)
+        self.connections = ConnectionService(database, clock)
+        self.tokens = TokenService(database, clock, kind=kind)
+        self.user_tokens = UserTokenLookup(database, clock, kind=kind)
+        self.charges = ChargeService(
+            database, self.posting_queue, clock, self.telemetry.charge_observer
+        )
 
 
 class Ousel:
@@ -79,71 +130,42 @@ class Ousel:
         """Wire the service up, as one of so many processes; nothing is opened yet."""
         self.settings = settings
         self.database = database_at(settings.database_url)
-        self._sandbox_clock = SandboxClock(self.database, clock) if settings.sandbox else None
-        real_clock, clock = clock, self._sandbox_clock or clock
-        self._telemetry = Telemetry(settings, clock, processes)
-        self._posting_queue = PostingQueue(
-            self.database,
-            clock,
-            queue_limit=settings.queue_limit,
-            observer=self._telemetry.posting_observer,
-        )
-        self._partner_keys = PartnerKeyLookup(self.database, clock, kind=settings.secret_kind)
-        self._user_tokens = UserTokenLookup(self.database, clock, kind=settings.secret_kind)
-        self._charges = ChargeService(
-            self.database, self._posting_queue, clock, self._telemetry.charge_observer
-        )
-        self._api_errors = ApiErrorLog(self.database, clock)
-        authenticator = ApiAuthenticator(self._partner_keys, self._user_tokens, settings)
-        client_authenticator = ClientAuthenticator(
-            self._partner_keys, authenticator, self._api_errors
-        )
-        base = settings.base_path
-        routes = [
-            *AccountEndpoints(self.database).routes(base),
-            *TransferEndpoints(self.database, self._posting_queue, clock).routes(base),
-            *ChargeEndpoints(self._charges, settings.portal_url).routes(base),
-            *OauthEndpoints(self.database, client_authenticator, settings, clock).routes(),
-            *UserEndpoints(self.database).routes(base),
-        ]
-        if self._sandbox_clock is not None:
-            routes += SandboxEndpoints(
-                self.database,
-                self._sandbox_clock,
-                self._posting_queue,
-                self._charges,
-                settings.portal_url,
-            ).routes(base)
-        self.openapi = openapi_document(routes, settings, version("ousel"))
-        assets = Assets()
-        pages = PageRenderer(settings, assets, packages=("charges", "docs", "oauth", "portal"))
-        reference = ApiReference(self.openapi, routes, pages)
-        routes += reference.routes(base)
+        self.services = services = Services(settings, self.database, clock, processes)
         self._health = Health(self.database, settings.database_url)
-        routes += self._health.routes()
-        routes += StaticFiles(assets.files).routes()
-        page_server = PageServer(SessionLookup(self.database, clock), pages, settings)
-        self._sign_in = SignInService(self.database, clock, real_clock)
-        page_routes = self._page_routes(pages, reference, page_server.cookies, clock)
-        self.routes: list[Route | PageRoute] = [*routes, *page_routes]
+        authenticator = ApiAuthenticator(services.partner_keys, services.user_tokens, settings)
+        operations = self._operations(authenticator)
+        self.openapi = openapi_document(operations, settings, version("ousel"))
+        assets = Assets()
+        pages = PageRenderer(settings, assets, packages=TEMPLATE_PACKAGES)
+        page_server = PageServer(services.sessions, pages, settings)
+        reference = ApiReference(self.openapi, operations, pages)
+        self.routes: list[Route | PageRoute] = [
+            *operations,
+            *reference.routes(settings.base_path),
+            *self._health.routes(),
+            *StaticFiles(assets.files).routes(),
+            *Documents(pages, reference.operations).page_routes(),
+            *reference.page_routes(),
+            *self._page_routes(pages, page_server.cookies),
+        ]
         self.respond = Router(
             self.routes,
             authenticator,
-            EndpointServer(authenticator, self._api_errors),
+            EndpointServer(authenticator, services.api_errors),
             page_server,
             settings,
-            self._telemetry.request_observers,
+            services.telemetry.request_observers,
         ).respond
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Start with the server and stop with it; connections ask for responses themselves."""
+        """Start and stop with the ASGI server; connections call `respond` themselves."""
         assert scope["type"] == "lifespan"
         await receive()
         try:
             async with self.running():
                 tune_garbage_collector()
                 await send({"type": "lifespan.startup.complete"})
-                with on_stop_signal(self._charges.notifier.stop):
+                with on_stop_signal(self.services.charges.notifier.stop):
                     await receive()
         except Refusal as refusal:
             await send({"type": "lifespan.startup.failed", "message": refusal.detail})
@@ -152,80 +174,108 @@ class Ousel:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Open the service, and close it in the end with everything written."""
+        """Open the service for the length of a block; at the end, everything is written."""
+        services = self.services
         await self.database.open()
-        chores = await self._sandbox_chores()
-        chores += [
-            asyncio.create_task(self._again_and_again(seconds, chore))
-            for seconds, chore in (
-                *((USES_RECORDED_SECONDS, write) for write in self._writes_behind()),
-                (SWEPT_SECONDS, self._user_tokens.sweep),
-                (SWEPT_SECONDS, self._sign_in.attempts.sweep),
-            )
-        ]
+        background_tasks = await self._start_background_tasks()
         try:
-            async with self._telemetry.open(self.database, self._posting_queue, self._health):
+            async with services.telemetry.open(self.database, services.posting_queue, self._health):
                 try:
                     yield
                 finally:
-                    await self._posting_queue.close()
+                    await services.posting_queue.close()
         finally:
-            for chore in chores:
-                chore.cancel()
-            await asyncio.gather(*chores, return_exceptions=True)
-            await asyncio.gather(*map(_tried, self._writes_behind()))
+            for task in background_tasks:
+                task.cancel()
+            await asyncio.gather(*background_tasks, return_exceptions=True)
+            await asyncio.gather(*map(_run_once, self._write_behind_tasks()))
             await self.database.close()
 
-    def _page_routes(
-        self, pages: PageRenderer, reference: ApiReference, cookies: Cookies, clock: Clock
-    ) -> "list[PageRoute]":
-        app_editor = AppEditor(pages, self.database, clock)
+    def _operations(self, authenticator: ApiAuthenticator) -> "list[Route]":
+        """Return the routes of the API."""
+        base, services = self.settings.base_path, self.services
+        clients = ClientAuthenticator(services.partner_keys, authenticator, services.api_errors)
+        transfers = TransferEndpoints(self.database, services.posting_queue, services.clock)
+        operations = [
+            *AccountEndpoints(services.accounts).routes(base),
+            *transfers.routes(base),
+            *ChargeEndpoints(services.charges, self.settings.portal_url).routes(base),
+            *OauthEndpoints(services.tokens, clients, self.settings).routes(),
+            *UserEndpoints(services.accounts).routes(base),
+        ]
+        if services.sandbox_clock is not None:
+            operations += SandboxEndpoints(
+                services.accounts,
+                services.sandbox_clock,
+                services.posting_queue,
+                services.charges,
+                self.settings.portal_url,
+            ).routes(base)
+        return operations
+
+    def _page_routes(self, pages: PageRenderer, cookies: Cookies) -> "list[PageRoute]":
+        services, clock = self.services, self.services.clock
+        editor = AppEditor(pages, services.app_overviews)
+        checkout = CheckoutPages(
+            pages, self.database, services.charges, self.settings.portal_url, clock
+        )
+        settings = SettingsPages(
+            pages, services.account_settings, services.sign_in, services.second_factors
+        )
         return [
-            *Documents(pages, reference.operations).page_routes(),
-            *reference.page_routes(),
-            *SignInPages(pages, self._sign_in, cookies).routes(),
-            *ActivityPages(pages, self.database).routes(),
-            *AppPages(app_editor).routes(),
-            *KeyPages(app_editor, self.settings).routes(),
-            *AddressPages(app_editor).routes(),
-            *ChargePages(pages, self.database, self._charges).routes(),
-            *CheckoutPages(
-                pages, self.database, self._charges, self.settings.portal_url, clock
-            ).routes(),
-            *ConnectPages(pages, self.database, self.settings, clock).routes(),
-            *ConnectionPages(pages, self.database, clock).routes(),
-            *SettingsPages(pages, self.database, self._sign_in, clock).routes(),
+            *SignInPages(pages, services.sign_in, cookies).routes(),
+            *ActivityPages(pages, services.history).routes(),
+            *AppPages(pages, services.apps, services.app_overviews, editor).routes(),
+            *KeyPages(pages, services.keys, editor, clock).routes(),
+            *AddressPages(services.apps, editor).routes(),
+            *ChargePages(pages, self.database, services.charges).routes(),
+            *checkout.routes(),
+            *ConnectPages(pages, services.connect, clock).routes(),
+            *ConnectionPages(pages, services.connections).routes(),
+            *settings.routes(),
         ]
 
-    def _writes_behind(self) -> tuple[Chore, ...]:
-        """Return what writes down that which was gathered in memory."""
-        return self._partner_keys.record_uses, self._api_errors.write, self._user_tokens.record_uses
+    async def _start_background_tasks(self) -> list[asyncio.Task[None]]:
+        schedule: list[tuple[float, BackgroundTask]] = [
+            *((WRITE_BEHIND_SECONDS, task) for task in self._write_behind_tasks()),
+            (SWEEP_SECONDS, self.services.user_tokens.sweep),
+            (SWEEP_SECONDS, self.services.attempts.sweep),
+        ]
+        sandbox_clock = self.services.sandbox_clock
+        if sandbox_clock is not None:
+            await sandbox_clock.refresh()
+            schedule.append((REFRESH_SECONDS, sandbox_clock.refresh))
+        return [asyncio.create_task(run_repeatedly(seconds, task)) for seconds, task in schedule]
 
-    async def _sandbox_chores(self) -> list[asyncio.Task[None]]:
-        clock = self._sandbox_clock
-        if clock is None:
-            return []
-        await clock.refresh()
-        return [asyncio.create_task(self._again_and_again(REFRESH_SECONDS, clock.refresh))]
-
-    async def _again_and_again(self, seconds: float, chore: Chore) -> None:
-        while True:
-            await asyncio.sleep(seconds)
-            await _tried(chore)
+    def _write_behind_tasks(self) -> tuple[BackgroundTask, ...]:
+        """Return the tasks that write to the database what was collected in memory."""
+        services = self.services
+        return (
+            services.partner_keys.record_uses,
+            services.api_errors.write,
+            services.user_tokens.record_uses,
+        )
 
 
-async def _tried(chore: Chore) -> None:
-    """Do a chore; whatever goes wrong, it has its next turn."""
+async def run_repeatedly(seconds: float, task: BackgroundTask) -> None:
+    """Run the task again and again, with this pause before each run."""
+    while True:
+        await asyncio.sleep(seconds)
+        await _run_once(task)
+
+
+async def _run_once(task: BackgroundTask) -> None:
+    """Run the task; if it fails, log that, as the next run tries again."""
     try:
-        await chore()
+        await task()
     except Refusal as refusal:
-        _log.warning("a chore waits for its next turn", code=refusal.code)
-    except Exception:  # noqa: BLE001 - it is logged, and the others go on
-        _log.exception("a chore failed, and waits for its next turn")
+        _log.warning("background task failed and will be retried", code=refusal.code)
+    except Exception:  # noqa: BLE001 - it is logged, and the other tasks continue
+        _log.exception("background task failed and will be retried")
 
 
 def in_worker(settings: Settings, processes: int) -> Ousel:
-    """Return the service for one of a server's worker processes, of which there are so many."""
+    """Return the service for one of this many worker processes."""
     log_to_standard_error(settings.log_level)
     stop_with_parent()
     return Ousel(settings, processes=processes)

@@ -19,7 +19,7 @@ CREATE = ("account", "create", "--username", "x_1", "--email", "x@example.com", 
 REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("account", "show", "@nobody_here"), "No account has this identifier"),
     (("account", "show", "OU001234567890"), "check digits are wrong"),
-    (("account", "show", "nobody"), "No account is named so"),
+    (("account", "show", "nobody"), "No account has this identifier"),
     (("account", "freeze", "@nobody_here"), "No account has this identifier"),
     (("account", "unfreeze", "@nobody_here"), "No account has this identifier"),
     (("account", "fund", "@nobody_here", "5"), "No account has this identifier"),

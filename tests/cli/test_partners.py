@@ -10,8 +10,8 @@ import pytest
 
 from ousel.database.addresses import database_at
 from ousel.kernel.ids import handle_of, secret_hash
+from ousel.people.settings import AFTER_ALL_EVENTS
 from ousel.people.store import events_before
-from ousel.portal.settings import AFTER_ALL_EVENTS
 from tests.cli.commands import assert_fails
 from tests.cli.conftest import Operator
 from tests.support.accounts import unique_name

@@ -15,7 +15,7 @@ from ousel.database.schema import migrate
 from ousel.kernel.clock import system_clock
 from ousel.people import store
 from ousel.people.audit import EventKind, EventSource, record_event
-from ousel.portal.settings import AFTER_ALL_EVENTS
+from ousel.people.settings import AFTER_ALL_EVENTS
 from tests.cli.commands import assert_fails, ousel
 from tests.faults.clusters import OwnPostgres
 from tests.support.accounts import open_database, person, verify

@@ -1,9 +1,11 @@
-"""A door to come in by, at a clock set by hand."""
+"""The services for signing in, with a clock set by hand."""
 
 import pytest
 
 from ousel.database.port import Database
-from ousel.people.service import SignInService
+from ousel.people.attempts import AttemptCounter
+from ousel.people.second_factor import SecondFactorService
+from ousel.people.sign_in import SignInService
 from tests.people.members import Member
 from tests.support.clock import ManualClock
 from tests.support.passwords import hash_quickly
@@ -21,14 +23,38 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def sign_in(database: Database, clock: ManualClock) -> SignInService:
-    """The door of a fresh database."""
-    return SignInService(database, clock, real_clock=clock)
+def attempts(database: Database, clock: ManualClock) -> AttemptCounter:
+    """The attempts counted in a fresh database."""
+    return AttemptCounter(database, clock)
 
 
 @pytest.fixture
-async def ada(sign_in: SignInService, database: Database, clock: ManualClock) -> Member:
+def second_factors(
+    database: Database, clock: ManualClock, attempts: AttemptCounter
+) -> SecondFactorService:
+    """The second factors of a fresh database."""
+    return SecondFactorService(database, clock, clock, attempts)
+
+
+@pytest.fixture
+def sign_in(
+    database: Database,
+    clock: ManualClock,
+    attempts: AttemptCounter,
+    second_factors: SecondFactorService,
+) -> SignInService:
+    """The sign-in service of a fresh database."""
+    return SignInService(database, clock, attempts, second_factors)
+
+
+@pytest.fixture
+async def ada(
+    sign_in: SignInService,
+    second_factors: SecondFactorService,
+    database: Database,
+    clock: ManualClock,
+) -> Member:
     """Ada, who has signed up."""
-    member = Member(sign_in, database, clock)
+    member = Member(sign_in, second_factors, database, clock)
     await member.sign_up()
     return member

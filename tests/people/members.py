@@ -1,4 +1,4 @@
-"""Someone with an account, and what they do at the door."""
+"""Someone with an account, and how they sign in."""
 
 from ousel.accounts.service import NewHolder
 from ousel.database.port import Database
@@ -6,8 +6,9 @@ from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.people import store
 from ousel.people.audit import EventSource
 from ousel.people.rules import CODE_STEP_SECONDS, AuditEvent, one_time_code
-from ousel.people.service import NewSession, SignInService
+from ousel.people.second_factor import SecondFactorService
 from ousel.people.session_lookup import SessionLookup
+from ousel.people.sign_in import NewSession, SignInService
 from ousel.site.visits import Person
 from tests.support.clock import ManualClock
 
@@ -19,8 +20,15 @@ OFFICE = EventSource("198.51.100.7", "Mozilla/5.0 (Windows NT 10.0) Chrome/140.0
 class Member:
     """Ada, with her account and, once turned on, her authenticator app."""
 
-    def __init__(self, sign_in: SignInService, database: Database, clock: ManualClock) -> None:
+    def __init__(
+        self,
+        sign_in: SignInService,
+        second_factors: SecondFactorService,
+        database: Database,
+        clock: ManualClock,
+    ) -> None:
         self.sign_in = sign_in
+        self.second_factors = second_factors
         self._database = database
         self._clock = clock
         self._sessions = SessionLookup(database, clock)
@@ -37,8 +45,8 @@ class Member:
 
     async def turn_on_factor(self) -> None:
         """Turn two-factor sign-in on, and let the code that did it pass."""
-        self.factor_secret = await self.sign_in.propose_factor(self.account_id)
-        self.recovery_codes = await self.sign_in.confirm_factor(self.account_id, self.code(), HOME)
+        self.factor_secret = await self.second_factors.propose(self.account_id)
+        self.recovery_codes = await self.second_factors.confirm(self.account_id, self.code(), HOME)
         self._clock.advance(seconds=CODE_STEP_SECONDS)
 
     def code(self) -> str:

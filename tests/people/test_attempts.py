@@ -10,11 +10,11 @@ from ousel.accounts.service import IdentifierInUse, NewHolder
 from ousel.database.port import Database, Row, Transaction, Work
 from ousel.database.statements import Statement
 from ousel.kernel.errors import InvalidField
-from ousel.people.attempts import TooManyAttempts
+from ousel.people.attempts import AttemptCounter, TooManyAttempts
 from ousel.people.audit import EventSource
 from ousel.people.passwords import HASHES_OF_ADDRESS_MAX
 from ousel.people.rules import ACCOUNT_LIMIT, ADDRESS_LIMIT, PAIR_LIMIT, SIGN_UP_LIMIT
-from ousel.people.service import SignInService, WrongCode, WrongPassword
+from ousel.people.sign_in import SignInService, WrongCode, WrongPassword
 from tests.people.members import HOME, OFFICE, PASSWORD, Member
 from tests.support.clock import ManualClock
 
@@ -243,14 +243,14 @@ async def test_a_password_typed_as_a_name_is_kept_nowhere(ada: Member, database:
 
 
 async def test_failures_are_swept_once_no_limit_counts_them(
-    ada: Member, clock: ManualClock
+    ada: Member, attempts: AttemptCounter, clock: ManualClock
 ) -> None:
     """What is in a window stays; an hour after it began, nothing of it is kept."""
     await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.failures)
     clock.advance(seconds=ACCOUNT_LIMIT.window_seconds)
     await fail(ada.sign_in, "grace", OFFICE, PAIR_LIMIT.failures)
-    assert await ada.sign_in.attempts.sweep() == 0
+    assert await attempts.sweep() == 0
     clock.advance(seconds=1)
-    assert await ada.sign_in.attempts.sweep() == 4  # the sign-up's among them
+    assert await attempts.sweep() == 4  # the sign-up's among them
     with pytest.raises(TooManyAttempts):
         await ada.sign_in.sign_in("grace", PASSWORD, OFFICE)

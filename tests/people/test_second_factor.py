@@ -7,7 +7,7 @@ import pytest
 from ousel.kernel.errors import InvalidField
 from ousel.people.attempts import TooManyAttempts
 from ousel.people.rules import AWAITS_CODE_SECONDS, CODE_STEP_SECONDS, PAIR_LIMIT, RECOVERY_CODES
-from ousel.people.service import WrongCode, WrongPassword
+from ousel.people.sign_in import WrongCode, WrongPassword
 from tests.people.members import HOME, OFFICE, PASSWORD, Member
 from tests.support.clock import ManualClock
 
@@ -113,23 +113,23 @@ async def test_guesses_at_once_count_one_by_one(factored: Member) -> None:
 
 async def test_a_factor_is_on_only_after_its_first_code(ada: Member) -> None:
     """A secret that was shown but never confirmed asks for no code at sign-in."""
-    ada.factor_secret = await ada.sign_in.propose_factor(ada.account_id)
+    ada.factor_secret = await ada.second_factors.propose(ada.account_id)
     with pytest.raises(InvalidField):
-        await ada.sign_in.confirm_factor(ada.account_id, "000000", HOME)
+        await ada.second_factors.confirm(ada.account_id, "000000", HOME)
     assert (await ada.sign_in.sign_in("ada", PASSWORD, HOME)).stage == "signed_in"
-    assert await ada.sign_in.propose_factor(ada.account_id) == ada.factor_secret
+    assert await ada.second_factors.propose(ada.account_id) == ada.factor_secret
 
 
 async def test_pages_that_are_opened_at_once_show_one_secret(ada: Member) -> None:
     """Whichever of them is scanned, its codes are right."""
-    shown = await asyncio.gather(*(ada.sign_in.propose_factor(ada.account_id) for _ in range(20)))
+    shown = await asyncio.gather(*(ada.second_factors.propose(ada.account_id) for _ in range(20)))
     assert len(set(shown)) == 1
 
 
 async def test_a_factor_that_is_on_is_not_turned_on_again(factored: Member) -> None:
     """The recovery codes stay those that were shown."""
     with pytest.raises(InvalidField, match="already"):
-        await factored.sign_in.confirm_factor(factored.account_id, factored.code(), HOME)
+        await factored.second_factors.confirm(factored.account_id, factored.code(), HOME)
     await factored.sign_in.sign_in_with_code(
         await pending(factored), factored.recovery_codes[0], HOME
     )
@@ -138,16 +138,16 @@ async def test_a_factor_that_is_on_is_not_turned_on_again(factored: Member) -> N
 async def test_turning_off_takes_a_code(factored: Member) -> None:
     """With a wrong code it stays on; with a right one the password is enough again."""
     with pytest.raises(InvalidField):
-        await factored.sign_in.remove_factor(factored.account_id, "000000", HOME)
+        await factored.second_factors.remove(factored.account_id, "000000", HOME)
     await pending(factored)
-    await factored.sign_in.remove_factor(factored.account_id, factored.recovery_codes[3], HOME)
+    await factored.second_factors.remove(factored.account_id, factored.recovery_codes[3], HOME)
     assert (await factored.sign_in.sign_in("ada", PASSWORD, HOME)).stage == "signed_in"
 
 
 async def test_turned_on_again_it_has_new_codes(factored: Member) -> None:
     """Neither the old secret nor the old recovery codes count for the new factor."""
     old_secret, old_codes = factored.factor_secret, factored.recovery_codes
-    await factored.sign_in.remove_factor(factored.account_id, factored.code(), HOME)
+    await factored.second_factors.remove(factored.account_id, factored.code(), HOME)
     await factored.turn_on_factor()
     assert factored.factor_secret != old_secret
     half_open = await pending(factored)

@@ -3,7 +3,8 @@
 import pytest
 
 from ousel.kernel.clock import timestamp
-from ousel.portal import app_addresses, app_editor, apps, keys
+from ousel.partners import app_service, key_service
+from ousel.portal import app_overview
 from tests.support.forms import form_with, forms_of
 from tests.support.portal import Portal, open_portal
 from tests.support.visitor import Visitor, shown_key
@@ -312,9 +313,9 @@ async def test_there_is_an_end_to_everything(
 ) -> None:
     """One app, key or address too many is refused at its field; after a removal there is room."""
     visitor, app, _ = partner
-    monkeypatch.setattr(apps, "APPS_MAX", 1)
-    monkeypatch.setattr(keys, "KEYS_MAX", 1)
-    monkeypatch.setattr(app_addresses, "ADDRESSES_MAX", 1)
+    monkeypatch.setattr(app_service, "APPS_MAX", 1)
+    monkeypatch.setattr(key_service, "KEYS_MAX", 1)
+    monkeypatch.setattr(app_service, "ADDRESSES_MAX", 1)
     await visitor.press(app, "Add origin", origin=ELSEWHERE)
     await visitor.press(app, "Add redirect URI", redirect_uri=f"{ELSEWHERE}/back")
     for path, button, field, value in (
@@ -339,7 +340,7 @@ async def test_ended_keys_do_not_pile_up_on_the_page(
 ) -> None:
     """Keys that work stand first, then the few that ended last."""
     visitor, app, _ = partner
-    monkeypatch.setattr(app_editor, "ENDED_KEYS_SHOWN", 2)
+    monkeypatch.setattr(app_overview, "ENDED_KEYS_SHOWN", 2)
     for number in range(4):
         await visitor.issue_key(app, f"key {number}")
         sandbox.clock.advance(seconds=1)

@@ -12,6 +12,7 @@ from ousel.kernel.ids import DIGITS
 from ousel.people import store
 from ousel.people.audit import EventKind
 from ousel.people.rules import AuditEvent
+from ousel.people.settings import AFTER_ALL_EVENTS
 from ousel.portal import settings
 from tests.support.portal import Portal
 from tests.support.visitor import PASSWORD, SAFARI, Visitor
@@ -25,7 +26,7 @@ async def events_of(portal: Portal, username: str) -> list[AuditEvent]:
 
     async def read(transaction: Transaction) -> list[AuditEvent]:
         account = await find_account(transaction, f"@{username}", param="to")
-        return await store.events_before(transaction, account.id, settings.AFTER_ALL_EVENTS, 100)
+        return await store.events_before(transaction, account.id, AFTER_ALL_EVENTS, 100)
 
     return await portal.database.read(read)
 
@@ -100,7 +101,7 @@ async def test_everything_is_recorded_with_address_and_device(portal: Portal) ->
 
 async def test_the_record_is_shown_in_words(portal: Portal) -> None:
     """Every kind of event has a name for people, and the page shows address and device."""
-    assert set(settings.HAPPENINGS) == set(get_args(EventKind))
+    assert set(settings.EVENT_LABELS) == set(get_args(EventKind))
     ada = await portal.person("ada")
     thief = portal.visitor("203.0.113.66", SAFARI)
     await thief.sign_in("ada", "wrong horse battery")
@@ -112,7 +113,7 @@ async def test_the_record_is_shown_in_words(portal: Portal) -> None:
 
 def test_the_record_begins_after_every_id() -> None:
     """By a letter that follows the last digit, since languages disagree on where signs stand."""
-    assert settings.AFTER_ALL_EVENTS.removeprefix("ev_") == chr(ord(DIGITS[-1]) + 1)
+    assert AFTER_ALL_EVENTS.removeprefix("ev_") == chr(ord(DIGITS[-1]) + 1)
 
 
 async def test_the_record_goes_back_to_the_beginning(

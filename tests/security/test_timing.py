@@ -17,8 +17,10 @@ from ousel.accounts.service import NewHolder
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.people import passwords
+from ousel.people.attempts import AttemptCounter
 from ousel.people.audit import EventSource
-from ousel.people.service import SignInService, WrongPassword
+from ousel.people.second_factor import SecondFactorService
+from ousel.people.sign_in import SignInService, WrongPassword
 from tests.support.accounts import partner
 from tests.support.engines import Engine
 from tests.support.in_process import in_process_client
@@ -139,7 +141,9 @@ class Entrance:
 @pytest.fixture
 async def entrance(database: Database) -> Entrance:
     """A door that one person has an account behind; passwords are hashed at their full cost."""
-    sign_in = SignInService(database, system_clock, system_clock)
+    attempts = AttemptCounter(database, system_clock)
+    factors = SecondFactorService(database, system_clock, system_clock, attempts)
+    sign_in = SignInService(database, system_clock, attempts, factors)
     holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")
     await sign_in.sign_up(holder, PASSWORD, EventSource("192.0.2.1", "Firefox"))
     return Entrance(sign_in)

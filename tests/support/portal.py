@@ -22,7 +22,7 @@ class Portal:
         self.clock = clock
         self.settings = ousel.settings
         self.database = ousel.database
-        self.charge_watch = ousel._charges.notifier  # noqa: SLF001
+        self.charge_watch = ousel.services.charges.notifier
         self._ousel = ousel
         self._clients: list[httpx2.AsyncClient] = []
 

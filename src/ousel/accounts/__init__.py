@@ -1,1 +1,1 @@
-"""People: how an account is named, opened, looked up and frozen."""
+"""Accounts: how they are identified, opened, found and frozen."""

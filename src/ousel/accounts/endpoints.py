@@ -2,24 +2,22 @@
 
 import msgspec
 
-from ousel.accounts import service
 from ousel.accounts.records import (
     AccountRecord,
     BalanceRecord,
     HolderRecord,
     account_record,
-    balance_records,
+    balance_record,
     holder_record,
 )
+from ousel.accounts.service import AccountService
 from ousel.api.routes import Call, Documented, NoBody, NoQuery, Route
-from ousel.database.port import Database
-from ousel.database.sharing import SharedReads
 from ousel.http.messages import Answer, json_answer
 from ousel.ledger.refusals import AccountNotFound
 
 
 class AppSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The app whose key calls."""
+    """The app that the key belongs to."""
 
     client_id: str
     name: str
@@ -32,12 +30,11 @@ class OwnAccountRecord(HolderRecord, frozen=True, kw_only=True):
 
 
 class AccountEndpoints:
-    """Serves what partners ask about accounts."""
+    """Lets partners read accounts."""
 
-    def __init__(self, database: Database) -> None:
-        """Read from this database."""
-        self._database = database
-        self._balances = SharedReads(database, balance_records)
+    def __init__(self, accounts: AccountService) -> None:
+        """Read accounts from this service."""
+        self._accounts = accounts
 
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""
@@ -78,20 +75,15 @@ class AccountEndpoints:
     async def me(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Answer the caller's own account."""
         partner = call.partner
-        holder = await self._database.read(
-            lambda transaction: holder_record(transaction, partner.account_id)
-        )
+        holder = holder_record(await self._accounts.get_with_email(partner.account_id))
         app = AppSummary(client_id=partner.client_id, name=partner.app_name)
         return json_answer(OwnAccountRecord(**msgspec.structs.asdict(holder), app=app))
 
     async def balance(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Answer the caller's own balance."""
-        return json_answer(await self._balances.get(call.partner.account_id))
+        return json_answer(balance_record(await self._accounts.get(call.partner.account_id)))
 
     async def account(self, call: Call[NoBody, NoQuery]) -> Answer:
-        """Answer the account that the path names."""
-        identifier = call.path["identifier"]
-        account = await self._database.read(
-            lambda transaction: service.find_account(transaction, identifier, param="identifier")
-        )
+        """Answer the account that has the path's identifier."""
+        account = await self._accounts.find(call.path["identifier"], param="identifier")
         return json_answer(account_record(account))

@@ -1,12 +1,11 @@
-"""Accounts and balances as answers carry them."""
+"""Accounts and balances as answers show them."""
 
 from typing import Annotated, Literal
 
 import msgspec
 
-from ousel.accounts import service, store
+from ousel.accounts.service import AccountWithEmail
 from ousel.api.fields import Currency, Money, Time, money_field
-from ousel.database.port import Transaction
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import CURRENCY
 from ousel.ledger.rules import Account
@@ -59,30 +58,24 @@ def account_record(account: Account) -> AccountRecord:
     )
 
 
-async def holder_record(transaction: Transaction, account_id: str) -> HolderRecord:
+def holder_record(found: AccountWithEmail) -> HolderRecord:
     """Return the account as its holder sees it."""
-    account = await service.account_by_id(transaction, account_id)
+    account = found.account
     return HolderRecord(
         id=account.id,
         username=account.username,
         account_number=account.account_number,
-        email=await store.email_of(transaction, account_id),
+        email=found.email,
         display_name=account.display_name,
         status=account.status,
         created_at=timestamp(account.created_at),
     )
 
 
-async def balance_records(
-    transaction: Transaction, account_ids: list[str]
-) -> dict[str, BalanceRecord]:
-    """Return what each of the accounts can spend."""
-    accounts = await service.accounts_by_id(transaction, account_ids)
-    return {
-        account.id: BalanceRecord(
-            account_id=account.id,
-            available=money_field(account.balance),
-            updated_at=timestamp(account.updated_at),
-        )
-        for account in accounts.values()
-    }
+def balance_record(account: Account) -> BalanceRecord:
+    """Return what the account can spend."""
+    return BalanceRecord(
+        account_id=account.id,
+        available=money_field(account.balance),
+        updated_at=timestamp(account.updated_at),
+    )

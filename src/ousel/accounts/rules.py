@@ -1,4 +1,4 @@
-"""How an account is named: usernames, account numbers, emails, display names."""
+"""Valid usernames, account numbers, emails and display names."""
 
 import re
 from typing import Final
@@ -17,7 +17,7 @@ _EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f.]+(\.[^@\s\
 
 
 def normalize_identifier(identifier: str, *, param: str) -> str:
-    """Return the one spelling by which an identifier is stored, or refuse what cannot be one."""
+    """Return the identifier as it is stored, or raise AccountNotFound where it is malformed."""
     if identifier.startswith("@"):
         username = identifier[1:].lower()
         if _USERNAME.fullmatch(username):
@@ -30,18 +30,18 @@ def normalize_identifier(identifier: str, *, param: str) -> str:
         number = identifier.upper()
         if not account_numbers.check_digits_match(number):
             raise AccountNotFound(
-                "No account has this number: its check digits are wrong, so it is mistyped.",
+                "No account has this number: its check digits are wrong.",
                 param=param,
             )
         return number
     raise AccountNotFound(
-        "No account is named so. An account is found by @username, account number or email.",
+        "No account has this identifier. Use an @username, an account number or an email.",
         param=param,
     )
 
 
 def parse_username(text: str) -> str:
-    """Return the username in lower case, or say which rule it breaks."""
+    """Return the username in lower case, or raise the rule that it breaks."""
     username = text.lower().removeprefix("@")
     if not _USERNAME.fullmatch(username):
         raise InvalidField(
@@ -53,7 +53,7 @@ def parse_username(text: str) -> str:
 
 
 def parse_email(text: str) -> str:
-    """Return the email in lower case, or say that it is none."""
+    """Return the email in lower case, or raise InvalidField."""
     email = text.strip().lower()
     fits = len(email) <= EMAIL_CHARACTERS_MAX and email.isprintable()
     if not fits or not _EMAIL.fullmatch(email):
@@ -62,7 +62,7 @@ def parse_email(text: str) -> str:
 
 
 def parse_display_name(text: str) -> str:
-    """Return the display name without surrounding space, or say which rule it breaks."""
+    """Return the display name without surrounding space, or raise the rule that it breaks."""
     name = text.strip()
     if not 1 <= len(name) <= DISPLAY_NAME_CHARACTERS_MAX or not name.isprintable():
         raise InvalidField(

@@ -1,4 +1,7 @@
-"""Opening, finding and freezing accounts."""
+"""Opening, finding, funding and freezing accounts.
+
+The functions run in the transaction that they are given; AccountService opens its own.
+"""
 
 import secrets
 from typing import Final
@@ -6,16 +9,19 @@ from typing import Final
 import msgspec
 
 from ousel.accounts import rules, store
-from ousel.database.port import Transaction
+from ousel.database.port import Database, Transaction
+from ousel.database.sharing import SharedReads
 from ousel.kernel.account_numbers import SERIAL_MAX, account_number
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
+from ousel.ledger.funding import FundingResult, fund_account
 from ousel.ledger.refusals import AccountNotFound
 from ousel.ledger.rules import Account, Status
 
 NUMBER_ATTEMPTS_MAX: Final = 10
+PAGE_ACCOUNTS: Final = 1_000
 
 
 class IdentifierInUse(Refusal):
@@ -28,7 +34,7 @@ class IdentifierInUse(Refusal):
 
 
 class NewHolder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who opens an account."""
+    """The person or company that opens an account."""
 
     username: str
     email: str
@@ -36,8 +42,97 @@ class NewHolder(msgspec.Struct, frozen=True, kw_only=True):
     password_hash: str | None = None
 
 
+class AccountWithEmail(msgspec.Struct, frozen=True):
+    """An account and the email of its holder."""
+
+    account: Account
+    email: str
+
+
+class AccountService:
+    """What endpoints, pages and commands do with accounts; each method is one operation."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        """Work on this database."""
+        self._database = database
+        self._clock = clock
+        self._accounts = SharedReads(database, accounts_by_id)
+
+    async def open(self, holder: NewHolder) -> Account:
+        """Open an account for this holder."""
+        return await self._database.write(
+            lambda transaction: open_account(transaction, holder, self._clock)
+        )
+
+    async def get(self, account_id: str) -> Account:
+        """Return the account with this id; concurrent calls share one query."""
+        return await self._accounts.get(account_id)
+
+    async def get_with_email(self, account_id: str) -> AccountWithEmail:
+        """Return the account with this id and its holder's email."""
+
+        async def read(transaction: Transaction) -> AccountWithEmail:
+            return await _with_email(transaction, await account_by_id(transaction, account_id))
+
+        return await self._database.read(read)
+
+    async def find(self, identifier: str, *, param: str) -> Account:
+        """Return the account that has this identifier."""
+        return await self._database.read(
+            lambda transaction: find_account(transaction, identifier, param=param)
+        )
+
+    async def find_with_email(self, identifier: str, *, param: str) -> AccountWithEmail:
+        """Return the account that has this identifier and its holder's email."""
+
+        async def read(transaction: Transaction) -> AccountWithEmail:
+            account = await find_account(transaction, identifier, param=param)
+            return await _with_email(transaction, account)
+
+        return await self._database.read(read)
+
+    async def list_all(self) -> list[Account]:
+        """Return all accounts of one moment, oldest first."""
+
+        async def read(transaction: Transaction) -> list[Account]:
+            accounts: list[Account] = []
+            after = ""
+            while page := await journal.accounts_after(transaction, after, PAGE_ACCOUNTS):
+                accounts += page
+                after = page[-1].id
+            return accounts
+
+        return await self._database.snapshot(read)
+
+    async def fund(
+        self,
+        account: Account,
+        amount: int,
+        *,
+        note: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> FundingResult:
+        """Issue money to the account."""
+        return await fund_account(
+            self._database,
+            self._clock,
+            account,
+            amount,
+            note=note,
+            idempotency_key=idempotency_key,
+        )
+
+    async def set_status(self, identifier: str, status: Status) -> AccountWithEmail:
+        """Freeze or unfreeze the account that has this identifier."""
+
+        async def change(transaction: Transaction) -> AccountWithEmail:
+            return await _with_email(transaction, await set_status(transaction, identifier, status))
+
+        return await self._database.write(change)
+
+
 def check_holder(holder: NewHolder) -> None:
-    """Refuse names that no account can have, before any work is done for them."""
+    """Refuse invalid names early, before a password is hashed for them."""
     rules.parse_username(holder.username)
     rules.parse_email(holder.email)
     rules.parse_display_name(holder.display_name)
@@ -69,7 +164,7 @@ async def open_account(transaction: Transaction, holder: NewHolder, clock: Clock
 
 
 async def find_account(transaction: Transaction, identifier: str, *, param: str) -> Account:
-    """Return the account that the identifier names."""
+    """Return the account that has this identifier, or raise AccountNotFound."""
     account_id = await find_account_id(transaction, identifier, param=param)
     if account_id is None:
         raise AccountNotFound("No account has this identifier.", param=param)
@@ -77,7 +172,7 @@ async def find_account(transaction: Transaction, identifier: str, *, param: str)
 
 
 async def find_account_id(transaction: Transaction, identifier: str, *, param: str) -> str | None:
-    """Return the id of the account that the identifier names, if there is one."""
+    """Return the id of the account that has this identifier, or None."""
     name = rules.normalize_identifier(identifier, param=param)
     return (await journal.find_account_ids(transaction, [name])).get(name)
 
@@ -113,10 +208,14 @@ async def set_password_hash(transaction: Transaction, account_id: str, password_
 
 
 async def set_status(transaction: Transaction, identifier: str, status: Status) -> Account:
-    """Freeze or unfreeze the account that the identifier names."""
+    """Freeze or unfreeze the account that has this identifier."""
     account = await find_account(transaction, identifier, param="identifier")
     await journal.set_status(transaction, account.id, status)
     return await account_by_id(transaction, account.id)
+
+
+async def _with_email(transaction: Transaction, account: Account) -> AccountWithEmail:
+    return AccountWithEmail(account, await email_of(transaction, account.id))
 
 
 async def _free_account_number(transaction: Transaction) -> str:

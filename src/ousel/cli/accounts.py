@@ -5,22 +5,16 @@ from typing import Annotated, Any
 
 import typer
 
-from ousel.accounts import service
-from ousel.accounts.service import NewHolder
+from ousel.accounts.service import AccountService, AccountWithEmail, NewHolder
 from ousel.api.fields import money_field
 from ousel.api.fields import parse_idempotency_key as idempotency_key_of
-from ousel.cli.console import DatabaseOption, JsonOption, clock_of, fail, run, show, show_list
-from ousel.database.port import Database, Transaction
+from ousel.cli.console import DatabaseOption, JsonOption, fail, run_with, show, show_list
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import micros_from_json
-from ousel.ledger import journal
-from ousel.ledger.funding import fund_account
 from ousel.ledger.rules import Account, Status
 from ousel.people.passwords import PasswordService
 from ousel.people.rules import parse_password
 from ousel.transfers.endpoints import parse_note
-
-PAGE_ACCOUNTS = 1_000
 
 accounts = typer.Typer(no_args_is_help=True, help="Open, fund, freeze, show and list accounts.")
 
@@ -42,7 +36,7 @@ def create(
     """Open an account."""
     password = _password_from_stdin() if password_stdin else None
 
-    async def task(opened: Database) -> dict[str, Any]:
+    async def task(service: AccountService) -> AccountWithEmail:
         holder = NewHolder(
             username=username,
             email=email,
@@ -51,13 +45,10 @@ def create(
             if password is None
             else await PasswordService().hash_password(parse_password(password)),
         )
-        clock = await clock_of(opened)
-        account = await opened.write(
-            lambda transaction: service.open_account(transaction, holder, clock)
-        )
-        return await opened.read(lambda transaction: _record(transaction, account))
+        account = await service.open(holder)
+        return await service.get_with_email(account.id)
 
-    show(run(database, task), as_json=as_json)
+    _show_account(run_with(database, AccountService, task), as_json=as_json)
 
 
 @accounts.command()
@@ -77,15 +68,10 @@ def fund(
     parse_note(note)
     idempotency_key_of(None, idempotency_key)
 
-    async def task(opened: Database) -> dict[str, Any]:
-        account = await opened.read(
-            lambda transaction: service.find_account(transaction, identifier, param="identifier")
-        )
-        clock = await clock_of(opened)
-        funded = await fund_account(
-            opened, clock, account, micros, note=note, idempotency_key=idempotency_key
-        )
-        now = await opened.read(lambda transaction: service.account_by_id(transaction, account.id))
+    async def task(service: AccountService) -> dict[str, Any]:
+        account = await service.find(identifier, param="identifier")
+        funded = await service.fund(account, micros, note=note, idempotency_key=idempotency_key)
+        now = await service.get(account.id)
         return {
             "transfer_id": funded.transfer_id,
             "replayed": funded.replayed,
@@ -95,7 +81,7 @@ def fund(
             "balance": money_field(now.balance),
         }
 
-    show(run(database, task), as_json=as_json)
+    show(run_with(database, AccountService, task), as_json=as_json)
 
 
 @accounts.command()
@@ -119,33 +105,19 @@ def show_account(
     identifier: Identifier, database: DatabaseOption = None, *, as_json: JsonOption = False
 ) -> None:
     """Show an account with its balance."""
-
-    async def read(transaction: Transaction) -> dict[str, Any]:
-        account = await service.find_account(transaction, identifier, param="identifier")
-        return await _record(transaction, account)
-
-    async def task(opened: Database) -> dict[str, Any]:
-        return await opened.read(read)
-
-    show(run(database, task), as_json=as_json)
+    found = run_with(
+        database,
+        AccountService,
+        lambda service: service.find_with_email(identifier, param="identifier"),
+    )
+    _show_account(found, as_json=as_json)
 
 
 @accounts.command("list")
 def list_accounts(database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
     """List all accounts, oldest first."""
-
-    async def read(transaction: Transaction) -> list[dict[str, Any]]:
-        records: list[dict[str, Any]] = []
-        after = ""
-        while page := await journal.accounts_after(transaction, after, PAGE_ACCOUNTS):
-            records += [_summary(account) for account in page]
-            after = page[-1].id
-        return records
-
-    async def task(opened: Database) -> list[dict[str, Any]]:
-        return await opened.snapshot(read)
-
-    show_list(run(database, task), as_json=as_json)
+    found = run_with(database, AccountService, AccountService.list_all)
+    show_list([_record(account) for account in found], as_json=as_json)
 
 
 def _password_from_stdin() -> str:
@@ -156,21 +128,17 @@ def _password_from_stdin() -> str:
 
 
 def _set_status(identifier: str, status: Status, database: str | None, *, as_json: bool) -> None:
-    async def change(transaction: Transaction) -> dict[str, Any]:
-        account = await service.set_status(transaction, identifier, status)
-        return await _record(transaction, account)
-
-    async def task(opened: Database) -> dict[str, Any]:
-        return await opened.write(change)
-
-    show(run(database, task), as_json=as_json)
+    changed = run_with(
+        database, AccountService, lambda service: service.set_status(identifier, status)
+    )
+    _show_account(changed, as_json=as_json)
 
 
-async def _record(transaction: Transaction, account: Account) -> dict[str, Any]:
-    return _summary(account) | {"email": await service.email_of(transaction, account.id)}
+def _show_account(found: AccountWithEmail, *, as_json: bool) -> None:
+    show(_record(found.account) | {"email": found.email}, as_json=as_json)
 
 
-def _summary(account: Account) -> dict[str, Any]:
+def _record(account: Account) -> dict[str, Any]:
     return {
         "id": account.id,
         "username": account.username,

@@ -20,7 +20,7 @@ from rich.text import Text
 from ousel.database.addresses import database_at, may_exist, sqlite_path
 from ousel.database.backup import BackupFailed
 from ousel.database.deployment import mode_of
-from ousel.database.port import Database, Transaction
+from ousel.database.port import Database
 from ousel.database.schema import SCHEMA_VERSION, check_collation, is_supported, schema_version
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.errors import Refusal
@@ -33,6 +33,7 @@ COLUMNS_MAX: Final = 1_000
 _ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
 
 Result = TypeVar("Result")
+Service = TypeVar("Service")
 
 DatabaseOption = Annotated[
     str | None,
@@ -82,20 +83,21 @@ def run(database: str | None, task: Callable[[Database], Awaitable[Result]]) -> 
     return asyncio.run(opened())
 
 
-def run_in_transaction(
-    database: str | None, work: Callable[[Transaction, Clock], Awaitable[Result]]
+def run_with(
+    database: str | None,
+    new_service: Callable[[Database, Clock], Service],
+    task: Callable[[Service], Awaitable[Result]],
 ) -> Result:
-    """Run the work in one transaction on the open database, by the clock that it goes by."""
+    """Run the task with a service that works on the open database, by its clock."""
 
-    async def task(opened: Database) -> Result:
-        clock = await clock_of(opened)
-        return await opened.write(lambda transaction: work(transaction, clock))
+    async def with_service(opened: Database) -> Result:
+        return await task(new_service(opened, await _clock_of(opened)))
 
-    return run(database, task)
+    return run(database, with_service)
 
 
-async def clock_of(opened: Database) -> Clock:
-    """Return the clock that the database's servers go by; tests move that of a sandbox on."""
+async def _clock_of(opened: Database) -> Clock:
+    """Return the clock that the database's servers use; tests can advance that of a sandbox."""
     if await opened.read(mode_of) == "live":
         return system_clock
     clock = SandboxClock(opened, system_clock)

@@ -1,4 +1,4 @@
-"""`ousel demo`: a sandbox in one step, with something in it to try."""
+"""`ousel demo`: a sandbox in one step, with people, money and a shop to try."""
 
 import asyncio
 import socket
@@ -9,8 +9,8 @@ import msgspec
 import typer
 from rich.console import Console
 
-from ousel.accounts.service import NewHolder, open_account
-from ousel.cli.console import JsonOption, settings, show, temporary_database
+from ousel.accounts.service import AccountService, NewHolder
+from ousel.cli.console import JsonOption, run_with, settings, show, temporary_database
 from ousel.cli.server import (
     address_at,
     bind_socket,
@@ -19,14 +19,9 @@ from ousel.cli.server import (
     serve_until_stopped,
 )
 from ousel.cli.shop import run_shop, shop_can_run
-from ousel.database.addresses import database_at
-from ousel.database.port import Database, Transaction
-from ousel.kernel.clock import system_clock
 from ousel.kernel.money import MICROS_PER_UNIT
 from ousel.kernel.settings import PORT_DEFAULT, PORT_MAX, Settings
-from ousel.ledger.funding import fund_account
-from ousel.ledger.rules import Account
-from ousel.partners.service import FIRST_KEY_NAME, NewApp, create_app, issue_key
+from ousel.partners.operator_service import CreatedApp, OperatorService
 from ousel.people.passwords import PasswordService
 
 FUNDS_MICROS: Final = 10_000 * MICROS_PER_UNIT
@@ -44,7 +39,7 @@ connected as {PARTNER}, its owner, let the shop pay its supplier.
 
 
 class _Demo(msgspec.Struct, frozen=True):
-    """What the demo has to tell."""
+    """What the demo prints and passes on to the shop."""
 
     settings: Settings
     shop_url: str
@@ -80,13 +75,13 @@ def demo(
             portal_url=origin,
             log_level="warning",
         )
-        furnished = asyncio.run(_furnished(wanted, port, f"http://127.0.0.1:{shop_port}"))
-        with nullcontext() if no_shop else run_shop(_environment(furnished)):
+        filled = _fill(wanted, port, f"http://127.0.0.1:{shop_port}")
+        with nullcontext() if no_shop else run_shop(_environment(filled)):
             if as_json:
-                show(_record(furnished, runs_shop=no_shop is None), as_json=True)
+                show(_record(filled, runs_shop=no_shop is None), as_json=True)
             else:
                 lasts = "gone when you stop it" if database is None else "kept when you stop it"
-                welcome = _welcome(furnished, no_shop, lasts)
+                welcome = _welcome(filled, no_shop, lasts)
                 Console(soft_wrap=True, highlight=False).print(welcome)
             serve_until_stopped(wanted, listener)
 
@@ -109,85 +104,74 @@ def _why_no_shop(shop_port: int) -> str | None:
     return None
 
 
-async def _furnished(wanted: Settings, port: int, shop_url: str) -> _Demo:
-    """Create the demo's people with their funds, and the partner's app with its key."""
-    await prepare(wanted, port, workers=1)
-    await claim_database_mode(wanted)
-    database = database_at(wanted.database_url)
-    await database.open()
-    try:
-        hashed = await PasswordService().hash_password(PASSWORD)
-        accounts = [
-            await _person(database, username, name, hashed) for username, name in PEOPLE.items()
-        ]
-        for account in accounts:
-            await fund_account(database, system_clock, account, FUNDS_MICROS)
-        client_id, key = await database.write(
-            lambda transaction: _app(transaction, accounts[0], shop_url)
+def _fill(wanted: Settings, port: int, shop_url: str) -> _Demo:
+    """Create the demo's people with their money, and the partner's app with its key."""
+    asyncio.run(prepare(wanted, port, workers=1))
+    asyncio.run(claim_database_mode(wanted))
+    run_with(wanted.database_url, AccountService, _open_accounts)
+    created = run_with(
+        wanted.database_url, OperatorService, lambda service: _create_app(service, shop_url)
+    )
+    return _Demo(wanted, shop_url, created.app.id, created.issued.secret)
+
+
+async def _open_accounts(service: AccountService) -> None:
+    password_hash = await PasswordService().hash_password(PASSWORD)
+    for username, name in PEOPLE.items():
+        holder = NewHolder(
+            username=username,
+            email=f"{username}@example.com",
+            display_name=name,
+            password_hash=password_hash,
         )
-        return _Demo(wanted, shop_url, client_id, key)
-    finally:
-        await database.close()
+        account = await service.open(holder)
+        await service.fund(account, FUNDS_MICROS)
 
 
-async def _person(database: Database, username: str, name: str, hashed: str) -> Account:
-    holder = NewHolder(
-        username=username,
-        email=f"{username}@example.com",
-        display_name=name,
-        password_hash=hashed,
-    )
-    return await database.write(lambda transaction: open_account(transaction, holder, system_clock))
+async def _create_app(service: OperatorService, shop_url: str) -> CreatedApp:
+    redirect_uris = [f"{shop_url}/connected"]
+    return await service.create_app(f"@{PARTNER}", PEOPLE[PARTNER], redirect_uris, origins=[])
 
 
-async def _app(transaction: Transaction, partner: Account, shop_url: str) -> tuple[str, str]:
-    new = NewApp(
-        account_id=partner.id, name=PEOPLE[PARTNER], redirect_uris=[f"{shop_url}/connected"]
-    )
-    app = await create_app(transaction, new, system_clock)
-    issued = await issue_key(transaction, app, FIRST_KEY_NAME, "test", system_clock)
-    return app.id, issued.secret
-
-
-def _environment(furnished: _Demo) -> dict[str, str]:
+def _environment(filled: _Demo) -> dict[str, str]:
     return {
-        "OUSEL_BASE_URL": furnished.settings.base_url,
-        "OUSEL_PORTAL_URL": furnished.settings.portal_url,
-        "OUSEL_KEY": furnished.key,
-        "OUSEL_CLIENT_ID": furnished.client_id,
-        "SHOP_URL": furnished.shop_url,
+        "OUSEL_BASE_URL": filled.settings.base_url,
+        "OUSEL_PORTAL_URL": filled.settings.portal_url,
+        "OUSEL_KEY": filled.key,
+        "OUSEL_CLIENT_ID": filled.client_id,
+        "SHOP_URL": filled.shop_url,
     }
 
 
-def _record(furnished: _Demo, *, runs_shop: bool) -> dict[str, Any]:
-    wanted = furnished.settings
+def _record(filled: _Demo, *, runs_shop: bool) -> dict[str, Any]:
+    wanted = filled.settings
     return {
         "base_url": wanted.base_url,
         "portal_url": wanted.portal_url,
-        "shop_url": furnished.shop_url if runs_shop else None,
+        "shop_url": filled.shop_url if runs_shop else None,
         "usernames": list(PEOPLE),
         "password": PASSWORD,
         "partner": PARTNER,
-        "client_id": furnished.client_id,
-        "key": furnished.key,
+        "client_id": filled.client_id,
+        "key": filled.key,
     }
 
 
-def _welcome(furnished: _Demo, no_shop: str | None, lasts: str) -> str:
-    wanted = furnished.settings
+def _welcome(filled: _Demo, no_shop: str | None, lasts: str) -> str:
+    wanted = filled.settings
     names = ", ".join(PEOPLE)
     steps = "" if no_shop else _SHOP_STEPS
     call = f"""\\
-  -H 'Authorization: Bearer {furnished.key}' \\
+  -H 'Authorization: Bearer {filled.key}' \\
   -H 'Content-Type: application/json' \\"""
     return f"""
 [bold]Ousel is running: a sandbox on a fresh database, {lasts} (Ctrl-C).[/bold]
 
-  shop           {no_shop or furnished.shop_url}
+  shop           {no_shop or filled.shop_url}
   portal         {wanted.portal_url}
   documentation  {wanted.portal_url}/docs
   people         {names}: each with 10000.00 OUSD and the password {PASSWORD}
-  partner        @{PARTNER}, with the key {furnished.key}
+  partner        @{PARTNER}, with the key {filled.key}
 {steps}
 [bold]Send 25.00 to @ada[/bold] (twice, if you like: the key in the header makes it move once):
 
@@ -202,5 +186,5 @@ curl -s {wanted.base_url}/charges {call}
 
 [bold]Write a program of your own[/bold], in Python as the documentation's tutorial shows, with:
 
-export OUSEL_BASE_URL={wanted.base_url} OUSEL_KEY={furnished.key}
+export OUSEL_BASE_URL={wanted.base_url} OUSEL_KEY={filled.key}
 """

@@ -1,28 +1,26 @@
-"""`ousel app` and `ousel key`: apps, and the keys that they call with."""
+"""`ousel app` and `ousel key`: partner apps and their keys."""
 
 import math
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
 
-from ousel.accounts import service as accounts
 from ousel.cli.console import (
     DatabaseOption,
     JsonOption,
+    Result,
     fail,
-    run,
-    run_in_transaction,
+    run_with,
     settings,
     show,
     show_list,
 )
-from ousel.database.deployment import Mode, claim_mode, mode_of
-from ousel.database.port import Transaction
-from ousel.kernel.clock import Clock, timestamp
-from ousel.partners import service
+from ousel.kernel.clock import timestamp
+from ousel.partners.operator_service import OperatorService
 from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT, Key
-from ousel.partners.service import IssuedKey, NewApp
-from ousel.people.audit import BY_OPERATOR, record_event
+from ousel.partners.service import IssuedKey
 
 SECONDS_PER_HOUR: Final = 3600
 
@@ -50,30 +48,18 @@ def create_app(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create an app with its first key, which is shown this once."""
-
-    async def create(transaction: Transaction, clock: Clock) -> dict[str, Any]:
-        account = await accounts.find_account(transaction, owner, param="owner")
-        new = NewApp(
-            account_id=account.id,
-            name=name,
-            redirect_uris=redirect_uri or (),
-            origins=origin or (),
-        )
-        app = await service.create_app(transaction, new, clock)
-        issued = await service.issue_key(
-            transaction, app, service.FIRST_KEY_NAME, await _kind(transaction), clock
-        )
-        await record_event(transaction, account.id, "app_created", BY_OPERATOR, clock, app.name)
-        await _record_issued(transaction, issued, clock)
-        return {
-            "client_id": app.id,
-            "name": app.name,
-            "owner": account.username,
-            "key": issued.secret,
-        }
-
-    show(run_in_transaction(database, create), as_json=as_json)
+    """Create an app with its first key, which is shown only once."""
+    created = _run(
+        database,
+        lambda service: service.create_app(owner, name, redirect_uri or [], origin or []),
+    )
+    record = {
+        "client_id": created.app.id,
+        "name": created.app.name,
+        "owner": created.owner.username,
+        "key": created.issued.secret,
+    }
+    show(record, as_json=as_json)
 
 
 @keys.command()
@@ -84,15 +70,9 @@ def issue(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Issue another key to an app; it is shown this once."""
-
-    async def issued(transaction: Transaction, clock: Clock) -> IssuedKey:
-        app = await service.app_by_id(transaction, client_id)
-        new = await service.issue_key(transaction, app, name, await _kind(transaction), clock)
-        await _record_issued(transaction, new, clock)
-        return new
-
-    _show_issued(run_in_transaction(database, issued), as_json=as_json)
+    """Issue another key to an app; it is shown only once."""
+    issued = _run(database, lambda service: service.issue_key(client_id, name))
+    _show_issued(issued, as_json=as_json)
 
 
 @keys.command()
@@ -110,31 +90,15 @@ def rotate(
         fail("the overlap must be a number of hours")
     overlap_seconds = round(overlap_hours * SECONDS_PER_HOUR)
 
-    async def rotated(transaction: Transaction, clock: Clock) -> IssuedKey:
-        key = await service.key_by_handle(transaction, handle)
-        kind = await _kind(transaction)
-        new = await service.rotate_key(transaction, key, overlap_seconds, kind, clock)
-        detail = f"{key.label} → {new.key.label}"
-        await record_event(transaction, key.account_id, "key_rotated", BY_OPERATOR, clock, detail)
-        return new
-
-    _show_issued(run_in_transaction(database, rotated), as_json=as_json)
+    issued = _run(database, lambda service: service.rotate_key(handle, overlap_seconds))
+    _show_issued(issued, as_json=as_json)
 
 
 @keys.command()
 def revoke(handle: Handle, database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
     """End a key at once."""
-
-    async def revoked(transaction: Transaction, clock: Clock) -> Key:
-        key = await service.key_by_handle(transaction, handle)
-        await service.revoke_key(transaction, key, clock)
-        if key.is_valid_at(clock()):
-            await record_event(
-                transaction, key.account_id, "key_revoked", BY_OPERATOR, clock, key.label
-            )
-        return await service.key_by_handle(transaction, handle)
-
-    show(_record(run_in_transaction(database, revoked)), as_json=as_json)
+    revoked = _run(database, lambda service: service.revoke_key(handle))
+    show(_record(revoked), as_json=as_json)
 
 
 @keys.command("list")
@@ -142,24 +106,14 @@ def list_keys(
     client_id: ClientId, database: DatabaseOption = None, *, as_json: JsonOption = False
 ) -> None:
     """List the keys of an app."""
-
-    async def listed(transaction: Transaction) -> list[Key]:
-        return await service.keys_of(transaction, await service.app_by_id(transaction, client_id))
-
-    found = run(database, lambda opened: opened.read(listed))
+    found = _run(database, lambda service: service.list_keys(client_id))
     show_list([_record(key) for key in found], as_json=as_json)
 
 
-async def _kind(transaction: Transaction) -> Mode:
-    """Return the kind of keys that the database issues; unserved, it may be made a sandbox here."""
-    if settings(None).sandbox:
-        return await claim_mode(transaction, "test")
-    return await mode_of(transaction)
-
-
-async def _record_issued(transaction: Transaction, issued: IssuedKey, clock: Clock) -> None:
-    key = issued.key
-    await record_event(transaction, key.account_id, "key_issued", BY_OPERATOR, clock, key.label)
+def _run(database: str | None, task: Callable[[OperatorService], Awaitable[Result]]) -> Result:
+    """Run the task; OUSEL_SANDBOX makes a database that no server has used a sandbox."""
+    new_service = partial(OperatorService, sandbox=settings(None).sandbox)
+    return run_with(database, new_service, task)
 
 
 def _show_issued(issued: IssuedKey, *, as_json: bool) -> None:

@@ -1,10 +1,12 @@
-"""Asking a person: the app's request, and the way back with a code or an error."""
+"""Connect: an app asks a person for access, and gets a code or an error back."""
 
 import msgspec
 
-from ousel.database.port import Transaction
+from ousel.accounts import service as accounts
+from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import handle_of, new_secret, secret_hash
+from ousel.ledger.rules import Account
 from ousel.oauth import rules, store
 from ousel.oauth.connect_urls import (
     ConnectParameters,
@@ -19,12 +21,14 @@ from ousel.oauth.refusals import (
     OauthRefusal,
     UnsupportedResponseType,
 )
+from ousel.oauth.service import Connection, find_connection
 from ousel.partners import service as partners
 from ousel.partners.rules import App
+from ousel.people.audit import EventSource, record_event
 
 
 class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What an app asks a person for, found to be in order."""
+    """What an app asks a person for, after validation."""
 
     app: App
     redirect_uri: str
@@ -34,20 +38,84 @@ class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorRedirect(msgspec.Struct, frozen=True):
-    """A request that goes back to the app at once, with its error."""
+    """The address that sends the person back to the app with an error."""
 
     location: str
+
+
+class ConsentQuestion(msgspec.Struct, frozen=True):
+    """What the consent page asks: the request, the app's owner, and a connection that exists."""
+
+    request: ConnectRequest
+    owner: Account
+    connection: Connection | None
+
+
+class ConnectService:
+    """Reads connect addresses, and records what people decide."""
+
+    def __init__(self, database: Database, clock: Clock, issuer: str) -> None:
+        """Work on this database; `issuer` is the server's address that goes back to apps."""
+        self._database = database
+        self._clock = clock
+        self._issuer = issuer
+
+    async def read_request(
+        self, query_string: bytes, account_id: str | None
+    ) -> ConsentQuestion | ErrorRedirect:
+        """Return what to ask the person with this account, if any, or the app's error."""
+
+        async def read(transaction: Transaction) -> ConsentQuestion | ErrorRedirect:
+            request = await connect_request(transaction, query_string, self._issuer)
+            if isinstance(request, ErrorRedirect):
+                return request
+            owner = await accounts.account_by_id(transaction, request.app.account_id)
+            if account_id is None:
+                return ConsentQuestion(request, owner, None)
+            connection = await find_connection(
+                transaction, account_id, request.app.id, self._clock()
+            )
+            return ConsentQuestion(request, owner, connection)
+
+        return await self._database.read(read)
+
+    async def allow(self, query_string: bytes, account_id: str, source: EventSource) -> str:
+        """Let the app read the account; return the address that takes the code to the app."""
+
+        async def work(transaction: Transaction) -> str:
+            request = await connect_request(transaction, query_string, self._issuer)
+            if isinstance(request, ErrorRedirect):
+                return request.location
+            code = await issue_code(transaction, request, account_id, self._clock)
+            detail = f"{request.app.name}: {request.scope}"
+            await record_event(
+                transaction, account_id, "app_connected", source, self._clock, detail
+            )
+            return redirect_with_code(request, code, self._issuer)
+
+        return await self._database.write(work)
+
+    async def deny(self, query_string: bytes) -> str:
+        """Return the address that tells the app that the person said no."""
+
+        async def read(transaction: Transaction) -> str:
+            request = await connect_request(transaction, query_string, self._issuer)
+            if isinstance(request, ErrorRedirect):
+                return request.location
+            return redirect_with_denial(request, self._issuer)
+
+        return await self._database.read(read)
 
 
 async def connect_request(
     transaction: Transaction, query_string: bytes, issuer: str
 ) -> ConnectRequest | ErrorRedirect:
-    """Return what the app asks for, or the way back with what is wrong.
+    """Return what the app asks for, or the address that takes the error back to the app.
 
-    A wrong app or redirect URI raises ConnectAddressWrong, which is told to the person.
+    A wrong app or redirect URI raises ConnectAddressWrong, which is shown to the person.
     """
     parameters = parse_connect_query(query_string)
-    # RFC 6749 section 4.1.2.1: with these two in doubt, nobody is sent anywhere.
+    # RFC 6749 section 4.1.2.1: never redirect if the client or its redirect URI is wrong.
     app = await partners.find_app(transaction, required_parameter(parameters, "client_id"))
     if app is None:
         raise ConnectAddressWrong("No app has this client_id.", param="client_id")
@@ -66,7 +134,7 @@ async def connect_request(
 async def issue_code(
     transaction: Transaction, request: ConnectRequest, account_id: str, clock: Clock
 ) -> str:
-    """Let the app read the account: return the code that it may exchange once."""
+    """Let the app read the account: return a code that it can exchange once."""
     now = clock()
     secret = new_secret(rules.CODE_PREFIX)
     code = rules.Code(
@@ -88,19 +156,19 @@ async def issue_code(
 
 
 def redirect_with_code(request: ConnectRequest, code: str, issuer: str) -> str:
-    """Return the way back to the app with a code."""
+    """Return the address that takes the code to the app."""
     # RFC 6749 section 4.1.2 for code and state, RFC 9207 section 2 for iss.
     return callback_url(request.redirect_uri, {"code": code, "state": request.state, "iss": issuer})
 
 
 def redirect_with_denial(request: ConnectRequest, issuer: str) -> str:
-    """Return the way back to the app of a person who said no."""
+    """Return the address that tells the app that the person said no."""
     refusal = AccessDenied("The person denied access.")
     return _error_url(request.redirect_uri, request.state, refusal, issuer)
 
 
 def _parse_request(app: App, redirect_uri: str, parameters: ConnectParameters) -> ConnectRequest:
-    # RFC 6749 section 3.1.1; our own clients may leave it out, since there is only one.
+    # RFC 6749 section 3.1.1 requires response_type; we accept its absence, as code is the only one.
     if parameters.only("response_type") not in {None, "code"}:
         raise UnsupportedResponseType("response_type must be code.")
     return ConnectRequest(
@@ -115,7 +183,7 @@ def _parse_request(app: App, redirect_uri: str, parameters: ConnectParameters) -
 
 
 def _state(parameters: ConnectParameters) -> bytes | None:
-    """Return the state to answer with; of two, neither is the app's."""
+    """Return the state to send back, or None where it was sent twice."""
     try:
         return parameters.only_bytes("state")
     except InvalidRequest:
@@ -123,7 +191,7 @@ def _state(parameters: ConnectParameters) -> bytes | None:
 
 
 def _error_url(redirect_uri: str, state: bytes | None, refusal: OauthRefusal, issuer: str) -> str:
-    # RFC 6749 section 4.1.2.1, and RFC 9207 section 2: errors name their issuer, too.
+    # RFC 6749 section 4.1.2.1, and RFC 9207 section 2: errors carry the issuer, too.
     return callback_url(
         redirect_uri,
         {

@@ -4,11 +4,8 @@ from typing import Final
 
 from ousel.api.callers import Partner
 from ousel.api.routes import Call, Documented, NoBody, NoQuery, Route
-from ousel.database.port import Database
 from ousel.http.messages import Answer, json_answer
-from ousel.kernel.clock import Clock
 from ousel.kernel.settings import Settings
-from ousel.oauth import service
 from ousel.oauth.client_authentication import ClientAuthenticator
 from ousel.oauth.records import (
     OauthError,
@@ -19,8 +16,9 @@ from ousel.oauth.records import (
     error_answer,
     metadata_record,
 )
-from ousel.oauth.refusals import InvalidGrant, InvalidRequest, UnsupportedGrantType
+from ousel.oauth.refusals import InvalidRequest, UnsupportedGrantType
 from ousel.oauth.rules import Exchange
+from ousel.oauth.service import TokenService
 
 WELL_KNOWN: Final = "/.well-known/oauth-authorization-server"
 
@@ -37,16 +35,14 @@ _FAILURES: Final = {
 
 
 class OauthEndpoints:
-    """Serves apps that exchange codes for tokens, and end tokens."""
+    """Lets apps exchange codes for user tokens, and revoke tokens."""
 
     def __init__(
-        self, database: Database, clients: ClientAuthenticator, settings: Settings, clock: Clock
+        self, tokens: TokenService, clients: ClientAuthenticator, settings: Settings
     ) -> None:
-        """Write to this database for the apps that `clients` knows."""
-        self._database = database
+        """Serve the apps that `clients` authenticates."""
+        self._tokens = tokens
         self._clients = clients
-        self._clock = clock
-        self._kind = settings.secret_kind
         self._metadata = json_answer(metadata_record(settings))
         self._token_route = Route(
             method="POST",
@@ -82,7 +78,7 @@ class OauthEndpoints:
         )
 
     def routes(self) -> list[Route]:
-        """Return the two endpoints, and the metadata at its well-known place."""
+        """Return the two endpoints and the well-known path of the metadata."""
         return [
             self._token_route,
             self._revocation_route,
@@ -99,43 +95,33 @@ class OauthEndpoints:
 
     async def token(self, call: Call[TokenRequest, NoQuery]) -> Answer:
         """Exchange a code for a user token."""
-        return await self._clients.serve(call, self._token_route, self._exchanged)
+        return await self._clients.serve(call, self._token_route, self._exchange)
 
     async def revoke(self, call: Call[RevocationRequest, NoQuery]) -> Answer:
         """End a user token."""
-        return await self._clients.serve(call, self._revocation_route, self._revoked)
+        return await self._clients.serve(call, self._revocation_route, self._revoke)
 
     async def metadata(self, _: Call[NoBody, NoQuery]) -> Answer:
         """Answer what this authorization server can do."""
         return self._metadata
 
-    async def _exchanged(self, client: Partner, request: TokenRequest) -> TokenRecord:
-        wish = _exchange(request, client.client_id)
-        outcome = await self._database.write(
-            lambda transaction: service.exchange_code(transaction, wish, self._kind, self._clock)
-        )
-        if isinstance(outcome, InvalidGrant):
-            raise outcome
+    async def _exchange(self, client: Partner, request: TokenRequest) -> TokenRecord:
+        issued = await self._tokens.exchange(_parse_exchange(request, client.client_id))
         return TokenRecord(
-            access_token=outcome.secret,
-            scope=outcome.token.scope,
-            user_id=outcome.token.account_id,
+            access_token=issued.secret,
+            scope=issued.token.scope,
+            user_id=issued.token.account_id,
         )
 
-    async def _revoked(self, client: Partner, request: RevocationRequest) -> RevocationRecord:
-        secret = request.token
+    async def _revoke(self, client: Partner, request: RevocationRequest) -> RevocationRecord:
         # RFC 7009 section 2.1
-        if not secret:
+        if not request.token:
             raise InvalidRequest("token is required.")
-        await self._database.write(
-            lambda transaction: service.revoke_token(
-                transaction, secret, client.client_id, self._kind
-            )
-        )
+        await self._tokens.revoke(request.token, client.client_id)
         return RevocationRecord()
 
 
-def _exchange(request: TokenRequest, app_id: str) -> Exchange:
+def _parse_exchange(request: TokenRequest, app_id: str) -> Exchange:
     """Return what the request asks for; a parameter without a value counts as omitted."""
     # RFC 6749 section 4.1.3
     if not request.grant_type:

@@ -1,22 +1,26 @@
-"""Codes become tokens, tokens end, and a connection is the tokens that live."""
+"""User tokens, and connections: the apps that hold valid tokens for an account.
+
+The functions run in the transaction that they are given; the services open their own.
+"""
 
 from collections.abc import Iterable
 from typing import TypeVar
 
 import msgspec
 
-from ousel.database.port import Transaction
+from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import handle_of, is_secret, matches_hash, new_secret, secret_hash
 from ousel.oauth import rules, store
 from ousel.oauth.refusals import InvalidGrant
 from ousel.oauth.rules import Code, Exchange, Token
+from ousel.people.audit import EventSource, record_event
 
-Kept = TypeVar("Kept", Code, Token)
+CodeOrToken = TypeVar("CodeOrToken", Code, Token)
 
 
 class IssuedToken(msgspec.Struct, frozen=True):
-    """A new token together with its secret, which is shown this once."""
+    """A new token together with its secret, which is shown only once."""
 
     token: Token
     secret: str
@@ -33,27 +37,87 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     ends_at: int
 
 
+class TokenService:
+    """Exchanges codes for user tokens, and revokes tokens."""
+
+    def __init__(self, database: Database, clock: Clock, *, kind: str) -> None:
+        """Issue tokens of this kind: live, or test in a sandbox."""
+        self._database = database
+        self._clock = clock
+        self._kind = kind
+
+    async def exchange(self, exchange: Exchange) -> IssuedToken:
+        """Return a token for a code, or raise InvalidGrant."""
+        outcome = await self._database.write(
+            lambda transaction: exchange_code(transaction, exchange, self._kind, self._clock)
+        )
+        if isinstance(outcome, InvalidGrant):
+            raise outcome
+        return outcome
+
+    async def revoke(self, secret: str, app_id: str) -> None:
+        """End a token of this app."""
+        await self._database.write(
+            lambda transaction: revoke_token(transaction, secret, app_id, self._kind)
+        )
+
+
+class ConnectionService:
+    """Lists and ends the connections of an account."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        """Work on this database."""
+        self._database = database
+        self._clock = clock
+
+    async def list_all(self, account_id: str) -> list[Connection]:
+        """Return the apps that can read the account, the longest connected first."""
+        return await self._database.read(
+            lambda transaction: list_connections(transaction, account_id, self._clock())
+        )
+
+    async def disconnect(self, account_id: str, app_id: str, source: EventSource) -> bool:
+        """End the app's access to the account at once; say whether it was connected."""
+
+        async def work(transaction: Transaction) -> bool:
+            connection = await find_connection(transaction, account_id, app_id, self._clock())
+            if connection is None:
+                return False
+            await disconnect(transaction, account_id, app_id)
+            await record_event(
+                transaction,
+                account_id,
+                "app_disconnected",
+                source,
+                self._clock,
+                connection.app_name,
+            )
+            return True
+
+        return await self._database.write(work)
+
+
 async def exchange_code(
-    transaction: Transaction, wish: Exchange, kind: str, clock: Clock
+    transaction: Transaction, exchange: Exchange, kind: str, clock: Clock
 ) -> IssuedToken | InvalidGrant:
-    """Return a token for a code, or why not.
+    """Return a token for a code, or why there is none.
 
     The refusal is returned, not raised: a replayed code ends tokens, and that must be committed.
     """
     now = clock()
-    code = await _code(transaction, wish.code)
+    code = await _code(transaction, exchange.code)
     # RFC 6749 section 4.1.3: the code was issued to this very client.
-    if code is None or code.app_id != wish.app_id:
-        return InvalidGrant("The code is unknown, or it is another app's.")
+    if code is None or code.app_id != exchange.app_id:
+        return InvalidGrant("The code is unknown, or it belongs to another app.")
     if code.used_at is None:
-        reason = rules.exchange_refusal(code, wish, now)
+        reason = rules.exchange_refusal(code, exchange, now)
         if reason is not None:
             return InvalidGrant(reason)
         if await store.use_code(transaction, code, now, kept_until=rules.token_expiry(now)):
             return await _issue(transaction, code, kind, now)
-    # RFC 6749 section 4.1.2: a second use ends what the first one gave.
+    # RFC 6749 section 4.1.2: a second use revokes the tokens issued for the first.
     await store.end_tokens_of_code(transaction, code)
-    return InvalidGrant("The code has been used; the tokens that it gave have ended.")
+    return InvalidGrant("The code has been used before; the tokens issued for it have ended.")
 
 
 async def revoke_token(transaction: Transaction, secret: str, app_id: str, kind: str) -> None:
@@ -62,12 +126,12 @@ async def revoke_token(transaction: Transaction, secret: str, app_id: str, kind:
         return
     found = await store.tokens_by_handle(transaction, [handle_of(secret)])
     token = match_secret(found, secret)
-    # RFC 7009 section 2.2: a token that nobody knows has ended already.
+    # RFC 7009 section 2.2: an unknown token counts as revoked.
     if token is None:
         return
     # RFC 7009 section 2.1: the token was issued to this very client.
     if token.app_id != app_id:
-        raise InvalidGrant("The token is another app's.")
+        raise InvalidGrant("The token belongs to another app.")
     await store.end_token(transaction, token)
 
 
@@ -90,7 +154,7 @@ async def find_connection(
 
 
 async def disconnect(transaction: Transaction, account_id: str, app_id: str) -> bool:
-    """End all that lets the app read the account, at once; say whether there was anything."""
+    """End the app's access to the account at once; say whether it had any."""
     return await store.end_all_of_app(transaction, account_id, app_id) > 0
 
 
@@ -104,8 +168,8 @@ def token_prefix(kind: str) -> str:
     return f"ut_{kind}_"
 
 
-def match_secret(found: Iterable[Kept], secret: str) -> Kept | None:
-    """Return the code or token that this very secret opens."""
+def match_secret(found: Iterable[CodeOrToken], secret: str) -> CodeOrToken | None:
+    """Return the code or token that has this secret, or None."""
     return next((each for each in found if matches_hash(each.hash, secret)), None)
 
 

@@ -1,19 +1,17 @@
 """GET /user/me and /user/balance: what a user token lets an app read."""
 
-from ousel.accounts.records import BalanceRecord, HolderRecord, balance_records, holder_record
+from ousel.accounts.records import BalanceRecord, HolderRecord, balance_record, holder_record
+from ousel.accounts.service import AccountService
 from ousel.api.routes import Call, Documented, NoBody, NoQuery, Route
-from ousel.database.port import Database
-from ousel.database.sharing import SharedReads
 from ousel.http.messages import Answer, json_answer
 
 
 class UserEndpoints:
-    """Serves apps that read the accounts of people who connected."""
+    """Lets apps read the accounts of people who connected."""
 
-    def __init__(self, database: Database) -> None:
-        """Read from this database."""
-        self._database = database
-        self._balances = SharedReads(database, balance_records)
+    def __init__(self, accounts: AccountService) -> None:
+        """Read accounts from this service."""
+        self._accounts = accounts
 
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""
@@ -44,11 +42,9 @@ class UserEndpoints:
 
     async def me(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Answer the account of the token's user."""
-        account_id = call.user.account_id
-        return json_answer(
-            await self._database.read(lambda transaction: holder_record(transaction, account_id))
-        )
+        found = await self._accounts.get_with_email(call.user.account_id)
+        return json_answer(holder_record(found))
 
     async def balance(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Answer the balance of the token's user."""
-        return json_answer(await self._balances.get(call.user.account_id))
+        return json_answer(balance_record(await self._accounts.get(call.user.account_id)))

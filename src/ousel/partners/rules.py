@@ -14,7 +14,7 @@ URL_CHARACTERS_MAX: Final = 2_000
 OVERLAP_SECONDS_DEFAULT: Final = 24 * 3600
 OVERLAP_SECONDS_MAX: Final = 30 * 24 * 3600
 
-# Nothing beyond this may stand in a policy that names an address's origin.
+# The origin is written into a Content-Security-Policy, so no other characters are allowed.
 _HOST_AND_PORT: Final = re.compile(r"[A-Za-z0-9._-]+(:[0-9]*)?|\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 
 
@@ -68,7 +68,7 @@ class ApiError(msgspec.Struct, frozen=True):
 
 
 def parse_name(text: str, *, param: str = "name") -> str:
-    """Return an app's or key's name without surrounding space, or say which rule it breaks."""
+    """Return an app's or key's name without surrounding space, or raise the rule that it breaks."""
     name = text.strip()
     if not 1 <= len(name) <= NAME_CHARACTERS_MAX or not name.isprintable():
         raise InvalidField(
@@ -78,7 +78,7 @@ def parse_name(text: str, *, param: str = "name") -> str:
 
 
 def parse_redirect_uri(text: str) -> str:
-    """Return the redirect URI as it is, for it is matched exactly, or say which rule it breaks."""
+    """Return the redirect URI unchanged, since it is compared exactly, or raise InvalidField."""
     parts = parse_url(text, param="redirect_uri")
     if parts.fragment or text.endswith("#"):
         raise InvalidField("A redirect URI has no fragment (#…).", param="redirect_uri")
@@ -86,7 +86,7 @@ def parse_redirect_uri(text: str) -> str:
 
 
 def parse_origin(text: str) -> str:
-    """Return the origin as a browser spells it, or say which rule it breaks."""
+    """Return the origin as a browser spells it, or raise the rule that it breaks."""
     parts = parse_url(text, param="origin")
     if parts.path not in {"", "/"} or parts.query or parts.fragment:
         raise InvalidField(
@@ -100,10 +100,16 @@ def parse_origin(text: str) -> str:
 
 
 def parse_overlap_seconds(seconds: int) -> int:
-    """Return how long a rotated key goes on, or say which rule it breaks."""
+    """Return how long a rotated key stays valid, or raise the rule that it breaks."""
     if not 0 <= seconds <= OVERLAP_SECONDS_MAX:
         raise InvalidField("The overlap must be 0 seconds to 30 days.", param="overlap")
     return seconds
+
+
+def check_below_limit(count: int, limit: int, what: str, *, param: str) -> None:
+    """Refuse one more where there are as many as allowed."""
+    if count >= limit:
+        raise InvalidField(f"There are {limit} {what} already: remove one first.", param=param)
 
 
 def parse_url(text: str, *, param: str) -> SplitResult:

@@ -196,6 +196,16 @@ async def own_key(transaction: Transaction, app: App, handle: str) -> Key:
     raise KeyNotFound("This app has no such key.", param="handle")
 
 
+async def redirect_uris_of(transaction: Transaction, app: App) -> list[str]:
+    """Return the redirect URIs of an app."""
+    return await store.redirect_uris_of(transaction, app)
+
+
+async def origins_of(transaction: Transaction, app: App) -> list[str]:
+    """Return the origins of an app."""
+    return await store.origins_of(transaction, app)
+
+
 async def keys_of(transaction: Transaction, app: App) -> list[Key]:
     """Return the keys of an app, oldest first."""
     return await store.keys_of(transaction, app)

@@ -1,4 +1,4 @@
-"""What happened: each thing done to an account, with when, from where and by which device."""
+"""The audit record: what was done to an account, when, from where and by which device."""
 
 from typing import Final, Literal
 
@@ -36,11 +36,11 @@ EventKind = Literal[
 
 
 class EventSource(msgspec.Struct, frozen=True):
-    """Where something came from: a request, or the operator's command line."""
+    """Where an action came from: a request, or the operator's command line."""
 
     address: str
     device: str
-    by_operator: bool = False  # which no request can claim
+    by_operator: bool = False  # a field of its own, so that no request's device can claim it
 
 
 BY_OPERATOR: Final = EventSource(address="", device="", by_operator=True)
@@ -54,7 +54,7 @@ async def record_event(
     clock: Clock,
     detail: str = "",
 ) -> None:
-    """Write down, in the same transaction, what is being done."""
+    """Record the event in the transaction that performs it."""
     event = AuditEvent(
         account_id=account_id,
         id=new_id("ev_", clock),
@@ -65,3 +65,10 @@ async def record_event(
         created_at=clock(),
     )
     await store.add_event(transaction, event)
+
+
+async def record_failed_sign_in(
+    transaction: Transaction, account_id: str, what: str, source: EventSource, clock: Clock
+) -> None:
+    """Record that a wrong password or code was sent."""
+    await record_event(transaction, account_id, "sign_in_failed", source, clock, f"Wrong {what}")

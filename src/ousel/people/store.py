@@ -180,7 +180,7 @@ async def propose_factor(transaction: Transaction, account_id: str, secret: str)
     return str(kept)
 
 
-async def forget_proposal(transaction: Transaction, account_id: str) -> None:
+async def remove_proposed_factor(transaction: Transaction, account_id: str) -> None:
     """Forget a secret that was shown and not confirmed: a session that has ended may know it."""
     await transaction.execute(FACTOR_PROPOSAL_FORGOTTEN, account_id=account_id)
 

@@ -1,4 +1,4 @@
-"""Activity: a person's balance and movements, one movement, and all of them as CSV."""
+"""Activity: a person's balance, the movements as a list, as single pages and as CSV."""
 
 import csv
 import io
@@ -11,8 +11,6 @@ from typing import Any, Final, get_args
 import msgspec
 
 from ousel.api.paging import cursor_at, sequence_from_cursor
-from ousel.database.port import Database
-from ousel.database.statements import BIGINT_MAX
 from ousel.http.messages import Answer
 from ousel.http.refusals import NotFound
 from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
@@ -25,6 +23,7 @@ from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
 PAGE_ENTRIES: Final = 25
+SEQUENCE_DIGITS_MAX: Final = 18  # such a number fits into 64 bits
 CSV_PAGE_ENTRIES: Final = 1_000
 CSV_COLUMNS: Final = (
     "time_utc",
@@ -44,20 +43,21 @@ CSV_COLUMNS: Final = (
 )
 KINDS: Final = {"transfer": "Transfer", "charge_payment": "Payment", "funding": "Funding"}
 
-# A cell begins with the text, and, where a semicolon or a tab parts cells, behind one inside it;
-# a line break inside it then begins a row. Quotation marks there are doubled, and so quote nothing.
-# The last of the starts are wide = + - @.
+# Spreadsheets read a cell as a formula if it begins with = + - @, a tab or a line break. A program
+# that separates cells at semicolons or tabs also starts a cell after one inside the text, and a
+# line break inside it starts a row; quotation marks there are doubled and quote nothing. The last
+# four characters are the full-width forms of = + - @.
 _FORMULA: Final = re.compile('(^|[;\t\r\n]"*)(?=[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20])')
-_MARK_OF_UTF8: Final = b"\xef\xbb\xbf"  # without it, spreadsheets guess another encoding
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"  # without it, spreadsheets guess a wrong encoding
 
 
 class ActivityPages:
-    """Serves what moved."""
+    """Serves a person's movements."""
 
-    def __init__(self, pages: PageRenderer, database: Database) -> None:
-        """Read from this database."""
+    def __init__(self, pages: PageRenderer, search: HistorySearch) -> None:
+        """Find movements with this search."""
         self._pages = pages
-        self._search = HistorySearch(database)
+        self._search = search
 
     def routes(self) -> list[PageRoute]:
         """Return the routes of activity."""
@@ -70,21 +70,21 @@ class ActivityPages:
     async def show_all(self, visit: Visit) -> Answer:
         """Show the balance and a page of movements."""
         try:
-            wanted = _wanted(visit, PAGE_ENTRIES)
+            query = _parse_filters(visit, PAGE_ENTRIES)
         except InvalidField as refusal:
-            wanted = HistoryQuery(account_id=visit.signed_in.account_id, limit=PAGE_ENTRIES)
-            return await self._list_page(visit, wanted, refusal)
-        return await self._list_page(visit, wanted)
+            query = HistoryQuery(account_id=visit.signed_in.account_id, limit=PAGE_ENTRIES)
+            return await self._list_page(visit, query, refusal)
+        return await self._list_page(visit, query)
 
     async def show(self, visit: Visit) -> Answer:
         """Show one movement."""
         number = visit.path["entry"]
-        if not number.isascii() or not number.isdigit() or len(number) >= len(str(BIGINT_MAX)):
+        if not number.isascii() or not number.isdigit() or len(number) > SEQUENCE_DIGITS_MAX:
             raise NotFound("There is no such movement.")
-        wanted = HistoryQuery(
+        query = HistoryQuery(
             account_id=visit.signed_in.account_id, limit=1, before_sequence=int(number) + 1
         )
-        found = await self._search.find(wanted)
+        found = await self._search.find(query)
         if not found.entries or found.entries[0][0].sequence != int(number):
             raise NotFound("There is no such movement.")
         entry, counterparty = found.entries[0]
@@ -98,32 +98,32 @@ class ActivityPages:
         )
 
     async def download(self, visit: Visit) -> Answer:
-        """Answer all movements that the filters let through, as a stream of CSV."""
-        wanted = _wanted(visit, CSV_PAGE_ENTRIES)
+        """Answer all movements that match the filters, as a stream of CSV."""
+        query = _parse_filters(visit, CSV_PAGE_ENTRIES)
         name = f"ousel-{visit.signed_in.username}.csv"
         return Answer(
             200,
             b"",
             b"text/csv; charset=utf-8",
             ((b"content-disposition", f'attachment; filename="{name}"'.encode()),),
-            self._rows(wanted),
+            self._rows(query),
         )
 
-    async def _rows(self, wanted: HistoryQuery) -> AsyncIterator[bytes]:
-        yield _MARK_OF_UTF8 + _csv([CSV_COLUMNS])
+    async def _rows(self, query: HistoryQuery) -> AsyncIterator[bytes]:
+        yield _BYTE_ORDER_MARK + _csv([CSV_COLUMNS])
         while True:
-            found = (await self._search.find(wanted)).entries
-            page = found[: wanted.limit]
+            found = (await self._search.find(query)).entries
+            page = found[: query.limit]
             yield _csv(_csv_row(entry, counterparty) for entry, counterparty in page)
-            if len(found) <= wanted.limit:
+            if len(found) <= query.limit:
                 return
-            wanted = msgspec.structs.replace(wanted, before_sequence=page[-1][0].sequence)
+            query = msgspec.structs.replace(query, before_sequence=page[-1][0].sequence)
 
     async def _list_page(
-        self, visit: Visit, wanted: HistoryQuery, refusal: InvalidField | None = None
+        self, visit: Visit, query: HistoryQuery, refusal: InvalidField | None = None
     ) -> Answer:
-        found = await self._search.find(wanted)
-        page = found.entries[: wanted.limit]
+        found = await self._search.find(query)
+        page = found.entries[: query.limit]
         filters = {
             name: visit.query[name]
             for name in ("direction", "kind", "from", "to")
@@ -143,22 +143,22 @@ class ActivityPages:
         return self._pages.render("portal/activity.html", visit, status=status, **context)
 
 
-def _wanted(visit: Visit, limit: int) -> HistoryQuery:
-    query = visit.query
+def _parse_filters(visit: Visit, limit: int) -> HistoryQuery:
+    filters = visit.query
     kind: Kind | None = None
-    if query.get("kind"):
-        kind = next((each for each in get_args(Kind) if each == query["kind"]), None)
+    if filters.get("kind"):
+        kind = next((each for each in get_args(Kind) if each == filters["kind"]), None)
         if kind is None:
             raise InvalidField("Choose a kind from the list.", param="kind")
-    if query.get("direction", "") not in {"", "in", "out"}:
+    if filters.get("direction", "") not in {"", "in", "out"}:
         raise InvalidField("Choose a direction from the list.", param="direction")
-    first = _day(query.get("from"), "from")
-    last = _day(query.get("to"), "to")
+    first = _day(filters.get("from"), "from")
+    last = _day(filters.get("to"), "to")
     return HistoryQuery(
         account_id=visit.signed_in.account_id,
         limit=limit,
-        before_sequence=sequence_from_cursor(query.get("cursor") or None),
-        direction=query.get("direction") or None,
+        before_sequence=sequence_from_cursor(filters.get("cursor") or None),
+        direction=filters.get("direction") or None,
         kind=kind,
         created_after=None if first is None else _midnight(first) - 1,
         created_before=None if last is None else _midnight(last + timedelta(days=1)),
@@ -199,14 +199,14 @@ def _csv_row(entry: Entry, counterparty: Account) -> tuple[str, ...]:
         json_from_micros(entry.balance_after),
         counterparty.username,
         counterparty.account_number,
-        _inert(counterparty.display_name),
-        _inert(entry.note or ""),
+        _escape_formulas(counterparty.display_name),
+        _escape_formulas(entry.note or ""),
         entry.charge_id or "",
         str(entry.sequence),
         entry.hash,
     )
 
 
-def _inert(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula, nor any part of it."""
+def _escape_formulas(text: str) -> str:
+    """Return the text escaped so that no spreadsheet reads any part of it as a formula."""
     return _FORMULA.sub(r"\1'", text)

@@ -1,30 +1,32 @@
 """Apps: create, show, rename, delete; their first steps and recent errors."""
 
-from typing import Final
-
-from ousel.database.port import Transaction
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField
-from ousel.oauth.service import count_users
-from ousel.partners import service, store
-from ousel.partners.rules import ApiError, App
-from ousel.partners.service import AppHasKeys, NewApp
-from ousel.portal.app_editor import AppEditor, check_room
-from ousel.portal.sign_in import field_errors
+from ousel.partners.app_service import AppService
+from ousel.partners.service import AppHasKeys
+from ousel.portal.app_editor import AppEditor
+from ousel.portal.app_overview import AppOverviewService
+from ousel.portal.sign_in import event_source, field_errors
 from ousel.site.redirects import see_other
+from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
-
-APPS_MAX: Final = 50  # of one account
 
 
 class AppPages:
     """Serves a partner's apps."""
 
-    def __init__(self, editor: AppEditor) -> None:
-        """Show and change apps at this desk."""
+    def __init__(
+        self,
+        pages: PageRenderer,
+        apps: AppService,
+        overviews: AppOverviewService,
+        editor: AppEditor,
+    ) -> None:
+        """Read and change apps with these services."""
+        self._pages = pages
+        self._apps = apps
+        self._overviews = overviews
         self._editor = editor
-        self._pages = editor.pages
-        self._database = editor.database
 
     def routes(self) -> list[PageRoute]:
         """Return the routes of apps."""
@@ -42,8 +44,7 @@ class AppPages:
 
     async def show_all(self, visit: Visit) -> Answer:
         """Show the person's apps."""
-        account_id = visit.signed_in.account_id
-        apps = await self._database.read(lambda transaction: store.apps_of(transaction, account_id))
+        apps = await self._apps.list_apps(visit.signed_in.account_id)
         return self._pages.render("portal/apps.html", visit, apps=apps)
 
     async def show_new(self, visit: Visit) -> Answer:
@@ -52,17 +53,10 @@ class AppPages:
 
     async def create(self, visit: Visit) -> Answer:
         """Create an app."""
-        new = NewApp(account_id=visit.signed_in.account_id, name=visit.form.get("name", ""))
-
-        async def work(transaction: Transaction) -> App:
-            apps = await store.apps_of(transaction, new.account_id)
-            check_room(len(apps), APPS_MAX, "apps", param="name")
-            app = await service.create_app(transaction, new, self._editor.clock)
-            await self._editor.record(transaction, visit, "app_created", app.name)
-            return app
-
         try:
-            app = await self._database.write(work)
+            app = await self._apps.create(
+                visit.signed_in.account_id, visit.form.get("name", ""), event_source(visit)
+            )
         except InvalidField as refusal:
             return self._pages.render(
                 "portal/app_new.html", visit, status=refusal.status, errors=field_errors(refusal)
@@ -75,25 +69,18 @@ class AppPages:
 
     async def rename(self, visit: Visit) -> Answer:
         """Rename the app."""
-
-        async def change(transaction: Transaction, app: App) -> None:
-            name = visit.form.get("name", "")
-            await service.rename_app(transaction, app, name)
-            detail = f"{app.name} → {name.strip()}"
-            await self._editor.record(transaction, visit, "app_renamed", detail)
-
-        return await self._editor.change(visit, change)
+        name = visit.form.get("name", "")
+        change = self._apps.rename(
+            visit.signed_in.account_id, visit.path["client_id"], name, event_source(visit)
+        )
+        return await self._editor.after(visit, change)
 
     async def ask_to_delete(self, visit: Visit) -> Answer:
-        """Show which app would go and what follows, once it can be deleted."""
-
-        async def read(transaction: Transaction) -> tuple[App, int]:
-            app = await self._editor.own_app(transaction, visit)
-            await service.check_deletable(transaction, app, self._editor.clock)
-            return app, await count_users(transaction, app.id, self._editor.clock())
-
+        """Ask whether to delete the app and say what follows, once it can be deleted."""
         try:
-            app, people_connected = await self._database.read(read)
+            app, people_connected = await self._overviews.read_deletable(
+                visit.signed_in.account_id, visit.path["client_id"]
+            )
         except AppHasKeys as refusal:
             return await self._editor.page(visit, refusal)
         return self._pages.render(
@@ -102,30 +89,22 @@ class AppPages:
 
     async def delete(self, visit: Visit) -> Answer:
         """Delete the app."""
-
-        async def change(transaction: Transaction, app: App) -> None:
-            await service.delete_app(transaction, app, self._editor.clock)
-            await self._editor.record(transaction, visit, "app_deleted", app.name)
-
         try:
-            await self._editor.write(visit, change)
+            await self._apps.delete(
+                visit.signed_in.account_id, visit.path["client_id"], event_source(visit)
+            )
         except AppHasKeys as refusal:
             return await self._editor.page(visit, refusal)
         return see_other("/apps")
 
     async def first_steps(self, visit: Visit) -> Answer:
         """Show how to make the first calls, with this app's own client id."""
-        app = await self._database.read(
-            lambda transaction: self._editor.own_app(transaction, visit)
-        )
+        app = await self._apps.get(visit.signed_in.account_id, visit.path["client_id"])
         return self._pages.render("portal/first_steps.html", visit, app=app)
 
     async def errors(self, visit: Visit) -> Answer:
-        """Show the app's recent calls that were refused."""
-
-        async def read(transaction: Transaction) -> tuple[App, list[ApiError]]:
-            app = await self._editor.own_app(transaction, visit)
-            return app, await store.api_errors_of(transaction, app)
-
-        app, errors = await self._database.read(read)
+        """Show the app's recent refused calls."""
+        app, errors = await self._apps.get_with_errors(
+            visit.signed_in.account_id, visit.path["client_id"]
+        )
         return self._pages.render("portal/app_errors.html", visit, app=app, errors=errors)

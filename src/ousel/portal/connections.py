@@ -1,12 +1,9 @@
-"""Connections: the apps that can read one's account, and the way to end that."""
+"""Connections: the apps that can read a person's account."""
 
-from ousel.database.port import Database, Transaction
 from ousel.http.messages import Answer
 from ousel.http.refusals import NotFound
-from ousel.kernel.clock import Clock
-from ousel.oauth import service
-from ousel.oauth.pages import SCOPES_IN_WORDS
-from ousel.people.audit import record_event
+from ousel.oauth.pages import SCOPE_LABELS
+from ousel.oauth.service import ConnectionService
 from ousel.portal.sign_in import event_source
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
@@ -16,11 +13,10 @@ from ousel.site.visits import PageRoute, Visit
 class ConnectionPages:
     """Serves a person's connections."""
 
-    def __init__(self, pages: PageRenderer, database: Database, clock: Clock) -> None:
-        """Read and end what this database keeps."""
+    def __init__(self, pages: PageRenderer, connections: ConnectionService) -> None:
+        """Read and end connections with this service."""
         self._pages = pages
-        self._database = database
-        self._clock = clock
+        self._connections = connections
 
     def routes(self) -> list[PageRoute]:
         """Return the routes of connections."""
@@ -33,34 +29,16 @@ class ConnectionPages:
 
     async def show_all(self, visit: Visit) -> Answer:
         """Show the apps that can read the account."""
-        account_id = visit.signed_in.account_id
-        connections = await self._database.read(
-            lambda transaction: service.list_connections(transaction, account_id, self._clock())
-        )
+        connections = await self._connections.list_all(visit.signed_in.account_id)
         return self._pages.render(
-            "portal/connections.html", visit, connections=connections, words=SCOPES_IN_WORDS
+            "portal/connections.html", visit, connections=connections, scope_labels=SCOPE_LABELS
         )
 
     async def disconnect(self, visit: Visit) -> Answer:
-        """End what lets an app read the account, at once."""
-        account_id = visit.signed_in.account_id
-        app_id = visit.path["client_id"]
-
-        async def work(transaction: Transaction) -> None:
-            connection = await service.find_connection(
-                transaction, account_id, app_id, self._clock()
-            )
-            if connection is None:
-                raise NotFound("This app is not connected to your account.")
-            await service.disconnect(transaction, account_id, app_id)
-            await record_event(
-                transaction,
-                account_id,
-                "app_disconnected",
-                event_source(visit),
-                self._clock,
-                connection.app_name,
-            )
-
-        await self._database.write(work)
+        """End an app's access to the account at once."""
+        disconnected = await self._connections.disconnect(
+            visit.signed_in.account_id, visit.path["client_id"], event_source(visit)
+        )
+        if not disconnected:
+            raise NotFound("This app is not connected to your account.")
         return see_other("/connections?done=disconnected")

@@ -1,4 +1,4 @@
-"""The entrance: sign up, sign in, give a code, sign out."""
+"""Sign up, sign in, enter a code, sign out."""
 
 from http import HTTPStatus
 from typing import Any, Final
@@ -8,7 +8,7 @@ from ousel.accounts.service import IdentifierInUse, NewHolder
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.people.audit import EventSource
-from ousel.people.service import NewSession, SignInService, WrongCode, WrongPassword
+from ousel.people.sign_in import NewSession, SignInService, WrongCode, WrongPassword
 from ousel.site.cookies import Cookies
 from ousel.site.redirects import local_path, see_other
 from ousel.site.rendering import PageRenderer
@@ -18,18 +18,18 @@ HOME: Final = "/activity"
 
 
 class SignInPages:
-    """Serves the pages by which people come and go."""
+    """Serves the pages with which people sign up, in and out."""
 
     def __init__(
         self, pages: PageRenderer, sign_in_service: SignInService, cookies: Cookies
     ) -> None:
-        """Let people in by this door."""
+        """Sign people in with this service."""
         self._pages = pages
         self._sign_in_service = sign_in_service
         self._cookies = cookies
 
     def routes(self) -> list[PageRoute]:
-        """Return the entrance's routes."""
+        """Return the routes of signing in."""
         return [
             PageRoute(method="GET", path="/", handle=self.welcome, for_everyone=True),
             PageRoute(method="GET", path="/signup", handle=self.show_sign_up, for_everyone=True),
@@ -37,12 +37,12 @@ class SignInPages:
             PageRoute(method="GET", path="/login", handle=self.show_sign_in, for_everyone=True),
             PageRoute(method="POST", path="/login", handle=self.sign_in, for_everyone=True),
             PageRoute(method="GET", path="/login/code", handle=self.show_code, for_everyone=True),
-            PageRoute(method="POST", path="/login/code", handle=self.give_code, for_everyone=True),
+            PageRoute(method="POST", path="/login/code", handle=self.enter_code, for_everyone=True),
             PageRoute(method="POST", path="/logout", handle=self.sign_out),
         ]
 
     async def welcome(self, visit: Visit) -> Answer:
-        """Greet strangers; lead those who are signed in to their activity."""
+        """Show the welcome page; redirect people who are signed in to their activity."""
         if visit.person is not None:
             return see_other(HOME)
         return self._pages.render("portal/welcome.html", visit)
@@ -73,7 +73,7 @@ class SignInPages:
         return self._sign_in_page(visit)
 
     async def sign_in(self, visit: Visit) -> Answer:
-        """Sign in, and return to the page that asked."""
+        """Sign in, and return to the page that asked for it."""
         try:
             signed_in = await self._sign_in_service.sign_in(
                 visit.form.get("identifier", ""),
@@ -88,7 +88,7 @@ class SignInPages:
         """Ask for the second factor's code."""
         return self._code_page(visit)
 
-    async def give_code(self, visit: Visit) -> Answer:
+    async def enter_code(self, visit: Visit) -> Answer:
         """Finish signing in with a code."""
         pending = self._cookies.session(visit.headers) or ""
         try:
@@ -102,7 +102,7 @@ class SignInPages:
         return self._redirect_signed_in(signed_in, visit)
 
     async def sign_out(self, visit: Visit) -> Answer:
-        """End the session; whoever signs in next comes to the page that asked."""
+        """End the session; the next sign-in leads back to the page that the person was on."""
         person = visit.signed_in
         await self._sign_in_service.sign_out(
             person.account_id, person.session_hash, event_source(visit)
@@ -136,12 +136,12 @@ class SignInPages:
 
 
 def event_source(visit: Visit) -> EventSource:
-    """Return where a visit comes from, for the account's record."""
+    """Return where a visit comes from, for the audit record."""
     return EventSource(visit.address, visit.device)
 
 
 def field_errors(refusal: Refusal | None) -> dict[str, str]:
-    """Return the refusal's sentence under the field that it belongs beside."""
+    """Return the refusal's sentence by the name of the field that it is about."""
     if refusal is None or refusal.param is None:
         return {}
     return {refusal.param: refusal.detail}

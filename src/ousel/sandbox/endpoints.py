@@ -4,14 +4,13 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from ousel.accounts import service as accounts
 from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
+from ousel.accounts.service import AccountService
 from ousel.api.fields import Amount, Time
 from ousel.api.routes import Call, Documented, NoQuery, Route
 from ousel.charges.records import ChargeRecord, charge_record
 from ousel.charges.refusals import ChargeNotFound, ChargeNotPayable, OwnCharge
 from ousel.charges.service import ChargeService
-from ousel.database.port import Database
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.clock import timestamp
 from ousel.kernel.errors import InvalidAmount
@@ -19,7 +18,7 @@ from ousel.kernel.money import micros_from_json
 from ousel.ledger import refusals
 from ousel.ledger.funding import issue_money
 from ousel.ledger.posting import PostingQueue
-from ousel.ledger.rules import Account, Movement
+from ousel.ledger.rules import Movement
 from ousel.sandbox.clock import ADVANCE_SECONDS_MAX, SandboxClock
 from ousel.transfers.records import TransferRecord, transfer_record
 
@@ -35,7 +34,7 @@ Identifier = Annotated[
 
 
 class ClockRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How far to move the clock on."""
+    """How far to advance the clock."""
 
     advance: Annotated[
         int,
@@ -50,7 +49,7 @@ class PayRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class FundRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whom to give how much."""
+    """Which account receives how much."""
 
     to: Identifier
     amount: Amount
@@ -64,20 +63,20 @@ class ClockRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SandboxEndpoints:
-    """Serves tests: moves time on, pays as a payer would, issues money."""
+    """Serves tests: advances the clock, pays charges, issues money."""
 
     def __init__(
         self,
-        database: Database,
+        accounts: AccountService,
         clock: SandboxClock,
-        posting_desk: PostingQueue,
+        posting_queue: PostingQueue,
         charges: ChargeService,
         portal_url: str,
     ) -> None:
-        """Work on this database, through the same desks as the pages and the interface."""
-        self._database = database
+        """Use the same services as the live endpoints and pages."""
+        self._accounts = accounts
         self._clock = clock
-        self._posting_desk = posting_desk
+        self._posting_queue = posting_queue
         self._charges = charges
         self._portal_url = portal_url
 
@@ -138,14 +137,14 @@ class SandboxEndpoints:
         ]
 
     async def advance(self, call: Call[ClockRequest, NoQuery]) -> Answer:
-        """Move the clock on."""
+        """Advance the clock."""
         await self._clock.advance(call.body.advance)
         return json_answer(ClockRecord(now=timestamp(self._clock())))
 
     async def pay(self, call: Call[PayRequest, NoQuery]) -> Answer:
         """Pay the caller's charge from the payer's balance."""
         charge = await self._charges.own_charge(call.partner.account_id, call.path["id"])
-        payer = await self._account(call.body.payer, "payer")
+        payer = await self._accounts.find(call.body.payer, param="payer")
         await self._charges.pay(charge, payer.id)
         paid = await self._charges.own_charge(charge.account_id, charge.id)
         return json_answer(charge_record(paid, self._portal_url))
@@ -153,15 +152,10 @@ class SandboxEndpoints:
     async def fund(self, call: Call[FundRequest, NoQuery]) -> Answer:
         """Issue money to the account."""
         amount = micros_from_json(bytes(call.body.amount))
-        account = await self._account(call.body.to, "to")
-        posted = await issue_money(self._posting_desk, self._clock, account, amount)
+        account = await self._accounts.find(call.body.to, param="to")
+        posted = await issue_money(self._posting_queue, self._clock, account, amount)
         assert isinstance(posted.outcome, Movement), "without a key, nothing is replayed"
         assert posted.credit_account is not None
         assert posted.debit_account is not None
         record = transfer_record(posted.outcome.credit, posted.credit_account, posted.debit_account)
         return json_answer(record, status=201)
-
-    async def _account(self, identifier: str, param: str) -> Account:
-        return await self._database.read(
-            lambda transaction: accounts.find_account(transaction, identifier, param=param)
-        )

@@ -1,29 +1,30 @@
-"""What a server does now and then: whatever goes wrong with it once, it is done the next time."""
+"""Background tasks: after a failure, the next run tries again."""
 
 import asyncio
 
 import pytest
 import structlog
 
-from ousel.app import Ousel
+from ousel.app import Ousel, run_repeatedly
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.settings import Settings
 
 
-async def test_a_chore_outlives_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A refusal is a warning, anything else an error with its traceback; both times it goes on."""
+async def test_a_background_task_runs_again_after_any_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A refusal is logged as a warning, anything else as an error with its traceback."""
     written = structlog.testing.CapturingLogger()
     monkeypatch.setattr("ousel.app._log", written)
-    api_errors = [DatabaseUnavailable("away"), KeyError("a defect"), TimeoutError()]
+    failures = [DatabaseUnavailable("away"), KeyError("a defect"), TimeoutError()]
     done = asyncio.Event()
 
-    async def chore() -> None:
-        if api_errors:
-            raise api_errors.pop(0)
+    async def task() -> None:
+        if failures:
+            raise failures.pop(0)
         done.set()
 
-    ousel = Ousel(Settings(database_url="unopened.db"))
-    again = asyncio.create_task(ousel._again_and_again(0.001, chore))  # noqa: SLF001
+    again = asyncio.create_task(run_repeatedly(0.001, task))
     await asyncio.wait_for(done.wait(), timeout=5)
     again.cancel()
 
@@ -34,7 +35,7 @@ async def test_a_chore_outlives_whatever_happens(monkeypatch: pytest.MonkeyPatch
 async def test_a_service_closes_its_database_whatever_happens(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A last chore that fails keeps neither the others nor the database open."""
+    """A last task that fails stops neither the other tasks nor the closing of the database."""
     ousel = Ousel(Settings(database_url=database_url))
     tried = []
 
@@ -51,8 +52,8 @@ async def test_a_service_closes_its_database_whatever_happens(
 
     closing = ousel.database.close
     monkeypatch.setattr(ousel.database, "close", close)
-    monkeypatch.setattr(ousel._partner_keys, "record_uses", fail)  # noqa: SLF001
-    monkeypatch.setattr(ousel._user_tokens, "record_uses", succeed)  # noqa: SLF001
+    monkeypatch.setattr(ousel.services.partner_keys, "record_uses", fail)
+    monkeypatch.setattr(ousel.services.user_tokens, "record_uses", succeed)
     async with ousel.running():
         pass
 

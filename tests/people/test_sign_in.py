@@ -12,7 +12,8 @@ from ousel.kernel.errors import InvalidField
 from ousel.people import store
 from ousel.people.passwords import PasswordService
 from ousel.people.rules import SESSION_SECONDS, Session
-from ousel.people.service import SignInService, WrongPassword
+from ousel.people.second_factor import SecondFactorService
+from ousel.people.sign_in import SignInService, WrongPassword
 from tests.people.members import HOME, OFFICE, PASSWORD, Member
 from tests.support.accounts import person
 from tests.support.clock import ManualClock
@@ -245,13 +246,13 @@ async def test_a_code_given_after_a_password_change_is_refused(
     """The change ends a sign-in that still owed its code, even while the code is looked at."""
     await ada.turn_on_factor()
     owed = await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
-    look = SignInService._with_code  # noqa: SLF001
+    look = SecondFactorService.with_code
 
-    async def later(self: SignInService, *given: Any) -> Any:
-        monkeypatch.setattr(SignInService, "_with_code", look)
+    async def later(self: SecondFactorService, *given: Any) -> Any:
+        monkeypatch.setattr(SecondFactorService, "with_code", look)
         await ada.sign_in.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, HOME)
         return await look(self, *given)
 
-    monkeypatch.setattr(SignInService, "_with_code", later)
+    monkeypatch.setattr(SecondFactorService, "with_code", later)
     with pytest.raises(WrongPassword):
         await ada.sign_in.sign_in_with_code(owed.secret, ada.code(), OFFICE)

@@ -1,0 +1,107 @@
+"""What owners do with the keys of their apps: issue, rotate, revoke."""
+
+from typing import Final
+
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import Clock
+from ousel.kernel.errors import InvalidField, Refusal
+from ousel.partners import rules, service
+from ousel.partners.rules import App, Key
+from ousel.partners.service import IssuedKey, own_app, own_key
+from ousel.people.audit import EventSource, record_event
+from ousel.people.second_factor import has_second_factor
+
+KEYS_MAX: Final = 50  # valid at the same time, of one app
+
+
+class SecondFactorNeeded(Refusal):
+    """A live key is issued or rotated only by someone who signs in with a second factor."""
+
+    status = 403
+    code = "second_factor_needed"
+    title = "Turn on two-factor sign-in first"
+    cure = "Turn it on under Settings, then issue the key."
+
+
+class KeyService:
+    """Reads and changes the keys of an owner's apps, each change with its audit event."""
+
+    def __init__(self, database: Database, clock: Clock, *, kind: str) -> None:
+        """Issue keys of this kind: live, or test in a sandbox."""
+        self._database = database
+        self._clock = clock
+        self._kind = kind
+
+    async def get(self, account_id: str, app_id: str, handle: str) -> tuple[App, Key]:
+        """Return the account's own app and the app's key with this handle."""
+
+        async def read(transaction: Transaction) -> tuple[App, Key]:
+            app = await own_app(transaction, account_id, app_id)
+            return app, await own_key(transaction, app, handle)
+
+        return await self._database.read(read)
+
+    async def issue(
+        self, account_id: str, app_id: str, name: str, source: EventSource
+    ) -> IssuedKey:
+        """Issue a key."""
+
+        async def work(transaction: Transaction) -> IssuedKey:
+            app = await own_app(transaction, account_id, app_id)
+            await self._check_second_factor(transaction, account_id)
+            await self._check_limit(transaction, app, param="key_name")
+            key_name = rules.parse_name(name, param="key_name")
+            issued = await service.issue_key(transaction, app, key_name, self._kind, self._clock)
+            await record_event(
+                transaction, account_id, "key_issued", source, self._clock, issued.key.label
+            )
+            return issued
+
+        return await self._database.write(work)
+
+    async def rotate(
+        self, account_id: str, app_id: str, handle: str, overlap_seconds: int, source: EventSource
+    ) -> IssuedKey:
+        """Issue a key in place of another, which stays valid for the overlap."""
+
+        async def work(transaction: Transaction) -> IssuedKey:
+            app = await own_app(transaction, account_id, app_id)
+            await self._check_second_factor(transaction, account_id)
+            key = await own_key(transaction, app, handle)
+            if key.ends_at is not None:
+                raise InvalidField("This key is rotated or revoked already.", param="handle")
+            if overlap_seconds > 0:
+                await self._check_limit(transaction, app, param="handle")
+            issued = await service.rotate_key(
+                transaction, key, overlap_seconds, self._kind, self._clock
+            )
+            detail = f"{key.label} → {issued.key.label}"
+            await record_event(transaction, account_id, "key_rotated", source, self._clock, detail)
+            return issued
+
+        return await self._database.write(work)
+
+    async def revoke(self, account_id: str, app_id: str, handle: str, source: EventSource) -> None:
+        """End a key at once; one that has ended stays as it is."""
+
+        async def work(transaction: Transaction) -> None:
+            app = await own_app(transaction, account_id, app_id)
+            key = await own_key(transaction, app, handle)
+            if key.is_valid_at(self._clock()):
+                await service.revoke_key(transaction, key, self._clock)
+                await record_event(
+                    transaction, account_id, "key_revoked", source, self._clock, key.label
+                )
+
+        await self._database.write(work)
+
+    async def _check_limit(self, transaction: Transaction, app: App, *, param: str) -> None:
+        now = self._clock()
+        valid = sum(key.is_valid_at(now) for key in await service.keys_of(transaction, app))
+        rules.check_below_limit(valid, KEYS_MAX, "keys that work", param=param)
+
+    async def _check_second_factor(self, transaction: Transaction, account_id: str) -> None:
+        if self._kind == "live" and not await has_second_factor(transaction, account_id):
+            raise SecondFactorNeeded(
+                "A live key moves real money, so it takes two-factor sign-in to issue one."
+            )

@@ -1,0 +1,106 @@
+"""What the operator does with any partner's apps and keys, from the command line."""
+
+import msgspec
+
+from ousel.accounts import service as accounts
+from ousel.database.deployment import Mode, claim_mode, mode_of
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import Clock
+from ousel.ledger.rules import Account
+from ousel.partners import service
+from ousel.partners.rules import App, Key
+from ousel.partners.service import FIRST_KEY_NAME, IssuedKey, NewApp
+from ousel.people.audit import BY_OPERATOR, EventKind, record_event
+
+
+class CreatedApp(msgspec.Struct, frozen=True):
+    """A new app with its owner and its first key."""
+
+    app: App
+    owner: Account
+    issued: IssuedKey
+
+
+class OperatorService:
+    """Creates apps and changes keys for the operator, each change with its audit event."""
+
+    def __init__(self, database: Database, clock: Clock, *, sandbox: bool = False) -> None:
+        """Work on this database; `sandbox` makes one that no server has used yet a sandbox."""
+        self._database = database
+        self._clock = clock
+        self._sandbox = sandbox
+
+    async def create_app(
+        self, owner: str, name: str, redirect_uris: list[str], origins: list[str]
+    ) -> CreatedApp:
+        """Create an app with its first key for the account that has this identifier."""
+
+        async def work(transaction: Transaction) -> CreatedApp:
+            account = await accounts.find_account(transaction, owner, param="owner")
+            new = NewApp(
+                account_id=account.id, name=name, redirect_uris=redirect_uris, origins=origins
+            )
+            app = await service.create_app(transaction, new, self._clock)
+            kind = await self._kind(transaction)
+            issued = await service.issue_key(transaction, app, FIRST_KEY_NAME, kind, self._clock)
+            await self._record(transaction, account.id, "app_created", app.name)
+            await self._record(transaction, account.id, "key_issued", issued.key.label)
+            return CreatedApp(app, account, issued)
+
+        return await self._database.write(work)
+
+    async def issue_key(self, app_id: str, name: str) -> IssuedKey:
+        """Issue a key to an app."""
+
+        async def work(transaction: Transaction) -> IssuedKey:
+            app = await service.app_by_id(transaction, app_id)
+            kind = await self._kind(transaction)
+            issued = await service.issue_key(transaction, app, name, kind, self._clock)
+            await self._record(transaction, app.account_id, "key_issued", issued.key.label)
+            return issued
+
+        return await self._database.write(work)
+
+    async def rotate_key(self, handle: str, overlap_seconds: int) -> IssuedKey:
+        """Issue a key in place of another, which stays valid for the overlap."""
+
+        async def work(transaction: Transaction) -> IssuedKey:
+            key = await service.key_by_handle(transaction, handle)
+            kind = await self._kind(transaction)
+            issued = await service.rotate_key(transaction, key, overlap_seconds, kind, self._clock)
+            detail = f"{key.label} → {issued.key.label}"
+            await self._record(transaction, key.account_id, "key_rotated", detail)
+            return issued
+
+        return await self._database.write(work)
+
+    async def revoke_key(self, handle: str) -> Key:
+        """End a key at once, and return it as it is then."""
+
+        async def work(transaction: Transaction) -> Key:
+            key = await service.key_by_handle(transaction, handle)
+            await service.revoke_key(transaction, key, self._clock)
+            if key.is_valid_at(self._clock()):
+                await self._record(transaction, key.account_id, "key_revoked", key.label)
+            return await service.key_by_handle(transaction, handle)
+
+        return await self._database.write(work)
+
+    async def list_keys(self, app_id: str) -> list[Key]:
+        """Return the keys of an app, oldest first."""
+
+        async def read(transaction: Transaction) -> list[Key]:
+            return await service.keys_of(transaction, await service.app_by_id(transaction, app_id))
+
+        return await self._database.read(read)
+
+    async def _kind(self, transaction: Transaction) -> Mode:
+        """Return the kind of keys that belong in this database."""
+        if self._sandbox:
+            return await claim_mode(transaction, "test")
+        return await mode_of(transaction)
+
+    async def _record(
+        self, transaction: Transaction, account_id: str, kind: EventKind, detail: str
+    ) -> None:
+        await record_event(transaction, account_id, kind, BY_OPERATOR, self._clock, detail)

@@ -1,0 +1,72 @@
+"""What people see and change under Settings: their sessions and the account's history."""
+
+from typing import Final
+
+import msgspec
+
+from ousel.accounts import service as accounts
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import Clock
+from ousel.ledger.rules import Account
+from ousel.people import store
+from ousel.people.audit import EventSource, record_event
+from ousel.people.rules import AuditEvent, SecondFactor, Session
+
+SESSIONS_SHOWN: Final = 20
+RECENT_EVENTS_SHOWN: Final = 5
+AFTER_ALL_EVENTS: Final = "ev_w"  # sorts after every event id: the last digit of ids is v
+
+
+class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the settings page shows of an account."""
+
+    account: Account
+    email: str
+    sessions: list[Session]
+    factor: SecondFactor | None
+    recovery_codes_left: int
+    events: list[AuditEvent]
+
+
+class SettingsService:
+    """Reads an account's settings and history, and ends sessions."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        """Work on this database."""
+        self._database = database
+        self._clock = clock
+
+    async def read(self, account_id: str) -> AccountSettings:
+        """Return the account's settings with its latest events."""
+
+        async def read(transaction: Transaction) -> AccountSettings:
+            return AccountSettings(
+                account=await accounts.account_by_id(transaction, account_id),
+                email=await accounts.email_of(transaction, account_id),
+                sessions=await store.sessions_of(
+                    transaction, account_id, self._clock(), SESSIONS_SHOWN
+                ),
+                factor=await store.second_factor_of(transaction, account_id),
+                recovery_codes_left=await store.recovery_codes_left(transaction, account_id),
+                events=await store.events_before(
+                    transaction, account_id, AFTER_ALL_EVENTS, RECENT_EVENTS_SHOWN
+                ),
+            )
+
+        return await self._database.read(read)
+
+    async def events_before(self, account_id: str, event_id: str, limit: int) -> list[AuditEvent]:
+        """Return what happened to the account before this event, newest first."""
+        return await self._database.read(
+            lambda transaction: store.events_before(transaction, account_id, event_id, limit)
+        )
+
+    async def end_session(self, account_id: str, session_hash: str, source: EventSource) -> None:
+        """End one of the account's sessions."""
+
+        async def work(transaction: Transaction) -> None:
+            if await store.end_session(transaction, account_id, session_hash):
+                await store.remove_proposed_factor(transaction, account_id)
+                await record_event(transaction, account_id, "session_ended", source, self._clock)
+
+        await self._database.write(work)

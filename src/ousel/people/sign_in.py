@@ -1,0 +1,225 @@
+"""Signing up, in and out, and changing the password."""
+
+import msgspec
+
+from ousel.accounts import service as accounts
+from ousel.accounts.service import NewHolder
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import MICROS_PER_SECOND, Clock
+from ousel.kernel.errors import InvalidField, Refusal
+from ousel.kernel.ids import new_secret, secret_hash
+from ousel.ledger.refusals import AccountNotFound
+from ousel.people import rules, store
+from ousel.people.attempts import AttemptCounter
+from ousel.people.audit import EventSource, record_event, record_failed_sign_in
+from ousel.people.passwords import PasswordService
+from ousel.people.rules import Session, Stage
+from ousel.people.second_factor import CodeKind, SecondFactorService, has_second_factor
+
+
+class WrongPassword(Refusal):
+    """The username, email or password is not right; the answer does not say which."""
+
+    status = 400
+    code = "wrong_password"
+    title = "Sign-in failed"
+    cure = "Check the email or username and the password."
+
+
+class WrongCode(Refusal):
+    """The one-time code is not right, or was used before."""
+
+    status = 400
+    code = "wrong_code"
+    title = "The code is not right"
+    cure = "Wait for the next code of the authenticator app, or use a recovery code."
+
+
+class NewSession(msgspec.Struct, frozen=True):
+    """A new session's secret, for the cookie, and whether a code must still be sent."""
+
+    secret: str
+    seconds: int
+    stage: Stage
+
+
+class SignInService:
+    """Opens and ends sessions: checks passwords and codes, and counts attempts."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        attempts: AttemptCounter,
+        second_factors: SecondFactorService,
+    ) -> None:
+        """Store sessions in this database."""
+        self._database = database
+        self._clock = clock
+        self._attempts = attempts
+        self._second_factors = second_factors
+        self._passwords = PasswordService()
+
+    async def sign_up(self, holder: NewHolder, password: str, source: EventSource) -> NewSession:
+        """Open an account and sign its holder in."""
+        rules.parse_password(password)
+        accounts.check_holder(holder)
+        await self._attempts.count_sign_up(source)
+        hashed = await self._passwords.hash_password(password, source.address)
+        with_password = msgspec.structs.replace(holder, password_hash=hashed)
+
+        async def work(transaction: Transaction) -> NewSession:
+            account = await accounts.open_account(transaction, with_password, self._clock)
+            await record_event(transaction, account.id, "signed_up", source, self._clock)
+            return await self._open_session(transaction, account.id, "signed_in", source)
+
+        return await self._database.write(work)
+
+    async def sign_in(self, identifier: str, password: str, source: EventSource) -> NewSession:
+        """Sign in with a password; with a second factor on, a code must follow."""
+        name = _sign_in_name(identifier)
+        account_id = await self._account_id(name)
+        subject = name if account_id is None else _password_subject(account_id)
+        await self._attempts.check(subject, source)
+        stored = await self._stored_password(account_id or "")
+        is_right = await self._passwords.matches(stored, password, source.address)
+
+        async def work(transaction: Transaction) -> NewSession | None:
+            await self._attempts.count_attempt(transaction, subject, source)
+            if account_id is None:
+                return None
+            # The password may have changed while it was compared; the lock rules out later changes.
+            current = await accounts.lock_password_hash(transaction, account_id)
+            if not is_right or current != stored:
+                await record_failed_sign_in(
+                    transaction, account_id, "password", source, self._clock
+                )
+                return None
+            await self._attempts.forgive(transaction, subject, source)
+            return await self._start_session(transaction, account_id, source)
+
+        signed_in = await self._database.write(work)
+        if signed_in is None:
+            raise WrongPassword("The email, username or password is not right.")
+        return signed_in
+
+    async def sign_in_with_code(self, secret: str, code: str, source: EventSource) -> NewSession:
+        """Finish a sign-in with a one-time code or a recovery code."""
+        hash_, now = secret_hash(secret), self._clock()
+        found = await self._database.read(
+            lambda transaction: store.sessions_by_hash(transaction, [hash_])
+        )
+        waiting = [each for each in found if each.stage == "awaits_code" and each.is_valid_at(now)]
+        if not waiting:
+            raise WrongPassword("The sign-in took too long: begin again.")
+        account_id = waiting[0].account_id
+
+        async def finish(transaction: Transaction, kind: CodeKind) -> NewSession:
+            # Wait for a concurrent change of the password, which ends this sign-in.
+            await accounts.lock_password_hash(transaction, account_id)
+            if not await store.end_session(transaction, account_id, hash_):
+                raise WrongPassword("The sign-in took too long: begin again.")
+            if kind == "recovery":
+                await record_event(
+                    transaction, account_id, "recovery_code_used", source, self._clock
+                )
+            await record_event(transaction, account_id, "signed_in", source, self._clock)
+            return await self._open_session(transaction, account_id, "signed_in", source)
+
+        signed_in = await self._second_factors.with_code(account_id, code, source, finish)
+        if signed_in is None:
+            raise WrongCode("This code is not right. Each code works once.")
+        return signed_in
+
+    async def sign_out(self, account_id: str, session_hash: str, source: EventSource) -> None:
+        """End this session."""
+
+        async def work(transaction: Transaction) -> None:
+            await store.end_session(transaction, account_id, session_hash)
+            await record_event(transaction, account_id, "signed_out", source, self._clock)
+
+        await self._database.write(work)
+
+    async def change_password(
+        self, account_id: str, session_hash: str, current: str, new: str, source: EventSource
+    ) -> None:
+        """Change the password and end all other sessions."""
+        rules.parse_password(new, param="new_password")
+        subject = _password_subject(account_id)
+        await self._attempts.check(subject, source)
+        stored = await self._stored_password(account_id)
+        is_right = await self._passwords.matches(stored, current, source.address)
+        hashed = await self._passwords.hash_password(new, source.address) if is_right else ""
+
+        async def work(transaction: Transaction) -> bool:
+            await self._attempts.count_attempt(transaction, subject, source)
+            # The password may have changed while it was compared; the lock rules out later changes.
+            before = await accounts.lock_password_hash(transaction, account_id)
+            if not is_right or before != stored:
+                await record_failed_sign_in(
+                    transaction, account_id, "current password", source, self._clock
+                )
+                return False
+            await self._attempts.forgive(transaction, subject, source)
+            await accounts.set_password_hash(transaction, account_id, hashed)
+            await store.end_other_sessions(transaction, account_id, session_hash)
+            await store.remove_proposed_factor(transaction, account_id)
+            await record_event(transaction, account_id, "password_changed", source, self._clock)
+            return True
+
+        if not await self._database.write(work):
+            raise InvalidField("This is not your current password.", param="current_password")
+
+    async def _start_session(
+        self, transaction: Transaction, account_id: str, source: EventSource
+    ) -> NewSession:
+        if await has_second_factor(transaction, account_id):
+            return await self._open_session(transaction, account_id, "awaits_code", source)
+        await record_event(transaction, account_id, "signed_in", source, self._clock)
+        return await self._open_session(transaction, account_id, "signed_in", source)
+
+    async def _open_session(
+        self, transaction: Transaction, account_id: str, stage: Stage, source: EventSource
+    ) -> NewSession:
+        secret, now = new_secret("os_"), self._clock()
+        seconds = rules.AWAITS_CODE_SECONDS if stage == "awaits_code" else rules.SESSION_SECONDS
+        session = Session(
+            hash=secret_hash(secret),
+            account_id=account_id,
+            stage=stage,
+            created_at=now,
+            last_used_at=now,
+            expires_at=now + seconds * MICROS_PER_SECOND,
+            address=source.address,
+            device=rules.device_name(source.device),
+        )
+        await store.add_session(transaction, session)
+        return NewSession(secret, seconds, stage)
+
+    async def _account_id(self, name: str) -> str | None:
+        """Return the account that has this name, or None; both run one query."""
+        try:
+            return await self._database.read(
+                lambda transaction: accounts.find_account_id(transaction, name, param="identifier")
+            )
+        except AccountNotFound:  # the name is malformed
+            return None
+
+    async def _stored_password(self, account_id: str) -> str | None:
+        return await self._database.read(
+            lambda transaction: accounts.password_hash_of(transaction, account_id)
+        )
+
+
+def _sign_in_name(identifier: str) -> str:
+    """Return the normalized identifier: an email, or @ and a username."""
+    name = identifier.strip().lower()
+    return name if "@" in name else f"@{name}"
+
+
+def _password_subject(account_id: str) -> str:
+    """Return the name that attempts at an account's password are counted under.
+
+    Codes are counted separately: the right password must not reset the count of wrong codes.
+    """
+    return f"password of {account_id}"
