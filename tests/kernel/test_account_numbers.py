@@ -4,7 +4,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ousel.kernel.account_numbers import SERIAL_MAX, account_number, check_digits_match, has_shape
+from ousel.kernel.account_numbers import (
+    SERIAL_MAX,
+    account_number,
+    check_digits_match,
+    looks_like_account_number,
+)
 
 serials = st.integers(min_value=0, max_value=SERIAL_MAX)
 
@@ -25,7 +30,7 @@ def test_check_digits_are_those_of_an_iban(serial: int) -> None:
     """A number is OU, two check digits and the serial, and an IBAN's reader agrees with it."""
     number = account_number(serial)
 
-    assert has_shape(number)
+    assert looks_like_account_number(number)
     assert number[:2] == "OU"
     assert int(number[4:]) == serial
     assert holds_as_an_iban_does(number)
@@ -75,7 +80,7 @@ def test_every_swap_of_neighbours_is_detected(serial: int) -> None:
 )
 def test_other_texts_do_not_have_the_shape(text: str) -> None:
     """Neither another prefix nor length, nor digits of another script."""
-    assert not has_shape(text)
+    assert not looks_like_account_number(text)
 
 
 @pytest.mark.parametrize("serial", [-1, SERIAL_MAX + 1])

@@ -11,7 +11,7 @@ from ousel.accounts.records import (
     holder_record,
 )
 from ousel.accounts.service import AccountService
-from ousel.api.routes import Call, Documented, NoBody, NoQuery, Route
+from ousel.api.routes import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.http.messages import Answer, json_answer
 from ousel.ledger.refusals import AccountNotFound
 
@@ -46,7 +46,7 @@ class AccountEndpoints:
                 name="getMe",
                 summary="Read your own account",
                 description="The account that the key's app belongs to.",
-                successes={200: Documented("Your account.", OwnAccountRecord)},
+                successes={200: AnswerDescription("Your account.", OwnAccountRecord)},
             ),
             Route(
                 method="GET",
@@ -54,7 +54,7 @@ class AccountEndpoints:
                 handle=self.balance,
                 name="getBalance",
                 summary="Read your own balance",
-                successes={200: Documented("Your balance.", BalanceRecord)},
+                successes={200: AnswerDescription("Your balance.", BalanceRecord)},
             ),
             Route(
                 method="GET",
@@ -67,7 +67,7 @@ class AccountEndpoints:
                     "Letters match in either case."
                 ),
                 path_parameters={"identifier": "@username, account number or email."},
-                successes={200: Documented("The account.", AccountRecord)},
+                successes={200: AnswerDescription("The account.", AccountRecord)},
                 refusals=(AccountNotFound,),
             ),
         ]

@@ -1,1 +1,1 @@
-"""The framework of the endpoints: routes, authentication, decoding, problems, paging, OpenAPI."""
+"""The framework for endpoints: routes, authentication, decoding, problems, paging, OpenAPI."""

@@ -1,4 +1,4 @@
-"""Who calls: behind a key, a user token or a session; and the ports to ask by."""
+"""Callers of the API, and the interfaces that look up their keys and tokens."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Partner(msgspec.Struct, frozen=True, gc=False):
-    """A partner application, known by its key."""
+    """A partner's app, identified by its key."""
 
     account_id: str
     client_id: str
@@ -15,12 +15,12 @@ class Partner(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def app_account_id(self) -> str:
-        """The account that the app belongs to: the partner's own."""
+        """The account that owns the app, which is the partner's own."""
         return self.account_id
 
 
 class User(msgspec.Struct, frozen=True, gc=False):
-    """A person whose account an app may read, known by the app's user token."""
+    """A person whose account an app may read, identified by the app's user token."""
 
     account_id: str
     app_account_id: str
@@ -30,28 +30,28 @@ class User(msgspec.Struct, frozen=True, gc=False):
 
 
 class PartnerKeys(Protocol):
-    """Knows the partners; the composition root passes the one who does."""
+    """Looks up partner keys and registered origins."""
 
     async def partner(self, secret: str) -> Partner:
-        """Return the partner whose key this is, or raise Unauthorized."""
+        """Return the partner that owns this key, or raise Unauthorized."""
         ...
 
     def remembered_partner(self, secret: str) -> Partner | None:
-        """Return whose key this was when it was last looked up; it may have ended since."""
+        """Return the cached owner of this key, which may have been revoked since, or None."""
         ...
 
     async def is_origin_of_app(self, caller: Partner | User, origin: str) -> bool:
-        """Say whether the origin is registered on the caller's app."""
+        """Return whether the caller's app has registered the origin."""
         ...
 
     async def is_origin_of_any_app(self, origin: str) -> bool:
-        """Say whether any app has registered the origin."""
+        """Return whether any app has registered the origin."""
         ...
 
 
 class UserTokens(Protocol):
-    """Knows the user tokens; the composition root passes the one who does."""
+    """Looks up user tokens."""
 
     async def user(self, secret: str) -> User:
-        """Return the user whose token this is, or raise InvalidToken."""
+        """Return the user that this token belongs to, or raise InvalidToken."""
         ...

@@ -1,4 +1,4 @@
-"""Bodies and queries: within limits, decoded into typed requests, explained when wrong."""
+"""Decoding of bodies, forms and queries into typed requests, with a clear refusal if invalid."""
 
 import json
 import re
@@ -32,7 +32,7 @@ Typed = TypeVar("Typed", bound=msgspec.Struct)
 
 
 def decode_body(body: bytes, headers: Headers, kind: type[Typed]) -> Typed:
-    """Return the body as the typed request that the endpoint takes, or say what is wrong."""
+    """Return the body as the endpoint's request type, or refuse it and say why."""
     content_type = headers.get(b"content-type", b"")
     if content_type != b"application/json":
         _check_content_type(content_type)
@@ -46,18 +46,18 @@ def decode_body(body: bytes, headers: Headers, kind: type[Typed]) -> Typed:
 
 
 def is_form(headers: Headers) -> bool:
-    """Say whether the body is announced as a form."""
+    """Return whether the Content-Type says that the body is a form."""
     media_type = headers.get(b"content-type", b"").partition(b";")[0]
     return media_type.strip().lower() == b"application/x-www-form-urlencoded"
 
 
 def decode_form(body: bytes, kind: type[Typed]) -> Typed:
-    """Return a form as the typed request that the endpoint takes, or say what is wrong."""
+    """Return the form as the endpoint's request type, or refuse it and say why."""
     return _decode_pairs(body, kind, UnknownField, "The form is not valid.")
 
 
 def decode_query(query_string: bytes, kind: type[Typed]) -> Typed:
-    """Return the query as the typed parameters that the endpoint takes, or say what is wrong."""
+    """Return the query as the endpoint's parameter type, or refuse it and say why."""
     return _decode_pairs(query_string, kind, UnknownParameter, "The query string is not valid.")
 
 
@@ -65,7 +65,7 @@ def _decode_pairs(
     text: bytes,
     kind: type[Typed],
     unknown: type[UnknownField | UnknownParameter],
-    unreadable: str,
+    unreadable_detail: str,
 ) -> Typed:
     try:
         pairs = parse_qsl(
@@ -76,17 +76,17 @@ def _decode_pairs(
         )
     except ValueError as error:
         param = "query" if unknown is UnknownParameter else "body"
-        raise InvalidField(unreadable, param=param) from error
-    counted = Counter(name for name, _ in pairs)
-    if len(counted) != len(pairs):
-        repeated = next(name for name, count in counted.items() if count > 1)
+        raise InvalidField(unreadable_detail, param=param) from error
+    counts = Counter(name for name, _ in pairs)
+    if len(counts) != len(pairs):
+        repeated = next(name for name, count in counts.items() if count > 1)
         raise InvalidField(f"{repeated} may be given once.", param=repeated)
-    typed = {name: _convert_value(kind, name, value) for name, value in pairs}
+    values = {name: _convert_value(kind, name, value) for name, value in pairs}
     try:
-        return msgspec.convert(typed, kind)
+        return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        refusal = _first_refusal(typed, kind, unknown, msgspec.convert)
-        assert refusal is not None, "what cannot be converted has a value at fault"
+        refusal = _first_refusal(values, kind, unknown, msgspec.convert)
+        assert refusal is not None, "some value caused the conversion to fail"
         raise refusal from error
 
 
@@ -116,35 +116,35 @@ def _decoder(kind: type[Typed]) -> msgspec.json.Decoder[Typed]:
 
 
 @lru_cache(maxsize=64)
-def _integers(kind: type[msgspec.Struct]) -> frozenset[str]:
-    """Return the names of the parameters that are whole numbers."""
+def _integer_names(kind: type[msgspec.Struct]) -> frozenset[str]:
+    """Return the names of the parameters that are integers."""
     types = {
         field.encode_name: msgspec.inspect.type_info(field.type)
         for field in msgspec.structs.fields(kind)
     }
-    bare = {
+    plain_types = {
         name: each.type if isinstance(each, msgspec.inspect.Metadata) else each
         for name, each in types.items()
     }
     return frozenset(
-        name for name, each in bare.items() if isinstance(each, msgspec.inspect.IntType)
+        name for name, each in plain_types.items() if isinstance(each, msgspec.inspect.IntType)
     )
 
 
 def _convert_value(kind: type[msgspec.Struct], name: str, value: str) -> str | int:
-    """Return a parameter's value: a number where one is wanted and written, else the text."""
-    return int(value) if name in _integers(kind) and _INTEGER.fullmatch(value) else value
+    """Return a parameter's value, as an integer if it is one and the endpoint expects one."""
+    return int(value) if name in _integer_names(kind) and _INTEGER.fullmatch(value) else value
 
 
 class _NotANumber:
-    """Stands where a body has NaN or Infinity, which Python reads and JSON does not know."""
+    """NaN or Infinity in a body: Python's parser accepts them, although JSON has neither."""
 
     def __init__(self, literal: str) -> None:
         self.literal = literal
 
 
 def _body_refusal(body: bytes, kind: type[msgspec.Struct]) -> Refusal:
-    """Say what is wrong with a body that cannot be decoded: itself, or one of its fields."""
+    """Return the refusal for a body that cannot be decoded."""
     try:
         literals = _LITERALS.decode(body)
     except msgspec.ValidationError:
@@ -152,12 +152,12 @@ def _body_refusal(body: bytes, kind: type[msgspec.Struct]) -> Refusal:
     except (msgspec.DecodeError, UnicodeDecodeError):
         _check_numbers(body, kind)
         return MalformedJson("The body must be JSON in UTF-8.")
-    refusal = _first_refusal(literals, kind, UnknownField, _decoded)
-    return refusal or MalformedJson("A field stands in the body more than once.")
+    refusal = _first_refusal(literals, kind, UnknownField, _decode_literal)
+    return refusal or MalformedJson("A field occurs more than once in the body.")
 
 
 def _check_numbers(body: bytes, kind: type[msgspec.Struct]) -> None:
-    """Refuse NaN or Infinity as an amount by the name of its field."""
+    """Refuse an amount that is NaN or Infinity, and name its field."""
     try:
         values = json.loads(body, parse_constant=_NotANumber, parse_int=str)
     except ValueError:
@@ -168,7 +168,7 @@ def _check_numbers(body: bytes, kind: type[msgspec.Struct]) -> None:
             micros_from_json(value.literal.encode(), param=field.encode_name)
 
 
-def _decoded(literal: msgspec.Raw, kind: Any) -> Any:
+def _decode_literal(literal: msgspec.Raw, kind: Any) -> Any:
     return msgspec.json.decode(literal, type=kind)
 
 
@@ -178,13 +178,13 @@ def _first_refusal(
     unknown: type[UnknownField | UnknownParameter],
     convert: Callable[[Any, Any], Any],
 ) -> Refusal | None:
-    """Say which of the values is at fault, and why."""
+    """Return the refusal of the first invalid value, or None if all are valid."""
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     for name in values:
         if name not in fields and kind.__struct_config__.forbid_unknown_fields:
             known = ", ".join(fields) or "none"
             shown = name[:NAME_CHARACTERS_SHOWN]
-            return unknown(f"{shown} is not known here; known are: {known}.", param=shown)
+            return unknown(f"{shown} is not known here; the known names are: {known}.", param=shown)
     for name, field in fields.items():
         if name not in values:
             if field.required:

@@ -1,4 +1,4 @@
-"""The port by which refused calls are told to the partner whose app made them."""
+"""The interface that records refused calls, which partners can then see in the portal."""
 
 from typing import Protocol
 
@@ -8,10 +8,10 @@ from ousel.kernel.errors import Refusal
 
 
 class ApiErrorRecorder(Protocol):
-    """Takes note of refused calls; the composition root passes the one who does."""
+    """Records refused calls."""
 
     def record(
         self, caller: Partner | User, route: Route, refusal: Refusal, request_id: str
     ) -> None:
-        """Take note of a refused call."""
+        """Record a refused call."""
         ...

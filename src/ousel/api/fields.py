@@ -1,4 +1,4 @@
-"""The kinds of fields that requests and records share, as the reference describes them."""
+"""Field types that requests and records share, with their descriptions for the reference."""
 
 from typing import Annotated, Final, Literal
 
@@ -49,12 +49,12 @@ Currency = Literal["OUSD"]
 
 
 def money_field(micros: int) -> msgspec.Raw:
-    """Return an amount as it stands in an answer."""
+    """Return an amount as the JSON number that answers contain."""
     return msgspec.Raw(json_from_micros(micros))
 
 
 def parse_text(text: str | None, *, param: str) -> str | None:
-    """Return a free text, or refuse one with control characters other than tab and line feed."""
+    """Return the text, or refuse control characters other than tab and line feed."""
     if text is None or text.isprintable():
         return text
     if any(
@@ -67,18 +67,18 @@ def parse_text(text: str | None, *, param: str) -> str | None:
 def parse_idempotency_key(header: bytes | None, field: str | None) -> str | None:
     """Return the idempotency key of a request, from its header or its body."""
     if header is None:
-        return _checked_key(field)
+        return _check_key(field)
     key = header.decode("latin-1")
     if field is not None and field != key:
         raise InvalidField(
             "The header Idempotency-Key and the field idempotency_key differ; send one of them.",
             param="idempotency_key",
         )
-    return _checked_key(key)
+    return _check_key(key)
 
 
-def _checked_key(key: str | None) -> str | None:
-    if key is None or (0 < len(key) <= KEY_CHARACTERS_MAX and key.isascii() and _visible(key)):
+def _check_key(key: str | None) -> str | None:
+    if key is None or (0 < len(key) <= KEY_CHARACTERS_MAX and key.isascii() and _is_visible(key)):
         return key
     raise InvalidField(
         f"The idempotency key must be 1 to {KEY_CHARACTERS_MAX} visible ASCII characters.",
@@ -86,5 +86,5 @@ def _checked_key(key: str | None) -> str | None:
     )
 
 
-def _visible(key: str) -> bool:
+def _is_visible(key: str) -> bool:
     return key.isprintable() and " " not in key

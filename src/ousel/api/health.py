@@ -1,4 +1,4 @@
-"""Health: whether the process answers, and whether it can do its work."""
+"""Health checks: whether the process runs, and whether it can serve requests."""
 
 from ousel.api.routes import Call, NoBody, NoQuery, Route
 from ousel.database.port import Database
@@ -17,15 +17,15 @@ class SchemaOutdated(Refusal):
 
 
 class Health:
-    """Answers an orchestrator's probes."""
+    """Answers the health checks of an orchestrator."""
 
     def __init__(self, database: Database, database_url: str) -> None:
-        """Probe this database."""
+        """Check this database."""
         self._database = database
         self._database_url = database_url
 
     def routes(self) -> list[Route]:
-        """Return the probes, at the root of the server."""
+        """Return the routes of the health checks, which are not below the base path."""
         return [
             Route(
                 method="GET",
@@ -43,11 +43,11 @@ class Health:
         ]
 
     async def alive(self, _: Call[NoBody, NoQuery] | None = None) -> Answer:
-        """Answer that the process runs."""
+        """Answer 200, because the process runs."""
         return json_answer({"status": "ok"})
 
     async def ready(self, _: Call[NoBody, NoQuery] | None = None) -> Answer:
-        """Answer that requests can be served, or refuse and say why not."""
+        """Answer 200 if requests can be served, or refuse and say why not."""
         version = await schema_version(self._database, self._database_url)
         if not is_supported(version):
             raise SchemaOutdated(f"The schema is at {version}, {SCHEMA_VERSION} is needed.")

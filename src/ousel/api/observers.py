@@ -1,4 +1,4 @@
-"""The watch at the edge: whoever observes requests is told of each when it is answered."""
+"""Observers of requests, which are notified of every answer."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -14,23 +14,23 @@ from ousel.kernel.ids import new_id
 
 
 class AnsweredRequest(msgspec.Struct, gc=False, kw_only=True):
-    """A request, by what may be told of it, and how it was answered."""
+    """What observers learn about a request and its answer."""
 
     request_id: str
     method: str
     route: Routed | None
     caller: Partner | User | None
     status: int
-    code: str | None  # of the refusal, where it was refused
+    code: str | None  # of the refusal, if there was one
     seconds: float
     trace: Trace | None = None
 
 
 class RequestObserver(Protocol):
-    """Watches requests being answered."""
+    """Is notified of answered requests."""
 
     def request_answered(self, request: AnsweredRequest) -> None:
-        """Know that a request was answered."""
+        """Record that a request was answered."""
         ...
 
 
@@ -38,7 +38,7 @@ Tracer = Callable[[AnsweredRequest, TraceParent | None], Trace | None]
 
 
 class RequestObservers:
-    """Gives every request its id, and tells the observers, in their order, of its answer."""
+    """Gives every request an id, and notifies the observers of its answer, in their order."""
 
     def __init__(
         self,
@@ -46,19 +46,19 @@ class RequestObservers:
         observers: Sequence[RequestObserver] = (),
         tracer: Tracer | None = None,
     ) -> None:
-        """Tell these; a tracer records requests, else a caller's own trace only passes through."""
+        """Notify these; without a tracer, a caller's trace is passed on but nothing is recorded."""
         self._clock = clock
         self._observers: Final = tuple(observers)
         self._tracer: Final = tracer
 
     def new_request_id(self) -> str:
-        """Return the id of a request that has arrived."""
+        """Return an id for a request that has arrived."""
         return new_id("req_", self._clock)
 
     def notify(
         self, request: Request, answer: Answer, request_id: str, seconds: float
     ) -> Trace | None:
-        """Tell the observers how a request was answered; return the trace that it belongs to."""
+        """Notify the observers of an answer, and return the trace that the request belongs to."""
         answered = AnsweredRequest(
             request_id=request_id,
             method=request.method,

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, written from the same table that serves the requests."""
+"""The OpenAPI 3.1 document, generated from the routes that serve the requests."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -7,47 +7,47 @@ import msgspec
 
 from ousel.api import refusals
 from ousel.api.problems import Problem
-from ousel.api.routes import Access, Documented, NoBody, NoQuery, Route
+from ousel.api.routes import Access, AnswerDescription, NoBody, NoQuery, Route
 from ousel.http import refusals as http_refusals
 from ousel.kernel.errors import DatabaseUnavailable, InvalidField, OutcomeUnknown, Refusal
 from ousel.kernel.settings import Settings
 
-_SCHEMAS: Final = "#/components/schemas/{name}"
-_EVERYWHERE: Final[tuple[type[Refusal], ...]] = (
+_REFERENCE_TEMPLATE: Final = "#/components/schemas/{name}"
+_COMMON_REFUSALS: Final[tuple[type[Refusal], ...]] = (
     http_refusals.InternalError,
     DatabaseUnavailable,
 )
-_OF_KNOWN_CALLERS: Final = (
+_AUTHENTICATED_REFUSALS: Final = (
     refusals.OriginNotAllowed,
     refusals.RateLimited,
     refusals.UnknownParameter,
     InvalidField,
 )
-_OF_CALLERS: Final[dict[Access, tuple[type[Refusal], ...]]] = {
+_REFUSALS_BY_ACCESS: Final[dict[Access, tuple[type[Refusal], ...]]] = {
     "public": (),
     "client": (),
-    "partner": (refusals.Unauthorized, *_OF_KNOWN_CALLERS),
-    "user": (refusals.InvalidToken, refusals.InsufficientScope, *_OF_KNOWN_CALLERS),
+    "partner": (refusals.Unauthorized, *_AUTHENTICATED_REFUSALS),
+    "user": (refusals.InvalidToken, refusals.InsufficientScope, *_AUTHENTICATED_REFUSALS),
 }
-_OF_WRITES: Final = (OutcomeUnknown,)
-_OF_EMPTY_BODIES: Final = (
+_WRITE_REFUSALS: Final = (OutcomeUnknown,)
+_EMPTY_BODY_REFUSALS: Final = (
     refusals.MalformedJson,
     refusals.UnknownField,
     http_refusals.BodyTooLarge,
     http_refusals.UnsupportedMediaType,
 )
-_OF_BODIES: Final = (*_OF_EMPTY_BODIES, refusals.MissingField, InvalidField)
-_HEADERS_EVERYWHERE: Final[dict[str, Any]] = {
+_BODY_REFUSALS: Final = (*_EMPTY_BODY_REFUSALS, refusals.MissingField, InvalidField)
+_COMMON_HEADERS: Final[dict[str, Any]] = {
     "X-Request-Id": {
-        "description": "Names this answer in a question to the operator.",
+        "description": "Identifies this answer when you ask the operator about it.",
         "required": True,
         "schema": {"type": "string", "pattern": "^req_[0-9a-v]{26}$"},
     },
 }
-_HEADERS_OF_STATUS: Final[dict[int, dict[str, Any]]] = {
+_HEADERS_BY_STATUS: Final[dict[int, dict[str, Any]]] = {
     401: {
         "WWW-Authenticate": {
-            "description": "Which credential would do.",
+            "description": "The kind of credential that is needed.",
             "required": True,
             "schema": {"type": "string", "pattern": "^Bearer"},
         },
@@ -64,14 +64,14 @@ _HEADERS_OF_STATUS: Final[dict[int, dict[str, Any]]] = {
 
 def openapi_document(routes: Iterable[Route], settings: Settings, version: str) -> dict[str, Any]:
     """Return the document that describes these routes."""
-    shown = [route for route in routes if route.in_reference]
-    kinds = list(dict.fromkeys(kind for route in shown for kind in _kinds(route)))
-    references, components = msgspec.json.schema_components(kinds, ref_template=_SCHEMAS)
+    documented = [route for route in routes if route.in_reference]
+    kinds = list(dict.fromkeys(kind for route in documented for kind in _kinds(route)))
+    references, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE_TEMPLATE)
     components = {name: _without_null_defaults(each) for name, each in components.items()}
     schemas = dict(zip(kinds, references, strict=True))
-    _require_what_is_always_sent(shown, schemas, components)
+    _require_all_fields_of_answers(documented, schemas, components)
     paths: dict[str, dict[str, Any]] = {}
-    for route in shown:
+    for route in documented:
         path = route.path.removeprefix(settings.base_path)
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, schemas)
     return {
@@ -86,7 +86,7 @@ def openapi_document(routes: Iterable[Route], settings: Settings, version: str) 
         "paths": paths,
         "components": {
             "schemas": components,
-            "securitySchemes": _security_schemes(shown, settings),
+            "securitySchemes": _security_schemes(documented, settings),
         },
     }
 
@@ -120,11 +120,11 @@ def _security_schemes(routes: Iterable[Route], settings: Settings) -> dict[str, 
 
 def refusals_of(route: Route) -> list[type[Refusal]]:
     """Return every refusal that a route may answer with, by status and code."""
-    possible = {*_EVERYWHERE, *(_OF_WRITES if route.method == "POST" else ())}
-    if route.refusal_format is None:  # otherwise the rest is told in the route's own form
-        possible |= {*route.refusals, *_OF_CALLERS[route.access]}
+    possible = {*_COMMON_REFUSALS, *(_WRITE_REFUSALS if route.method == "POST" else ())}
+    if route.refusal_format is None:  # else the route answers the rest in its own format
+        possible |= {*route.refusals, *_REFUSALS_BY_ACCESS[route.access]}
         if route.method == "POST":
-            possible |= {*(_OF_EMPTY_BODIES if route.body is NoBody else _OF_BODIES)}
+            possible |= {*(_EMPTY_BODY_REFUSALS if route.body is NoBody else _BODY_REFUSALS)}
     return sorted(possible, key=lambda refusal: (refusal.status, refusal.code))
 
 
@@ -137,7 +137,7 @@ def _kinds(route: Route) -> list[Any]:
 
 
 def _without_null_defaults(component: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema without defaults that are null: generators take them for values."""
+    """Return the schema without null defaults, which code generators take for values."""
     properties = {
         name: {key: value for key, value in field.items() if (key, value) != ("default", None)}
         for name, field in component.get("properties", {}).items()
@@ -145,10 +145,10 @@ def _without_null_defaults(component: dict[str, Any]) -> dict[str, Any]:
     return component | {"properties": properties}
 
 
-def _require_what_is_always_sent(
+def _require_all_fields_of_answers(
     routes: Iterable[Route], schemas: dict[Any, Any], components: dict[str, Any]
 ) -> None:
-    """Let records require each of their fields: one with a default is sent like any other."""
+    """Mark every field of every answer as required: fields with defaults are always sent."""
     for route in routes:
         for answer in (*route.successes.values(), *route.failures.values()):
             if answer.record is not None:
@@ -204,13 +204,13 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
     components = msgspec.json.schema_components([route.query])[1]
     properties = _without_null_defaults(components[route.query.__name__])["properties"]
     return [
-        {"name": name, "in": "query", "required": False, "schema": _present(schema)}
+        {"name": name, "in": "query", "required": False, "schema": _without_null(schema)}
         for name, schema in properties.items()
     ]
 
 
-def _present(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a query parameter's schema without null, which a query cannot say."""
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a query parameter's schema without null, which a query cannot express."""
     choices = [each for each in schema.pop("anyOf", []) if each != {"type": "null"}]
     if "enum" in schema:
         schema["enum"] = [each for each in schema["enum"] if each is not None]
@@ -226,29 +226,31 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
 
 def _responses(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
     responses = {
-        str(status): _documented(answer, schemas)
+        str(status): _answer_response(answer, schemas)
         for status, answer in (route.successes | route.failures).items()
     }
     by_status: dict[int, list[type[Refusal]]] = {}
     for refusal in refusals_of(route):
         by_status.setdefault(refusal.status, []).append(refusal)
     for status, possible in by_status.items():
-        responses[str(status)] = _refused(status, possible, schemas)
+        responses[str(status)] = _refusal_response(status, possible, schemas)
     for response in responses.values():
-        response["headers"] = response.get("headers", {}) | _HEADERS_EVERYWHERE
+        response["headers"] = response.get("headers", {}) | _COMMON_HEADERS
     return responses
 
 
-def _refused(status: int, possible: list[type[Refusal]], schemas: dict[Any, Any]) -> dict[str, Any]:
+def _refusal_response(
+    status: int, possible: list[type[Refusal]], schemas: dict[Any, Any]
+) -> dict[str, Any]:
     codes = ", ".join(f"`{refusal.code}`" for refusal in possible)
     return {
         "description": f"{possible[0].title}. Codes: {codes}.",
         "content": {"application/problem+json": {"schema": schemas[Problem]}},
-        "headers": _HEADERS_OF_STATUS.get(status, {}),
+        "headers": _HEADERS_BY_STATUS.get(status, {}),
     }
 
 
-def _documented(answer: Documented, schemas: dict[Any, Any]) -> dict[str, Any]:
+def _answer_response(answer: AnswerDescription, schemas: dict[Any, Any]) -> dict[str, Any]:
     response: dict[str, Any] = {"description": answer.meaning}
     if answer.record is not None:
         response["content"] = {"application/json": {"schema": schemas[answer.record]}}

@@ -1,4 +1,4 @@
-"""Origins: which web pages' scripts may call, and the CORS headers that tell a browser so."""
+"""Origins: which web pages may call the API, and the CORS headers that allow them to."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from ousel.http.messages import Answer, Headers, RawHeader
 
 PREFLIGHT_SECONDS: Final = 600
 
-_EXPOSED: Final = (
+_EXPOSED_HEADERS: Final = (
     b"ETag, Idempotent-Replayed, Preference-Applied, RateLimit, RateLimit-Policy, Retry-After,"
     b" X-Request-Id"
 )
@@ -16,29 +16,29 @@ _ALLOWED_HEADERS: Final = b"Authorization, Content-Type, Idempotency-Key, If-Non
 
 
 class OriginPolicy:
-    """Admits origins that the caller's app has registered."""
+    """Allows the origins that the caller's app has registered."""
 
     def __init__(self, partner_keys: PartnerKeys) -> None:
-        """Ask these partner_keys what is registered."""
+        """Look up registered origins with these."""
         self._partner_keys = partner_keys
 
     async def check_origin(self, caller: Partner | User, origin: bytes) -> tuple[RawHeader, ...]:
-        """Return the CORS headers for an origin of the caller's app; refuse any other."""
+        """Return the CORS headers for an origin of the caller's app, or refuse any other origin."""
         if not await self._partner_keys.is_origin_of_app(caller, origin.decode("latin-1")):
             raise OriginNotAllowed("This origin is not registered on the app that calls.")
-        return _readable(origin)
+        return _cors_headers(origin)
 
     async def public_headers(self, headers: Headers) -> tuple[RawHeader, ...]:
-        """Return the CORS headers by which a page of any app reads an answer that concerns none."""
+        """Return CORS headers that let the pages of any app read an answer that belongs to none."""
         origin = headers.get(b"origin")
         if origin is None or not await self._partner_keys.is_origin_of_any_app(
             origin.decode("latin-1")
         ):
             return ()
-        return _readable(origin)
+        return _cors_headers(origin)
 
     async def preflight(self, headers: Headers) -> Answer:
-        """Answer a browser that asks, before it calls, whether an origin may."""
+        """Answer a browser's preflight request."""
         origin = headers.get(b"origin", b"")
         if not await self._partner_keys.is_origin_of_any_app(origin.decode("latin-1")):
             raise OriginNotAllowed("No app has registered this origin.")
@@ -46,7 +46,7 @@ class OriginPolicy:
             204,
             b"",
             headers=(
-                *_allow(origin),
+                *_allow_origin(origin),
                 (b"access-control-allow-methods", b"GET, POST"),
                 (b"access-control-allow-headers", _ALLOWED_HEADERS),
                 (b"access-control-max-age", b"%d" % PREFLIGHT_SECONDS),
@@ -54,9 +54,9 @@ class OriginPolicy:
         )
 
 
-def _readable(origin: bytes) -> tuple[RawHeader, ...]:
-    return (*_allow(origin), (b"access-control-expose-headers", _EXPOSED))
+def _cors_headers(origin: bytes) -> tuple[RawHeader, ...]:
+    return (*_allow_origin(origin), (b"access-control-expose-headers", _EXPOSED_HEADERS))
 
 
-def _allow(origin: bytes) -> tuple[RawHeader, ...]:
+def _allow_origin(origin: bytes) -> tuple[RawHeader, ...]:
     return ((b"access-control-allow-origin", origin), (b"vary", b"Origin"))

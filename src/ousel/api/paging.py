@@ -17,14 +17,14 @@ CURSOR_CHARACTERS_MAX: Final = 100
 _POSITION_DIGITS_MAX: Final = len(str(BIGINT_MAX))
 
 Limit = Annotated[
-    int, msgspec.Meta(ge=1, le=LIMIT_MAX, description="How many records a page has at most.")
+    int, msgspec.Meta(ge=1, le=LIMIT_MAX, description="The maximum number of records on a page.")
 ]
 Cursor = Annotated[
     str,
     msgspec.Meta(
         min_length=1,
         max_length=CURSOR_CHARACTERS_MAX,
-        description="`next_cursor` of the page before.",
+        description="`next_cursor` of the previous page.",
     ),
 ]
 
@@ -47,7 +47,7 @@ def make_page(
     record: Callable[[Item], Any],
     position: Callable[[Item], int | str],
 ) -> Page[Any]:
-    """Return a page of at most `limit` of the items; one more than that shows there is more."""
+    """Return a page of at most `limit` items; an extra item means that there are more."""
     shown = items[:limit]
     has_more = len(items) > limit
     return Page(
@@ -63,7 +63,7 @@ def cursor_at(position: int | str) -> str:
 
 
 def sequence_from_cursor(cursor: str | None) -> int | None:
-    """Return the number that a cursor continues after, or refuse a cursor that is not ours."""
+    """Return the number that a cursor continues after, or refuse a cursor that we did not issue."""
     if cursor is None:
         return None
     text = text_from_cursor(cursor)
@@ -74,7 +74,7 @@ def sequence_from_cursor(cursor: str | None) -> int | None:
 
 
 def text_from_cursor(cursor: str) -> str:
-    """Return the text that a cursor continues after, or refuse a cursor that is not ours."""
+    """Return the text that a cursor continues after, or refuse a cursor that we did not issue."""
     try:
         octets = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)
         position = octets.decode("ascii").removeprefix("after:")
@@ -86,5 +86,5 @@ def text_from_cursor(cursor: str) -> str:
 
 
 def cursor_refused() -> InvalidField:
-    """Return the refusal of a cursor that no page gave."""
-    return InvalidField("cursor must be the next_cursor of a page before.", param="cursor")
+    """Return the refusal of a cursor that we did not issue."""
+    return InvalidField("cursor must be the next_cursor of a previous page.", param="cursor")

@@ -1,4 +1,4 @@
-"""Polling without hammering: entity tags (RFC 9110) and `Prefer: wait=N` (RFC 7240)."""
+"""Efficient polling: entity tags (RFC 9110) and `Prefer: wait=N` (RFC 7240)."""
 
 import hashlib
 import re
@@ -11,7 +11,7 @@ from ousel.http.messages import Answer, Headers
 WAIT_SECONDS_MAX: Final = 60
 
 _SECONDS_DIGITS_MAX: Final = 9
-# Each repetition is possessive: a header that fits nowhere is given up at once, whatever it says.
+# Every repetition is possessive, so a header that does not match fails in linear time.
 _TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
 _WORD: Final = rb"(?:" + _TOKEN + rb'|"(?:[^"\\]|\\.)*+")'
 _PARAMETER: Final = rb"[ \t]*+;[ \t]*+(?:" + _TOKEN + rb"(?:[ \t]*+=[ \t]*+" + _WORD + rb")?)?"
@@ -23,9 +23,9 @@ _ENTITY_TAG: Final = re.compile(rb'(?:W/)?("[!#-~\x80-\xff]*")')
 
 
 def wait_seconds(prefer: bytes | None) -> int | None:
-    """Return how long the client would wait for a better answer; what is malformed says nothing.
+    """Return how long the client is willing to wait, capped at WAIT_SECONDS_MAX.
 
-    It is capped at what the server is willing to wait.
+    A malformed header counts as none.
     """
     position = 0
     while prefer is not None and position < len(prefer):
@@ -39,25 +39,25 @@ def wait_seconds(prefer: bytes | None) -> int | None:
 
 
 class TaggedAnswer(msgspec.Struct, frozen=True, gc=False):
-    """An answer with its entity tag, to be given again and again as long as it stays the same."""
+    """An answer with its entity tag, reused for as long as the record does not change."""
 
     tag: bytes
     answer: Answer
     unchanged: Answer
 
     def answer_to(self, headers: Headers) -> Answer:
-        """Return the answer, or 304 where the client has it already."""
-        known = headers.get(b"if-none-match")
-        if known is None or not (known == self.tag or self._is_among(known)):
+        """Return the answer, or 304 if the client has it already."""
+        client_tags = headers.get(b"if-none-match")
+        if client_tags is None or not (client_tags == self.tag or self._is_among(client_tags)):
             return self.answer
         return self.unchanged
 
-    def _is_among(self, known: bytes) -> bool:
-        return known.strip() == b"*" or self.tag in _ENTITY_TAG.findall(known)
+    def _is_among(self, client_tags: bytes) -> bool:
+        return client_tags.strip() == b"*" or self.tag in _ENTITY_TAG.findall(client_tags)
 
 
 def tag_answer(answer: Answer) -> TaggedAnswer:
-    """Return the answer with a tag that is the same for the same body."""
+    """Return the answer with an entity tag that depends on its body alone."""
     tag = b'"%b"' % hashlib.sha256(answer.body).hexdigest()[:32].encode()
     headers = (*answer.headers, (b"etag", tag))
     return TaggedAnswer(

@@ -12,7 +12,7 @@ from ousel.kernel.errors import Refusal
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What went wrong, for people and for programs."""
 
-    type: Annotated[str, msgspec.Meta(description="The page of the docs on this error.")]
+    type: Annotated[str, msgspec.Meta(description="The documentation page of this error.")]
     title: str
     status: int
     detail: str
@@ -24,7 +24,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 def problem_answer(
     refusal: Refusal, request_id: str, docs_url: str, headers: tuple[RawHeader, ...] = ()
 ) -> Answer:
-    """Return the answer that tells the refusal."""
+    """Return the answer for a refusal."""
     problem = Problem(
         type=f"{docs_url}/errors#{refusal.code}",
         title=refusal.title,

@@ -24,7 +24,7 @@ class RateLimiter:
     """Counts the requests of each key in this process."""
 
     def __init__(self, limit: RateLimit, seconds: Callable[[], float] = monotonic) -> None:
-        """Allow so many requests in a period; `seconds` is the clock to count by."""
+        """Allow this many requests per period; `seconds` is the clock."""
         self._limit = limit
         self._seconds = seconds
         self._rate = limit.requests / limit.period_seconds
@@ -33,7 +33,7 @@ class RateLimiter:
         self._policy = (b"ratelimit-policy", policy.encode())
 
     def take(self, key: str) -> None:
-        """Take one request from the key's bucket, or refuse where it is empty."""
+        """Take one request from the key's bucket, or refuse if it is empty."""
         now = self._seconds()
         bucket = self._buckets.get(key)
         if bucket is None:
@@ -55,7 +55,7 @@ class RateLimiter:
         bucket.tokens -= 1
 
     def headers(self, key: str) -> tuple[RawHeader, ...]:
-        """Return the headers that tell a client what is left and when the bucket is full."""
+        """Return the headers that say how many requests are left, and when the bucket is full."""
         tokens = self._buckets[key].tokens
         full_seconds = ceil((self._limit.requests - tokens) / self._rate)
         left = f'"default";r={int(tokens)};t={full_seconds}'

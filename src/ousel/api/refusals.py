@@ -1,4 +1,4 @@
-"""What the web's edge refuses before a room is asked."""
+"""Refusals of API requests before an endpoint is called."""
 
 from typing import Final
 
@@ -44,13 +44,13 @@ class UnknownParameter(Refusal):
 
 
 class Challenged(Refusal):
-    """A refusal whose answer says, in WWW-Authenticate, which credential would do."""
+    """A refusal whose answer names the needed credential in WWW-Authenticate."""
 
     challenge: bytes = _BEARER
 
 
 class Unauthorized(Challenged):
-    """The key is missing, malformed, unknown or revoked; these answer alike."""
+    """The key is missing, malformed, unknown or revoked; the answers are alike."""
 
     status = 401
     code = "unauthorized"
@@ -58,20 +58,20 @@ class Unauthorized(Challenged):
     cure = "Send `Authorization: Bearer <key>` with a valid key; rotate it in the portal if lost."
 
     def __init__(self, detail: str = "The key is missing, malformed, unknown or revoked.") -> None:
-        """Say no more than a stranger may know."""
+        """Do not say which of these it is."""
         super().__init__(detail)
 
 
 class InvalidToken(Challenged):
-    """The user token is missing, malformed, unknown, expired or ended; these answer alike."""
+    """The user token is missing, malformed, unknown, expired or revoked; the answers are alike."""
 
     status = 401
     code = "invalid_token"
     title = "The user token is not valid"
-    cure = "Send `Authorization: Bearer <user token>`; connect the person again where it has ended."
+    cure = "Send `Authorization: Bearer <user token>`; connect the person again if it has ended."
 
     def __init__(self, detail: str = "", *, sent: bool = True) -> None:
-        """Say no more than a stranger may know, and nothing of a token where none was sent."""
+        """Do not say which of these it is; `sent` is whether there was a token at all."""
         super().__init__(detail or "The user token is missing, malformed, unknown or expired.")
         # RFC 6750 section 3.1: without any credential, the challenge names no error.
         if sent:
@@ -79,7 +79,7 @@ class InvalidToken(Challenged):
 
 
 class InsufficientScope(Challenged):
-    """The person did not let the app read this: the user token lacks the scope."""
+    """The person did not allow the app to read this: the user token lacks the scope."""
 
     status = 403
     code = "insufficient_scope"

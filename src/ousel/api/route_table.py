@@ -1,4 +1,4 @@
-"""The table of routes: finds the route of a method and a path."""
+"""The route table: finds the route for a method and a path."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -8,11 +8,11 @@ from urllib.parse import unquote_to_bytes
 from ousel.http.refusals import MethodNotAllowed, NotFound
 
 SEGMENT_BYTES_MAX: Final = 1_000
-PATHS_KEPT_MAX: Final = 4_096
+CACHED_PATHS_MAX: Final = 4_096
 
 
 class Routed(Protocol):
-    """Whatever is found by a method and a path."""
+    """Anything that is found by a method and a path."""
 
     @property
     def method(self) -> str:
@@ -29,40 +29,41 @@ AnyRoute = TypeVar("AnyRoute", bound=Routed)
 
 
 class _Node(Generic[AnyRoute]):
-    """Where a path has come to, segment by segment, and how it may go on."""
+    """A node of the tree of path segments."""
 
     def __init__(self) -> None:
         self.plain: dict[str, _Node[AnyRoute]] = {}
         self.parameter: _Node[AnyRoute] | None = None
-        self.names: list[str] = []  # of the parameters on the way here
+        self.names: list[str] = []  # of the parameters on the path to this node
         self.methods: dict[str, AnyRoute] = {}
 
     def next(self, segment: str) -> "_Node[AnyRoute]":
-        """Return the place behind a segment of a route's path, new or known."""
+        """Return the child node for a segment of a route's path; create it if needed."""
         if segment.startswith("{"):
-            assert not self.plain, f"{segment} would stand beside plain words"
+            assert not self.plain, f"{segment} conflicts with a plain segment"
             self.parameter = self.parameter or _Node()
             return self.parameter
-        assert self.parameter is None, f"{segment} would stand beside a parameter"
+        assert self.parameter is None, f"{segment} conflicts with a parameter"
         return self.plain.setdefault(segment, _Node())
 
 
 class RouteTable(Generic[AnyRoute]):
-    """All routes, found by a dictionary where the path is plain and by segments where not."""
+    """All routes: those without parameters in a dictionary, the others in a tree of segments."""
 
     def __init__(self, routes: Iterable[AnyRoute]) -> None:
         """Hold these routes; two of them may not share a method and a path."""
         self._plain: dict[str, dict[str, AnyRoute]] = {}
         self._root: _Node[AnyRoute] = _Node()
-        self._match = lru_cache(maxsize=PATHS_KEPT_MAX)(self._matched)  # polls ask for the same
+        cached = lru_cache(maxsize=CACHED_PATHS_MAX)  # polls repeat the same paths
+        self._methods_at = cached(self._find_methods)
         for route in routes:
-            methods = self._methods_of(route.path)
-            assert route.method not in methods, f"{route.method} {route.path} is there twice"
+            methods = self._methods_for_new(route.path)
+            assert route.method not in methods, f"{route.method} {route.path} is registered twice"
             methods[route.method] = route
 
     def find(self, method: str, raw_path: str) -> tuple[AnyRoute, dict[str, str]]:
-        """Return the route and the values of its path's parameters, or say what is not there."""
-        methods, parameters = self._match(raw_path)
+        """Return the route and the values of its path parameters, or refuse."""
+        methods, parameters = self._methods_at(raw_path)
         route = methods.get("GET" if method == "HEAD" else method)
         if route is None:
             raise MethodNotAllowed(
@@ -71,43 +72,43 @@ class RouteTable(Generic[AnyRoute]):
         return route, parameters
 
     def has(self, raw_path: str) -> bool:
-        """Say whether there is something at this path, by whichever method."""
+        """Return whether any method has a route at this path."""
         try:
-            self._match(raw_path)
+            self._methods_at(raw_path)
         except NotFound:
             return False
         return True
 
-    def _methods_of(self, path: str) -> dict[str, AnyRoute]:
+    def _methods_for_new(self, path: str) -> dict[str, AnyRoute]:
         if "{" not in path:
             return self._plain.setdefault(path, {})
-        place, names = self._root, []
+        node, names = self._root, []
         for segment in path.split("/"):
-            place = place.next(segment)
+            node = node.next(segment)
             if segment.startswith("{"):
                 names.append(segment[1:-1])
-        assert place.names in ([], names), f"{path} is there with other names"
-        place.names = names
-        return place.methods
+        assert node.names in ([], names), f"{path} is registered with other parameter names"
+        node.names = names
+        return node.methods
 
-    def _matched(self, raw_path: str) -> tuple[dict[str, AnyRoute], dict[str, str]]:
+    def _find_methods(self, raw_path: str) -> tuple[dict[str, AnyRoute], dict[str, str]]:
         plain = self._plain.get(raw_path)
         if plain is not None:
             return plain, {}
-        place: _Node[AnyRoute] | None = self._root
+        node: _Node[AnyRoute] | None = self._root
         values: list[str] = []
         for segment in raw_path.split("/"):
-            assert place is not None
-            if place.parameter is not None:
-                place = place.parameter
+            assert node is not None
+            if node.parameter is not None:
+                node = node.parameter
                 values.append(segment)
             else:
-                place = place.plain.get(segment)
-            if place is None:
+                node = node.plain.get(segment)
+            if node is None:
                 break
-        if place is None or not place.methods:
+        if node is None or not node.methods:
             raise NotFound("There is nothing at this path.")
-        return place.methods, dict(zip(place.names, map(_decoded, values), strict=True))
+        return node.methods, dict(zip(node.names, map(_decode_segment, values), strict=True))
 
 
 def allowed_methods(methods: dict[str, AnyRoute]) -> str:
@@ -116,7 +117,7 @@ def allowed_methods(methods: dict[str, AnyRoute]) -> str:
     return ", ".join(sorted(names))
 
 
-def _decoded(segment: str) -> str:
+def _decode_segment(segment: str) -> str:
     octets = unquote_to_bytes(segment) if "%" in segment else segment.encode()
     try:
         text = octets.decode()

@@ -1,4 +1,4 @@
-"""The router: finds the route of each request, and turns every refusal into an answer."""
+"""The router: finds the route for each request, and turns every refusal into an answer."""
 
 from collections.abc import Iterable
 from http import HTTPStatus
@@ -32,20 +32,20 @@ _log = structlog.get_logger()
 
 
 class PageServer(Protocol):
-    """Serves pages; the composition root passes the one that does."""
+    """Serves pages."""
 
     def is_visited_by(self, request: Request) -> bool:
-        """Say whether a request that finds nothing comes from a person who reads pages."""
+        """Return whether a request without a route comes from a browser that expects a page."""
         ...
 
     async def answer(
         self, route: Any, path: dict[str, str], request: Request, request_id: str
     ) -> Answer:
-        """Serve one page."""
+        """Return the answer of a page."""
         ...
 
     async def problem(self, refusal: Refusal, request: Request, request_id: str) -> Answer:
-        """Return the page that tells a refusal which happened before any route was found."""
+        """Return the page for a refusal that happened before any route was found."""
         ...
 
 
@@ -61,7 +61,7 @@ class Router:
         settings: Settings,
         observers: RequestObservers,
     ) -> None:
-        """Serve these routes: those of the API by the endpoint server, all others as pages."""
+        """Serve these routes: the API's with the endpoint server, all others as pages."""
         self._table = RouteTable(routes)
         self._authenticator = authenticator
         self._endpoints = endpoints
@@ -72,12 +72,12 @@ class Router:
         common = _SECURITY_HEADERS
         if settings.portal_url.startswith("https:"):
             common += (_STRICT_TRANSPORT,)
-        self._common = {name: header_lines((name, value)) for name, value in common}
-        self._common_lines = b"".join(self._common.values())
-        self._beside: dict[tuple[bytes, ...], bytes] = {}  # what is left of them
+        self._common_headers = {name: header_lines((name, value)) for name, value in common}
+        self._common_lines = b"".join(self._common_headers.values())
+        self._other_common_lines: dict[tuple[bytes, ...], bytes] = {}  # by the headers left out
 
     async def respond(self, request: Request) -> Response:
-        """Serve one request."""
+        """Return the response to a request."""
         started = perf_counter()
         request_id = self._observers.new_request_id()
         answer = await self._answer(request, request_id)
@@ -87,11 +87,11 @@ class Router:
             head = _HEAD % (
                 request_id.encode(),
                 answer_head(answer),
-                self._common_lines_beside(answer) if answer.headers else self._common_lines,
+                self._common_lines_without(answer) if answer.headers else self._common_lines,
             )
             if trace is not None:
                 head += header_lines((b"traceresponse", trace.response))
-        except Exception:  # noqa: BLE001 - an answer that cannot be told is a failure like others
+        except Exception:  # noqa: BLE001 - an answer that cannot be sent is an internal error
             request.is_last = True
             answer = self._internal_error(request, request_id)
             head = _HEAD % (request_id.encode(), answer_head(answer), self._common_lines)
@@ -110,13 +110,13 @@ class Router:
                 cause = repr(refusal.__cause__ or refusal)
                 _log.error("unavailable", request_id=request_id, code=refusal.code, cause=cause)
             return problem_answer(refusal, request_id, self._docs_url, tuple(headers))
-        except Exception:  # noqa: BLE001 - the last stop: whatever it is, the caller is answered
+        except Exception:  # noqa: BLE001 - whatever failed, the caller gets an answer
             return self._internal_error(request, request_id, tuple(headers))
 
     def _internal_error(
         self, request: Request, request_id: str, headers: tuple[RawHeader, ...] = ()
     ) -> Answer:
-        """Log the failure that is being handled, and return the answer that tells it."""
+        """Log the current exception, and return the answer for it."""
         _log.exception("internal error", request_id=request_id, path=request.path)
         failure = InternalError("The server failed to answer this request.")
         return problem_answer(failure, request_id, self._docs_url, headers)
@@ -138,7 +138,7 @@ class Router:
         return msgspec.structs.replace(page, headers=(*page.headers, *headers))
 
     async def _serve(self, request: Request, request_id: str, extra: list[RawHeader]) -> Answer:
-        """Find the route and let its server answer; `extra` collects headers of every outcome."""
+        """Find the route and call it; `extra` collects headers that even a refusal carries."""
         headers = request.headers
         if request.method == "OPTIONS" and b"access-control-request-method" in headers:
             return await self._authenticator.preflight(headers)
@@ -151,18 +151,18 @@ class Router:
     async def _find_route(
         self, request: Request, extra: list[RawHeader]
     ) -> tuple[Routed, dict[str, str]]:
-        """Return the route with its path; where there is none, `extra` lets any app's page know."""
+        """Return the route and its path parameters; if none is found, add CORS headers."""
         try:
             return self._table.find(request.method, request.path)
         except (NotFound, MethodNotAllowed):
             extra.extend(await self._authenticator.cors_headers(request.headers))
             raise
 
-    def _common_lines_beside(self, answer: Answer) -> bytes:
-        """Return the lines that every answer has, but for those that this one gives itself."""
-        given = tuple([name for name, _ in answer.headers])
-        beside = self._beside.get(given)
-        if beside is None:
-            left = [line for name, line in self._common.items() if name not in given]
-            beside = self._beside[given] = b"".join(left)
-        return beside
+    def _common_lines_without(self, answer: Answer) -> bytes:
+        """Return the common header lines, except those that the answer sets itself."""
+        own_names = tuple([name for name, _ in answer.headers])
+        lines = self._other_common_lines.get(own_names)
+        if lines is None:
+            others = [line for name, line in self._common_headers.items() if name not in own_names]
+            lines = self._other_common_lines[own_names] = b"".join(others)
+        return lines

@@ -1,4 +1,4 @@
-"""Routes: one table from which requests are served and the OpenAPI document is written."""
+"""Routes, from which requests are served and the OpenAPI document is generated."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Literal, TypeVar
@@ -9,15 +9,17 @@ from ousel.api.callers import Partner, User
 from ousel.http.messages import Answer, Headers, RawHeader
 from ousel.kernel.errors import Refusal
 
-Access = Literal["public", "client", "partner", "user"]  # a client of OAuth shows who it is itself
+Access = Literal[
+    "public", "client", "partner", "user"
+]  # "client": the OAuth endpoint authenticates it
 
 
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """No query parameters at all."""
+    """No query parameters."""
 
 
 class NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """No body at all, or an object without fields; where something is only read, it is ignored."""
+    """No body, or an object without fields; a GET ignores its body."""
 
 
 Body = TypeVar("Body")
@@ -25,39 +27,39 @@ Query = TypeVar("Query")
 
 
 class Call(msgspec.Struct, Generic[Body, Query], gc=False, kw_only=True):
-    """A request that passed the edge: its caller is known, its body and query are well-formed."""
+    """A request as an endpoint gets it: authenticated and decoded."""
 
     path: dict[str, str]
     query: Query
     body: Body
     headers: Headers
-    extra: list[RawHeader]  # what the answer has beside its own headers, whatever the outcome
+    extra: list[RawHeader]  # headers that are added to the answer, even to a refusal
     request_id: str
     caller: Partner | User | None
 
     @property
     def partner(self) -> Partner:
-        """The partner that calls, on a route that only partners reach."""
+        """The partner that calls, on a route for partners."""
         assert isinstance(self.caller, Partner)
         return self.caller
 
     @property
     def user(self) -> User:
-        """The user whose token calls, on a route that only user tokens reach."""
+        """The user whose token was sent, on a route for users."""
         assert isinstance(self.caller, User)
         return self.caller
 
 
-class Documented(msgspec.Struct, frozen=True):
-    """An answer that a route may give: what it means and the record that it carries, if any."""
+class AnswerDescription(msgspec.Struct, frozen=True):
+    """The description of an answer: what it means and which record it contains, if any."""
 
     meaning: str
     record: Any
-    headers: dict[str, str] = {}  # that it always has, each with the pattern of its value
+    headers: dict[str, str] = {}  # headers that it always has, each with the pattern of its value
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """One method on one path: how to serve it, and what the reference says of it."""
+    """One method on one path: how to serve it, and what the reference says about it."""
 
     method: Literal["GET", "POST"]
     path: str
@@ -66,18 +68,16 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     description: str = ""
     access: Access = "partner"
-    scope: str = ""  # what a user token must hold, on a route for users
-    checks_key_in_transaction: bool = (
-        False  # a partner's key is looked at again by what it is used for
-    )
+    scope: str = ""  # the scope that a user token needs, on a route for users
+    checks_key_in_transaction: bool = False  # the endpoint checks the partner key itself
     body: type[msgspec.Struct] = NoBody
-    takes_forms: bool = False  # form encoding as well as JSON
+    takes_forms: bool = False  # as well as JSON
     query: type[msgspec.Struct] = NoQuery
     path_parameters: dict[str, str] = {}
     request_headers: dict[str, dict[str, Any]] = {}
-    successes: dict[int, Documented] = {}
+    successes: dict[int, AnswerDescription] = {}
     refusals: tuple[type[Refusal], ...] = ()
-    # A route whose clients read errors in another form than a problem gives it, and says so.
+    # For clients that expect errors in another format than problem+json.
     refusal_format: Callable[[Refusal], Answer] | None = None
-    failures: dict[int, Documented] = {}
+    failures: dict[int, AnswerDescription] = {}
     in_reference: bool = True

@@ -1,4 +1,4 @@
-"""Static files, served from memory; their addresses change with their content."""
+"""Static files, served from memory; their URLs change with their content."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -14,11 +14,11 @@ _CONTENT_TYPES: Final = {
     ".js": b"text/javascript; charset=utf-8",
     ".svg": b"image/svg+xml",
 }
-_FOREVER: Final = (b"cache-control", b"public, max-age=31536000, immutable")
+_CACHE_FOREVER: Final = (b"cache-control", b"public, max-age=31536000, immutable")
 
 
 class StaticFileQuery(msgspec.Struct, frozen=True):
-    """The version in a file's address; only caches need it."""
+    """The version in a file's URL, which only serves caches."""
 
     v: str = ""
 
@@ -27,11 +27,11 @@ class StaticFiles:
     """Serves files below `/assets`."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
-        """Serve these files by their names."""
+        """Serve these files by name."""
         self._files = files
 
     def routes(self) -> list[Route]:
-        """Return the route that serves them."""
+        """Return the route that serves the files."""
         return [
             Route(
                 method="GET",
@@ -46,9 +46,9 @@ class StaticFiles:
         ]
 
     async def serve(self, call: Call[NoBody, StaticFileQuery]) -> Answer:
-        """Answer a file."""
+        """Return a file."""
         name = call.path["name"]
         if name not in self._files:
             raise NotFound("There is no such file.")
         content_type = _CONTENT_TYPES["." + name.rpartition(".")[2]]
-        return Answer(200, self._files[name], content_type, (_FOREVER,))
+        return Answer(200, self._files[name], content_type, (_CACHE_FOREVER,))

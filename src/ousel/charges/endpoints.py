@@ -7,7 +7,7 @@ import msgspec
 from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency_key, parse_text
 from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, make_page
 from ousel.api.polling import WAIT_SECONDS_MAX, TaggedAnswer, tag_answer, wait_seconds
-from ousel.api.routes import Call, Documented, NoBody, NoQuery, Route
+from ousel.api.routes import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.charges.records import (
     ChargeRecord,
     charge_record,
@@ -127,8 +127,8 @@ class ChargeEndpoints:
                 body=ChargeRequest,
                 request_headers={"Idempotency-Key": KEY_SCHEMA},
                 successes={
-                    201: Documented("The charge is created.", ChargeRecord),
-                    200: Documented(
+                    201: AnswerDescription("The charge is created.", ChargeRecord),
+                    200: AnswerDescription(
                         "The same request was made before; this is its charge.",
                         ChargeRecord,
                         {"Idempotent-Replayed": "true"},
@@ -144,7 +144,7 @@ class ChargeEndpoints:
                 summary="List your charges",
                 description="Newest first. Follow next_cursor to walk the list.",
                 query=ChargesQuery,
-                successes={200: Documented("A page of charges.", Page[ChargeRecord])},
+                successes={200: AnswerDescription("A page of charges.", Page[ChargeRecord])},
             ),
             Route(
                 method="GET",
@@ -160,8 +160,8 @@ class ChargeEndpoints:
                 path_parameters=id_parameter,
                 request_headers=_POLLING_HEADERS,
                 successes={
-                    200: Documented("The charge.", ChargeRecord, _ETAG_HEADER),
-                    304: Documented("The charge has not changed.", None, _ETAG_HEADER),
+                    200: AnswerDescription("The charge.", ChargeRecord, _ETAG_HEADER),
+                    304: AnswerDescription("The charge has not changed.", None, _ETAG_HEADER),
                 },
                 refusals=(ChargeNotFound,),
             ),
@@ -173,7 +173,7 @@ class ChargeEndpoints:
                 summary="Cancel a charge",
                 description="Only while its status is created.",
                 path_parameters=id_parameter,
-                successes={200: Documented("The charge is canceled.", ChargeRecord)},
+                successes={200: AnswerDescription("The charge is canceled.", ChargeRecord)},
                 refusals=(ChargeNotFound, ChargeNotCancelable),
             ),
         ]

@@ -1,1 +1,1 @@
-"""Settings, money, identifiers, time and errors: pure, and the ground everything stands on."""
+"""Settings, money, identifiers, time and errors: pure functions that everything else uses."""

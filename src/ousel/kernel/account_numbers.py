@@ -8,7 +8,7 @@ SERIAL_DIGITS: Final = 10
 SERIAL_MAX: Final = 10**SERIAL_DIGITS - 1
 
 _SHAPE: Final = re.compile(r"OU([0-9]{2})([0-9]{10})", re.ASCII)
-_PREFIX_AS_DIGITS: Final = "2430"  # O is 24 and U is 30 when letters count on from 10
+_PREFIX_AS_DIGITS: Final = "2430"  # letters continue the digits: A is 10, so O is 24 and U is 30
 _MODULUS: Final = 97
 
 
@@ -20,13 +20,13 @@ def account_number(serial: int) -> str:
     return f"{PREFIX}{check:02d}{digits}"
 
 
-def has_shape(text: str) -> bool:
-    """Say whether the text is written like an account number, right or mistyped."""
+def looks_like_account_number(text: str) -> bool:
+    """Return whether the text has the form of an account number, valid or mistyped."""
     return _SHAPE.fullmatch(text) is not None
 
 
 def check_digits_match(number: str) -> bool:
-    """Say whether the check digits of a text of that shape are right."""
+    """Return whether the check digits of a text of that form are right."""
     shape = _SHAPE.fullmatch(number)
     assert shape is not None
     check, digits = shape.groups()

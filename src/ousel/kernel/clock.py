@@ -1,4 +1,4 @@
-"""Time: whole microseconds since 1970, UTC, from one clock that can be injected."""
+"""Time: whole microseconds since 1970 in UTC, from a clock that callers pass in."""
 
 import re
 import time
@@ -19,23 +19,23 @@ Clock = Callable[[], int]
 
 
 def system_clock() -> int:
-    """Return the present moment in microseconds."""
+    """Return the current time in microseconds."""
     return time.time_ns() // 1_000
 
 
-@lru_cache(maxsize=1024)  # what is written together has one moment
+@lru_cache(maxsize=1024)  # rows written together have the same time
 def timestamp(micros: int) -> str:
-    """Return a moment as RFC 3339 in UTC, with microseconds and Z."""
+    """Return a time as RFC 3339 in UTC, with microseconds and Z."""
     seconds, fraction = divmod(micros, MICROS_PER_SECOND)
     return f"{_whole_seconds(seconds)}.{fraction:06d}Z"
 
 
 def micros_from_timestamp(text: str, *, param: str) -> int:
-    """Return the moment that an RFC 3339 text with a zone stands for, or refuse it."""
+    """Return the time that an RFC 3339 text with a zone stands for, or refuse the text."""
     written = text.upper()
     try:
         moment = datetime.fromisoformat(written) if _RFC_3339.fullmatch(written) else None
-    except ValueError:  # the 30th of February
+    except ValueError:  # such as February 30
         moment = None
     if moment is None:
         raise InvalidField(

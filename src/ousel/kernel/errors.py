@@ -1,14 +1,14 @@
-"""The refusals: every answer that says no is one named class with a stable code."""
+"""Refusals: every error that a caller can get is a class with a stable code."""
 
 from collections.abc import Iterator
 from typing import ClassVar
 
 
 class Refusal(Exception):
-    """A request that Ousel understood and refuses; carries all that its answer needs.
+    """A request is refused; the exception carries everything that its answer needs.
 
     A subclass states its HTTP status, its machine-readable code, a title, and the cure: what
-    the caller should do about it. Its docstring is the cause that the documentation prints.
+    the caller should do about it. The documentation prints its docstring as the cause.
     """
 
     status: ClassVar[int]
@@ -24,7 +24,7 @@ class Refusal(Exception):
         retry_after_seconds: int | None = None,
         members: dict[str, str] | None = None,
     ) -> None:
-        """Say what is wrong in one sentence, and name the field at fault where there is one."""
+        """Say what is wrong in one sentence, and name the field at fault if there is one."""
         super().__init__(detail)
         self.detail = detail
         self.param = param
@@ -65,11 +65,13 @@ class OutcomeUnknown(Refusal):
     status = 503
     code = "outcome_unknown"
     title = "The outcome is not known"
-    cure = "Send the same request again with the same Idempotency-Key: it settles the outcome."
+    cure = (
+        "Send the same request again with the same Idempotency-Key: the answer tells the outcome."
+    )
 
 
 def all_refusals(root: type[Refusal] = Refusal) -> Iterator[type[Refusal]]:
-    """Yield each class of refusal that has a code, in the order of their definition."""
+    """Yield each class of refusal that has a code, in the order of definition."""
     for refusal in root.__subclasses__():
         if "code" in vars(refusal):
             yield refusal

@@ -1,4 +1,4 @@
-"""Identifiers and secrets: prefixed, time-ordered where they name, random where they open."""
+"""Identifiers, which have a prefix and sort by time, and secrets, which are random."""
 
 import hashlib
 import hmac
@@ -9,24 +9,24 @@ from typing import Final
 
 from ousel.kernel.clock import Clock
 
-DIGITS: Final = "0123456789abcdefghijklmnopqrstuv"  # 5 bits each, in the order they sort in
+DIGITS: Final = "0123456789abcdefghijklmnopqrstuv"  # 5 bits each, in sort order
 SECRET_CHARACTERS: Final = 40
-HANDLE_CHARACTERS: Final = 8  # the public part of a secret, that names it in lists and look-ups
+HANDLE_CHARACTERS: Final = 8  # the public part of a secret, which identifies it
 
 _DIGIT_OF_BYTE: Final = (DIGITS * 8).encode()
-_PAIRS: Final = [high + low for high in DIGITS for low in DIGITS]  # of digits, 10 bits each
+_PAIRS: Final = [high + low for high in DIGITS for low in DIGITS]  # two digits are 10 bits
 _TIME_SHIFTS: Final = (40, 30, 20, 10, 0)
 _RANDOM_DIGITS: Final = 16
 _SECRET_TAIL: Final = re.compile(r"[0-9a-v]{40}")
 _MICROS_PER_MILLISECOND: Final = 1_000
 _TAILS_DRAWN_AT_ONCE: Final = 256
 
-_tails: list[str] = []  # of ids to come: the kernel is asked for many at once
+_tails: list[str] = []  # drawn in advance: one system call for many ids
 os.register_at_fork(after_in_child=_tails.clear)
 
 
 def new_id(prefix: str, clock: Clock) -> str:
-    """Return a fresh id: its tail sorts by time, and 80 of its bits cannot be guessed."""
+    """Return a new id, which sorts by time and has 80 random bits."""
     while not _tails:
         drawn = _random(_TAILS_DRAWN_AT_ONCE * _RANDOM_DIGITS)
         ends = range(_RANDOM_DIGITS, len(drawn) + 1, _RANDOM_DIGITS)
@@ -35,27 +35,27 @@ def new_id(prefix: str, clock: Clock) -> str:
 
 
 def new_secret(prefix: str) -> str:
-    """Return a fresh secret with 200 random bits, of which the first 40 are its public handle."""
+    """Return a new secret with 200 random bits, of which the first 40 are its public handle."""
     return prefix + _random(SECRET_CHARACTERS)
 
 
 def is_secret(text: str, prefix: str) -> bool:
-    """Say whether a text is written like a secret with this prefix, known or not."""
+    """Return whether a text has the form of a secret with this prefix."""
     return text.startswith(prefix) and _SECRET_TAIL.fullmatch(text, len(prefix)) is not None
 
 
 def handle_of(secret: str) -> str:
-    """Return the public part of a secret: its prefix and the first characters after it."""
+    """Return the public handle of a secret: its prefix and the first characters after it."""
     return secret[: secret.rindex("_") + 1 + HANDLE_CHARACTERS]
 
 
 def secret_hash(secret: str) -> str:
-    """Return what is stored of a secret: random as it is, a plain SHA-256 cannot be reversed."""
+    """Return the hash that is stored; secrets are random, so plain SHA-256 is safe."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def matches_hash(stored: str, secret: str) -> bool:
-    """Say whether this is what is stored of a secret; how long that takes tells nothing of it."""
+    """Return whether the stored hash is that of this secret, in constant time."""
     return hmac.compare_digest(stored, secret_hash(secret))
 
 

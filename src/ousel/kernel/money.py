@@ -1,4 +1,4 @@
-"""Amounts: exact, from the JSON text to an integer of the smallest unit and back."""
+"""Amounts: exact conversion between JSON numbers and integers of the smallest unit."""
 
 import re
 from typing import Final
@@ -17,10 +17,10 @@ _NUMBER: Final = re.compile(rb"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0
 
 
 def micros_from_json(literal: bytes, *, param: str = "amount") -> int:
-    """Return the amount that a JSON number stands for, in millionths, or refuse it."""
+    """Return the amount of a JSON number in millionths, or refuse it."""
     number = _NUMBER.fullmatch(literal) if len(literal) <= LITERAL_CHARACTERS_MAX else None
     if number is None:
-        raise InvalidAmount(_not_a_number(literal, param), param=param)
+        raise InvalidAmount(_number_error(literal, param), param=param)
     sign, whole, fraction, exponent = number.groups(default=b"")
     decimals = fraction.rstrip(b"0")
     digits = (whole + decimals).lstrip(b"0")
@@ -38,7 +38,7 @@ def micros_from_json(literal: bytes, *, param: str = "amount") -> int:
 
 
 def json_from_micros(micros: int) -> str:
-    """Return an amount as a JSON number: two decimals, and more only where they are needed."""
+    """Return an amount as a JSON number with two decimals, or more if needed."""
     sign = "-" if micros < 0 else ""
     units, remainder = divmod(abs(micros), MICROS_PER_UNIT)
     cents, rest = divmod(remainder, _MICROS_PER_CENT)
@@ -47,7 +47,7 @@ def json_from_micros(micros: int) -> str:
     return f"{sign}{units}.{remainder:06d}".rstrip("0")
 
 
-def _not_a_number(literal: bytes, param: str) -> str:
+def _number_error(literal: bytes, param: str) -> str:
     if len(literal) > LITERAL_CHARACTERS_MAX:
         return f"{param} must be written in at most {LITERAL_CHARACTERS_MAX} characters."
     return f"{param} must be a JSON number, such as 25.00 (not a string, boolean, null or NaN)."

@@ -1,4 +1,4 @@
-"""Settings: read once from the environment, each with its default and its rule."""
+"""Settings: read once from the environment; each has a default and a rule."""
 
 import os
 import re
@@ -15,7 +15,7 @@ DATABASE_DEFAULT: Final = "sqlite:///ousel.db"
 PROXIES_DEFAULT: Final = "127.0.0.1, ::1"
 COUNT_MAX: Final = 1_000_000
 PORT_MAX: Final = 65_535
-FILE_SUFFIX: Final = "_FILE"  # a secret's variable with this names a file that holds it
+FILE_SUFFIX: Final = "_FILE"  # OUSEL_X_FILE names a file that holds the value of OUSEL_X
 
 _RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour)", re.ASCII)
 _PERIOD_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
@@ -25,18 +25,18 @@ Network = IPv4Network | IPv6Network
 
 
 class SettingError(ValueError):
-    """A setting that cannot be used; its text names the variable and the rule."""
+    """A setting is not valid; the message names the variable and the rule."""
 
 
 class RateLimit(msgspec.Struct, frozen=True):
-    """So many requests in so many seconds."""
+    """A number of requests per period."""
 
     requests: int
     period_seconds: int
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """All that an operator can set."""
+    """Everything that an operator can set."""
 
     base_url: str = f"http://127.0.0.1:{PORT_DEFAULT}/v1"
     portal_url: str = f"http://127.0.0.1:{PORT_DEFAULT}"
@@ -53,21 +53,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def base_path(self) -> str:
-        """The path that every endpoint of the interface begins with, such as /v1."""
+        """The path that every API endpoint begins with, such as /v1."""
         return urlsplit(self.base_url).path.rstrip("/")
 
     @property
     def secret_kind(self) -> str:
-        """The word inside this server's keys and tokens: live, or test in a sandbox."""
+        """The part of this server's keys and tokens that says live, or test in a sandbox."""
         return "test" if self.sandbox else "live"
 
 
 def settings_from(
     environment: Mapping[str, str] = os.environ, port: int = PORT_DEFAULT
 ) -> Settings:
-    """Return the settings that the environment asks for, or say which one is wrong.
+    """Return the settings of this environment, or raise SettingError.
 
-    Addresses that it does not name are those of this machine, with the port that is served.
+    URLs default to this machine and this port.
     """
     default = Settings()
     origin = f"http://127.0.0.1:{port}"
@@ -88,9 +88,10 @@ def settings_from(
 
 
 def _secret(environment: Mapping[str, str], name: str) -> str | None:
-    """Return a setting that may hold a secret: given as it is, or in a file that a name points to.
+    """Return a setting that may hold a secret, from the environment or from a file.
 
-    A file is seen by those who may read it, an environment by whoever looks at the process.
+    File permissions protect a file; the environment is visible to anyone who can inspect the
+    process.
     """
     file = environment.get(f"{name}{FILE_SUFFIX}")
     if not file:
@@ -113,13 +114,15 @@ def _url(environment: Mapping[str, str], name: str, default: str) -> str:
         raise SettingError(
             f"{name} must be an http or https address without credentials, query or fragment."
         )
-    return urlsplit(url).geturl()  # with the scheme in small letters, as all look for it
+    return urlsplit(url).geturl()  # with the scheme in lower case, which callers rely on
 
 
 def _root(environment: Mapping[str, str], name: str, default: str) -> str:
     url = _url(environment, name, default)
     if urlsplit(url).path:
-        raise SettingError(f"{name} must be an address without a path: pages stand at its root.")
+        raise SettingError(
+            f"{name} must be an address without a path: pages are served at its root."
+        )
     return url
 
 
@@ -127,7 +130,7 @@ def _is_plain_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
         reachable = bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port or a bracket that is none
+    except ValueError:  # an invalid port or bracket
         return False
     return reachable and parts.scheme in {"http", "https"} and not set(url) & set("?# @{}")
 

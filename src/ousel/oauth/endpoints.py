@@ -3,7 +3,7 @@
 from typing import Final
 
 from ousel.api.callers import Partner
-from ousel.api.routes import Call, Documented, NoBody, NoQuery, Route
+from ousel.api.routes import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.settings import Settings
 from ousel.oauth.client_authentication import ClientAuthenticator
@@ -23,10 +23,14 @@ from ousel.oauth.service import TokenService
 WELL_KNOWN: Final = "/.well-known/oauth-authorization-server"
 
 _FAILURES: Final = {
-    400: Documented("`invalid_request`, `invalid_grant`, `unsupported_grant_type`.", OauthError),
-    401: Documented("`invalid_client`.", OauthError, {"WWW-Authenticate": "Basic .+"}),
-    403: Documented("`invalid_request`: the origin is not registered on the app.", OauthError),
-    429: Documented(
+    400: AnswerDescription(
+        "`invalid_request`, `invalid_grant`, `unsupported_grant_type`.", OauthError
+    ),
+    401: AnswerDescription("`invalid_client`.", OauthError, {"WWW-Authenticate": "Basic .+"}),
+    403: AnswerDescription(
+        "`invalid_request`: the origin is not registered on the app.", OauthError
+    ),
+    429: AnswerDescription(
         "`temporarily_unavailable`: too many requests with this key.",
         OauthError,
         {"Retry-After": "[0-9]+"},
@@ -58,7 +62,7 @@ class OauthEndpoints:
             access="client",
             body=TokenRequest,
             takes_forms=True,
-            successes={200: Documented("A user token.", TokenRecord)},
+            successes={200: AnswerDescription("A user token.", TokenRecord)},
             refusal_format=error_answer,
             failures=_FAILURES,
         )
@@ -72,7 +76,7 @@ class OauthEndpoints:
             access="client",
             body=RevocationRequest,
             takes_forms=True,
-            successes={200: Documented("The token has ended.", RevocationRecord)},
+            successes={200: AnswerDescription("The token has ended.", RevocationRecord)},
             refusal_format=error_answer,
             failures=_FAILURES,
         )

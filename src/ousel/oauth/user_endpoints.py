@@ -2,7 +2,7 @@
 
 from ousel.accounts.records import BalanceRecord, HolderRecord, balance_record, holder_record
 from ousel.accounts.service import AccountService
-from ousel.api.routes import Call, Documented, NoBody, NoQuery, Route
+from ousel.api.routes import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.http.messages import Answer, json_answer
 
 
@@ -25,7 +25,7 @@ class UserEndpoints:
                 description="The account of the person who connected. Needs the scope profile.",
                 access="user",
                 scope="profile",
-                successes={200: Documented("The user's account.", HolderRecord)},
+                successes={200: AnswerDescription("The user's account.", HolderRecord)},
             ),
             Route(
                 method="GET",
@@ -36,7 +36,7 @@ class UserEndpoints:
                 description="The balance of the person who connected. Needs the scope balance.",
                 access="user",
                 scope="balance",
-                successes={200: Documented("The user's balance.", BalanceRecord)},
+                successes={200: AnswerDescription("The user's balance.", BalanceRecord)},
             ),
         ]
 

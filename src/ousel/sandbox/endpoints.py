@@ -7,7 +7,7 @@ import msgspec
 from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
 from ousel.accounts.service import AccountService
 from ousel.api.fields import Amount, Time
-from ousel.api.routes import Call, Documented, NoQuery, Route
+from ousel.api.routes import AnswerDescription, Call, NoQuery, Route
 from ousel.charges.records import ChargeRecord, charge_record
 from ousel.charges.refusals import ChargeNotFound, ChargeNotPayable, OwnCharge
 from ousel.charges.service import ChargeService
@@ -94,7 +94,7 @@ class SandboxEndpoints:
                     "ahead when the server starts anew: charges, codes and tokens expire by it."
                 ),
                 body=ClockRequest,
-                successes={200: Documented("The sandbox's time by now.", ClockRecord)},
+                successes={200: AnswerDescription("The sandbox's time by now.", ClockRecord)},
             ),
             Route(
                 method="POST",
@@ -104,7 +104,7 @@ class SandboxEndpoints:
                 summary="Pay one of your charges as a payer would",
                 body=PayRequest,
                 path_parameters={"id": "The charge's id."},
-                successes={200: Documented("The charge is paid.", ChargeRecord)},
+                successes={200: AnswerDescription("The charge is paid.", ChargeRecord)},
                 refusals=(
                     ChargeNotFound,
                     ChargeNotPayable,
@@ -124,7 +124,7 @@ class SandboxEndpoints:
                 summary="Issue money to any account",
                 description="Answers the transfer as the account that received it sees it.",
                 body=FundRequest,
-                successes={201: Documented("The money is there.", TransferRecord)},
+                successes={201: AnswerDescription("The money is there.", TransferRecord)},
                 refusals=(
                     InvalidAmount,
                     refusals.AccountNotFound,

@@ -8,7 +8,7 @@ from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
 from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency_key, parse_text
 from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, make_page, sequence_from_cursor
 from ousel.api.refusals import Unauthorized
-from ousel.api.routes import Call, Documented, NoBody, NoQuery, Route
+from ousel.api.routes import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.database.port import Database
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.clock import Clock, micros_from_timestamp
@@ -115,8 +115,8 @@ class TransferEndpoints:
                 request_headers={"Idempotency-Key": KEY_SCHEMA},
                 checks_key_in_transaction=True,
                 successes={
-                    201: Documented("The money moved.", TransferRecord),
-                    200: Documented(
+                    201: AnswerDescription("The money moved.", TransferRecord),
+                    200: AnswerDescription(
                         "The same request was made before; nothing moved now.",
                         TransferRecord,
                         {"Idempotent-Replayed": "true"},
@@ -147,7 +147,7 @@ class TransferEndpoints:
                     "lost."
                 ),
                 query=TransfersQuery,
-                successes={200: Documented("A page of transfers.", Page[TransferRecord])},
+                successes={200: AnswerDescription("A page of transfers.", Page[TransferRecord])},
             ),
         ]
 
