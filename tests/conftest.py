@@ -8,6 +8,7 @@ from hypothesis import settings
 
 from ousel.database.port import Database
 from tests.support.accounts import open_database
+from tests.support.browser_world import SampleWorld, run_browser_world
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.postgres_proxy import PostgresProxy
 from tests.support.programs import told_missing
@@ -148,3 +149,11 @@ async def world(shared_server: tuple[Server, str, Engine]) -> AsyncIterator[Worl
     running, url, engine = shared_server
     async with open_database(url) as ready:
         yield World(running, ready, url, engine)
+
+
+@pytest.fixture(scope="module")
+def browser_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleWorld]:
+    """A sandbox with sample data, a shop and a browser, for all tests of a module."""
+    folder = tmp_path_factory.mktemp("browser")
+    with run_browser_world(SampleWorld, folder, "--sandbox") as running:
+        yield running

@@ -1,5 +1,6 @@
 """The served OpenAPI document is good enough for generators that nobody here wrote."""
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -11,8 +12,8 @@ import httpx2
 import msgspec
 import pytest
 
-from tests.journeys.furnished import Furnished, furnished
 from tests.support import node
+from tests.support.sample_data import SampleData, create_sample_data
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.slow
@@ -25,7 +26,7 @@ class Served(msgspec.Struct, frozen=True):
     """A sandbox with people, and the document that it serves."""
 
     server: Server
-    people: Furnished
+    sample: SampleData
     document: dict[str, Any]
 
     def written_to(self, folder: Path) -> Path:
@@ -40,9 +41,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A sandbox, whose document has every endpoint that there is."""
     database_url = str(tmp_path_factory.mktemp("generators") / "ousel.db")
     with Server(database_url, "--sandbox") as server:
-        people = furnished(database_url)
+        sample = asyncio.run(create_sample_data(database_url))
         document = httpx2.get(f"{server.base_url}/openapi.json").json()
-        yield Served(server, people, document)
+        yield Served(server, sample, document)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,7 @@ def test_the_linter_would_say_it(served: Served, tmp_path: Path) -> None:
     del spoilt["paths"]["/balance"]["get"]["security"]
     del spoilt["components"]["schemas"]["ChargeRecord"]
 
-    found = lint(Served(served.server, served.people, spoilt).written_to(tmp_path))
+    found = lint(Served(served.server, served.sample, spoilt).written_to(tmp_path))
 
     for rule in ("operation-operationId", "security-defined", "no-unresolved-refs"):
         assert any(each.startswith(rule) for each in found), found
@@ -85,14 +86,14 @@ def test_a_generated_client_moves_money(generated: Path, served: Served) -> None
         "node",
         "built/generated_client.js",
         served.server.base_url,
-        served.people.key,
+        served.sample.key,
         folder=generated,
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     balance = httpx2.get(
         f"{served.server.base_url}/balance",
-        headers={"Authorization": f"Bearer {served.people.key}"},
+        headers={"Authorization": f"Bearer {served.sample.key}"},
     ).json()["available"]
 
     assert told == {

@@ -2,7 +2,6 @@
 
 import re
 import time
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,9 +13,10 @@ from ousel.charges.rules import ChargeTerms
 from ousel.charges.service import ChargeService
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from ousel.ledger.posting import PostingQueue
-from tests.journeys.furnished import PASSWORD
-from tests.journeys.stages import Stage, apart, staged
 from tests.support.accounts import open_database
+from tests.support.browser import run_in_thread
+from tests.support.browser_world import SampleWorld
+from tests.support.visitor import PASSWORD
 
 pytestmark = pytest.mark.slow
 
@@ -38,19 +38,6 @@ setInterval(() => {
 Options = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """One sandbox and one browser for all journeys."""
-    with staged(tmp_path_factory.mktemp("checkout")) as ready:
-        yield ready
-
-
-@pytest.fixture(autouse=True)
-def _pages_closed(stage: Stage) -> Iterator[None]:
-    yield
-    stage.close_pages()
-
-
 def balance_on(page: Page) -> float:
     """Return the balance that the activity page shows."""
     page.goto("/activity")
@@ -63,10 +50,10 @@ def payments_on(page: Page, charge_id: str) -> int:
     return sum(charge_id in line for line in lines)
 
 
-def test_the_switch_of_scripts_works(stage: Stage) -> None:
+def test_the_switch_of_scripts_works(browser_world: SampleWorld) -> None:
     """With scripts the page counts down; without them it tells the moment of expiry."""
-    path = f"/pay/{stage.charge()['id']}"
-    lively, plain = stage.page(), stage.page(**NO_SCRIPTS)
+    path = f"/pay/{browser_world.charge()['id']}"
+    lively, plain = browser_world.page(), browser_world.page(**NO_SCRIPTS)
     lively.goto(path)
     plain.goto(path)
 
@@ -77,11 +64,11 @@ def test_the_switch_of_scripts_works(stage: Stage) -> None:
 
 
 @with_and_without_scripts
-def test_from_the_link_to_the_shops_thanks(stage: Stage, options: Options) -> None:
+def test_from_the_link_to_the_shops_thanks(browser_world: SampleWorld, options: Options) -> None:
     """Open, sign in, pay, and arrive at the shop; the money has moved once on each side."""
-    charge = stage.charge(description="Two tickets", reference="order-1")
-    before = stage.call("GET", "/balance")["available"]
-    page = stage.page(**options)
+    charge = browser_world.charge(description="Two tickets", reference="order-1")
+    before = browser_world.call("GET", "/balance")["available"]
+    page = browser_world.page(**options)
 
     page.goto(charge["checkout_url"])
     expect(page.get_by_role("heading", name="Analytical Engines")).to_be_visible()
@@ -99,35 +86,37 @@ def test_from_the_link_to_the_shops_thanks(stage: Stage, options: Options) -> No
     page.wait_for_url(charge["success_url"])
     expect(page.get_by_role("heading", name="Welcome back")).to_be_visible()
 
-    record = stage.call("GET", f"/charges/{charge['id']}")
-    [payment] = stage.payments(charge["id"])
+    record = browser_world.call("GET", f"/charges/{charge['id']}")
+    [payment] = browser_world.payments(charge["id"])
     assert (record["status"], record["paid_by"]["username"]) == ("paid", "grace")
     assert record["transfer_id"] == payment["id"]
     assert payment["id"] in receipt
-    assert stage.call("GET", "/balance")["available"] == pytest.approx(before + 25)
+    assert browser_world.call("GET", "/balance")["available"] == pytest.approx(before + 25)
     assert payments_on(page, charge["id"]) == 1
 
 
-def test_both_balances_move_by_the_amount(stage: Stage) -> None:
+def test_both_balances_move_by_the_amount(browser_world: SampleWorld) -> None:
     """What the payer's page shows goes down by what the partner's balance goes up."""
-    charge = stage.charge(success_url=None)
-    page = stage.page("grace")
-    payer, partner = balance_on(page), stage.call("GET", "/balance")["available"]
+    charge = browser_world.charge(success_url=None)
+    page = browser_world.page("grace")
+    payer, partner = balance_on(page), browser_world.call("GET", "/balance")["available"]
 
     page.goto(f"/pay/{charge['id']}")
     page.get_by_role("button", name=PAY).click()
     expect(page.get_by_role("heading", name="Receipt")).to_be_visible()
 
     assert balance_on(page) == pytest.approx(payer - 25)
-    assert stage.call("GET", "/balance")["available"] == pytest.approx(partner + 25)
+    assert browser_world.call("GET", "/balance")["available"] == pytest.approx(partner + 25)
 
 
 @with_and_without_scripts
-def test_someone_new_signs_up_gets_funds_and_pays(stage: Stage, options: Options) -> None:
+def test_someone_new_signs_up_gets_funds_and_pays(
+    browser_world: SampleWorld, options: Options
+) -> None:
     """Signing up keeps the charge; funds that arrive make it payable; the button leads back."""
-    charge = stage.charge()
+    charge = browser_world.charge()
     username = f"new_{charge['id'][-8:]}"
-    page = stage.page(**options)
+    page = browser_world.page(**options)
 
     page.goto(charge["checkout_url"])
     page.get_by_role("link", name="Create an account").click()
@@ -140,37 +129,39 @@ def test_someone_new_signs_up_gets_funds_and_pays(stage: Stage, options: Options
     expect(page.get_by_text("Your balance is 25.00 OUSD short.")).to_be_visible()
     page.get_by_role("button", name=PAY).click()
     expect(page.get_by_text("Your balance is 25.00 OUSD short.")).to_be_visible()
-    stage.call("POST", "/sandbox/fund", to=f"@{username}", amount=25)
+    browser_world.call("POST", "/sandbox/fund", to=f"@{username}", amount=25)
     page.get_by_role("button", name=PAY).click()
     page.get_by_role("link", name="Return to Analytical Engines").click()
 
     page.wait_for_url(charge["success_url"])
-    assert stage.call("GET", f"/charges/{charge['id']}")["status"] == "paid"
+    assert browser_world.call("GET", f"/charges/{charge['id']}")["status"] == "paid"
 
 
 @with_and_without_scripts
-def test_cancel_goes_back_and_the_charge_stays(stage: Stage, options: Options) -> None:
+def test_cancel_goes_back_and_the_charge_stays(
+    browser_world: SampleWorld, options: Options
+) -> None:
     """The link only leads to the shop's basket."""
-    charge = stage.charge()
-    page = stage.page("grace", **options)
+    charge = browser_world.charge()
+    page = browser_world.page("grace", **options)
 
     page.goto(f"/pay/{charge['id']}")
     page.get_by_role("link", name="Cancel").click()
 
     page.wait_for_url(charge["cancel_url"])
-    assert stage.call("GET", f"/charges/{charge['id']}")["status"] == "created"
+    assert browser_world.call("GET", f"/charges/{charge['id']}")["status"] == "created"
 
 
 @pytest.mark.parametrize("username", [None, "grace"], ids=["signed-out", "payer"])
 def test_cancel_goes_back_to_a_shop_that_cancels_the_charge(
-    stage: Stage, username: str | None
+    browser_world: SampleWorld, username: str | None
 ) -> None:
     """The open page, which notices that, does not call the payer back from the shop's page."""
-    charge = stage.charge()
-    page = stage.page(username)
+    charge = browser_world.charge()
+    page = browser_world.page(username)
 
     def cancel(route: Route) -> None:
-        stage.call("POST", f"/charges/{charge['id']}/cancel")
+        browser_world.call("POST", f"/charges/{charge['id']}/cancel")
         time.sleep(SHOP_SECONDS)
         route.continue_()
 
@@ -189,12 +180,12 @@ def test_cancel_goes_back_to_a_shop_that_cancels_the_charge(
     ids=["signed-out", "payer", "signed-out-no-scripts"],
 )
 def test_the_first_screen_notices_what_a_phone_paid(
-    stage: Stage, screen_of: str | None, options: Options
+    browser_world: SampleWorld, screen_of: str | None, options: Options
 ) -> None:
     """Whoever opened the page on a screen and paid with the phone ends at the shop on both."""
-    charge = stage.charge()
-    screen = stage.page(screen_of, **options)
-    phone = stage.page("grace", viewport={"width": 360, "height": 740})
+    charge = browser_world.charge()
+    screen = browser_world.page(screen_of, **options)
+    phone = browser_world.page("grace", viewport={"width": 360, "height": 740})
 
     screen.goto(charge["checkout_url"])
     expect(screen.get_by_alt_text("QR code with the address of this page")).to_be_visible()
@@ -204,27 +195,27 @@ def test_the_first_screen_notices_what_a_phone_paid(
 
     screen.wait_for_url(charge["success_url"], timeout=30_000)
     phone.wait_for_url(charge["success_url"])
-    assert len(stage.payments(charge["id"])) == 1
+    assert len(browser_world.payments(charge["id"])) == 1
 
 
-def test_an_open_page_notices_that_the_charge_was_canceled(stage: Stage) -> None:
+def test_an_open_page_notices_that_the_charge_was_canceled(browser_world: SampleWorld) -> None:
     """The button goes away by itself, with the reason in its place."""
-    charge = stage.charge()
-    page = stage.page("grace")
+    charge = browser_world.charge()
+    page = browser_world.page("grace")
     page.goto(f"/pay/{charge['id']}")
     expect(page.get_by_role("button", name=PAY)).to_be_visible()
 
-    stage.call("POST", f"/charges/{charge['id']}/cancel")
+    browser_world.call("POST", f"/charges/{charge['id']}/cancel")
 
     expect(page.get_by_text("This charge was canceled")).to_be_visible()
     expect(page.get_by_role("button", name=PAY)).to_have_count(0)
 
 
 @with_and_without_scripts
-def test_a_double_click_pays_once(stage: Stage, options: Options) -> None:
+def test_a_double_click_pays_once(browser_world: SampleWorld, options: Options) -> None:
     """Two clicks in a row end at the receipt of one payment."""
-    charge = stage.charge(success_url=None)
-    page = stage.page("grace", **options)
+    charge = browser_world.charge(success_url=None)
+    page = browser_world.page("grace", **options)
 
     page.goto(f"/pay/{charge['id']}")
     page.get_by_role("button", name=PAY).dblclick()
@@ -234,10 +225,10 @@ def test_a_double_click_pays_once(stage: Stage, options: Options) -> None:
 
 
 @with_and_without_scripts
-def test_reload_and_back_pay_once(stage: Stage, options: Options) -> None:
+def test_reload_and_back_pay_once(browser_world: SampleWorld, options: Options) -> None:
     """The receipt can be reloaded; the page before it says that it is paid."""
-    charge = stage.charge()
-    page = stage.page("grace", **options)
+    charge = browser_world.charge()
+    page = browser_world.page("grace", **options)
 
     page.goto(f"/pay/{charge['id']}")
     page.get_by_role("button", name=PAY).click()
@@ -254,10 +245,10 @@ def test_reload_and_back_pay_once(stage: Stage, options: Options) -> None:
     assert payments_on(page, charge["id"]) == 1
 
 
-def test_a_stale_page_cannot_pay_again(stage: Stage) -> None:
+def test_a_stale_page_cannot_pay_again(browser_world: SampleWorld) -> None:
     """A second tab that was opened before the payment leads to the receipt, not to a second one."""
-    charge = stage.charge(success_url=None)
-    first = stage.page("grace")
+    charge = browser_world.charge(success_url=None)
+    first = browser_world.page("grace")
     second = first.context.new_page()
     second.route("**/status", lambda route: route.abort())
     for page in (first, second):
@@ -271,13 +262,15 @@ def test_a_stale_page_cannot_pay_again(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("kind", ["checkout", "consent"])
-def test_a_form_that_is_out_of_date_leads_back_to_its_page(stage: Stage, kind: str) -> None:
+def test_a_form_that_is_out_of_date_leads_back_to_its_page(
+    browser_world: SampleWorld, kind: str
+) -> None:
     """Whoever signed out in another tab learns that nothing happened, and begins anew."""
     address, button = {
-        "checkout": (f"/pay/{stage.charge()['id']}", PAY),
-        "consent": (stage.people.paths()["connect-more"], "Allow"),
+        "checkout": (f"/pay/{browser_world.charge()['id']}", PAY),
+        "consent": (browser_world.sample.paths()["connect-more"], "Allow"),
     }[kind]
-    page = stage.page("grace")
+    page = browser_world.page("grace")
     page.goto(address)
     page.context.clear_cookies()
 
@@ -289,11 +282,12 @@ def test_a_form_that_is_out_of_date_leads_back_to_its_page(stage: Stage, kind: s
     assert unquote(page.url).endswith(address)
 
 
-def test_two_payers_at_once_pay_once(stage: Stage) -> None:
+@pytest.mark.usefixtures("checkout_pages")
+def test_two_payers_at_once_pay_once(browser_world: SampleWorld) -> None:
     """Both press in the same moment: one gets the receipt, the other keeps the money."""
-    charge = stage.charge(success_url=None)
-    stage.call("POST", "/sandbox/fund", to="@mary", amount=100)
-    pages = [stage.page("grace"), stage.page("mary")]
+    charge = browser_world.charge(success_url=None)
+    browser_world.call("POST", "/sandbox/fund", to="@mary", amount=100)
+    pages = [browser_world.page("grace"), browser_world.page("mary")]
     balances = [balance_on(page) for page in pages]
     held: list[Route] = []
 
@@ -318,16 +312,16 @@ def test_two_payers_at_once_pay_once(stage: Stage) -> None:
         texts.append(page.locator("main").inner_text())
     assert sum("Paid. Thank you." in text for text in texts) == 1
     assert sum("Someone else paid it; nothing was taken" in text for text in texts) == 1
-    assert len(stage.payments(charge["id"])) == 1
+    assert len(browser_world.payments(charge["id"])) == 1
     taken = [before - balance_on(page) for before, page in zip(balances, pages, strict=True)]
     assert sorted(taken) == pytest.approx([0, 25])
 
 
-def test_the_countdown_never_says_less_than_is_left(stage: Stage) -> None:
+def test_the_countdown_never_says_less_than_is_left(browser_world: SampleWorld) -> None:
     """Shown are the seconds left, rounded up; at their end the page says that it has expired."""
-    page = stage.page("grace")
+    page = browser_world.page("grace")
     page.add_init_script(RECORDER)
-    charge_id, expires_at = apart(_about_to_expire(stage, seconds=10))
+    charge_id, expires_at = run_in_thread(_about_to_expire(browser_world, seconds=10))
     page.goto(f"/pay/{charge_id}")
     expect(page.get_by_text("This charge has expired")).to_be_visible()
     record = page.evaluate("({shown: JSON.parse(sessionStorage.shown), ended: Date.now()})")
@@ -339,12 +333,12 @@ def test_the_countdown_never_says_less_than_is_left(stage: Stage) -> None:
     assert record["ended"] >= expires_at / 1_000
 
 
-def test_planted_scripts_stay_text(stage: Stage) -> None:
+def test_planted_scripts_stay_text(browser_world: SampleWorld) -> None:
     """What a partner writes into its texts is shown as it is, and nothing of it runs."""
     evil = "<script>window.hit=1</script><img src=x onerror='window.hit=1'>"
-    charge = stage.charge(description=evil, reference=evil)
-    app = f"/apps/{stage.people.app.id}"
-    owner, payer = stage.page("ada"), stage.page("grace")
+    charge = browser_world.charge(description=evil, reference=evil)
+    app = f"/apps/{browser_world.sample.app.id}"
+    owner, payer = browser_world.page("ada"), browser_world.page("grace")
     owner.goto(app)
     owner.get_by_label("Name", exact=True).fill(evil)
     owner.get_by_role("button", name="Rename").click()
@@ -365,15 +359,15 @@ def test_planted_scripts_stay_text(stage: Stage) -> None:
     owner.get_by_role("button", name="Rename").click()
 
 
-async def _about_to_expire(stage: Stage, seconds: int) -> tuple[str, int]:
+async def _about_to_expire(browser_world: SampleWorld, seconds: int) -> tuple[str, int]:
     """Create a charge that has only so many seconds left."""
 
     def earlier() -> int:
         return system_clock() - LIFETIME_MICROS + seconds * MICROS_PER_SECOND
 
-    async with open_database(stage.database_url) as database:
+    async with open_database(browser_world.database_url) as database:
         charges = ChargeService(database, PostingQueue(database, earlier, queue_limit=1), earlier)
-        app = stage.people.app
+        app = browser_world.sample.app
         created = await charges.create(app.account_id, app.id, ChargeTerms(amount=25_000_000), None)
         return created.charge.id, created.charge.expires_at
 

@@ -1,14 +1,14 @@
 """Pages with the longest words, names from the right, the largest amounts, thumbs and paper."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page
 
-from tests.journeys.looks import OVERFLOW
-from tests.journeys.stages import Stage, staged
-from tests.journeys.visits import create_app, new_page, sign_up, signed_in_page
+from tests.journeys.checkout_pages import CheckoutPage
+from tests.journeys.page_reports import OVERFLOW
+from tests.support.browser import create_app, sign_up
+from tests.support.browser_world import SampleWorld
 
 pytestmark = pytest.mark.slow
 
@@ -29,38 +29,30 @@ LEFTS = """element => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """One sandbox and one browser, with somebody whose name and amounts are extreme."""
-    with staged(tmp_path_factory.mktemp("extremes")) as ready:
-        page = new_page(ready.browser, ready.server)
-        sign_up(page, "007", **{"Display name": "עדה לאבלייס"})
-        page.context.close()
-        ready.call("POST", "/sandbox/fund", to="@007", amount=999_999_999.999999)
-        yield ready
+@pytest.fixture(scope="module", autouse=True)
+def _extreme_person(browser_world: SampleWorld) -> None:
+    """Add somebody whose name is written from the right, with the largest amount."""
+    page = browser_world.page()
+    sign_up(page, "007", **{"Display name": "עדה לאבלייס"})
+    page.context.close()
+    browser_world.call("POST", "/sandbox/fund", to="@007", amount=999_999_999.999999)
 
 
-@pytest.fixture(autouse=True)
-def _closed(stage: Stage) -> Iterator[None]:
-    yield
-    stage.close_pages()
-
-
-def test_a_long_word_in_an_apps_name_widens_no_page(stage: Stage) -> None:
+def test_a_long_word_in_an_apps_name_widens_no_page(browser_world: SampleWorld) -> None:
     """Neither the checkout on a desk nor the receipt's button on a phone is too small for it."""
-    owner = signed_in_page(stage.browser, stage.server, "ada")
+    owner = browser_world.page("ada")
     app = create_app(owner, LONG_WORD)
     owner.get_by_label("Key name").fill("one")
     owner.get_by_role("button", name="Issue key").click()
     key = owner.get_by_label("Your key").input_value()
     answer = owner.request.post(
-        f"{stage.server.base_url}/charges",
+        f"{browser_world.server.base_url}/charges",
         headers={"Authorization": f"Bearer {key}"},
-        data={"amount": 1, "success_url": f"{stage.shop_origin}/thanks"},
+        data={"amount": 1, "success_url": f"{browser_world.shop_origin}/thanks"},
     )
     checkout = f"/pay/{answer.json()['id']}"
     assert app.startswith("/apps/")
-    payer = signed_in_page(stage.browser, stage.server, "grace")
+    payer = browser_world.page("grace")
 
     payer.goto(checkout)
     wide = payer.locator("article.card").bounding_box()
@@ -74,39 +66,41 @@ def test_a_long_word_in_an_apps_name_widens_no_page(stage: Stage) -> None:
     assert payer.evaluate(OVERFLOW) == 0
 
 
-def test_a_username_stays_as_it_is_beside_a_name_from_the_right(stage: Stage) -> None:
+def test_a_username_stays_as_it_is_beside_a_name_from_the_right(browser_world: SampleWorld) -> None:
     """After a Hebrew name @007 reads @007, not 007@."""
-    page = signed_in_page(stage.browser, stage.server, "007")
-    page.goto(f"/pay/{stage.charge()['id']}")
+    page = browser_world.page("007")
+    page.goto(f"/pay/{browser_world.charge()['id']}")
     lefts = page.locator("dl .muted", has_text="@007").evaluate(LEFTS)
 
     assert lefts == sorted(lefts)
 
 
-def test_the_largest_amount_leaves_room_for_whom_it_came_from(stage: Stage) -> None:
+def test_the_largest_amount_leaves_room_for_whom_it_came_from(browser_world: SampleWorld) -> None:
     """On the narrowest phone the counterparty's name is not squeezed to a letter a line."""
-    page = signed_in_page(stage.browser, stage.server, "007", **PHONE)
+    page = browser_world.page("007", **PHONE)
+    page.goto("/activity")
     name = page.locator("td.with").first.bounding_box()
 
     assert name is not None
     assert name["width"] >= 100
 
 
-def test_thumbs_hit_what_stands_alone(stage: Stage) -> None:
+def test_thumbs_hit_what_stands_alone(browser_world: SampleWorld) -> None:
     """On a phone whatever is no word of a sentence is 44 pixels high, on the payer's way."""
-    stranger, payer = stage.page(**PHONE), stage.page("grace", **PHONE)
+    stranger, payer = browser_world.page(**PHONE), browser_world.page("grace", **PHONE)
     stranger.goto("/login")
     found = _too_low(stranger)
-    for path in (f"/pay/{stage.charge()['id']}", "/activity/2", "/settings"):
+    for path in (f"/pay/{browser_world.charge()['id']}", "/activity/2", "/settings"):
         payer.goto(path)
         found |= _too_low(payer)
 
     assert found == {}
 
 
-def test_a_row_of_movements_is_hit_anywhere(stage: Stage) -> None:
+def test_a_row_of_movements_is_hit_anywhere(browser_world: SampleWorld) -> None:
     """On a phone a tap on the amount opens the movement."""
-    page = signed_in_page(stage.browser, stage.server, "grace", **PHONE)
+    page = browser_world.page("grace", **PHONE)
+    page.goto("/activity")
     page.locator("td.moved").first.scroll_into_view_if_needed()
     box = page.locator("td.moved").first.bounding_box()
     assert box is not None
@@ -114,10 +108,12 @@ def test_a_row_of_movements_is_hit_anywhere(stage: Stage) -> None:
     page.wait_for_url("**/activity/*")
 
 
-def test_a_receipt_is_printed_dark_on_white(stage: Stage) -> None:
+def test_a_receipt_is_printed_dark_on_white(
+    browser_world: SampleWorld, checkout_pages: dict[str, CheckoutPage]
+) -> None:
     """Whoever likes the dark gets no pale letters on paper, and a time that says its zone."""
-    page = stage.page("grace", color_scheme="dark")
-    page.goto(stage.looks["receipt"].path)
+    page = browser_world.page("grace", color_scheme="dark")
+    page.goto(checkout_pages["receipt"].path)
     page.emulate_media(media="print")
     label = page.locator("dl.facts dt").first
     zone = page.locator("dl.facts time").evaluate("e => getComputedStyle(e, '::after').content")

@@ -1,12 +1,14 @@
 """Guessing passwords on a real server, from one address and from another."""
 
+import asyncio
 import re
 
 import httpx2
 import pytest
 
-from tests.journeys.furnished import PASSWORD, furnished
+from tests.support.sample_data import create_sample_data
 from tests.support.servers import Server
+from tests.support.visitor import PASSWORD
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +31,7 @@ def test_thirty_guesses_from_one_address(
     """Ten are compared, twenty are told when to come again; the holder gets in from elsewhere."""
     database_url = str(tmp_path_factory.mktemp("guessing") / "ousel.db")
     with Server(database_url, "--sandbox") as server:
-        furnished(database_url)
+        asyncio.run(create_sample_data(database_url))
         answers = [sign_in(server, f"wrong horse {number}", "127.0.0.1") for number in range(30)]
         assert [answer.status_code for answer in answers] == [400] * 10 + [429] * 20
         limited = sign_in(server, PASSWORD, "127.0.0.1")

@@ -2,16 +2,15 @@
 
 import json
 import re
-from collections.abc import Iterator
 
 import httpx2
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.journeys.furnished import PASSWORD
-from tests.journeys.stages import Stage, staged
-from tests.journeys.states import reflected
-from tests.journeys.visits import create_app, new_page, sign_up, signed_in_page
+from tests.journeys.page_states import reflecting_urls
+from tests.support.browser import create_app, sign_up
+from tests.support.browser_world import SampleWorld
+from tests.support.visitor import PASSWORD
 
 pytestmark = pytest.mark.slow
 
@@ -33,19 +32,6 @@ FRAME = """addresses => {
 STATUS_LINE = "Failed to load resource: the server responded with a status of 4"
 
 
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """One sandbox and one browser for all attacks."""
-    with staged(tmp_path_factory.mktemp("hostile")) as ready:
-        yield ready
-
-
-@pytest.fixture(autouse=True)
-def _pages_closed(stage: Stage) -> Iterator[None]:
-    yield
-    stage.close_pages()
-
-
 def serve_elsewhere(context: BrowserContext, html: str, origin: str = ELSEWHERE) -> None:
     """Let another site show this page."""
     context.route(f"{origin}/**", lambda route: route.fulfill(body=html, content_type="text/html"))
@@ -62,17 +48,17 @@ def posting_page(action: str, fields: dict[str, str]) -> str:
 
 @pytest.mark.parametrize("from_same_host", [False, True], ids=["other-site", "other-port"])
 def test_a_form_from_elsewhere_is_refused(
-    stage: Stage,
+    browser_world: SampleWorld,
     from_same_host: bool,  # noqa: FBT001
 ) -> None:
     """Neither another site nor another port of this host, whose cookies are sent along, can
     make an app, even where it has got hold of the form's token."""
-    page = signed_in_page(stage.browser, stage.server, "ada")
+    page = browser_world.page("ada")
     page.goto("/apps/new")
     token = page.locator("main input[name=form_token]").get_attribute("value")
     fields = {"name": "Planted", "form_token": str(token)}
-    attack = posting_page(f"{stage.server.origin}/apps/new", fields)
-    origin = stage.shop_origin if from_same_host else ELSEWHERE
+    attack = posting_page(f"{browser_world.server.origin}/apps/new", fields)
+    origin = browser_world.shop_origin if from_same_host else ELSEWHERE
     serve_elsewhere(page.context, attack, origin)
     page.goto(f"{origin}/attack")
     page.wait_for_url("**/apps/new")
@@ -82,12 +68,12 @@ def test_a_form_from_elsewhere_is_refused(
     assert "Planted" not in page.content()
 
 
-def test_nobody_is_signed_in_from_elsewhere(stage: Stage) -> None:
+def test_nobody_is_signed_in_from_elsewhere(browser_world: SampleWorld) -> None:
     """Another site cannot sign a visitor in to an account of its own choice."""
-    page = new_page(stage.browser, stage.server)
+    page = browser_world.page()
     page.goto("/login")
     fields = {"identifier": "grace", "password": PASSWORD, "form_token": "0" * 64}
-    serve_elsewhere(page.context, posting_page(f"{stage.server.origin}/login", fields))
+    serve_elsewhere(page.context, posting_page(f"{browser_world.server.origin}/login", fields))
     page.goto(f"{ELSEWHERE}/attack")
     page.wait_for_url("**/login")
     expect(page.get_by_role("heading", name="The form was not accepted")).to_be_visible()
@@ -96,11 +82,14 @@ def test_nobody_is_signed_in_from_elsewhere(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("path", ["/login", "/settings", "/apps", "/nothing-here", "/docs"])
-def test_no_page_can_be_framed(stage: Stage, path: str) -> None:
+def test_no_page_can_be_framed(browser_world: SampleWorld, path: str) -> None:
     """A page inside another site's frame stays blank, so nobody clicks what they cannot see."""
-    page = signed_in_page(stage.browser, stage.server, "ada")
-    addresses = {"ours": f"{stage.server.origin}{path}", "theirs": f"{stage.shop_origin}/framed"}
-    page.goto(f"{stage.shop_origin}/prize")
+    page = browser_world.page("ada")
+    addresses = {
+        "ours": f"{browser_world.server.origin}{path}",
+        "theirs": f"{browser_world.shop_origin}/framed",
+    }
+    page.goto(f"{browser_world.shop_origin}/prize")
     page.evaluate(FRAME, addresses)
     expect(page.frame_locator("[name=theirs]").get_by_role("heading")).to_be_visible()
     expect(page.locator("[name=ours]")).to_have_attribute("data-loaded", "yes")
@@ -110,27 +99,27 @@ def test_no_page_can_be_framed(stage: Stage, path: str) -> None:
     assert ours.locator("main").count() == 0
 
 
-def test_an_allowed_origin_reads_and_others_do_not(stage: Stage) -> None:
+def test_an_allowed_origin_reads_and_others_do_not(browser_world: SampleWorld) -> None:
     """A script on a page of a registered origin gets an answer; before that, none."""
-    page = signed_in_page(stage.browser, stage.server, "ada")
-    shop = stage.browser.new_context().new_page()
-    shop.goto(f"{stage.shop_origin}/")
+    page = browser_world.page("ada")
+    shop = browser_world.browser.new_context().new_page()
+    shop.goto(f"{browser_world.shop_origin}/")
     call = (
-        f"fetch('{stage.server.base_url}/me',"
-        f" {{headers: {{Authorization: 'Bearer {stage.people.key}'}}}})"
+        f"fetch('{browser_world.server.base_url}/me',"
+        f" {{headers: {{Authorization: 'Bearer {browser_world.sample.key}'}}}})"
         ".then(answer => answer.json()).then(me => me.username, () => 'refused')"
     )
     assert shop.evaluate(call) == "refused"
-    page.goto(f"/apps/{stage.people.app.id}")
-    page.get_by_label("Origin").fill(stage.shop_origin)
+    page.goto(f"/apps/{browser_world.sample.app.id}")
+    page.get_by_label("Origin").fill(browser_world.shop_origin)
     page.get_by_role("button", name="Add origin").click()
-    expect(page.get_by_text(stage.shop_origin, exact=True)).to_be_visible()
+    expect(page.get_by_text(browser_world.shop_origin, exact=True)).to_be_visible()
     assert shop.evaluate(call) == "ada"
 
 
-def plant_everywhere(stage: Stage) -> tuple[Page, list[str]]:
+def plant_everywhere(browser_world: SampleWorld) -> tuple[Page, list[str]]:
     """Plant a script in every text that people can write; return who did, and where it shows."""
-    page = new_page(stage.browser, stage.server)
+    page = browser_world.page()
     page.add_init_script(CARELESS)
     email = "<svg/onload=window.planted=1>@evil.example"
     sign_up(page, "eve", Email=email, **{"Display name": f"{PLANT}{SCRIPT}"[:100]})
@@ -144,38 +133,40 @@ def plant_everywhere(stage: Stage) -> tuple[Page, list[str]]:
     page.get_by_role("button", name="Issue key").click()
     key = page.get_by_label("Your key").input_value()
     assert page.evaluate(PLANTED) is None
-    stage.call("POST", "/sandbox/fund", to="@eve", amount=100)
-    send_planted(stage, key)
-    charge = planted_charge(stage, key)
-    sign_in_from(stage, f"{PLANT}, 127.0.0.1")
+    browser_world.call("POST", "/sandbox/fund", to="@eve", amount=100)
+    send_planted(browser_world, key)
+    charge = planted_charge(browser_world, key)
+    sign_in_from(browser_world, f"{PLANT}, 127.0.0.1")
     connect = f"/connect?client_id={app.removeprefix('/apps/')}&redirect_uri={address}"
     paths = ["/activity", "/activity/1", "/activity/2", "/apps", app, f"{app}/first-steps"]
     paths += [f"{app}/errors", f"{app}/charges", f"{app}/charges/{charge}", f"/pay/{charge}"]
     paths += ["/connections", "/settings", "/settings/history", connect]
-    return page, [*paths, *reflected(PLANT), *reflected(SCRIPT)]
+    return page, [*paths, *reflecting_urls(PLANT), *reflecting_urls(SCRIPT)]
 
 
-def send_planted(stage: Stage, key: str) -> None:
+def send_planted(browser_world: SampleWorld, key: str) -> None:
     """Send a transfer with a script in its note and in its idempotency key."""
     transfer = {"to": "@ada", "amount": 1, "note": f"{PLANT}{SCRIPT}"}
     headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": SCRIPT}
-    answer = httpx2.post(f"{stage.server.base_url}/transfers", json=transfer, headers=headers)
+    answer = httpx2.post(
+        f"{browser_world.server.base_url}/transfers", json=transfer, headers=headers
+    )
     assert answer.status_code == 201, answer.text
 
 
-def planted_charge(stage: Stage, key: str) -> str:
+def planted_charge(browser_world: SampleWorld, key: str) -> str:
     """Create a charge with a script in its texts, and return its id."""
     charge = {"amount": 1, "description": f"{PLANT}{SCRIPT}", "reference": SCRIPT}
     headers = {"Authorization": f"Bearer {key}"}
-    answer = httpx2.post(f"{stage.server.base_url}/charges", json=charge, headers=headers)
+    answer = httpx2.post(f"{browser_world.server.base_url}/charges", json=charge, headers=headers)
     assert answer.status_code == 201, answer.text
     created: str = json.loads(answer.text)["id"]
     return created
 
 
-def sign_in_from(stage: Stage, forwarded_for: str) -> None:
+def sign_in_from(browser_world: SampleWorld, forwarded_for: str) -> None:
     """Fail to sign in through a proxy that says the visitor comes from this strange place."""
-    with httpx2.Client(base_url=stage.server.origin) as client:
+    with httpx2.Client(base_url=browser_world.server.origin) as client:
         page = client.get("/login").text
         token = re.findall(r'name="form_token" value="(\w+)"', page)[0]
         fields = {"form_token": token, "identifier": "eve", "password": "wrong", "next": "/"}
@@ -183,9 +174,9 @@ def sign_in_from(stage: Stage, forwarded_for: str) -> None:
         assert client.post("/login", data=fields, headers=headers).status_code == 400
 
 
-def test_a_planted_script_never_runs(stage: Stage) -> None:
+def test_a_planted_script_never_runs(browser_world: SampleWorld) -> None:
     """Whatever people write shows as they wrote it, on every page that shows it."""
-    page, paths = plant_everywhere(stage)
+    page, paths = plant_everywhere(browser_world)
     said: list[str] = []
     page.on("dialog", lambda dialog: said.append(dialog.message))
     page.on("console", lambda line: said.append(f"{page.url}: {line.text}"))
@@ -200,9 +191,9 @@ def test_a_planted_script_never_runs(stage: Stage) -> None:
     assert [line for line in said if STATUS_LINE not in line] == []
 
 
-def test_what_others_planted_never_runs(stage: Stage) -> None:
+def test_what_others_planted_never_runs(browser_world: SampleWorld) -> None:
     """The recipient of a hostile note sees it as text, in the list, on its page, in the file."""
-    page = signed_in_page(stage.browser, stage.server, "ada")
+    page = browser_world.page("ada")
     page.goto("/activity")
     assert PLANT in page.inner_text("main")
     assert page.evaluate(PLANTED) is None

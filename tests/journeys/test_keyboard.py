@@ -1,13 +1,10 @@
 """Without a mouse: the order of focus, the way past the menu, and a sign-in by keys alone."""
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.journeys.furnished import PASSWORD
-from tests.journeys.stages import Stage, staged
-from tests.journeys.visits import new_page, signed_in_page
+from tests.support.browser_world import SampleWorld
+from tests.support.visitor import PASSWORD
 
 pytestmark = pytest.mark.slow
 
@@ -22,13 +19,6 @@ HAS_OUTLINE = """() => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """One sandbox and one browser for all keys."""
-    with staged(tmp_path_factory.mktemp("keyboard")) as ready:
-        yield ready
-
-
 def tabbed(page: Page, times: int) -> list[str]:
     """Press Tab so often, and return the name of what has the focus each time."""
     names = []
@@ -39,9 +29,9 @@ def tabbed(page: Page, times: int) -> list[str]:
     return names
 
 
-def test_sign_in_by_keys_alone(stage: Stage) -> None:
+def test_sign_in_by_keys_alone(browser_world: SampleWorld) -> None:
     """The focus goes from the skip link over the menu through the form, and Enter sends it."""
-    page = new_page(stage.browser, stage.server)
+    page = browser_world.page()
     page.goto("/login")
     assert tabbed(page, 5) == [
         "Skip to the content",
@@ -57,9 +47,10 @@ def test_sign_in_by_keys_alone(stage: Stage) -> None:
     page.wait_for_url("**/activity")
 
 
-def test_the_skip_link_leads_past_the_menu(stage: Stage) -> None:
+def test_the_skip_link_leads_past_the_menu(browser_world: SampleWorld) -> None:
     """It is the first stop, shows itself there, and the next stop is in the content."""
-    page = signed_in_page(stage.browser, stage.server, "ada")
+    page = browser_world.page("ada")
+    page.goto("/activity")
     link = page.get_by_role("link", name="Skip to the content")
     expect(link).not_to_be_in_viewport()
     assert tabbed(page, 1) == ["Skip to the content"]
@@ -68,10 +59,10 @@ def test_the_skip_link_leads_past_the_menu(stage: Stage) -> None:
     assert tabbed(page, 1) == ["Download CSV"]
 
 
-def test_everything_on_an_apps_page_can_be_reached(stage: Stage) -> None:
+def test_everything_on_an_apps_page_can_be_reached(browser_world: SampleWorld) -> None:
     """Each link, field and button takes the focus, in the order in which they stand."""
-    page = signed_in_page(stage.browser, stage.server, "ada")
-    page.goto(f"/apps/{stage.people.app.id}")
+    page = browser_world.page("ada")
+    page.goto(f"/apps/{browser_world.sample.app.id}")
     selector = "main :is(a, button:not([hidden]), select, input:not([type=hidden]))"
     count = page.locator(selector).count()
     assert count >= 12
@@ -83,9 +74,9 @@ def test_everything_on_an_apps_page_can_be_reached(stage: Stage) -> None:
         assert page.evaluate(HAS_OUTLINE)
 
 
-def test_an_error_is_told_with_its_field(stage: Stage) -> None:
+def test_an_error_is_told_with_its_field(browser_world: SampleWorld) -> None:
     """The field at fault is marked as such, and what is wrong is its description."""
-    page = signed_in_page(stage.browser, stage.server, "ada")
+    page = browser_world.page("ada")
     page.goto("/apps/new")
     page.get_by_label("Name").fill(" ")
     page.keyboard.press("Enter")

@@ -6,19 +6,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
-import msgspec
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from ousel.accounts.service import find_account
 from ousel.kernel.clock import system_clock
 from ousel.ledger.funding import fund_account
-from tests.journeys.furnished import PASSWORD
-from tests.journeys.stages import apart
-from tests.journeys.visits import code_of, create_app, new_page, sign_in, sign_up
 from tests.support.accounts import open_database
-from tests.support.browser import chromium
-from tests.support.servers import Server
+from tests.support.browser import (
+    code_of,
+    create_app,
+    run_in_thread,
+    sign_in,
+    sign_up,
+)
+from tests.support.browser_world import BrowserWorld, run_browser_world
+from tests.support.visitor import PASSWORD
 
 pytestmark = pytest.mark.slow
 
@@ -26,56 +29,48 @@ NEW_PASSWORD = "a better horse battery"
 ELSEWHERE = "https://shop.example"
 
 
-class House(msgspec.Struct):
-    """A server, live or a sandbox, and a browser."""
-
-    browser: Browser
-    server: Server
-    database_url: str
-    is_live: bool
-
-    def status(self, key: str, **headers: str) -> int:
-        """Return how the interface answers this key."""
-        return self.call(key, **headers).status_code
-
-    def call(self, key: str, **headers: str) -> httpx2.Response:
-        """Call /me with this key."""
-        authorized = {"Authorization": f"Bearer {key}"} | headers
-        return httpx2.get(f"{self.server.base_url}/me", headers=authorized)
-
-
 @pytest.fixture(scope="module", params=["live", "sandbox"])
-def house(
+def empty_world(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[House]:
-    """A server of each kind, with nobody in it."""
-    folder: Path = tmp_path_factory.mktemp("partner")
-    database_url = str(folder / "ousel.db")
-    is_live = request.param == "live"
-    options = () if is_live else ("--sandbox",)
-    with Server(database_url, *options) as server, chromium() as browser:
-        yield House(browser, server, database_url, is_live)
+) -> Iterator[BrowserWorld]:
+    """A live server and a sandbox in turn, without accounts."""
+    options = () if request.param == "live" else ("--sandbox",)
+    folder = tmp_path_factory.mktemp("partner")
+    with run_browser_world(BrowserWorld, folder, *options) as running:
+        yield running
+
+
+def call(world: BrowserWorld, key: str, **headers: str) -> httpx2.Response:
+    """Call /me with this key."""
+    authorized = {"Authorization": f"Bearer {key}"} | headers
+    return httpx2.get(f"{world.server.base_url}/me", headers=authorized)
+
+
+def status(world: BrowserWorld, key: str, **headers: str) -> int:
+    """Return the status with which /me answers this key."""
+    return call(world, key, **headers).status_code
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
 def test_from_signing_up_to_a_changed_password(
-    house: House,
+    empty_world: BrowserWorld,
     scripts: bool,  # noqa: FBT001
 ) -> None:
     """Sign up, create an app, issue a key and call with it, allow an origin, rotate, revoke,
     download the movements, change the password: every step works, with scripts and without."""
+    world = empty_world
     username = "ada" if scripts else "grace"
-    page = new_page(house.browser, house.server, java_script_enabled=scripts)
+    page = world.page(java_script_enabled=scripts)
     sign_up(page, username)
     expect(page.get_by_text("Nothing has moved yet")).to_be_visible()
     app = create_app(page, "Analytical Engines")
-    secret = turn_on_factor_when_asked(page, app) if house.is_live else None
-    key = issue_key(page, house, username)
-    allow_an_origin(page, house, key)
-    newest = rotate_twice(page, house, key)
-    revoke(page, house, newest)
-    download(page, house, username)
-    change_password(page, house, username, secret)
+    secret = turn_on_factor_when_asked(page, app) if not world.server.is_sandbox else None
+    key = issue_key(page, world, username)
+    allow_an_origin(page, world, key)
+    newest = rotate_twice(page, world, key)
+    revoke(page, world, newest)
+    download(page, world, username)
+    change_password(page, world, username, secret)
     page.context.close()
 
 
@@ -96,26 +91,26 @@ def turn_on_factor_when_asked(page: Page, app: str) -> str:
     return secret
 
 
-def issue_key(page: Page, house: House, username: str) -> str:
+def issue_key(page: Page, world: BrowserWorld, username: str) -> str:
     """Issue a key, and call with it."""
     page.get_by_label("Key name").fill("production")
     page.get_by_role("button", name="Issue key").click()
     key = page.get_by_label("Your key").input_value()
-    assert key.startswith("sk_live_" if house.is_live else "sk_test_")
-    me = house.call(key).json()
+    assert key.startswith("sk_test_" if world.server.is_sandbox else "sk_live_")
+    me = call(world, key).json()
     assert (me["username"], me["app"]["name"]) == (username, "Analytical Engines")
     page.goto(page.url.removesuffix("/keys"))
     assert key not in page.content()
     return key
 
 
-def allow_an_origin(page: Page, house: House, key: str) -> None:
+def allow_an_origin(page: Page, world: BrowserWorld, key: str) -> None:
     """Register an origin, and see that calls from there are let in."""
-    assert house.status(key, Origin=ELSEWHERE) == 403
+    assert status(world, key, Origin=ELSEWHERE) == 403
     page.get_by_label("Origin", exact=True).fill(ELSEWHERE)
     page.get_by_role("button", name="Add origin").click()
     expect(page.get_by_text(ELSEWHERE, exact=True)).to_be_visible()
-    allowed = house.call(key, Origin=ELSEWHERE)
+    allowed = call(world, key, Origin=ELSEWHERE)
     assert allowed.status_code == 200
     assert allowed.headers["access-control-allow-origin"] == ELSEWHERE
     page.get_by_label("Redirect URI").fill(f"{ELSEWHERE}/back")
@@ -123,24 +118,24 @@ def allow_an_origin(page: Page, house: House, key: str) -> None:
     expect(page.get_by_text(f"{ELSEWHERE}/back", exact=True)).to_be_visible()
 
 
-def rotate_twice(page: Page, house: House, key: str) -> str:
+def rotate_twice(page: Page, world: BrowserWorld, key: str) -> str:
     """Rotate with an hour's overlap, then at once; return the newest key."""
     app = page.url
     page.get_by_label("Old key ends").select_option("after 1 hour")
     page.get_by_role("button", name="Rotate").click()
     second = page.get_by_label("Your key").input_value()
-    assert (house.status(key), house.status(second)) == (200, 200)
+    assert (status(world, key), status(world, second)) == (200, 200)
     expect(page.get_by_role("listitem").filter(has_text=f"{key[:16]}…")).to_contain_text("ends")
     page.goto(app)
     page.get_by_label("Old key ends").select_option("at once")
     page.get_by_role("button", name="Rotate").click()
     third = page.get_by_label("Your key").input_value()
-    assert [house.status(each) for each in (key, second, third)] == [200, 401, 200]
+    assert [status(world, each) for each in (key, second, third)] == [200, 401, 200]
     page.goto(app)
     return third
 
 
-def revoke(page: Page, house: House, key: str) -> None:
+def revoke(page: Page, world: BrowserWorld, key: str) -> None:
     """Revoke the newest key: asked once more, first keep it, then let it go: it is refused."""
     row = page.get_by_role("listitem").filter(has_text=f"{key[:16]}…")
     question = page.get_by_role("heading", name="Revoke this key?")
@@ -149,17 +144,17 @@ def revoke(page: Page, house: House, key: str) -> None:
     expect(page.get_by_text(f"{key[:16]}…")).to_be_visible()
     page.get_by_role("link", name="Keep the key").click()
     expect(row).to_contain_text("works")
-    assert house.status(key) == 200
+    assert status(world, key) == 200
     row.get_by_role("button", name="Revoke", exact=True).click()
     expect(question).to_be_visible()
     page.get_by_role("button", name="Revoke", exact=True).click()
     expect(row).to_contain_text("ended")
-    assert house.status(key) == 401
+    assert status(world, key) == 401
 
 
-def download(page: Page, house: House, username: str) -> None:
+def download(page: Page, world: BrowserWorld, username: str) -> None:
     """Receive money, and download the movements."""
-    apart(fund(house.database_url, username))
+    run_in_thread(fund(world.database_url, username))
     page.get_by_role("link", name="Activity").click()
     expect(page.get_by_text("+1234.567 OUSD")).to_be_visible()
     with page.expect_download() as started:
@@ -179,9 +174,9 @@ async def fund(database_url: str, username: str) -> None:
         await fund_account(database, system_clock, account, 1_234_567_000)
 
 
-def change_password(page: Page, house: House, username: str, secret: str | None) -> None:
+def change_password(page: Page, world: BrowserWorld, username: str, secret: str | None) -> None:
     """Change the password here, and find the other browser signed out."""
-    other = new_page(house.browser, house.server)
+    other = world.page()
     sign_in(other, username)
     if secret is not None:
         other.get_by_label("Code").fill(code_of(secret, steps_ahead=1))

@@ -11,7 +11,8 @@ from html import escape
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.oauth.towns import Site, Town, opened_town
+from tests.support.browser_world import SampleWorld
+from tests.support.site import Site
 
 pytestmark = pytest.mark.slow
 
@@ -22,20 +23,13 @@ FETCH = """([address, options]) => {
 from_both = pytest.mark.parametrize("same_host", [True, False], ids=["other-port", "other-host"])
 
 
-@pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    """One town for all tests of the module."""
-    with opened_town(tmp_path_factory.mktemp("town")) as opened:
-        yield opened
-
-
 @pytest.fixture
-def page(town: Town) -> Iterator[Page]:
+def page(browser_world: SampleWorld) -> Iterator[Page]:
     """A page of someone who is signed in; in the end no code was given to anyone."""
-    codes = town.codes()
-    yield town.stage.page("grace")
-    town.stage.close_pages()
-    assert town.codes() == codes
+    codes = browser_world.count_codes()
+    yield browser_world.page("grace")
+    browser_world.close_pages()
+    assert browser_world.count_codes() == codes
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +48,16 @@ def lure(page: Page, trap: Site, html: str, *, same_host: bool) -> None:
 @from_both
 @pytest.mark.parametrize("element", ["iframe src", "embed src", "object data"])
 def test_it_cannot_be_framed(
-    town: Town, trap: Site, page: Page, element: str, *, same_host: bool
+    browser_world: SampleWorld, trap: Site, page: Page, element: str, *, same_host: bool
 ) -> None:
     """Inside another site the page stays blank, while the site's own frames show."""
     tag, attribute = element.split(" ")
     frames = "".join(
         f'<{tag} name="{name}" {attribute}="{escape(address)}"></{tag}>'
-        for name, address in (("ours", town.address()), ("theirs", town.callback))
+        for name, address in (
+            ("ours", browser_world.connect_url()),
+            ("theirs", browser_world.callback),
+        )
     )
 
     lure(page, trap, frames, same_host=same_host)
@@ -74,35 +71,35 @@ def test_it_cannot_be_framed(
 @from_both
 @pytest.mark.parametrize("referrer", ["unsafe-url", "no-referrer"])
 def test_it_cannot_be_answered(
-    town: Town, trap: Site, page: Page, referrer: str, *, same_host: bool
+    browser_world: SampleWorld, trap: Site, page: Page, referrer: str, *, same_host: bool
 ) -> None:
     """A form of another site is refused, even one that has the page's own secret in it."""
-    page.goto(town.address())
+    page.goto(browser_world.connect_url())
     token = page.locator("main input[name=form_token]").first.get_attribute("value")
     inputs = f'<input name="decision" value="allow"><input name="form_token" value="{token}">'
     form = (
         f'<meta name="referrer" content="{referrer}">'
-        f'<form method="post" action="{escape(town.address())}">{inputs}</form>'
+        f'<form method="post" action="{escape(browser_world.connect_url())}">{inputs}</form>'
         "<script>document.forms[0].submit()</script>"
     )
 
     lure(page, trap, form, same_host=same_host)
 
     expect(page.get_by_role("heading", name="The form was not accepted")).to_be_visible()
-    assert page.url == town.address()
+    assert page.url == browser_world.connect_url()
 
 
 @from_both
 def test_it_cannot_be_read_or_answered_by_a_script(
-    town: Town, trap: Site, page: Page, *, same_host: bool
+    browser_world: SampleWorld, trap: Site, page: Page, *, same_host: bool
 ) -> None:
     """A script of another site neither gets to see the page nor sends a yes that counts."""
     lure(page, trap, "<h1>Trap</h1>", same_host=same_host)
 
-    read = page.evaluate(FETCH, [town.address(), {"credentials": "include"}])
+    read = page.evaluate(FETCH, [browser_world.connect_url(), {"credentials": "include"}])
     with page.expect_response(lambda response: response.request.method == "POST") as answer:
         sent = {"method": "POST", "mode": "no-cors", "credentials": "include"}
-        page.evaluate(FETCH, [town.address(), sent])
+        page.evaluate(FETCH, [browser_world.connect_url(), sent])
 
     assert read == "refused"
     assert answer.value.status == 403
@@ -110,10 +107,10 @@ def test_it_cannot_be_read_or_answered_by_a_script(
 
 @from_both
 def test_a_window_of_it_is_out_of_reach(
-    town: Town, trap: Site, page: Page, *, same_host: bool
+    browser_world: SampleWorld, trap: Site, page: Page, *, same_host: bool
 ) -> None:
     """Who opened it in a window can neither see into it nor lead it elsewhere under one's hand."""
-    script = f"opened = window.open({json.dumps(town.address())})"
+    script = f"opened = window.open({json.dumps(browser_world.connect_url())})"
     button = f'<button onclick="{escape(script)}">Open</button>'
     lure(page, trap, button, same_host=same_host)
 

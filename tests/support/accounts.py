@@ -42,11 +42,20 @@ async def open_database(url: str) -> AsyncIterator[Database]:
 
 
 async def person(
-    database: Database, username: str, funds: str | None = None, clock: Clock = system_clock
+    database: Database,
+    username: str,
+    funds: str | None = None,
+    clock: Clock = system_clock,
+    *,
+    display_name: str | None = None,
+    password_hash: str | None = None,
 ) -> Account:
     """Open an account, with these funds in it."""
     holder = NewHolder(
-        username=username, email=f"{username}@example.com", display_name=username.title()
+        username=username,
+        email=f"{username}@example.com",
+        display_name=display_name or username.title(),
+        password_hash=password_hash,
     )
     account = await database.write(lambda transaction: open_account(transaction, holder, clock))
     if funds is not None:
@@ -68,7 +77,8 @@ async def app_with_key(
     """Give an account an app and a key of this kind."""
 
     async def create(transaction: Transaction) -> tuple[App, str]:
-        new = NewApp(account_id=account.id, name=f"{account.display_name} App", **app)
+        named = {"name": f"{account.display_name} App"} | app
+        new = NewApp(account_id=account.id, **named)
         created = await create_app(transaction, new, system_clock)
         issued = await issue_key(transaction, created, "key", kind, system_clock)
         return created, issued.secret

@@ -1,12 +1,22 @@
-"""A real Chromium, driven as a person would."""
+"""A real Chromium, and what a person does on the pages of the portal."""
 
-from collections.abc import Collection, Iterator
+import asyncio
+import time
+from collections.abc import Collection, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from importlib.resources import files
+from typing import Any, TypeVar
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
 from tests.support.programs import check_library, program
+from tests.support.visitor import PASSWORD
+
+Result = TypeVar("Result")
+
+WAIT_MILLISECONDS = 30_000  # a busy machine is not a defect
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -24,6 +34,7 @@ def chromium() -> Iterator[Browser]:
     """Run a headless Chromium for the length of a block."""
     check_library("libatomic1")
     path = program("chromium")
+    expect.set_options(timeout=WAIT_MILLISECONDS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
@@ -31,7 +42,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def axe_violations(page: Page, rules: Collection[str] = ()) -> list[str]:
-    """Return what axe finds wrong with the page as it is now, by these rules or by all."""
+    """Return the violations that axe finds on the page, by these rules or by all."""
     if not page.evaluate("'axe' in window"):
         page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text())
     options = {"resultTypes": ["violations"]} | ({"runOnly": list(rules)} if rules else {})
@@ -41,3 +52,61 @@ def axe_violations(page: Page, rules: Collection[str] = ()) -> list[str]:
         for each in found
         for node in each["nodes"]
     ]
+
+
+def run_in_thread(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine in another thread: the browser's driver holds this one's event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
+
+
+def sign_in(page: Page, identifier: str, password: str = PASSWORD) -> None:
+    """Open the sign-in page, fill in its form and send it."""
+    page.goto("/login")
+    fill_in_sign_in(page, identifier, password)
+
+
+def fill_in_sign_in(page: Page, identifier: str, password: str = PASSWORD) -> None:
+    """Fill in the sign-in form that is open, and send it."""
+    page.get_by_label("Email or username").fill(identifier)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def sign_up(page: Page, username: str, **fields: str) -> None:
+    """Create an account; its activity is open then."""
+    page.goto("/signup")
+    filled = {
+        "Username": username,
+        "Email": f"{username}@example.com",
+        "Display name": username.title(),
+        "Password": PASSWORD,
+    }
+    for label, value in (filled | fields).items():
+        page.get_by_label(label).fill(value)
+    page.get_by_role("button", name="Create account").click()
+    page.wait_for_url("**/activity")
+
+
+def create_app(page: Page, name: str) -> str:
+    """Create an app, and return the path of its page, which is open then."""
+    page.goto("/apps/new")
+    page.get_by_label("Name").fill(name)
+    page.get_by_role("button", name="Create app").click()
+    expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
+    return page.url.removeprefix(page.url.partition("/apps/")[0])
+
+
+def turn_on_factor(page: Page) -> str:
+    """Turn two-factor sign-in on, and return its secret; the recovery codes are shown then."""
+    page.goto("/settings/two-factor")
+    secret = page.get_by_label("Or type this secret into it").input_value()
+    page.get_by_label("Code", exact=True).fill(code_of(secret))
+    page.get_by_role("button", name="Turn on").click()
+    expect(page.get_by_role("heading", name="Recovery codes")).to_be_visible()
+    return secret
+
+
+def code_of(secret: str, steps_ahead: int = 0) -> str:
+    """Return the code that an authenticator app shows now, or some steps from now."""
+    return one_time_code(secret, int(time.time()) // CODE_STEP_SECONDS + steps_ahead)

@@ -26,6 +26,7 @@ class Server:
 
     def __init__(self, database_url: str, *options: str, **environment: str) -> None:
         self.port = free_port()
+        self.is_sandbox = "--sandbox" in options
         self.origin = f"http://127.0.0.1:{self.port}"
         self.base_url = f"{self.origin}/v1"
         self._command = [

@@ -1,11 +1,11 @@
-"""Every state of the portal that takes more than an address to reach, errors included."""
+"""Every state of the portal that takes more than an address to reach, including errors."""
 
 from collections.abc import Callable
 from urllib.parse import quote, urlencode
 
 from playwright.sync_api import Page, expect
 
-from tests.journeys.visits import create_app, sign_in, sign_up, turn_on_factor
+from tests.support.browser import create_app, sign_in, sign_up, turn_on_factor
 
 LONG_NAME = "W" * 80
 LONG_ADDRESS = "https://" + "w" * 60 + ".example/" + "w" * 300
@@ -51,7 +51,7 @@ def _wrong_code(page: Page) -> None:
     expect(page.get_by_label("Code")).to_be_visible()
 
 
-STRANGERS: dict[str, State] = {
+SIGNED_OUT: dict[str, State] = {
     "login-wrong": _wrong_sign_in,
     "login-limited": _limited,
     "signup-wrong": _wrong_sign_up,
@@ -168,7 +168,7 @@ def _wrong_first_code(page: Page) -> None:
     expect(page.locator("#code-error")).to_be_visible()
 
 
-MEMBERS: dict[str, State] = {
+SIGNED_IN: dict[str, State] = {
     "activity-nothing-yet": _nothing_yet,
     "apps-none": _no_apps,
     "activity-nothing-fits": _nothing_fits,
@@ -211,7 +211,7 @@ def _wrong_code_at_sign_in(page: Page) -> None:
     expect(page.get_by_role("alert")).to_be_visible()
 
 
-FACTORED: dict[str, State] = {
+WITH_SECOND_FACTOR: dict[str, State] = {
     "recovery-codes": _recovery_codes,
     "two-factor-on": _factor_on,
     "settings-two-factor": _factor_in_settings,
@@ -219,7 +219,7 @@ FACTORED: dict[str, State] = {
 }
 
 
-def reflected(hostile: str) -> list[str]:
+def reflecting_urls(hostile: str) -> list[str]:
     """Return addresses that carry a text which their page may show."""
     text = quote(hostile)
     return [

@@ -1,4 +1,4 @@
-"""Apps on OAuth libraries that nobody here wrote, told nothing but the issuer's address."""
+"""Apps built on OAuth libraries of others, which know nothing but the issuer's address."""
 
 import json
 from collections.abc import Iterator
@@ -14,49 +14,49 @@ from authlib.oauth2.rfc8414 import AuthorizationServerMetadata, get_well_known_u
 from oauthlib.oauth2 import OAuth2Error
 from requests_oauthlib import OAuth2Session as RequestsSession
 
-from tests.oauth.towns import Town
 from tests.support import node
+from tests.support.browser_world import SampleWorld
 
 SCOPES = ["profile", "balance"]
 SCRIPT = (Path(__file__).parent / "oauth4webapi.mjs").read_text()
 
 
 class Refused(Exception):
-    """The library did not take what came back."""
+    """The library rejected what came back."""
 
 
-class Stranger(Protocol):
-    """An app: where it sends a person, and what it does once the person is back."""
+class LibraryClient(Protocol):
+    """An app: the address it sends a person to, and what it does when the person is back."""
 
-    asked: str
+    connect_url: str
 
-    def finished(self, returned: str) -> dict[str, Any]:
+    def finish(self, returned: str) -> dict[str, Any]:
         """Exchange the code, read, revoke, read again; or raise Refused."""
         ...
 
 
-class OnAuthlib:
+class AuthlibClient:
     """An app on Authlib, which sends its credentials in the body."""
 
-    def __init__(self, town: Town) -> None:
-        self._town = town
-        found = httpx2.get(get_well_known_url(town.stage.server.origin, external=True)).json()
+    def __init__(self, browser_world: SampleWorld) -> None:
+        self._world = browser_world
+        found = httpx2.get(get_well_known_url(browser_world.server.origin, external=True)).json()
         self._metadata = AuthorizationServerMetadata(found)
         self._metadata.validate()
         self._session: Any = AuthlibSession(
-            town.stage.people.app.id,
-            town.stage.people.key,
+            browser_world.sample.app.id,
+            browser_world.sample.key,
             scope=SCOPES,
-            redirect_uri=town.callback,
+            redirect_uri=browser_world.callback,
             token_endpoint_auth_method="client_secret_post",
             code_challenge_method="S256",
         )
         self._verifier = generate_token(48)
-        self.asked, self._state = self._session.create_authorization_url(
+        self.connect_url, self._state = self._session.create_authorization_url(
             found["authorization_endpoint"], code_verifier=self._verifier
         )
 
-    def finished(self, returned: str) -> dict[str, Any]:
+    def finish(self, returned: str) -> dict[str, Any]:
         """Exchange the code, read, revoke, read again; or raise Refused."""
         try:
             token = self._session.fetch_token(
@@ -67,7 +67,7 @@ class OnAuthlib:
             )
         except AuthlibBaseError as error:
             raise Refused(str(error)) from error
-        base_url = self._town.stage.server.base_url
+        base_url = self._world.server.base_url
         profile = self._session.get(f"{base_url}/user/me").json()
         balance = self._session.get(f"{base_url}/user/balance").json()
         self._session.revoke_token(self._metadata["revocation_endpoint"], token["access_token"])
@@ -75,28 +75,33 @@ class OnAuthlib:
         return report(profile, balance, token, after)
 
 
-class OnRequests:
+class RequestsOauthlibClient:
     """An app on requests-oauthlib, which sends its credentials as HTTP Basic."""
 
-    def __init__(self, town: Town) -> None:
-        self._town = town
-        origin = town.stage.server.origin
+    def __init__(self, browser_world: SampleWorld) -> None:
+        self._world = browser_world
+        origin = browser_world.server.origin
         self._metadata = httpx2.get(f"{origin}/.well-known/oauth-authorization-server").json()
         self._session = RequestsSession(
-            town.stage.people.app.id, redirect_uri=town.callback, scope=SCOPES, pkce="S256"
+            browser_world.sample.app.id,
+            redirect_uri=browser_world.callback,
+            scope=SCOPES,
+            pkce="S256",
         )
-        self.asked, _ = self._session.authorization_url(self._metadata["authorization_endpoint"])
+        self.connect_url, _ = self._session.authorization_url(
+            self._metadata["authorization_endpoint"]
+        )
 
-    def finished(self, returned: str) -> dict[str, Any]:
+    def finish(self, returned: str) -> dict[str, Any]:
         """Exchange the code, read, revoke, read again; or raise Refused."""
-        credentials = (self._town.stage.people.app.id, self._town.stage.people.key)
+        credentials = (self._world.sample.app.id, self._world.sample.key)
         try:
             token = self._session.fetch_token(
                 self._metadata["token_endpoint"], authorization_response=returned, auth=credentials
             )
         except OAuth2Error as error:
             raise Refused(str(error)) from error
-        base_url = self._town.stage.server.base_url
+        base_url = self._world.server.base_url
         profile = self._session.get(f"{base_url}/user/me").json()
         balance = self._session.get(f"{base_url}/user/balance").json()
         self._session.request(
@@ -110,29 +115,29 @@ class OnRequests:
         return report(profile, balance, token, after)
 
 
-class OnNode:
+class Oauth4WebApiClient:
     """An app on oauth4webapi, in a process of its own."""
 
-    def __init__(self, town: Town) -> None:
+    def __init__(self, browser_world: SampleWorld) -> None:
         self._process = node.script(
             SCRIPT,
-            town.stage.server.origin,
-            town.stage.people.app.id,
-            town.stage.people.key,
-            town.callback,
-            town.stage.server.base_url,
+            browser_world.server.origin,
+            browser_world.sample.app.id,
+            browser_world.sample.key,
+            browser_world.callback,
+            browser_world.server.base_url,
         )
-        self.asked = str(self._heard()["asked"])
+        self.connect_url = str(self._read_message()["asked"])
 
-    def finished(self, returned: str) -> dict[str, Any]:
+    def finish(self, returned: str) -> dict[str, Any]:
         """Exchange the code, read, revoke, read again; or raise Refused."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{returned}\n")
         self._process.stdin.flush()
-        told = self._heard()
-        if "refused" in told:
-            raise Refused(told["refused"])
-        return told
+        message = self._read_message()
+        if "refused" in message:
+            raise Refused(message["refused"])
+        return message
 
     def __enter__(self) -> Self:
         return self
@@ -140,30 +145,30 @@ class OnNode:
     def __exit__(self, *_: object) -> None:
         self._process.communicate(timeout=30)
 
-    def _heard(self) -> dict[str, Any]:
+    def _read_message(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, "the app on oauth4webapi has ended"
-        told: dict[str, Any] = json.loads(line)
-        return told
+        message: dict[str, Any] = json.loads(line)
+        return message
 
 
 @contextmanager
-def stranger(library: str, town: Town) -> Iterator[Stranger]:
+def run_client(library: str, browser_world: SampleWorld) -> Iterator[LibraryClient]:
     """Run an app on this library for the length of a block."""
     if library == "oauth4webapi":
-        with OnNode(town) as app:
+        with Oauth4WebApiClient(browser_world) as app:
             yield app
     elif library == "authlib":
-        yield OnAuthlib(town)
+        yield AuthlibClient(browser_world)
     else:
-        yield OnRequests(town)
+        yield RequestsOauthlibClient(browser_world)
 
 
 def report(
     profile: dict[str, Any], balance: dict[str, Any], token: dict[str, Any], after: int
 ) -> dict[str, Any]:
-    """Return what an app has learnt, in the same words for all."""
+    """Return what an app found out, in the same form for all libraries."""
     scope = token["scope"]
     return {
         "username": profile["username"],

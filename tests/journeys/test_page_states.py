@@ -1,0 +1,71 @@
+"""Every state of the portal that takes steps to reach, including errors."""
+
+import pytest
+
+from tests.journeys.page_reports import (
+    PageMonitor,
+    PageReport,
+    console_errors,
+    other_hosts,
+    too_wide,
+    violations,
+)
+from tests.journeys.page_states import SIGNED_IN, SIGNED_OUT, WITH_SECOND_FACTOR, State
+from tests.support.browser import sign_up
+from tests.support.browser_world import SampleWorld
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def reports(browser_world: SampleWorld) -> dict[str, PageReport]:
+    """A report on each state, without its weight, which would include the steps to it."""
+    return (
+        _report_on(browser_world, None, SIGNED_OUT)
+        | _report_on(browser_world, "newcomer", SIGNED_IN)
+        | _report_on(browser_world, None, WITH_SECOND_FACTOR)
+    )
+
+
+def _report_on(
+    browser_world: SampleWorld, username: str | None, states: dict[str, State]
+) -> dict[str, PageReport]:
+    found = {}
+    page = browser_world.page()
+    if username is not None:
+        sign_up(page, username)
+    monitor = PageMonitor(page)
+    for name, reach in states.items():
+        reach(page)
+        found[name] = monitor.report()
+        monitor.reset()
+    page.context.close()
+    return found
+
+
+def test_every_state_is_reported(reports: dict[str, PageReport]) -> None:
+    """No state is left out."""
+    assert set(reports) == {*SIGNED_OUT, *SIGNED_IN, *WITH_SECOND_FACTOR}
+
+
+def test_every_state_is_accessible(reports: dict[str, PageReport]) -> None:
+    """Axe finds no violation, in light and in dark, in error states too."""
+    assert violations(reports) == {}
+
+
+def test_no_state_scrolls_sideways(reports: dict[str, PageReport]) -> None:
+    """From the narrowest phone to a desk, with the longest names and addresses too."""
+    assert too_wide(reports) == {}
+
+
+def test_no_state_loads_from_another_host(
+    reports: dict[str, PageReport], browser_world: SampleWorld
+) -> None:
+    """A page loads from no host but the portal's own."""
+    assert other_hosts(reports, browser_world.server.origin) == {}
+    assert all(each.hosts for each in reports.values())
+
+
+def test_no_state_breaks_its_own_policy(reports: dict[str, PageReport]) -> None:
+    """The browser's console is empty: no blocked style, no failing script."""
+    assert console_errors(reports) == {}

@@ -1,0 +1,134 @@
+"""A server, a shop on another origin, and a browser in which people are signed in."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import httpx2
+from playwright.sync_api import Browser, Page
+
+from tests.support.browser import WAIT_MILLISECONDS, chromium, run_in_thread, sign_in
+from tests.support.raw_sql import RawSql
+from tests.support.sample_data import SampleData, create_sample_data
+from tests.support.servers import Server
+from tests.support.site import Site
+
+WorldType = TypeVar("WorldType", bound="BrowserWorld")
+
+SHOP_PAGE = "<!doctype html><title>Shop</title><h1>Welcome back</h1>"
+
+
+class BrowserWorld:
+    """A server, a browser, a shop whose pages say "Welcome back", a site that redirects there."""
+
+    def __init__(
+        self, browser: Browser, server: Server, database_url: str, shop: Site, relay: Site
+    ) -> None:
+        self.browser = browser
+        self.database_url = database_url
+        self.server = server
+        self.shop_origin = shop.origin
+        self.relay_origin = relay.origin
+        self._states: dict[str, Any] = {}
+
+    def page(self, username: str | None = None, **options: Any) -> Page:
+        """Return a new page; this person, who has the usual password, is signed in."""
+        if username is not None and username not in self._states:
+            page = self.page()
+            sign_in(page, username)
+            page.wait_for_url("**/activity")
+            self._states[username] = page.context.storage_state()
+            page.context.close()
+        state = None if username is None else self._states[username]
+        context = self.browser.new_context(
+            base_url=self.server.origin, storage_state=state, **options
+        )
+        context.set_default_timeout(WAIT_MILLISECONDS)
+        # Calls to the world outside are answered so that the page stays where it is.
+        context.route("https://**", lambda route: route.fulfill(status=204))
+        return context.new_page()
+
+    def close_pages(self) -> None:
+        """Close every page that is open."""
+        for context in self.browser.contexts:
+            context.close()
+
+
+class SampleWorld(BrowserWorld):
+    """A sandbox with sample data, whose partner calls the interface."""
+
+    def __init__(
+        self, browser: Browser, server: Server, database_url: str, shop: Site, relay: Site
+    ) -> None:
+        super().__init__(browser, server, database_url, shop, relay)
+        self.callback = f"{self.shop_origin}/back"
+        self.redirecting_callback = f"{self.relay_origin}/back"
+        self.sample: SampleData = run_in_thread(
+            create_sample_data(database_url, self.callback, self.redirecting_callback)
+        )
+
+    def call(self, method: str, path: str, **body: Any) -> Any:
+        """Call the interface as the partner, and return the answer's JSON."""
+        answer = httpx2.request(
+            method,
+            f"{self.server.base_url}{path}",
+            json=body or None,
+            headers={"Authorization": f"Bearer {self.sample.key}"},
+        )
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def charge(self, **fields: Any) -> dict[str, Any]:
+        """Create a charge of 25.00 whose payer returns to the shop."""
+        usual = {
+            "amount": 25,
+            "success_url": f"{self.shop_origin}/thanks?order=1&paid=yes",
+            "cancel_url": f"{self.shop_origin}/basket",
+        }
+        record: dict[str, Any] = self.call("POST", "/charges", **usual | fields)
+        return record
+
+    def payments(self, charge_id: str) -> list[dict[str, Any]]:
+        """Return the partner's transfers that paid this charge."""
+        listed = self.call("GET", "/transfers?kind=charge_payment&limit=100")
+        return [each for each in listed["data"] if each["charge_id"] == charge_id]
+
+    def connect_url(self, **parameters: str) -> str:
+        """Return an address at which the partner's app asks a person to connect."""
+        asked = {"client_id": self.sample.app.id, "redirect_uri": self.callback}
+        query = urlencode(asked | parameters, quote_via=quote)
+        return f"{self.server.origin}/connect?{query}"
+
+    def user_token(self, code: str) -> str:
+        """Return the user token that the app gets for a code."""
+        answer = httpx2.post(
+            f"{self.server.base_url}/oauth/token",
+            data={"grant_type": "authorization_code", "code": code, "redirect_uri": self.callback},
+            auth=(self.sample.app.id, self.sample.key),
+        )
+        assert answer.status_code == 200, answer.text
+        return str(answer.json()["access_token"])
+
+    def count_codes(self) -> int:
+        """Return how many authorization codes were issued."""
+
+        async def count() -> int:
+            async with RawSql(self.database_url) as raw_sql:
+                return int((await raw_sql.run("SELECT COUNT(*) FROM authorization_codes"))[0][0])
+
+        return run_in_thread(count())
+
+
+@contextmanager
+def run_browser_world(kind: type[WorldType], folder: Path, *options: str) -> Iterator[WorldType]:
+    """Run a server with these options, two other sites and a browser."""
+    database_url = str(folder / "ousel.db")
+    with (
+        Site(html=SHOP_PAGE).open() as shop,
+        Site(redirects_to=f"{shop.origin}/arrived").open() as relay,
+        Server(database_url, *options) as server,
+        chromium() as browser,
+    ):
+        yield kind(browser, server, database_url, shop, relay)
