@@ -1,9 +1,10 @@
-"""A small book shop that is paid with Ousel: what a partner's software looks like, in one file.
+"""A small book shop that is paid with Ousel: a complete partner application in one file.
 
-It sells by charges and delivers once; lets people sign in with their Ousel account; and lets its
-owner pay the supplier by a transfer that is safe to repeat. Orders are kept in SQLite. Each is
-written down before its payment is asked for, and its id is the key that makes this happen once:
-where no answer came, the visitor finds the order in the shop and asks again.
+It sells books by charges and delivers each order once. People can sign in with their Ousel account,
+and the owner can pay the supplier by a transfer that is safe to repeat.
+
+Each order is stored in SQLite before its charge is created, and its id is the idempotency key, so
+there is only one charge. If no answer comes, the visitor finds the order in the shop and retries.
 """
 
 import os
@@ -70,7 +71,7 @@ tokens: dict[str, UserToken] = {}
 
 
 async def catalogue(request: Request) -> Response:
-    """Show the books, the cart, what is still to be paid, and who is signed in."""
+    """Show the books, the cart, unpaid orders, and who is signed in."""
     visitor = visitor_of(request)
     shelf = "".join(
         f'<li><span id="{slug}">{escape(title)}</span> <span class="price">{price} OUSD</span> '
@@ -110,7 +111,7 @@ async def add_to_cart(request: Request) -> Response:
 
 
 async def pay(request: Request) -> Response:
-    """Write an order down, and ask for its payment."""
+    """Store an order, and ask for its payment."""
     visitor = visitor_of(request)
     cart = carts.get(visitor)
     if not cart:
@@ -125,12 +126,12 @@ async def pay(request: Request) -> Response:
 
 
 async def pay_order(request: Request) -> Response:
-    """Ask again for the payment of an order that was written down."""
+    """Ask again for the payment of a stored order."""
     return await to_checkout(request, request.path_params["order_id"])
 
 
 async def to_checkout(request: Request, order_id: str) -> Response:
-    """Send the payer of an order to its checkout page; its charge is created once."""
+    """Send the payer to the checkout page of the order, whose charge is created only once."""
     found = books.execute("SELECT items, total FROM orders WHERE id = ?", (order_id,)).fetchone()
     if found is None:
         return page(request, "No such order", '<p><a href="/">Back to the shop</a></p>', 404)
@@ -148,7 +149,7 @@ async def to_checkout(request: Request, order_id: str) -> Response:
 
 
 async def order(request: Request) -> Response:
-    """Ask Ousel how the payment went: that the payer came back proves nothing."""
+    """Ask Ousel for the outcome of the payment: a payer who returns proves nothing."""
     order_id = request.path_params["order_id"]
     found = books.execute("SELECT charge_id FROM orders WHERE id = ?", (order_id,)).fetchone()
     if found is None or found[0] is None:
@@ -167,7 +168,7 @@ async def order(request: Request) -> Response:
 
 
 async def canceled(request: Request) -> Response:
-    """Cancel the charge of a payer who turned back, and put the books into the cart again."""
+    """Cancel the charge of a payer who gave up, and put the books back into the cart."""
     order_id = request.path_params["order_id"]
     found = books.execute(
         "SELECT charge_id, items FROM orders WHERE id = ?", (order_id,)
@@ -176,7 +177,7 @@ async def canceled(request: Request) -> Response:
         return page(request, "No such order", '<p><a href="/">Back to the shop</a></p>', 404)
     try:
         await ousel.charges.cancel(found[0])
-    except ChargeNotCancelable:  # it is paid by now, or was canceled before
+    except ChargeNotCancelable:  # it is already paid or canceled
         return redirect(request, f"/orders/{order_id}")
     carts.setdefault(visitor_of(request), []).extend(found[1].split(","))
     return redirect(request, "/")
@@ -199,7 +200,7 @@ async def connect(request: Request) -> Response:
 
 
 async def connected(request: Request) -> Response:
-    """Exchange the code that a person came back with."""
+    """Exchange the code with which a person returned."""
     visitor = visitor_of(request)
     state, proof_key = sign_ins.pop(visitor, ("", ProofKey()))
     try:
@@ -217,7 +218,7 @@ async def connected(request: Request) -> Response:
 
 
 async def pay_supplier(request: Request) -> Response:
-    """Pay the supplier, once a month, however often the owner asks for it; for nobody else."""
+    """Pay the supplier once a month, however often the owner asks. Only the owner may ask."""
     if not await is_owner(await person_of(visitor_of(request))):
         return page(request, "For the owner alone", '<p><a href="/">Back to the shop</a></p>', 403)
     month = time.strftime("%Y-%m", time.gmtime())
@@ -236,24 +237,24 @@ async def pay_supplier(request: Request) -> Response:
 
 
 async def person_of(visitor: str) -> Holder | None:
-    """Return the person whose account is connected, if there is one."""
+    """Return the person whose account is connected, or None."""
     token = tokens.get(visitor)
     if token is None:
         return None
     try:
         return await ousel.user(token.access_token).me()
-    except NotAuthenticated:  # the token has ended
+    except NotAuthenticated:  # the token has expired or was revoked
         del tokens[visitor]
         return None
 
 
 async def is_owner(person: Holder | None) -> bool:
-    """Say whether the person is the one whom the shop's key belongs to."""
+    """Return whether the shop's key belongs to this person."""
     return person is not None and person.id == (await ousel.me()).id
 
 
 async def greeting(visitor: str, person: Holder | None) -> str:
-    """Greet a person by name, if their account is connected."""
+    """Return a greeting, or a link to connect an account."""
     if person is None:
         return '<p><a href="/connect">Connect with Ousel</a></p>'
     balance = await ousel.user(tokens[visitor].access_token).balance()
@@ -261,7 +262,7 @@ async def greeting(visitor: str, person: Holder | None) -> str:
 
 
 async def office(person: Holder | None) -> str:
-    """Show the shop's owner what there is to do."""
+    """Return what only the owner of the shop sees."""
     if not await is_owner(person):
         return ""
     return (
@@ -271,18 +272,18 @@ async def office(person: Holder | None) -> str:
 
 
 async def not_answered(request: Request, error: Exception) -> Response:
-    """Say that Ousel refused or could not be asked; whatever was begun can be asked for again."""
+    """Show why Ousel refused or could not be reached. The visitor can try again."""
     reason = escape(str(error))
     return page(request, "Please try again", f'<p>{reason}</p><p><a href="/">Back</a></p>', 502)
 
 
 def total_of(cart: list[str]) -> str:
-    """Return what the books in a cart cost."""
+    """Return the price of all books in a cart."""
     return f"{sum((BOOKS[slug][1] for slug in cart), Decimal(0)):.2f}"
 
 
 def visitor_of(request: Request) -> str:
-    """Return the random name of this browser."""
+    """Return the random id of this browser."""
     if not hasattr(request.state, "visitor"):
         request.state.visitor = request.cookies.get("visitor") or secrets.token_urlsafe(16)
     return str(request.state.visitor)
@@ -299,12 +300,12 @@ def page(request: Request, title: str, body: str, status: int = 200) -> Response
 
 
 def redirect(request: Request, target: str) -> Response:
-    """Send the browser on."""
+    """Send the browser to another address."""
     return remembered(request, RedirectResponse(target, 303))
 
 
 def remembered(request: Request, response: Response) -> Response:
-    """Let the browser keep its name."""
+    """Store the id of the browser in a cookie."""
     response.set_cookie("visitor", visitor_of(request), httponly=True, samesite="lax")
     return response
 

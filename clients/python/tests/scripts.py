@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ousel_client.credentials import Secret
 from ousel_client.exchange import Answer, Attempt, Failure, Outcome, Request, Steps
-from ousel_client.retrying import Conduct, RetryPolicy
+from ousel_client.retrying import CallPolicy, RetryPolicy
 
 Result = TypeVar("Result")
 
@@ -31,9 +31,9 @@ class Script:
     clock: Clock = field(default_factory=Clock)
     attempts: list[Attempt] = field(default_factory=list)
 
-    def conduct(self, *, chance: float = 1.0, **policy: Any) -> Conduct:
+    def call_policy(self, *, chance: float = 1.0, **policy: Any) -> CallPolicy:
         """Return a conduct on the script's clock, in which chance always comes out the same."""
-        return Conduct(
+        return CallPolicy(
             credential=Secret("sk_live_scripted"),
             policy=RetryPolicy(**policy),
             chance=lambda: chance,

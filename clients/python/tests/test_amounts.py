@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ousel.kernel.money import micros_from_json
 from ousel_client import TransferIntent
-from ousel_client.amounts import exact, json_object
+from ousel_client.amounts import encode_object, parse_amount
 
 
 @given(micros=st.integers(1, 999_999_999_999_999))
@@ -18,7 +18,7 @@ def test_every_amount_arrives_as_it_was_meant(micros: int) -> None:
     amount = Decimal(micros).scaleb(-6)
 
     for given_amount in (amount, str(amount) if "E" not in str(amount) else f"{amount:f}"):
-        body = json_object({"amount": exact(given_amount)})
+        body = encode_object({"amount": parse_amount(given_amount)})
         assert micros_from_json(body.removeprefix(b'{"amount":').removesuffix(b"}")) == micros
 
 
@@ -34,14 +34,14 @@ def test_every_amount_arrives_as_it_was_meant(micros: int) -> None:
 )
 def test_an_amount_is_a_plain_json_number(amount: Any, literal: bytes) -> None:
     """No quotes and no exponent: what is written is what is meant."""
-    assert json_object({"amount": exact(amount)}) == b'{"amount":' + literal + b"}"
+    assert encode_object({"amount": parse_amount(amount)}) == b'{"amount":' + literal + b"}"
 
 
 @pytest.mark.parametrize("amount", [0.1, 25.0, True, None, b"25", [25]])
 def test_what_is_not_exact_is_refused_by_its_type(amount: Any) -> None:
     """A float may have been rounded already, so it is refused however round it looks."""
     with pytest.raises(TypeError, match=r"Decimal.*not a " + type(amount).__name__):
-        exact(amount)
+        parse_amount(amount)
     with pytest.raises(TypeError):
         TransferIntent(to="@ada", amount=amount, idempotency_key="key")
 
@@ -67,11 +67,11 @@ def test_what_is_not_exact_is_refused_by_its_type(amount: Any) -> None:
 def test_what_is_no_amount_is_refused_by_its_value(amount: Any) -> None:
     """Text in another form, and numbers that no ledger holds, do not reach the wire."""
     with pytest.raises(ValueError, match="amount"):
-        exact(amount)
+        parse_amount(amount)
 
 
 def test_fields_that_are_not_given_are_left_out() -> None:
     """The interface refuses what it does not know, so null is not sent for nothing."""
-    assert json_object({"to": "@\u00e4", "note": None, "advance": 3}) == (
+    assert encode_object({"to": "@\u00e4", "note": None, "advance": 3}) == (
         b'{"to":"@\\u00e4","advance":3}'
     )

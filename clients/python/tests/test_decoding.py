@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clients.python.tests.scripts import charge_json
-from ousel_client.decoding import Undecodable, page_of, parsed, record_of
+from ousel_client.decoding import Undecodable, decode_page, decode_record, parse_object
 from ousel_client.records import Balance, Charge, Transfer
 
 BALANCE = {
@@ -29,7 +29,7 @@ def test_numbers_are_exact_and_times_have_a_zone() -> None:
     """An amount is the decimal that was written; a time is in UTC to the microsecond."""
     body = changed().replace(b"12.5", b"999999999.999999")
 
-    balance = record_of(Balance, body)
+    balance = decode_record(Balance, body)
 
     assert balance.available == Decimal("999999999.999999")
     assert balance.updated_at == datetime(2026, 1, 31, 12, 0, 0, 1, tzinfo=UTC)
@@ -37,15 +37,15 @@ def test_numbers_are_exact_and_times_have_a_zone() -> None:
 
 def test_a_whole_number_is_an_amount_too() -> None:
     """An amount may be written without decimals."""
-    assert record_of(Balance, changed(available=7)).available == Decimal(7)
+    assert decode_record(Balance, changed(available=7)).available == Decimal(7)
 
 
 def test_what_is_new_in_the_interface_is_passed_over() -> None:
     """A member or a value that this client does not know yet does no harm."""
-    assert record_of(Balance, changed(reserved=1)).account_id == "acct_1"
+    assert decode_record(Balance, changed(reserved=1)).account_id == "acct_1"
     charge = charge_json(status="refunded")
 
-    status: str = record_of(Charge, json.dumps(charge).encode()).status
+    status: str = decode_record(Charge, json.dumps(charge).encode()).status
     assert status == "refunded"
 
 
@@ -58,18 +58,18 @@ def test_what_is_new_in_the_interface_is_passed_over() -> None:
         (b"[" * 100_000, "not JSON"),
         (b"[]", "not a JSON object"),
         (b"{}", "has no 'account_id'"),
-        (changed(account_id=None), "NoneType stands where str should"),
-        (changed(available="12.5"), "str stands where int should"),
-        (changed(available=True), "bool stands where int should"),
-        (changed(updated_at=5), "int stands where str should"),
-        (changed(updated_at="yesterday"), "not in RFC 3339"),
-        (changed(updated_at="2026-01-31T12:00:00"), "no zone"),
+        (changed(account_id=None), "expected str, but got NoneType"),
+        (changed(available="12.5"), "expected int, but got str"),
+        (changed(available=True), "expected int, but got bool"),
+        (changed(updated_at=5), "expected str, but got int"),
+        (changed(updated_at="yesterday"), "not in the format of RFC 3339"),
+        (changed(updated_at="2026-01-31T12:00:00"), "no time zone"),
     ],
 )
 def test_what_is_no_record_is_said_to_be_none(body: bytes, why: str) -> None:
     """An answer that is not what the interface says never becomes half a record."""
     with pytest.raises(Undecodable, match=why):
-        record_of(Balance, body)
+        decode_record(Balance, body)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_what_is_no_record_is_said_to_be_none(body: bytes, why: str) -> None:
 def test_what_is_no_page_is_said_to_be_none(page: dict[str, Any]) -> None:
     """A list that is not one never looks like an empty one."""
     with pytest.raises(Undecodable):
-        page_of(Transfer, json.dumps(page).encode())
+        decode_page(Transfer, json.dumps(page).encode())
 
 
 def test_integers_stay_integers() -> None:
     """Only what is written with decimals becomes a decimal."""
-    assert parsed(b'{"a": 1, "b": 1.0}') == {"a": 1, "b": Decimal("1.0")}
+    assert parse_object(b'{"a": 1, "b": 1.0}') == {"a": 1, "b": Decimal("1.0")}

@@ -12,7 +12,7 @@ from ousel.kernel.errors import Refusal, all_refusals
 from ousel_client import errors, refusals
 from ousel_client.errors import ApiError, Problem
 from ousel_client.exchange import Answer
-from ousel_client.problems import error_of, error_with
+from ousel_client.problems import error_from_answer, error_from_problem
 
 # Rooms and codes that only pages and commands tell: no client of the interface meets them.
 ROOMS_OF_PAGES = ("ousel.accounts", "ousel.partners", "ousel.people", "ousel.portal")
@@ -60,7 +60,7 @@ def test_each_code_has_the_name_and_the_status_that_it_has_on_the_server(
 def test_an_answer_is_raised_as_the_class_of_its_code(classes: dict[str, type[ApiError]]) -> None:
     """The code decides, and the exception carries what the answer tells."""
     for code, kind in classes.items():
-        error = error_of(refused(kind.status, code, param="to", transfer_id="tr_1"))
+        error = error_from_answer(refused(kind.status, code, param="to", transfer_id="tr_1"))
 
         assert type(error) is kind
         assert (error.code, error.status, error.detail) == (code, kind.status, "No.")
@@ -84,13 +84,13 @@ def test_an_answer_is_raised_as_the_class_of_its_code(classes: dict[str, type[Ap
 )
 def test_a_code_that_is_new_falls_back_to_the_status(status: int, kind: type[ApiError]) -> None:
     """A code of tomorrow is raised as the class of its status."""
-    assert type(error_of(refused(status, "of_tomorrow"))) is kind
-    assert type(error_of(Answer(status, {}, b"<html>gateway</html>"))) is kind
+    assert type(error_from_answer(refused(status, "of_tomorrow"))) is kind
+    assert type(error_from_answer(Answer(status, {}, b"<html>gateway</html>"))) is kind
 
 
 def test_an_oauth_error_is_read_in_its_own_form() -> None:
     """RFC 6749 calls the code `error`."""
-    error = error_of(said(400, {"error": "invalid_grant", "error_description": "Used."}))
+    error = error_from_answer(said(400, {"error": "invalid_grant", "error_description": "Used."}))
 
     assert isinstance(error, refusals.InvalidGrant)
     assert (error.detail, error.members) == ("Used.", {})
@@ -98,7 +98,7 @@ def test_an_oauth_error_is_read_in_its_own_form() -> None:
 
 def test_a_request_id_is_told() -> None:
     """Who reports a problem can name the request."""
-    error = error_of(said(500, {"code": "internal_error"}, x_request_id="req_7"))
+    error = error_from_answer(said(500, {"code": "internal_error"}, x_request_id="req_7"))
 
     assert error.request_id == "req_7"
     assert str(error) == "500 internal_error: the server did not say why (request req_7)"
@@ -110,13 +110,13 @@ def test_a_request_id_is_told() -> None:
 )
 def test_retry_after_in_seconds(value: str, seconds: float | None) -> None:
     """Whole seconds are understood; what is neither seconds nor a date says nothing."""
-    assert error_of(said(429, retry_after=value)).retry_after_seconds == seconds
+    assert error_from_answer(said(429, retry_after=value)).retry_after_seconds == seconds
 
 
 def test_retry_after_as_a_date() -> None:
     """A date is counted from now, and one in the past is now."""
-    soon = error_of(said(503, retry_after=formatdate(time.time() + 90, usegmt=True)))
-    past = error_of(said(503, retry_after=formatdate(time.time() - 90)))
+    soon = error_from_answer(said(503, retry_after=formatdate(time.time() + 90, usegmt=True)))
+    past = error_from_answer(said(503, retry_after=formatdate(time.time() - 90)))
 
     assert soon.retry_after_seconds == pytest.approx(90, abs=5)
     assert past.retry_after_seconds == 0.0
@@ -124,6 +124,6 @@ def test_retry_after_as_a_date() -> None:
 
 def test_members_of_the_wrong_type_do_no_harm() -> None:
     """What is not text where text should be is left out."""
-    error = error_with(Problem(status=400, code="invalid_amount"))
+    error = error_from_problem(Problem(status=400, code="invalid_amount"))
     assert isinstance(error, refusals.InvalidAmount)
-    assert error_of(said(400, {"code": 5, "detail": ["x"], "param": {}})).code == ""
+    assert error_from_answer(said(400, {"code": 5, "detail": ["x"], "param": {}})).code == ""

@@ -44,7 +44,7 @@ def test_the_readme_does_what_it_says(
 
     printed = capsys.readouterr().out
     assert " 25.00 " in printed
-    assert "Ask for the name again." in printed
+    assert "Ask for the recipient again." in printed
     assert f"{sandbox.server.origin}/pay/" in printed
     _an_open_intent_is_finished(readme)
     _a_person_connects(readme, sandbox)
@@ -56,7 +56,7 @@ def _an_open_intent_is_finished(readme: dict[str, Any]) -> None:
     with payouts:  # as if the process had died before it wrote the outcome down
         payouts.execute("UPDATE payouts SET transfer_id = NULL")
 
-    readme["finish_what_was_begun"]()
+    readme["finish_open_intents"]()
 
     after = payouts.execute("SELECT idempotency_key, transfer_id FROM payouts").fetchall()
     assert after == [(key, transfer_id)]
@@ -66,14 +66,15 @@ def _a_person_connects(readme: dict[str, Any], sandbox: House) -> None:
     session: dict[str, str] = {}
     now = readme["client"].sandbox.advance_clock(0).now  # other tests may have moved it on
     micros = int(now.timestamp() * MICROS_PER_SECOND)
-    return_url, user = asyncio.run(connected(sandbox, readme["begin"](session), lambda: micros))
-    assert readme["come_back"](session, return_url) == f"{user.display_name} has 12.50 OUSD."
+    connect_url = readme["start_connecting"](session)
+    return_url, user = asyncio.run(connected(sandbox, connect_url, lambda: micros))
+    greeting = readme["finish_connecting"](session, return_url)
+    assert greeting == f"{user.display_name} has 12.50 OUSD."
 
-    readme["begin"](session)
+    readme["start_connecting"](session)
     denied = {"error": "access_denied", "state": session["state"], "iss": sandbox.server.origin}
-    assert (
-        readme["come_back"](session, f"{REDIRECT_URI}?{urlencode(denied)}") == "Another time, then."
-    )
+    answer = readme["finish_connecting"](session, f"{REDIRECT_URI}?{urlencode(denied)}")
+    assert answer == "You did not connect your account."
 
 
 def test_the_readme_states_the_defaults() -> None:

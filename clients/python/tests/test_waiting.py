@@ -7,7 +7,7 @@ import pytest
 from clients.python.tests.scripts import Script, charge_json, lost, said
 from ousel_client import Charge, ConnectionFailed, OuselError, ServerError, WaitTimedOut
 from ousel_client.exchange import Answer, Outcome, Request
-from ousel_client.waiting import HELD_SECONDS_MAX, waited
+from ousel_client.waiting import HELD_SECONDS_MAX, wait_until_final
 
 GET = Request(method="GET", path="/charges/ch_1")
 
@@ -19,7 +19,7 @@ def charge(status: str = "created") -> Answer:
 
 def wait(script: Script, timeout_seconds: float = 60.0, **policy: Any) -> Charge:
     """Wait by the script."""
-    return script.play(waited(script.conduct(**policy), GET, timeout_seconds))
+    return script.play(wait_until_final(script.call_policy(**policy), GET, timeout_seconds))
 
 
 def holding(script: Script, answer: Answer) -> Any:

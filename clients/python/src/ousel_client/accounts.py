@@ -1,4 +1,4 @@
-"""Accounts: anyone's, by any of the names that an account goes by."""
+"""Accounts, found by any of their identifiers."""
 
 from ousel_client.exchange import Steps, segment
 from ousel_client.operations import Driver, Operation, Resource
@@ -6,7 +6,7 @@ from ousel_client.records import Account
 
 
 class Accounts(Resource[Driver]):
-    """Looks accounts up."""
+    """Finds accounts."""
 
     @Operation
     def get(self, identifier: str) -> Steps[Account]:

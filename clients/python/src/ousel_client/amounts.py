@@ -1,4 +1,4 @@
-"""Amounts: decimals that stay exact on their way to JSON. No float ever touches one."""
+"""Amounts are decimals and are written to JSON exactly, without floats."""
 
 import json
 import re
@@ -13,11 +13,11 @@ DIGITS_MAX: Final = 40
 _WRITTEN: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?", re.ASCII)
 
 
-def exact(amount: object) -> Decimal:
-    """Return the amount as a decimal; what may have been rounded already is refused."""
+def parse_amount(amount: object) -> Decimal:
+    """Return the amount as a decimal. Refuse a float, because it may have been rounded."""
     if isinstance(amount, bool) or not isinstance(amount, Decimal | int | str):
         raise TypeError(
-            f"An amount is a Decimal, an int or a str such as '25.00', not a "
+            f"An amount must be a Decimal, an int or a str such as '25.00', not a "
             f"{type(amount).__name__}."
         )
     if isinstance(amount, str) and not _WRITTEN.fullmatch(amount):
@@ -25,12 +25,12 @@ def exact(amount: object) -> Decimal:
     value = Decimal(amount)
     _, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or len(digits) + abs(exponent) > DIGITS_MAX:
-        raise ValueError("The amount is no number that a ledger can hold.")
+        raise ValueError("The amount is not a number that the ledger can store.")
     return value
 
 
-def json_object(fields: Mapping[str, str | int | Decimal | None]) -> bytes:
-    """Return the fields as JSON, without those that are None; decimals become exact numbers."""
+def encode_object(fields: Mapping[str, str | int | Decimal | None]) -> bytes:
+    """Return the fields that are not None as a JSON object, with decimals as exact numbers."""
     members = (
         f"{json.dumps(name)}:{_literal(value)}"
         for name, value in fields.items()

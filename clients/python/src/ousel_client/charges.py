@@ -1,22 +1,22 @@
-"""Charges: created, shown to a payer, waited for, canceled."""
+"""Charges: creating them, waiting for payment, canceling them."""
 
 from decimal import Decimal
 from typing import Literal
 
-from ousel_client.amounts import Amount, exact, json_object
+from ousel_client.amounts import Amount, encode_object, parse_amount
 from ousel_client.drivers import PageSteps
 from ousel_client.exchange import Steps, segment
-from ousel_client.intents import checked_key, keyed
+from ousel_client.intents import parse_key, with_key_in_errors
 from ousel_client.operations import Driver, ListOperation, Operation, Resource
 from ousel_client.records import Charge
 from ousel_client.refusals import ChargeNotCancelable, IdempotencyConflict
-from ousel_client.waiting import waited
+from ousel_client.waiting import wait_until_final
 
 Status = Literal["created", "paid", "canceled", "expired"]
 
 
 class Charges(Resource[Driver]):
-    """Asks for payments."""
+    """Creates and reads charges."""
 
     @Operation
     def create(
@@ -29,16 +29,16 @@ class Charges(Resource[Driver]):
         cancel_url: str | None = None,
         idempotency_key: str | None = None,
     ) -> Steps[Charge]:
-        """Create a charge; send the payer to its `checkout_url`, then wait for it."""
-        key = checked_key(idempotency_key)
+        """Create a charge. Send the payer to its `checkout_url`, then call `wait`."""
+        key = parse_key(idempotency_key)
         terms = {
-            "amount": exact(amount),
+            "amount": parse_amount(amount),
             "description": description,
             "reference": reference,
             "success_url": success_url,
             "cancel_url": cancel_url,
         }
-        return keyed(self._created(terms, key), key)
+        return with_key_in_errors(self._create(terms, key), key)
 
     @Operation
     def get(self, charge_id: str) -> Steps[Charge]:
@@ -49,25 +49,25 @@ class Charges(Resource[Driver]):
     def wait(self, charge_id: str, timeout_seconds: float = 600.0) -> Steps[Charge]:
         """Return the charge as soon as it is paid, canceled or expired.
 
-        WaitTimedOut says that it was still open when the time was over.
+        Raises WaitTimedOut if the charge is still open when the time is over.
         """
-        return waited(self._conduct, self._get(_path(charge_id)), timeout_seconds)
+        return wait_until_final(self._call_policy, self._get(_path(charge_id)), timeout_seconds)
 
     @Operation
     def cancel(self, charge_id: str) -> Steps[Charge]:
-        """Cancel the charge; ChargeNotCancelable says that it is final already."""
-        return self._canceled(charge_id)
+        """Cancel the charge. Raises ChargeNotCancelable if it is already final."""
+        return self._cancel(charge_id)
 
     @ListOperation
     def list(
         self, *, status: Status | None = None, reference: str | None = None, page_size: int = 100
     ) -> PageSteps[Charge]:
-        """Go through the charges that fit, newest first."""
+        """Iterate over the matching charges, newest first."""
         query = {"status": status, "reference": reference, "limit": page_size}
         return self._pages(Charge, "/charges", query)
 
-    def _created(self, terms: dict[str, str | Decimal | None], key: str) -> Steps[Charge]:
-        request = self._post("/charges", json_object(terms), idempotency_key=key)
+    def _create(self, terms: dict[str, str | Decimal | None], key: str) -> Steps[Charge]:
+        request = self._post("/charges", encode_object(terms), idempotency_key=key)
         try:
             return (yield from self._record(Charge, request))
         except IdempotencyConflict as conflict:
@@ -80,12 +80,12 @@ class Charges(Resource[Driver]):
                 raise
             return original
 
-    def _canceled(self, charge_id: str) -> Steps[Charge]:
+    def _cancel(self, charge_id: str) -> Steps[Charge]:
         path = _path(charge_id)
         try:
             return (yield from self._record(Charge, self._post(f"{path}/cancel")))
         except ChargeNotCancelable as refusal:
-            # An attempt before this one may have canceled it, and its answer was lost.
+            # An earlier attempt may have canceled the charge although its answer was lost.
             if not refusal.in_doubt or refusal.members.get("charge_status") != "canceled":
                 raise
             return (yield from self._read(Charge, path))

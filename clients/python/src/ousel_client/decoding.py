@@ -1,4 +1,4 @@
-"""From JSON to records. A field that is not known here is passed over: the interface may grow."""
+"""Decoding JSON into records. Unknown fields are ignored, because the API may gain fields."""
 
 import json
 from collections.abc import Callable, Hashable
@@ -16,11 +16,11 @@ Decode = Callable[[Any], Any]
 
 
 class Undecodable(Exception):
-    """An answer is not what the interface says."""
+    """The answer does not have the documented form."""
 
 
-def parsed(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in the body, its numbers exact."""
+def parse_object(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in the body, with exact numbers."""
     try:
         value = json.loads(body, parse_float=Decimal)
     except (ValueError, RecursionError) as error:
@@ -30,15 +30,15 @@ def parsed(body: bytes) -> dict[str, Any]:
     return value
 
 
-def record_of(kind: type[Record], body: bytes) -> Record:
+def decode_record(kind: type[Record], body: bytes) -> Record:
     """Return the record in the body."""
-    record: Record = _decoder(cast("Hashable", kind))(parsed(body))
+    record: Record = _decoder(cast("Hashable", kind))(parse_object(body))
     return record
 
 
-def page_of(kind: type[Record], body: bytes) -> Page[Record]:
+def decode_page(kind: type[Record], body: bytes) -> Page[Record]:
     """Return the page of records in the body."""
-    value = parsed(body)
+    value = parse_object(body)
     decode = _decoder(cast("Hashable", kind))
     try:
         return Page(
@@ -51,16 +51,16 @@ def page_of(kind: type[Record], body: bytes) -> Page[Record]:
 
 @lru_cache(maxsize=64)
 def _decoder(kind: Any) -> Decode:
-    """Return how a JSON value becomes one of this kind."""
+    """Return the function that converts a JSON value to this type."""
     if is_dataclass(kind):
         return _record_decoder(cast("type[Any]", kind))
     if get_origin(kind) is UnionType:
         present = next(each for each in get_args(kind) if each is not NoneType)
         decode = _decoder(present)
         return lambda value: None if value is None else decode(value)
-    if get_origin(kind) is Literal:  # a value that is new to this client is no reason to fail
+    if get_origin(kind) is Literal:  # accept values that are newer than this client
         return _decoder(str)
-    return {Decimal: _decimal, datetime: _moment}.get(kind, _exactly(kind))
+    return {Decimal: _decimal, datetime: _time}.get(kind, _exact_type_decoder(kind))
 
 
 def _record_decoder(kind: type[Any]) -> Decode:
@@ -81,24 +81,24 @@ def _record_decoder(kind: type[Any]) -> Decode:
     return decode
 
 
-def _exactly(kind: type[Any]) -> Decode:
+def _exact_type_decoder(kind: type[Any]) -> Decode:
     def decode(value: Any) -> Any:
         if type(value) is not kind:
-            raise Undecodable(f"{type(value).__name__} stands where {kind.__name__} should")
+            raise Undecodable(f"expected {kind.__name__}, but got {type(value).__name__}")
         return value
 
     return decode
 
 
 def _decimal(value: Any) -> Decimal:
-    return value if isinstance(value, Decimal) else Decimal(_exactly(int)(value))
+    return value if isinstance(value, Decimal) else Decimal(_exact_type_decoder(int)(value))
 
 
-def _moment(value: Any) -> datetime:
+def _time(value: Any) -> datetime:
     try:
-        moment = datetime.fromisoformat(_exactly(str)(value))
+        moment = datetime.fromisoformat(_exact_type_decoder(str)(value))
     except ValueError as error:
-        raise Undecodable("a time is not in RFC 3339") from error
+        raise Undecodable("a time is not in the format of RFC 3339") from error
     if moment.tzinfo is None:
-        raise Undecodable("a time has no zone")
+        raise Undecodable("a time has no time zone")
     return moment

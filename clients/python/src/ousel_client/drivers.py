@@ -1,4 +1,4 @@
-"""The two drivers: they make attempts over HTTP, one waiting and one awaiting, and know no more."""
+"""The two drivers, synchronous and asyncio, which send requests over HTTP and do no more."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 Record = TypeVar("Record")
 PageSteps = Callable[[str | None], Steps[Page[Record]]]
 
-# These fail before a byte of the request has left.
+# These errors occur before any byte of the request is sent.
 _NOT_SENT: Final = (
     httpx2.ConnectError,
     httpx2.ConnectTimeout,
@@ -27,34 +27,36 @@ _NOT_SENT: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where the server is, and how long to wait for a part of its answer."""
+    """The address of the server, and how long to wait for a part of its answer."""
 
     base_url: str
     timeout_seconds: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no address of a server."""
+        """Refuse a text that is not the address of a server."""
         parts = urlsplit(self.base_url)
         if parts.scheme not in {"https", "http"} or not parts.hostname:
-            raise ValueError(f"{self.base_url!r} is no address such as https://pay.example.com/v1.")
+            raise ValueError(
+                f"{self.base_url!r} is not an address such as https://pay.example.com/v1."
+            )
 
     @property
     def origin(self) -> str:
-        """The scheme and the host alone."""
+        """The address without its path."""
         parts = urlsplit(self.base_url)
         return f"{parts.scheme}://{parts.netloc}"
 
 
 class SyncDriver:
-    """Makes attempts and waits for them; threads may share it."""
+    """Sends requests and blocks until they are answered. Threads may share it."""
 
     def __init__(self, address: Address, transport: httpx2.BaseTransport | None) -> None:
-        """Connect to this address when first asked to."""
+        """Connect to this address with the first request."""
         self._timeout_seconds = address.timeout_seconds
         self._http = httpx2.Client(base_url=address.base_url, transport=transport)
 
     def run(self, steps: Steps[Result]) -> Result:
-        """Make the attempts of a call, and return its result."""
+        """Send the requests of a call, and return its result."""
         attempt = next(steps)
         while True:
             outcome = self._outcome(attempt)
@@ -65,7 +67,7 @@ class SyncDriver:
                 return result
 
     def walk(self, page_after: PageSteps[Record]) -> Iterator[Record]:
-        """Yield the records of all pages, each page read when it is needed."""
+        """Yield the records of all pages. Each page is read when it is needed."""
         cursor: str | None = None
         while True:
             page = self.run(page_after(cursor))
@@ -87,15 +89,15 @@ class SyncDriver:
 
 
 class AsyncDriver:
-    """Makes attempts and awaits them; tasks of one event loop may share it."""
+    """Sends requests and awaits the answers. Tasks of one event loop may share it."""
 
     def __init__(self, address: Address, transport: httpx2.AsyncBaseTransport | None) -> None:
-        """Connect to this address when first asked to."""
+        """Connect to this address with the first request."""
         self._timeout_seconds = address.timeout_seconds
         self._http = httpx2.AsyncClient(base_url=address.base_url, transport=transport)
 
     async def run(self, steps: Steps[Result]) -> Result:
-        """Make the attempts of a call, and return its result."""
+        """Send the requests of a call, and return its result."""
         attempt = next(steps)
         while True:
             outcome = await self._outcome(attempt)
@@ -106,7 +108,7 @@ class AsyncDriver:
                 return result
 
     async def walk(self, page_after: PageSteps[Record]) -> AsyncIterator[Record]:
-        """Yield the records of all pages, each page read when it is needed."""
+        """Yield the records of all pages. Each page is read when it is needed."""
         cursor: str | None = None
         while True:
             page = await self.run(page_after(cursor))
@@ -129,7 +131,7 @@ class AsyncDriver:
 
 
 def _arguments(attempt: Attempt, timeout_seconds: float) -> dict[str, Any]:
-    """Return the request as the HTTP library wants it."""
+    """Return the arguments for the HTTP library."""
     request = attempt.request
     headers = {"Accept": "application/json", **request.headers}
     if request.credential is not None:

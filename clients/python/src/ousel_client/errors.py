@@ -1,7 +1,7 @@
-"""What can go wrong. Every exception of this client is an OuselError.
+"""The exceptions of this client. All of them are OuselErrors.
 
-An answer that says no is an ApiError: a class of its own for each code of the interface (see
-`ousel_client.refusals`), below a class for each status that has a meaning.
+An error answer is an ApiError. There is one subclass for each status that has a meaning, and below
+these one for each error code of the API (see `ousel_client.refusals`).
 """
 
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ SERVER_ERRORS: Final = 500
 
 
 class OuselError(Exception):
-    """Anything that this client raises of its own accord, other than a wrong argument.
+    """The base class of all exceptions that this client raises, except for wrong arguments.
 
-    `idempotency_key` is the key that the request went out with. `in_doubt` says that some attempt
-    may have had its effect although no answer tells so: keep the key, and send the same again.
+    `idempotency_key` is the key that was sent with the request. If `in_doubt` is true, an attempt
+    may have taken effect although no answer said so: keep the key, and send the same request again.
     """
 
     def __init__(self, message: str) -> None:
@@ -33,25 +33,25 @@ class ConnectionFailed(OuselError):
 
 
 class UnexpectedAnswer(OuselError):
-    """The answer is none that the interface knows; perhaps something else answered."""
+    """The answer does not have the documented form. Perhaps it did not come from Ousel."""
 
 
 class ReturnNotTrusted(OuselError):
-    """Somebody came back with a state or an issuer that is not the one that was sent out."""
+    """The return address has another state or issuer than was expected."""
 
 
 class WaitTimedOut(OuselError, TimeoutError):
-    """The charge is still open; `charge` is how it was seen last."""
+    """The charge is still open. `charge` is its last known state."""
 
     def __init__(self, charge: Charge) -> None:
-        """Keep what is known of the charge."""
+        """Store the last known state of the charge."""
         super().__init__(f"Charge {charge.id} is still {charge.status}.")
         self.charge = charge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What an answer that says no tells."""
+    """The contents of an error answer."""
 
     status: int
     code: str = ""
@@ -63,17 +63,17 @@ class Problem:
 
 
 class ApiError(OuselError):
-    """The server answered no.
+    """The server answered with an error.
 
-    `code` is stable and machine-readable, `detail` is for people, `param` is the field at fault
-    where there is one, `members` has what the answer tells beyond these.
+    `code` is stable and for programs, `detail` is for people, `param` names the field at fault
+    if there is one, and `members` contains any further fields of the answer.
     """
 
     status: int = 0
     code: str = ""
 
     def __init__(self, problem: Problem) -> None:
-        """Carry all that the answer tells."""
+        """Store everything that the answer says."""
         words = f"{problem.status} {problem.code}".rstrip()
         request = f" (request {problem.request_id})" if problem.request_id else ""
         super().__init__(f"{words}: {problem.detail or 'the server did not say why'}{request}")
@@ -87,25 +87,25 @@ class ApiError(OuselError):
 
 
 class BadRequest(ApiError):
-    """The request must be changed, or the balance funded: it is never retried."""
+    """The request must be changed, or the balance increased. It is not retried."""
 
     status = 400
 
 
 class NotAuthenticated(ApiError):
-    """The key or token is not valid (any more)."""
+    """The key or token is not valid, or no longer valid."""
 
     status = 401
 
 
 class Forbidden(ApiError):
-    """The caller is known, and may not do this."""
+    """The caller is not allowed to do this."""
 
     status = 403
 
 
 class Missing(ApiError):
-    """What the request speaks of is not there."""
+    """The object that the request names does not exist."""
 
     status = 404
 
@@ -117,12 +117,12 @@ class Conflict(ApiError):
 
 
 class Throttled(ApiError):
-    """Too many requests, and they did not become fewer in the time that retrying may take."""
+    """There were too many requests, and retrying did not help in time."""
 
     status = 429
 
 
 class ServerError(ApiError):
-    """The server failed, and went on failing for as long as retrying may take."""
+    """The server failed, and retrying did not help in time."""
 
     status = 500

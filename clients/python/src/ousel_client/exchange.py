@@ -1,7 +1,7 @@
-"""What goes over the wire and comes back, as plain values: no input or output happens here.
+"""Requests and answers as plain values, without I/O.
 
-A call is a generator of steps. It yields each attempt that shall be made, receives what came of
-it, and returns the call's result. A driver makes the attempts, waiting or awaiting.
+A call is a generator. It yields each attempt to send a request, receives the outcome, and returns
+the result of the call. A driver carries the attempts out, synchronously or with asyncio.
 """
 
 from collections.abc import Generator, Mapping
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request, the same to the byte at each attempt."""
+    """One request. Every attempt sends the same bytes."""
 
     method: Literal["GET", "POST"]
     path: str
@@ -24,13 +24,13 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = field(default=None, repr=False)
     credential: Secret | None = None
-    held_seconds: int = 0  # how long the server may hold its answer
-    repeatable: bool = True  # whether a second one does no harm where the first had its effect
+    held_seconds: int = 0  # how long the server may delay its answer
+    repeatable: bool = True  # whether sending it twice has no further effect
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A request to be made after a delay."""
+    """A request to send after a delay."""
 
     request: Request
     delay_seconds: float = 0.0
@@ -38,7 +38,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server answered; the names of headers are in lower case."""
+    """An answer of the server. The names of headers are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -47,7 +47,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """No answer came; `sent` says whether the server may have the request nevertheless."""
+    """There was no answer. `sent` says whether the server may have received the request."""
 
     error: Exception
     sent: bool
@@ -60,5 +60,5 @@ Steps: TypeAlias = Generator[Attempt, Outcome, Result]
 def segment(text: str) -> str:
     """Return the text as one segment of a path."""
     if text in {"", ".", ".."}:
-        raise ValueError(f"{text!r} names nothing.")
+        raise ValueError(f"{text!r} is not an identifier or id.")
     return quote(text, safe="")

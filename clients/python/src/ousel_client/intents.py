@@ -1,4 +1,4 @@
-"""Intents: what shall happen once, with the key that makes it happen once."""
+"""Intents: transfers to be made once, with the idempotency keys that ensure it."""
 
 import secrets
 import time
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, TypeVar
 
-from ousel_client.amounts import exact
+from ousel_client.amounts import parse_amount
 from ousel_client.credentials import is_visible_ascii
 from ousel_client.errors import OuselError
 from ousel_client.exchange import Steps
@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferIntent:
-    """A transfer that shall happen once, however often it is sent: write it down first."""
+    """A transfer that happens once, however often it is sent. Store it before you send it."""
 
     to: str
     amount: Decimal
@@ -27,29 +27,29 @@ class TransferIntent:
     idempotency_key: str
 
     def __post_init__(self) -> None:
-        """Refuse an amount that may have been rounded, and a key that no request can carry."""
-        object.__setattr__(self, "amount", exact(self.amount))
-        checked_key(self.idempotency_key)
+        """Refuse an amount that may have been rounded, and an invalid key."""
+        object.__setattr__(self, "amount", parse_amount(self.amount))
+        parse_key(self.idempotency_key)
 
 
 def new_key() -> str:
-    """Return an idempotency key that nobody has; keys sort by the time that they were made."""
+    """Return a new, unique idempotency key. Keys sort by the time of their creation."""
     return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(KEY_RANDOM_BYTES)}"
 
 
-def checked_key(key: str | None) -> str:
-    """Return the key, a new one where there is none, or refuse one that no request can carry."""
+def parse_key(key: str | None) -> str:
+    """Return the key, or a new one if it is None. Refuse an invalid key."""
     if key is None:
         return new_key()
     if len(key) > KEY_CHARACTERS_MAX or not is_visible_ascii(key):
         raise ValueError(
-            f"An idempotency key is 1 to {KEY_CHARACTERS_MAX} visible ASCII characters."
+            f"An idempotency key must have 1 to {KEY_CHARACTERS_MAX} visible ASCII characters."
         )
     return key
 
 
-def keyed(steps: Steps[Result], key: str) -> Steps[Result]:
-    """Take the steps; whatever they raise tells the key."""
+def with_key_in_errors(steps: Steps[Result], key: str) -> Steps[Result]:
+    """Run the steps, and add the key to any error that they raise."""
     try:
         return (yield from steps)
     except OuselError as error:

@@ -1,20 +1,20 @@
-"""How one description of a call serves both kinds of client.
+"""How one description of a call serves both kinds of clients.
 
-A resource describes each of its calls once, as steps. `Operation` and `ListOperation` turn the
-description into a plain method where the resource has a `SyncDriver`, and into a coroutine or an
-asynchronous iterator where it has an `AsyncDriver`.
+A resource describes each of its calls once, as steps. If the resource has a `SyncDriver`,
+`Operation` and `ListOperation` turn the description into a plain method. If it has an
+`AsyncDriver`, they turn it into a coroutine or an asynchronous iterator.
 """
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from ousel_client.decoding import Undecodable, page_of, record_of
+from ousel_client.decoding import Undecodable, decode_page, decode_record
 from ousel_client.drivers import AsyncDriver, PageSteps, SyncDriver
 from ousel_client.errors import UnexpectedAnswer
 from ousel_client.exchange import Answer, Request, Steps
 from ousel_client.records import Page
-from ousel_client.retrying import Conduct, answered
+from ousel_client.retrying import CallPolicy, send_with_retries
 
 Driver = TypeVar("Driver", bound=SyncDriver | AsyncDriver)
 Parameters = ParamSpec("Parameters")
@@ -23,20 +23,20 @@ Record = TypeVar("Record")
 
 
 class Resource(Generic[Driver]):
-    """A part of the interface, driven in one of the two ways."""
+    """A part of the API, with a driver of one of the two kinds."""
 
-    def __init__(self, driver: Driver, conduct: Conduct) -> None:
-        """Call through this driver, in this manner."""
+    def __init__(self, driver: Driver, call_policy: CallPolicy) -> None:
+        """Send requests through this driver, with this credential and retry policy."""
         self._driver = driver
-        self._conduct = conduct
+        self._call_policy = call_policy
 
     def _answer(self, request: Request) -> Steps[Answer]:
-        return answered(self._conduct, request)
+        return send_with_retries(self._call_policy, request)
 
     def _record(self, kind: type[Record], request: Request) -> Steps[Record]:
-        """Make the request, and return the record that it answers."""
+        """Send the request, and return the record in its answer."""
         answer = yield from self._answer(request)
-        return decoded(record_of, kind, answer)
+        return decode_answer(decode_record, kind, answer)
 
     def _read(self, kind: type[Record], path: str) -> Steps[Record]:
         """Return the record at a path."""
@@ -45,19 +45,19 @@ class Resource(Generic[Driver]):
     def _pages(
         self, kind: type[Record], path: str, query: Mapping[str, str | int | None]
     ) -> PageSteps[Record]:
-        """Return the steps that read the page at each cursor of a list."""
+        """Return a function whose steps read the page of the list at a cursor."""
         given = {name: str(value) for name, value in query.items() if value is not None}
 
         def page_after(cursor: str | None) -> Steps[Page[Record]]:
             position = {} if cursor is None else {"cursor": cursor}
             answer = yield from self._answer(self._get(path, given | position))
-            return decoded(page_of, kind, answer)
+            return decode_answer(decode_page, kind, answer)
 
         return page_after
 
     def _get(self, path: str, query: Mapping[str, str] | None = None) -> Request:
         return Request(
-            method="GET", path=path, query=query or {}, credential=self._conduct.credential
+            method="GET", path=path, query=query or {}, credential=self._call_policy.credential
         )
 
     def _post(
@@ -73,7 +73,7 @@ class Resource(Generic[Driver]):
             path=path,
             headers={} if idempotency_key is None else {"Idempotency-Key": idempotency_key},
             body=body,
-            credential=self._conduct.credential,
+            credential=self._call_policy.credential,
             repeatable=repeatable,
         )
 
@@ -98,14 +98,14 @@ class Operation(Generic[Parameters, Result]):
     ) -> Callable[Parameters, Coroutine[Any, Any, Result]]: ...
     def __get__(self, resource: Any, owner: Any) -> Any:
         """Return the call as a method of this resource."""
-        return bound(self._describe, resource, "run")
+        return bind_operation(self._describe, resource, "run")
 
 
 class ListOperation(Generic[Parameters, Record]):
-    """A call that returns an iterator over a list, whose pages it turns by itself."""
+    """A call that returns an iterator over all pages of a list."""
 
     def __init__(self, describe: Callable[Concatenate[Any, Parameters], PageSteps[Record]]) -> None:
-        """Describe the list by the steps to each of its pages."""
+        """Describe the list by the steps that read a page."""
         self._describe = describe
         self.__doc__ = describe.__doc__
 
@@ -121,13 +121,13 @@ class ListOperation(Generic[Parameters, Record]):
     ) -> Callable[Parameters, AsyncIterator[Record]]: ...
     def __get__(self, resource: Any, owner: Any) -> Any:
         """Return the call as a method of this resource."""
-        return bound(self._describe, resource, "walk")
+        return bind_operation(self._describe, resource, "walk")
 
 
-def decoded(
+def decode_answer(
     decode: Callable[[type[Record], bytes], Result], kind: type[Record], answer: Answer
 ) -> Result:
-    """Return what the answer carries; what is no such thing did not come from the interface."""
+    """Decode the answer, or raise UnexpectedAnswer if it does not have the documented form."""
     try:
         return decode(kind, answer.body)
     except Undecodable as error:
@@ -136,11 +136,11 @@ def decoded(
         raise unexpected from error
 
 
-def bound(describe: Callable[..., Any], resource: Resource[Any] | None, way: str) -> Any:
-    """Return the call that drives what is described; of the class, the description itself."""
+def bind_operation(describe: Callable[..., Any], resource: Resource[Any] | None, way: str) -> Any:
+    """Return a method that runs the described call, or the description if there is no resource."""
     if resource is None:
         return describe
-    drive = getattr(resource._driver, way)  # noqa: SLF001 - the one way in
+    drive = getattr(resource._driver, way)  # noqa: SLF001 - resources hide their driver from users
 
     @wraps(describe)
     def call(*arguments: Any, **options: Any) -> Any:

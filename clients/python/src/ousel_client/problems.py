@@ -1,4 +1,4 @@
-"""From an answer that says no to the exception that tells it."""
+"""Turning error answers into exceptions."""
 
 import time
 from datetime import UTC
@@ -6,12 +6,14 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from ousel_client import errors, refusals
-from ousel_client.decoding import Undecodable, parsed
+from ousel_client.decoding import Undecodable, parse_object
 from ousel_client.errors import SERVER_ERRORS, ApiError, Problem, ServerError
 from ousel_client.exchange import Answer
 
-_TOLD: Final = frozenset({"type", "title", "status", "detail", "code", "param", "request_id"})
-_TOLD_BY_OAUTH: Final = frozenset({"error", "error_description"})
+_PROBLEM_FIELDS: Final = frozenset(
+    {"type", "title", "status", "detail", "code", "param", "request_id"}
+)
+_OAUTH_FIELDS: Final = frozenset({"error", "error_description"})
 _KINDS: Final = [
     kind
     for kind in (*vars(errors).values(), *vars(refusals).values())
@@ -21,34 +23,38 @@ _BY_CODE: Final = {kind.code: kind for kind in _KINDS if kind.code}
 _BY_STATUS: Final = {kind.status: kind for kind in _KINDS if kind.status and not kind.code}
 
 
-def error_of(answer: Answer) -> ApiError:
-    """Return the exception for an answer that says no."""
-    return error_with(_problem_of(answer))
+def error_from_answer(answer: Answer) -> ApiError:
+    """Return the exception for an error answer."""
+    return error_from_problem(_parse_problem(answer))
 
 
-def error_with(problem: Problem) -> ApiError:
-    """Return the problem as the exception for its code, or else for its status."""
+def error_from_problem(problem: Problem) -> ApiError:
+    """Return the exception for the code of the problem, or else for its status."""
     kind = _BY_CODE.get(problem.code) or _BY_STATUS.get(problem.status)
     if kind is None:
         kind = ServerError if problem.status >= SERVER_ERRORS else ApiError
     return kind(problem)
 
 
-def _problem_of(answer: Answer) -> Problem:
-    """Return what the answer tells: as a problem (RFC 9457) or in OAuth's form (RFC 6749)."""
+def _parse_problem(answer: Answer) -> Problem:
+    """Return the problem in the answer, which has the form of RFC 9457 or, for OAuth, RFC 6749."""
     try:
-        told = parsed(answer.body)
-    except Undecodable:  # not from the server itself, but from something before it
-        told = {}
-    code, detail, param = told.get("code"), told.get("detail"), told.get("param")
+        fields = parse_object(answer.body)
+    except Undecodable:  # not sent by the server, but by a proxy in front of it
+        fields = {}
+    code, detail, param = fields.get("code"), fields.get("detail"), fields.get("param")
     return Problem(
         status=answer.status,
-        code=_text(code) or _text(told.get("error")),
-        detail=_text(detail) or _text(told.get("error_description")),
+        code=_text(code) or _text(fields.get("error")),
+        detail=_text(detail) or _text(fields.get("error_description")),
         param=_text(param) or None,
         request_id=answer.headers.get("x-request-id"),
         retry_after_seconds=_retry_after_seconds(answer.headers.get("retry-after", "")),
-        members={name: value for name, value in told.items() if name not in _TOLD | _TOLD_BY_OAUTH},
+        members={
+            name: value
+            for name, value in fields.items()
+            if name not in _PROBLEM_FIELDS | _OAUTH_FIELDS
+        },
     )
 
 
@@ -57,7 +63,7 @@ def _text(value: Any) -> str:
 
 
 def _retry_after_seconds(value: str) -> float | None:
-    """Return how long the server asks to wait, in either form that it may say so."""
+    """Return how long the server asks to wait. The header is a number of seconds or a date."""
     if value.isascii() and value.isdigit():
         return float(value)
     try:

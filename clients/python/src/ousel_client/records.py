@@ -1,4 +1,4 @@
-"""The records that the interface answers with: exact amounts, times with a zone."""
+"""The records in answers, with exact amounts, and times with a time zone."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,7 +12,7 @@ FINAL_STATUSES: Final = frozenset({"paid", "canceled", "expired"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """An account as anyone may see it; `username` is without the @."""
+    """An account as anyone sees it. `username` is without the @."""
 
     id: str
     username: str
@@ -31,7 +31,7 @@ class Holder(Account):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App:
-    """The app whose key calls."""
+    """The app that the key belongs to."""
 
     client_id: str
     name: str
@@ -39,14 +39,14 @@ class App:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnAccount(Holder):
-    """The key owner's account, and the app whose key calls."""
+    """The account that owns the key, and the app that the key belongs to."""
 
     app: App
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balance:
-    """What an account can spend."""
+    """The balance of an account."""
 
     account_id: str
     currency: str
@@ -66,7 +66,7 @@ class Party:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """A movement of money, whole and final, as the reader sees it."""
+    """A completed transfer, as seen by the account that reads it."""
 
     id: str
     status: Literal["completed"]
@@ -94,7 +94,7 @@ class Payer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charge:
-    """An amount that was asked for, and what became of it."""
+    """A request to be paid, and its outcome."""
 
     id: str
     status: Literal["created", "paid", "canceled", "expired"]
@@ -120,7 +120,7 @@ class Charge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserToken:
-    """A user token, and what it lets an app read; its repr does not show it."""
+    """A user token, and what an app may read with it. The repr does not show the token."""
 
     access_token: str = field(repr=False)
     token_type: str
@@ -131,7 +131,7 @@ class UserToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxTime:
-    """What the sandbox's clock says."""
+    """The time of the sandbox's clock."""
 
     now: datetime
 

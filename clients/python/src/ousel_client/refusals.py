@@ -1,4 +1,4 @@
-"""One class for each code that the interface answers with."""
+"""One class for each error code of the API."""
 
 from ousel_client.errors import (
     ApiError,
@@ -14,7 +14,7 @@ from ousel_client.records import Charge, Transfer
 
 
 class MalformedRequest(BadRequest):
-    """What arrived was no HTTP request that the server could read: a proxy may be at fault."""
+    """The server could not read the request as HTTP. A proxy may be at fault."""
 
     code = "malformed_request"
 
@@ -32,7 +32,7 @@ class InvalidField(BadRequest):
 
 
 class MissingField(BadRequest):
-    """A field that the endpoint needs is not there; `param` names it."""
+    """A required field is missing; `param` names it."""
 
     code = "missing_field"
 
@@ -62,7 +62,7 @@ class InsufficientBalance(BadRequest):
 
 
 class BalanceLimitReached(BadRequest):
-    """The recipient's balance would pass what an account can hold."""
+    """The recipient's balance would exceed the limit of an account."""
 
     code = "balance_limit_reached"
 
@@ -80,7 +80,7 @@ class AccountFrozen(BadRequest):
 
 
 class PostingRefused(BadRequest):
-    """The server's database cannot hold a value of the transfer."""
+    """The server's database cannot store a value of the transfer."""
 
     code = "posting_refused"
 
@@ -98,7 +98,7 @@ class ChargeNotPayable(BadRequest):
 
 
 class OwnCharge(BadRequest):
-    """The payer is the account that asks for the payment."""
+    """The payer is the account that created the charge."""
 
     code = "own_charge"
 
@@ -110,37 +110,37 @@ class InvalidRequest(BadRequest):
 
 
 class InvalidGrant(BadRequest):
-    """The code is unknown, expired, used, another app's, or does not fit the request."""
+    """The code is unknown, expired, used, of another app, or does not match the request."""
 
     code = "invalid_grant"
 
 
 class UnsupportedGrantType(BadRequest):
-    """The grant type is another than authorization_code."""
+    """The grant type is not `authorization_code`."""
 
     code = "unsupported_grant_type"
 
 
 class UnsupportedResponseType(BadRequest):
-    """The connect address named a response type other than code."""
+    """The response type in the connect address is not `code`."""
 
     code = "unsupported_response_type"
 
 
 class InvalidScope(BadRequest):
-    """The connect address asked for a scope that there is not."""
+    """The connect address asks for a scope that does not exist."""
 
     code = "invalid_scope"
 
 
 class Unauthorized(NotAuthenticated):
-    """The partner key is missing, malformed, unknown or revoked: rotate it in the portal."""
+    """The partner key is missing, malformed, unknown or revoked. Issue a new one in the portal."""
 
     code = "unauthorized"
 
 
 class InvalidToken(NotAuthenticated):
-    """The user token is missing, malformed, unknown or expired: connect the person again."""
+    """The user token is missing, malformed, unknown or expired. The person must connect again."""
 
     code = "invalid_token"
 
@@ -152,7 +152,7 @@ class InvalidClient(NotAuthenticated):
 
 
 class AccessDenied(Forbidden):
-    """The person did not let the app read the account."""
+    """The person did not allow the app to read the account."""
 
     code = "access_denied"
 
@@ -164,13 +164,13 @@ class InsufficientScope(Forbidden):
 
 
 class OriginNotAllowed(Forbidden):
-    """The request names an origin that is not registered on the app."""
+    """The app has not registered the origin of the request."""
 
     code = "origin_not_allowed"
 
 
 class AccountNotFound(Missing):
-    """No account has that username, account number or email."""
+    """No account has this username, account number or email."""
 
     code = "account_not_found"
 
@@ -182,41 +182,41 @@ class ChargeNotFound(Missing):
 
 
 class NotFound(Missing):
-    """There is nothing at this path: the base URL may be wrong, or the server no sandbox."""
+    """Nothing is at this path. The base URL may be wrong, or the server is not a sandbox."""
 
     code = "not_found"
 
 
 class MethodNotAllowed(ApiError):
-    """The path exists, but not with this method: the base URL may be wrong."""
+    """The path exists, but not for this method. The base URL may be wrong."""
 
     status = 405
     code = "method_not_allowed"
 
 
 class BodyTooLarge(ApiError):
-    """The body is larger than the server takes."""
+    """The body is larger than the server allows."""
 
     status = 413
     code = "body_too_large"
 
 
 class UnsupportedMediaType(ApiError):
-    """The server does not take this content type."""
+    """The server does not accept this content type."""
 
     status = 415
     code = "unsupported_media_type"
 
 
 class HeadTooLarge(ApiError):
-    """The address and the headers are larger than the server takes."""
+    """The address and the headers are larger than the server allows."""
 
     status = 431
     code = "head_too_large"
 
 
 class IdempotencyConflict(Conflict):
-    """The key belongs to an earlier request that differs; `original` is what that one made."""
+    """The key belongs to another request. `original` is the transfer or charge that it made."""
 
     code = "idempotency_conflict"
     original: Transfer | Charge | None = None
@@ -229,7 +229,7 @@ class RateLimited(Throttled):
 
 
 class InternalError(ServerError):
-    """The server failed in a way that it did not foresee."""
+    """An unexpected error occurred in the server."""
 
     code = "internal_error"
 
@@ -242,21 +242,21 @@ class DatabaseUnavailable(ServerError):
 
 
 class OutcomeUnknown(ServerError):
-    """The server lost its database in the midst of a commit: send the same again."""
+    """The server lost its database during a commit. Send the same request again."""
 
     status = 503
     code = "outcome_unknown"
 
 
 class QueueFull(ServerError):
-    """More transfers or charges are waiting than the server takes on."""
+    """Too many transfers or charges are waiting to be written."""
 
     status = 503
     code = "queue_full"
 
 
 class SchemaOutdated(ServerError):
-    """The server waits for its database to be migrated."""
+    """The server's database has to be migrated first."""
 
     status = 503
     code = "schema_outdated"

@@ -1,14 +1,14 @@
-"""Transfers: prepared, sent until the outcome is known, listed and found."""
+"""Transfers: preparing, sending, listing and finding them."""
 
 from collections.abc import Coroutine
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeVar, overload
 
-from ousel_client.amounts import Amount, exact, json_object
+from ousel_client.amounts import Amount, encode_object, parse_amount
 from ousel_client.drivers import AsyncDriver, PageSteps, SyncDriver
 from ousel_client.exchange import Steps, segment
-from ousel_client.intents import TransferIntent, checked_key, keyed
-from ousel_client.operations import Driver, ListOperation, Operation, Resource, bound
+from ousel_client.intents import TransferIntent, parse_key, with_key_in_errors
+from ousel_client.operations import Driver, ListOperation, Operation, Resource, bind_operation
 from ousel_client.records import Account, Transfer
 from ousel_client.refusals import IdempotencyConflict
 
@@ -16,10 +16,10 @@ Sent_co = TypeVar("Sent_co", covariant=True)
 
 
 class Send(Protocol[Sent_co]):
-    """Sends a transfer until it is known to have happened, or not to happen.
+    """Sends a transfer, and retries until its outcome is known.
 
-    Give it the intent that you wrote down; or what makes one, and a key is made where none is
-    given: the transfer shows it, and so does every exception.
+    Pass an intent that you have stored, or the recipient and the amount. Without an idempotency
+    key, a new one is created. The transfer and every exception contain it.
     """
 
     @overload
@@ -35,7 +35,7 @@ class Send(Protocol[Sent_co]):
     ) -> Sent_co: ...
 
 
-class Sending:
+class SendOperation:
     """The two forms of `send`, for both kinds of client."""
 
     @overload
@@ -45,14 +45,14 @@ class Sending:
         self, transfers: Resource[AsyncDriver], owner: Any
     ) -> Send[Coroutine[Any, Any, Transfer]]: ...
     def __get__(self, transfers: Any, owner: Any) -> Any:
-        """Return the call as a method of these transfers."""
-        return bound(_send, transfers, "run")
+        """Return `send` as a method of these transfers."""
+        return bind_operation(_send, transfers, "run")
 
 
 class Transfers(Resource[Driver]):
-    """Sends money from the key owner's balance, and tells what moved."""
+    """Sends money from the account that owns the key, and lists its transfers."""
 
-    send = Sending()
+    send = SendOperation()
 
     def prepare(
         self,
@@ -62,15 +62,18 @@ class Transfers(Resource[Driver]):
         note: str | None = None,
         idempotency_key: str | None = None,
     ) -> TransferIntent:
-        """Return the intent of a transfer, with a new key where none is given; nothing is sent."""
+        """Return the intent of a transfer, with a new key if none is given. Send nothing."""
         return TransferIntent(
-            to=to, amount=exact(amount), note=note, idempotency_key=checked_key(idempotency_key)
+            to=to,
+            amount=parse_amount(amount),
+            note=note,
+            idempotency_key=parse_key(idempotency_key),
         )
 
     @Operation
     def find(self, *, idempotency_key: str) -> Steps[Transfer | None]:
-        """Return the transfer that was sent with this key, or None where none was so far."""
-        return self._found(checked_key(idempotency_key))
+        """Return the transfer that was sent with this key, or None."""
+        return self._find(parse_key(idempotency_key))
 
     @ListOperation
     def list(
@@ -82,7 +85,7 @@ class Transfers(Resource[Driver]):
         created_before: datetime | None = None,
         page_size: int = 100,
     ) -> PageSteps[Transfer]:
-        """Go through the transfers that fit, newest first."""
+        """Iterate over the matching transfers, newest first."""
         return self._pages(
             Transfer,
             "/transfers",
@@ -95,25 +98,25 @@ class Transfers(Resource[Driver]):
             },
         )
 
-    def _sent(self, intent: TransferIntent) -> Steps[Transfer]:
-        body = json_object({"to": intent.to, "amount": intent.amount, "note": intent.note})
+    def _send_intent(self, intent: TransferIntent) -> Steps[Transfer]:
+        body = encode_object({"to": intent.to, "amount": intent.amount, "note": intent.note})
         request = self._post("/transfers", body, idempotency_key=intent.idempotency_key)
         try:
             return (yield from self._record(Transfer, request))
         except IdempotencyConflict as conflict:
-            original = yield from self._found(intent.idempotency_key)
+            original = yield from self._find(intent.idempotency_key)
             conflict.original = original
-            if original is None or not (yield from self._is_meant(intent, original)):
+            if original is None or not (yield from self._is_intended(intent, original)):
                 raise
             return original
 
-    def _found(self, idempotency_key: str) -> Steps[Transfer | None]:
+    def _find(self, idempotency_key: str) -> Steps[Transfer | None]:
         page_after = self._pages(Transfer, "/transfers", {"idempotency_key": idempotency_key})
         page = yield from page_after(None)
         return page.data[0] if page.data else None
 
-    def _is_meant(self, intent: TransferIntent, original: Transfer) -> Steps[bool]:
-        """Say whether the transfer is the intended one, whichever name its recipient goes by."""
+    def _is_intended(self, intent: TransferIntent, original: Transfer) -> Steps[bool]:
+        """Return whether this is the intended transfer, under any identifier of its recipient."""
         if (original.amount, original.note) != (intent.amount, intent.note):
             return False
         recipient = yield from self._read(Account, f"/accounts/{segment(intent.to)}")
@@ -124,10 +127,10 @@ def _send(
     transfers: Transfers[Any], intent: TransferIntent | None = None, **parts: Any
 ) -> Steps[Transfer]:
     intent = intent or transfers.prepare(**parts)
-    return keyed(transfers._sent(intent), intent.idempotency_key)  # noqa: SLF001
+    return with_key_in_errors(transfers._send_intent(intent), intent.idempotency_key)  # noqa: SLF001
 
 
 def _timestamp(moment: datetime | None) -> str | None:
     if moment is not None and moment.tzinfo is None:
-        raise ValueError("A moment needs a time zone.")
+        raise ValueError("A time needs a time zone.")
     return None if moment is None else moment.isoformat()
