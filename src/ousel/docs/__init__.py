@@ -1,1 +1,1 @@
-"""The documentation: documents rendered from Markdown, and the reference of the API."""
+"""The documentation: documents rendered from Markdown, and the API reference."""

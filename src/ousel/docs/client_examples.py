@@ -1,6 +1,6 @@
-"""Each operation as the Python client makes it, for the reference.
+"""Examples of every operation with the Python client, for the reference.
 
-`client` is a partner's client, `user` one for a user token; other small names are the reader's.
+`client` is a partner's client and `user` one for a user token; the reader supplies other names.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""The documentation, rendered from its Markdown into the site's own frame: no script, no CDN."""
+"""The documentation, rendered from Markdown into the site's layout, without scripts or a CDN."""
 
 import base64
 import re
@@ -41,20 +41,20 @@ class Documents:
     """Serves the documentation."""
 
     def __init__(self, pages: PageRenderer, operations: list[Operation]) -> None:
-        """Serve what the table of contents names; the first document lists operations."""
+        """Serve the documents in the table of contents; the first one lists these operations."""
         self._pages = pages
         self._operations = operations
-        self._docs, contents = _source()
+        self._docs, contents = _find_source()
         self.chapters: list[Chapter] = []
         self._sources: dict[str, tuple[str, str]] = {}  # title and path by address
         self._rendered: dict[str, Document] = {}
         for item in tomllib.loads(contents.read_text())["project"]["nav"]:
             for title, target in item.items():
-                named = [(title, target)] if isinstance(target, str) else _pairs(target)
+                entries = [(title, target)] if isinstance(target, str) else _pairs(target)
                 self.chapters.append(
-                    Chapter(title, [(_address(path), name) for name, path in named])
+                    Chapter(title, [(_address(path), name) for name, path in entries])
                 )
-                self._sources |= {_address(path): (name, path) for name, path in named}
+                self._sources |= {_address(path): (name, path) for name, path in entries}
 
     def page_routes(self) -> list[PageRoute]:
         """Return the route of each document."""
@@ -77,7 +77,7 @@ class Documents:
         )
 
     def _document(self, address: str) -> Document:
-        """Render a document, when it is asked for first: that takes longer than to start."""
+        """Render a document; this happens on its first request, to keep the start fast."""
         if address not in self._sources:
             raise NotFound("There is no such page.")
         title, path = self._sources[address]
@@ -86,11 +86,11 @@ class Documents:
 
 
 def anchor_of(heading: str) -> str:
-    """Return what an address ends in, behind a #, where it leads to this heading."""
+    """Return the URL fragment of this heading."""
     return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip())
 
 
-def _source() -> tuple[Traversable | Path, Traversable | Path]:
+def _find_source() -> tuple[Traversable | Path, Traversable | Path]:
     """Return the folder of documents and the table of contents, installed or in a checkout."""
     installed = files("ousel.docs") / "content"
     if installed.is_dir():
@@ -122,18 +122,18 @@ def _html(text: str, folder: PurePosixPath, docs: Traversable | Path) -> str:
                 drawing = docs / str(folder) / str(child.attrs["src"])
                 child.attrs["src"] = _data_url(drawing.read_bytes())
         if token.type == "table_open":
-            token.attrs |= {"class": "table", "tabindex": 0}  # a keyboard can scroll it
+            token.attrs |= {"class": "table", "tabindex": 0}  # lets a keyboard scroll it
     rendered: str = markdown.renderer.render(tokens, markdown.options, {})
     return rendered
 
 
 def _data_url(drawing: bytes) -> str:
-    """Return a drawing as an address that holds it whole."""
+    """Return a drawing as a data URL."""
     return f"data:image/svg+xml;base64,{base64.b64encode(drawing).decode()}"
 
 
 def _link(target: str, folder: PurePosixPath) -> str:
-    """Return a link between documents as an address of the site."""
+    """Return a link between documents as a path on the site."""
     path, hash_sign, anchor = target.partition("#")
     if "://" in target or not path.endswith(".md"):
         return target

@@ -1,4 +1,4 @@
-"""The API reference: the OpenAPI document, and the same for people to read, offline."""
+"""The API reference: the OpenAPI document, and pages generated from it."""
 
 import hashlib
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ _REFERENCE: Final = "#/components/schemas/"
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A field of a body or record, or a parameter, as a reader wants it told."""
+    """A field or parameter, as the reference shows it."""
 
     name: str
     kind: str
@@ -27,7 +27,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One endpoint, as a reader wants it told."""
+    """One endpoint, as the reference shows it."""
 
     name: str
     method: str
@@ -44,19 +44,19 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ApiReference:
-    """Serves the reference in its three forms: for programs, by endpoint, by error."""
+    """Serves the OpenAPI document and the pages about endpoints and errors."""
 
     def __init__(
         self, document: dict[str, Any], routes: Iterable[Route], pages: PageRenderer
     ) -> None:
-        """Tell what this OpenAPI document and these routes say."""
+        """Serve the reference of this OpenAPI document and these routes."""
         self._json = msgspec.json.encode(document)
         self._tag = f'"{hashlib.sha256(self._json).hexdigest()[:32]}"'.encode()
         self.operations = _operations(document, routes)
         self._pages = pages
 
     def routes(self, base: str) -> list[Route]:
-        """Return the document's route below the base path."""
+        """Return the route of the OpenAPI document."""
         return [
             Route(
                 method="GET",
@@ -70,14 +70,14 @@ class ApiReference:
         ]
 
     def page_routes(self) -> list[PageRoute]:
-        """Return the pages."""
+        """Return the routes of the pages."""
         return [
             PageRoute(method="GET", path="/docs/api", handle=self.endpoints, for_everyone=True),
             PageRoute(method="GET", path="/docs/errors", handle=self.errors, for_everyone=True),
         ]
 
     async def openapi(self, call: Call[NoBody, NoQuery]) -> Answer:
-        """Answer the OpenAPI document, or that the caller has it already."""
+        """Return the OpenAPI document, or 304 if the caller has it already."""
         headers = ((b"etag", self._tag), (b"cache-control", b"no-cache"))
         if call.headers.get(b"if-none-match") == self._tag:
             return Answer(304, b"", headers=headers)
@@ -142,34 +142,34 @@ def _operation(
     )
 
 
-def _resolved(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+def _resolve(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
     while "$ref" in schema:
         schema = schemas[schema["$ref"].removeprefix(_REFERENCE)]
     return schema
 
 
 def _fields(schema: dict[str, Any], schemas: dict[str, Any]) -> list[Field]:
-    schema = _resolved(schema, schemas)
+    schema = _resolve(schema, schemas)
     required = schema.get("required", ())
     return [
         Field(
             name,
             _kind(field, schemas),
             name in required,
-            field.get("description") or _resolved(field, schemas).get("description", ""),
+            field.get("description") or _resolve(field, schemas).get("description", ""),
         )
         for name, field in schema.get("properties", {}).items()
     ]
 
 
 def _kind(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
-    """Return the kind of a value in a few words."""
+    """Return the type of a value in a few words."""
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(_kind(each, schemas) for each in schema["anyOf"]))
     if "enum" in schema or "const" in schema:
         choices = schema.get("enum", [schema.get("const")])
         return " or ".join("null" if each is None else f'"{each}"' for each in choices)
-    resolved = _resolved(schema, schemas)
+    resolved = _resolve(schema, schemas)
     kind = resolved.get("type", "any")
     if kind == "array":
         return f"list of {_kind(resolved['items'], schemas)}"
@@ -181,7 +181,7 @@ def _kind(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
 
 
 def _example(route: Route, url: str, body: dict[str, Any], schemas: dict[str, Any]) -> str:
-    """Return a call that a reader can copy, with the values that the fields show as examples."""
+    """Return a curl command with example values."""
     example = {"identifier": "%40ada", "id": "ch_…"}
     for name in route.path_parameters:
         url = url.replace(f"{{{name}}}", example.get(name, "…"))
@@ -191,7 +191,7 @@ def _example(route: Route, url: str, body: dict[str, Any], schemas: dict[str, An
     elif route.access != "public":
         secret = "$OUSEL_KEY" if route.access == "partner" else "$USER_TOKEN"
         lines.append(f'-H "Authorization: Bearer {secret}"')
-    fields = _resolved(body, schemas).get("properties", {})
+    fields = _resolve(body, schemas).get("properties", {})
     values = {name: field["examples"][0] for name, field in fields.items() if "examples" in field}
     if "Idempotency-Key" in route.request_headers:
         lines.append('-H "Idempotency-Key: order-2001"')

@@ -1,1 +1,1 @@
-"""The framework of the pages: visits, sessions' cookies, forms, templates, static files."""
+"""The framework for pages: visits, cookies, forms, templates, static files."""

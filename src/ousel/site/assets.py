@@ -1,4 +1,4 @@
-"""Assets: the site's own style sheet, scripts and icon, each with an address that names it."""
+"""Assets: the site's style sheet, scripts and icon, with URLs that change with their content."""
 
 import hashlib
 from importlib.resources import files
@@ -16,5 +16,5 @@ class Assets:
         }
 
     def address(self, name: str) -> str:
-        """Return the address of an asset, which changes with its content."""
+        """Return the URL of an asset, which contains a hash of its content."""
         return f"/assets/{name}?v={self._versions[name]}"

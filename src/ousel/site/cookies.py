@@ -1,4 +1,4 @@
-"""The two cookies of the site: the session, and the visitor that a form belongs to."""
+"""The site's two cookies: the session, and the visitor that a form belongs to."""
 
 from typing import Final
 
@@ -8,33 +8,33 @@ VISITOR_SECONDS: Final = 30 * 24 * 3600
 
 
 class Cookies:
-    """The two cookies: who is signed in, and, before that, which visitor a form belongs to."""
+    """Reads and sets the session cookie and the visitor cookie."""
 
     def __init__(self, *, secure: bool) -> None:
-        """Use the strictest form of cookie that the site's scheme allows."""
+        """Use the strictest cookie attributes that the site's scheme allows."""
         prefix = "__Host-" if secure else ""
         self._session_name = f"{prefix}ousel_session"
         self._visitor_name = f"{prefix}ousel_visitor"
         self._attributes = "; Path=/; HttpOnly; SameSite=Lax" + ("; Secure" if secure else "")
 
     def session(self, headers: Headers) -> str | None:
-        """Return the session's secret that the browser sent."""
+        """Return the session secret that the browser sent."""
         return _cookie(headers, self._session_name)
 
     def visitor(self, headers: Headers) -> str | None:
-        """Return the visitor's random name that the browser sent."""
+        """Return the random visitor id that the browser sent."""
         return _cookie(headers, self._visitor_name)
 
     def sign_in(self, secret: str, seconds: int) -> RawHeader:
-        """Return the header that makes the browser keep a session's secret."""
+        """Return the header that stores a session secret in the browser."""
         return self._set(self._session_name, secret, seconds)
 
     def sign_out(self) -> RawHeader:
-        """Return the header that makes the browser forget the session."""
+        """Return the header that deletes the session cookie."""
         return self._set(self._session_name, "", 0)
 
     def remember_visitor(self, visitor: str) -> RawHeader:
-        """Return the header that makes the browser keep the visitor's name."""
+        """Return the header that stores a visitor id in the browser."""
         return self._set(self._visitor_name, visitor, VISITOR_SECONDS)
 
     def _set(self, name: str, value: str, seconds: int) -> RawHeader:

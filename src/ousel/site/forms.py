@@ -1,7 +1,7 @@
-"""Forms: reading them, and refusing those that another site has sent.
+"""Forms: reading them, and refusing those that another site sent.
 
-Every form carries a token derived from the visitor's own cookie, so no other site can post it.
-The Origin header, where the browser sends one, must be this site's.
+Every form contains a token derived from the visitor's cookie, so no other site can post it. The
+Origin header, if the browser sends one, must be this site's.
 """
 
 import hashlib
@@ -16,25 +16,25 @@ from ousel.kernel.errors import InvalidField, Refusal
 from ousel.site.visits import Visit
 
 FORM_FIELDS_MAX: Final = 100
-NUL: Final = "\0"  # no text of ours has it, and PostgreSQL cannot store it
+NUL: Final = "\0"  # PostgreSQL cannot store it
 
 
 class FormNotTrusted(Refusal):
-    """A form did not come from the page that this site gave to this visitor."""
+    """A form did not come from a page that this site showed to this visitor."""
 
     status = 403
     code = "form_not_trusted"
     title = "The form was not accepted"
-    cure = "Open the page again and send the form anew."
+    cure = "Open the page again and send the form once more."
 
 
 def form_token(cookie: str) -> str:
-    """Return the token that forms carry for the visitor with this cookie."""
+    """Return the form token of the visitor with this cookie."""
     return hashlib.sha256(f"form:{cookie}".encode()).hexdigest()
 
 
 def check_form(visit: Visit, own_origins: Collection[str]) -> None:
-    """Refuse a form that does not come from a page which this site gave to this visitor."""
+    """Refuse a form that does not come from a page that this site showed to this visitor."""
     origin = visit.headers.get(b"origin")
     if origin is not None and origin.decode("latin-1") not in own_origins:
         raise FormNotTrusted("This form was sent from another site.")
@@ -42,24 +42,24 @@ def check_form(visit: Visit, own_origins: Collection[str]) -> None:
     if not hmac.compare_digest(given.encode(), visit.form_token.encode()):
         raise FormNotTrusted(
             "It is out of date: someone signed in or out here meanwhile, or the browser keeps "
-            "no cookies. Nothing was changed. Open the page again and send the form anew."
+            "no cookies. Nothing was changed. Open the page again and send the form once more."
         )
 
 
 def read_form(request: Request) -> dict[str, str]:
-    """Return the fields of a form, or refuse what is not one."""
+    """Return the fields of a form, or refuse a body that is not a form."""
     content_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if content_type != b"application/x-www-form-urlencoded":
         raise UnsupportedMediaType("A form is sent as application/x-www-form-urlencoded.")
-    return _fields(whole_body(request), "strict")
+    return _parse_fields(whole_body(request), "strict")
 
 
 def read_query(request: Request) -> dict[str, str]:
-    """Return the parameters of a page's query; bytes that are not text are replaced."""
-    return _fields(request.query, "replace")
+    """Return the query parameters of a page; invalid bytes are replaced."""
+    return _parse_fields(request.query, "replace")
 
 
-def _fields(encoded: bytes, errors: Literal["strict", "replace"]) -> dict[str, str]:
+def _parse_fields(encoded: bytes, errors: Literal["strict", "replace"]) -> dict[str, str]:
     try:
         pairs = parse_qsl(
             encoded.decode("ascii", errors),

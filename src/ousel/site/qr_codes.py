@@ -1,9 +1,9 @@
-"""QR codes, drawn into the page itself."""
+"""QR codes, embedded in pages."""
 
 import segno
 
 
 def qr_code(text: str) -> str:
-    """Return a QR code as the address of an image that needs no further request."""
+    """Return a QR code as a data URL."""
     code = segno.make(text, micro=False)
     return code.svg_data_uri(border=3, light="#ffffff", omitsize=True)

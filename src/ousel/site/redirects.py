@@ -1,4 +1,4 @@
-"""Redirects: sending a browser to another page, and never to another site by accident."""
+"""Redirects to other pages, and never to another site by accident."""
 
 from http import HTTPStatus
 
@@ -6,7 +6,7 @@ from ousel.http.messages import Answer, RawHeader
 
 
 def see_other(location: str, *headers: RawHeader) -> Answer:
-    """Return the answer that sends a browser on with GET."""
+    """Return an answer that makes the browser GET this location."""
     return Answer(
         HTTPStatus.SEE_OTHER,
         b"",

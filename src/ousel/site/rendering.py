@@ -1,4 +1,4 @@
-"""Pages: templates rendered to HTML under a strict Content-Security-Policy."""
+"""Rendering of templates to HTML pages with a strict Content-Security-Policy."""
 
 import re
 from collections.abc import Iterable
@@ -21,11 +21,11 @@ HTML: Final = b"text/html; charset=utf-8"
 
 _CODE: Final = re.compile(r"`([^`]+)`")
 
-_POLICY: Final = (
+_CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
 )
-_HEADERS: Final[tuple[RawHeader, ...]] = (
+_PAGE_HEADERS: Final[tuple[RawHeader, ...]] = (
     (b"referrer-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
     (b"cross-origin-opener-policy", b"same-origin"),
@@ -33,10 +33,10 @@ _HEADERS: Final[tuple[RawHeader, ...]] = (
 
 
 class PageRenderer:
-    """Renders the templates of all packages that have some."""
+    """Renders the templates of these packages."""
 
     def __init__(self, settings: Settings, assets: Assets, packages: Iterable[str]) -> None:
-        """Find the template `package/name.html` in that package's folder of templates."""
+        """Find the template `package/name.html` in the template folder of that package."""
         self._environment = _environment(("site", *packages))
         self._common_context: dict[str, Any] = {
             "asset": assets.address,
@@ -55,19 +55,19 @@ class PageRenderer:
         forms_lead_to: str = "",
         **context: Any,
     ) -> Answer:
-        """Return a rendered page; `forms_lead_to` is where else its forms may end."""
-        known = self._common_context | context
-        html = self._environment.get_template(template).render(visit=visit, **known)
-        policy = f"{_POLICY} {forms_lead_to}".rstrip().encode()
+        """Return a rendered page; its forms may also redirect to the origin `forms_lead_to`."""
+        variables = self._common_context | context
+        html = self._environment.get_template(template).render(visit=visit, **variables)
+        policy = f"{_CONTENT_SECURITY_POLICY} {forms_lead_to}".rstrip().encode()
         return Answer(
             status,
             html.encode(),
             HTML,
-            (*_HEADERS, (b"content-security-policy", policy), *headers),
+            (*_PAGE_HEADERS, (b"content-security-policy", policy), *headers),
         )
 
     def render_problem(self, refusal: Refusal, visit: Visit, *, again: str | None = None) -> Answer:
-        """Return the page that tells a refusal; `again` is the page to begin anew from."""
+        """Return the page for a refusal; `again` is the page on which to start over."""
         headers: tuple[RawHeader, ...] = ()
         if refusal.retry_after_seconds is not None:
             headers = ((b"retry-after", b"%d" % refusal.retry_after_seconds),)
@@ -83,7 +83,7 @@ class PageRenderer:
 
 @cache
 def _environment(packages: tuple[str, ...]) -> Environment:
-    """Return the templates of these packages; they are compiled once per process."""
+    """Return the templates of these packages, compiled once per process."""
     environment = Environment(
         loader=PrefixLoader({name: PackageLoader(f"ousel.{name}") for name in packages}),
         autoescape=True,
@@ -96,17 +96,17 @@ def _environment(packages: tuple[str, ...]) -> Environment:
 
 
 def money_text(micros: int) -> str:
-    """Return an amount for people: 25.00 OUSD."""
+    """Return an amount as text, such as 25.00 OUSD."""
     return f"{json_from_micros(micros)} {CURRENCY}"
 
 
 def inline_code(text: str) -> Markup:
-    """Return a sentence in which `words` like these are set as code."""
+    """Return the text as HTML, with `words in backticks` as code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped
 
 
 def time_element(micros: int) -> Markup:
-    """Return a time element: UTC as written, turned to the viewer's zone where scripts run."""
+    """Return a time element in UTC; a script converts it to the viewer's time zone."""
     utc = timestamp(micros)
     shown = f"{utc[:10]} {utc[11:16]} UTC"
     return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(

@@ -1,4 +1,4 @@
-"""The page server: gives each page its visit, and turns refusals into pages."""
+"""The page server: creates the visit for each page, and turns refusals into pages."""
 
 import contextlib
 import secrets
@@ -30,7 +30,7 @@ class PageServer:
     """Serves pages to visitors."""
 
     def __init__(self, sessions: Sessions, pages: PageRenderer, settings: Settings) -> None:
-        """Serve pages to the people whose sessions are known."""
+        """Serve pages, and look up sessions with `sessions`."""
         self._sessions = sessions
         self._pages = pages
         self._origin = origin_of(settings.portal_url)
@@ -39,16 +39,16 @@ class PageServer:
         self.cookies = Cookies(secure=settings.portal_url.startswith("https:"))
 
     def is_visited_by(self, request: Request) -> bool:
-        """Say whether a request that finds nothing comes from a person who reads pages."""
+        """Return whether a request without a route comes from a browser that expects a page."""
         accept = request.headers.get(b"accept", b"")
         return b"text/html" in accept and not request.path.startswith(f"{self._base_path}/")
 
     async def answer(
         self, route: PageRoute, path: dict[str, str], request: Request, request_id: str
     ) -> Answer:
-        """Serve one page."""
-        known = self.cookies.visitor(request.headers)
-        visitor = known or secrets.token_urlsafe(24)
+        """Return the answer of a page."""
+        known_visitor = self.cookies.visitor(request.headers)
+        visitor = known_visitor or secrets.token_urlsafe(24)
         visit = self._anonymous_visit(request, visitor, request_id)
         try:
             visit = await self._identify(visit, path)
@@ -63,24 +63,24 @@ class PageServer:
                 answer = await route.handle(visit)
         except Refusal as refusal:
             answer = self._refusal_page(refusal, visit)
-        except Exception:  # noqa: BLE001 - the last stop: whatever it is, the visitor is answered
+        except Exception:  # noqa: BLE001 - whatever failed, the visitor gets an answer
             _log.exception("internal error", request_id=request_id, path=request.path)
             answer = self._problem_page(InternalError("Something failed on our side."), visit)
-        if known is None:
-            remembered = self.cookies.remember_visitor(visitor)
-            answer = msgspec.structs.replace(answer, headers=(*answer.headers, remembered))
+        if known_visitor is None:
+            cookie = self.cookies.remember_visitor(visitor)
+            answer = msgspec.structs.replace(answer, headers=(*answer.headers, cookie))
         return answer
 
     async def problem(self, refusal: Refusal, request: Request, request_id: str) -> Answer:
-        """Return the page that tells a refusal which happened before any route was found."""
+        """Return the page for a refusal that happened before any route was found."""
         visit = self._anonymous_visit(request, "", request_id)
-        with contextlib.suppress(Refusal):  # the page can be told to a stranger as well
+        with contextlib.suppress(Refusal):  # then the page is shown as to someone who is signed out
             visit = await self._identify(visit, {})
             visit = msgspec.structs.replace(visit, query=read_query(request))
         return self._problem_page(refusal, visit)
 
     def _anonymous_visit(self, request: Request, visitor: str, request_id: str) -> Visit:
-        """Return the visit as it is before anything of it was looked up or understood."""
+        """Return the visit before its session is looked up and its fields are parsed."""
         headers = request.headers
         query = request.query.decode("latin-1")
         return Visit(
@@ -98,7 +98,7 @@ class PageServer:
         )
 
     def _address_of(self, request: Request) -> str:
-        """Return the visitor's address: the client's, or what trusted proxies say before it."""
+        """Return the visitor's IP address, which trusted proxies pass on in X-Forwarded-For."""
         address = _plain_address(request.address)
         hops = request.headers.get(b"x-forwarded-for", b"").decode("latin-1").split(",")
         while hops[-1] and self._is_proxy(address):
@@ -114,7 +114,7 @@ class PageServer:
         return any(parsed in network for network in self._proxies)
 
     async def _identify(self, visit: Visit, path: dict[str, str]) -> Visit:
-        """Return the visit with who makes it and the parts of its path."""
+        """Return the visit with its person and its path parameters."""
         session = self.cookies.session(visit.headers)
         if session is not None:
             visit = msgspec.structs.replace(visit, person=await self._sessions.person(session))
@@ -135,18 +135,18 @@ class PageServer:
         )
 
     def _own_origins(self, visit: Visit) -> set[str]:
-        """Return the site's origin, and the one by which the visitor reached it."""
+        """Return the site's configured origin, and the one that this visitor used."""
         host = visit.headers.get(b"host", b"").decode("latin-1")
         return {self._origin, f"{urlsplit(self._origin).scheme}://{host}"}
 
     def _return_address(self, visit: Visit) -> str:
-        """Return the page to come back to: this one, or the one whose form was sent."""
+        """Return the page to come back to after signing in: this one, or the one with the form."""
         if visit.method != "POST":
             return visit.url
         return (self._referring_page(visit) or "/").partition("?")[0]
 
     def _referring_page(self, visit: Visit) -> str | None:
-        """Return the page of this site whose form was sent, if the browser tells it."""
+        """Return the page of this site whose form was sent, if the browser names it."""
         referrer = visit.headers.get(b"referer", b"").decode("latin-1")
         for origin in self._own_origins(visit):
             if referrer.startswith(f"{origin}/"):
@@ -155,7 +155,7 @@ class PageServer:
 
 
 def _plain_address(address: str) -> str:
-    """Return an IPv4 address as such, also where it came in on a socket for IPv6 and IPv4."""
+    """Return the address; one that is IPv4 mapped to IPv6 becomes plain IPv4."""
     try:
         mapped = IPv6Address(address).ipv4_mapped
     except ValueError:
@@ -164,6 +164,6 @@ def _plain_address(address: str) -> str:
 
 
 def origin_of(url: str) -> str:
-    """Return scheme, host and port of an address."""
+    """Return the scheme, host and port of a URL."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"

@@ -1,4 +1,4 @@
-"""Visits: a person's request for a page, and the routes that pages are found by."""
+"""Visits, which are requests for pages, and the routes of pages."""
 
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol
@@ -9,7 +9,7 @@ from ousel.http.messages import Answer, Headers
 
 
 class Person(msgspec.Struct, frozen=True):
-    """A person who is signed in, known by the session's cookie."""
+    """A person who is signed in, identified by the session cookie."""
 
     account_id: str
     username: str
@@ -18,10 +18,10 @@ class Person(msgspec.Struct, frozen=True):
 
 
 class Sessions(Protocol):
-    """Knows the people who are signed in; the composition root passes the one who does."""
+    """Looks up sessions."""
 
     async def person(self, secret: str) -> Person | None:
-        """Return the person whose session this is, if it is still good."""
+        """Return the person that this session belongs to, or None if it is not valid."""
         ...
 
 
@@ -33,7 +33,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     query: dict[str, str]
     form: dict[str, str]
     headers: Headers
-    url: str  # path and query, to come back to
+    url: str  # path and query
     person: Person | None
     form_token: str
     address: str
@@ -42,16 +42,16 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def signed_in(self) -> Person:
-        """The person, on a page that only those who are signed in reach."""
+        """The person, on a page that requires signing in."""
         assert self.person is not None
         return self.person
 
 
 class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """One method on one path of the site."""
+    """One method on one path of the site, and the function that answers it."""
 
     method: Literal["GET", "POST"]
     path: str
     handle: Callable[[Visit], Awaitable[Answer]]
-    for_everyone: bool = False  # else only for those who are signed in
-    reads_query_itself: bool = False  # byte for byte, from the visit's url
+    for_everyone: bool = False  # else visitors must sign in first
+    reads_query_itself: bool = False  # from `visit.url`, byte by byte

@@ -1,4 +1,4 @@
-// An open checkout: counts down, and notices what happens to the charge elsewhere.
+// An open checkout: counts down, and reloads when the charge changes elsewhere.
 
 const WAIT_SECONDS = 25;
 const PAUSE_MILLISECONDS_MAX = 30_000;
@@ -8,7 +8,7 @@ const arrived = performance.getEntriesByType("navigation")[0]?.responseStart ?? 
 let ends = arrived + Number(timer.dataset.milliseconds);
 let leaving = false;
 
-// Rounded up, and counted from when the answer arrived: it never says less than is left.
+// Rounded up, and counted from the arrival of the answer, so it never shows too little time.
 function show() {
   const left = Math.max(Math.ceil((ends - performance.now()) / 1000), 0);
   const parts = [Math.floor(left / 3600), Math.floor(left / 60) % 60, left % 60];
@@ -35,7 +35,7 @@ async function watch() {
     try {
       const charge = await ask();
       if (charge.status !== "created") {
-        // The page that the payer is on the way to comes first: it may be what ended the charge.
+        // The payer is already on the way to another page, which may be what ended the charge.
         if (leaving) await sleep(PAUSE_MILLISECONDS_MAX);
         location.replace(`${address}?onward=yes`);
         return;
@@ -49,7 +49,7 @@ async function watch() {
   }
 }
 
-// No phone's browser can be relied on to tell that it begins to leave a page.
+// Browsers on phones do not reliably report that they are leaving a page.
 document.addEventListener("click", (event) => {
   const opensBeside = event.ctrlKey || event.metaKey || event.shiftKey;
   leaving ||= !opensBeside && event.target.closest("a:not([href^='#'])") !== null;

@@ -1,12 +1,12 @@
-// Small comforts on top of pages that work without them.
+// Small improvements; every page also works without them.
 
-// Times: the viewer's own zone, with UTC behind them.
+// Show times in the viewer's time zone; the title keeps UTC.
 const zoned = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 for (const time of document.querySelectorAll("time[datetime]")) {
   time.textContent = zoned.format(new Date(time.dateTime));
 }
 
-// Copy buttons appear only where the clipboard can be written.
+// Show copy buttons only if the clipboard can be written.
 if (navigator.clipboard) {
   for (const button of document.querySelectorAll("button[data-copy]")) {
     button.hidden = false;
@@ -17,13 +17,13 @@ if (navigator.clipboard) {
   }
 }
 
-// Printing needs a script.
+// Show print buttons, which need a script.
 for (const button of document.querySelectorAll("button[data-print]")) {
   button.hidden = false;
   button.addEventListener("click", () => window.print());
 }
 
-// A form that was sent is not sent again by a second click.
+// Do not send a form twice on a second click.
 for (const form of document.querySelectorAll("form[method=post]")) {
   form.addEventListener("submit", (event) => {
     if (form.dataset.sent) event.preventDefault();
