@@ -26,7 +26,7 @@ settings.load_profile("ousel")
 LONGEST_FIRST = (
     "tests/ledger/test_at_size.py",
     "clients/python/tests/test_faults.py",
-    "tests/web/test_conformance.py",
+    "tests/api/test_conformance.py",
     "tests/packaging",
     "tests/cluster",
     "tests/faults",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.web.echoes import Bench, get, post
+from tests.http.echo_server import EchoServer, get, post
 
 HEAD = b"POST /a HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n"
@@ -61,14 +61,14 @@ CLEAR = (
 @pytest.mark.parametrize("octets", UNCLEAR)
 async def test_what_could_be_read_in_two_ways_is_refused(octets: bytes) -> None:
     """The lengths of a body, its chunks and the ends of lines have one form; nothing follows."""
-    bench = Bench()
-    async with bench.running(), bench.line() as line:
-        line.send(octets)
-        answered = await line.rest()
+    echo_server = EchoServer()
+    async with echo_server.running(), echo_server.connect() as client:
+        client.send(octets)
+        answered = await client.rest()
 
     assert answered.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert answered.count(b"HTTP/1.1 ") == 1
-    assert [request.path for request in bench.application.requests] == [""]
+    assert [request.path for request in echo_server.application.requests] == [""]
 
 
 @pytest.mark.parametrize(("octets", "expected"), CLEAR)
@@ -77,16 +77,16 @@ async def test_a_body_stays_a_body(
     octets: bytes, expected: list[tuple[str, bytes]], cut: int
 ) -> None:
     """However it is cut, what stands in a body or behind the last request is never a request."""
-    bench = Bench()
-    async with bench.running(), bench.line() as line:
+    echo_server = EchoServer()
+    async with echo_server.running(), echo_server.connect() as client:
         for start in range(0, len(octets), cut):
-            line.send(octets[start : start + cut])
-            await line.writer.drain()
-        answers = [(await line.answer())[1] for _ in expected]
-        line.writer.write_eof()
-        rest = await line.rest()
+            client.send(octets[start : start + cut])
+            await client.writer.drain()
+        answers = [(await client.answer())[1] for _ in expected]
+        client.writer.write_eof()
+        rest = await client.rest()
 
     assert answers == [path.encode() + b" " + body for path, body in expected]
     assert rest == b""
-    read = [(request.path, request.body) for request in bench.application.requests]
+    read = [(request.path, request.body) for request in echo_server.application.requests]
     assert read == expected

@@ -1,11 +1,14 @@
-"""An application that echoes, the connection before it, and a client's end of the wire."""
+"""A server inside the test's process whose application echoes, and a client of it."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from typing_extensions import override
+
 from ousel.http.connection import Connection, OwnServerState
 from ousel.http.messages import Request, Response, header_lines
+from tests.support.waiting import until
 
 PATIENCE_SECONDS = 5.0
 IDLE_SECONDS = 1
@@ -13,8 +16,8 @@ PIECE_BYTES = 64 * 1024
 STREAM_PIECES = 256
 
 
-class Echo:
-    """Answers with the request's path and body; some paths behave in another way."""
+class EchoApplication:
+    """Answers with the request's path and body; some paths behave differently."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
@@ -64,16 +67,29 @@ def answer(body: bytes, status: int = 200) -> Response:
     return Response(status, b"content-length: %d\r\n" % len(body), body)
 
 
-class Line:
-    """A client's end of the wire."""
+class EchoClient:
+    """A client that sends bytes as they are."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, server: "EchoServer", reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._server = server
+        self._received_before = server.bytes_received
+        self._sent = 0
         self.reader = reader
         self.writer = writer
 
     def send(self, data: bytes) -> None:
         """Send bytes as they are."""
         self.writer.write(data)
+        self._sent += len(data)
+
+    async def wait_until_received(self) -> None:
+        """Wait until the server has received everything sent so far, or closed the connection."""
+        wanted = self._received_before + self._sent
+        await until(
+            lambda: self._server.bytes_received >= wanted or not self._server.state.connections
+        )
 
     async def answer(self) -> tuple[bytes, bytes]:
         """Read one answer with a length: its head and its body."""
@@ -89,31 +105,51 @@ class Line:
             return await self.reader.read()
 
 
-class Bench:
-    """A server of one small application."""
+class EchoServer:
+    """Serves the echoing application."""
 
     def __init__(self) -> None:
-        self.application = Echo()
+        self.application = EchoApplication()
         self.idle_seconds: float = IDLE_SECONDS
+        self.bytes_received = 0
+        self.reading_pauses = 0  # how often the server stopped reading from a client
+        self.writing_pauses = 0  # how often a client did not read what was written
         self.state = OwnServerState()
         self.state.default_headers = [(b"date", b"today")]
 
     @asynccontextmanager
-    async def line(self) -> AsyncIterator[Line]:
+    async def connect(self) -> AsyncIterator[EchoClient]:
         """Connect for the length of a block."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        yield Line(reader, writer)
+        yield EchoClient(self, reader, writer)
         writer.close()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Listen for the length of a block."""
         server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(self.application, self.state, self.idle_seconds), "127.0.0.1", 0
+            lambda: _CountingConnection(self), "127.0.0.1", 0
         )
         self.port = server.sockets[0].getsockname()[1]
         yield
         server.close()
+
+
+class _CountingConnection(Connection):
+    def __init__(self, server: EchoServer) -> None:
+        super().__init__(server.application, server.state, server.idle_seconds)
+        self._echo_server = server
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        self._echo_server.bytes_received += len(data)
+        super().data_received(data)
+        self._echo_server.reading_pauses += not self._transport.is_reading()
+
+    @override
+    def pause_writing(self) -> None:
+        self._echo_server.writing_pauses += 1
+        super().pause_writing()
 
 
 def get(path: str, headers: bytes = b"") -> bytes:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.documents import (
+from tests.project.documents import (
     FOLDERS,
     ROOT,
     broken_links,

@@ -10,8 +10,8 @@ from textwrap import indent
 import httpx2
 import pytest
 
-from tests.house.code_blocks import PROGRAMS, Block, Reader, blocks_in
-from tests.house.documents import ROOT, documents
+from tests.project.code_blocks import PROGRAMS, Block, Reader, blocks_in
+from tests.project.documents import ROOT, documents
 from tests.support.engines import Engines
 from tests.support.servers import Server
 from tests.support.visitor import Visitor
@@ -31,7 +31,7 @@ CANNOT_RUN = {
     "docs/operating/install.md-1": ("it installs in /opt", "tests/packaging/test_wheel.py"),
     "docs/operating/install.md-2": ("it serves until it is stopped", "tests/support/servers.py"),
     "docs/operating/install.md-3": ("it serves until it is stopped", "tests/support/servers.py"),
-    "docs/operating/install.md-4": ("it builds a container", "tests/house/test_deploy.py"),
+    "docs/operating/install.md-4": ("it builds a container", "tests/project/test_deploy.py"),
     "docs/operating/performance.md-1": ("it measures for minutes", "tests/bench"),
     "docs/operating/postgresql.md-1": ("it serves until it is stopped", "tests/support/engines.py"),
     "docs/operating/monitor.md-1": (

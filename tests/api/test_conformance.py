@@ -20,7 +20,7 @@ from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.servers import Server
 
 ROOT = Path(__file__).parents[2]
-COMMAND = [str(Path(sys.executable).parent / "st"), "--config-file=tests/web/conformance.toml"]
+COMMAND = [str(Path(sys.executable).parent / "st"), "--config-file=tests/api/conformance.toml"]
 RUN_SECONDS_MAX = 500
 EXAMPLES = {"live": 150, "test": 150}
 CASES_MIN = {"live": 2_000, "test": 200}

@@ -1,0 +1,284 @@
+"""How a connection ends: by the client, after noise, when idle, and with the server."""
+
+import asyncio
+import contextlib
+import time
+from typing import Any
+
+import pytest
+
+from ousel.http import connection
+from ousel.http.connection import REQUESTS_WAITING_MAX
+from ousel.http.parser import HEAD_BYTES_MAX, SEGMENT_BYTES_MAX
+from tests.http.echo_server import (
+    IDLE_SECONDS,
+    PATIENCE_SECONDS,
+    PIECE_BYTES,
+    STREAM_PIECES,
+    EchoClient,
+    EchoServer,
+    get,
+    post,
+)
+from tests.support.waiting import until
+
+
+@pytest.mark.parametrize("head", [get("/a", b"Connection: close\r\n"), b"GET /a HTTP/1.0\r\n\r\n"])
+async def test_a_connection_closes_when_the_client_says_so(client: EchoClient, head: bytes) -> None:
+    """With `Connection: close`, and for HTTP/1.0, the answer is the last one."""
+    client.send(head)
+
+    answered = await client.rest()
+
+    assert b"\r\nconnection: close\r\n" in answered
+    assert answered.endswith(b"/a ")
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"\x16\x03\x01\x02\x00",
+        b"GET\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT /a HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT http://x/a HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT http://x/a HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: y\r\n\r\n",
+    ],
+)
+async def test_what_is_not_http_is_refused(client: EchoClient, noise: bytes) -> None:
+    """A request that cannot be read is a 400, and the connection ends."""
+    client.send(noise)
+
+    answered = await client.rest()
+
+    assert answered.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"connection: close\r\n" in answered
+
+
+@pytest.mark.parametrize(
+    "hosts", [b"", b"Host: x\r\nHost: x\r\n", b"Host: x\r\nX-Own: 1\r\nHost:\r\n"]
+)
+async def test_a_request_names_one_host(
+    echo_server: EchoServer, client: EchoClient, hosts: bytes
+) -> None:
+    """HTTP/1.1 without a Host, or with more than one, is a 400 (RFC 9112, section 3.2)."""
+    client.send(b"GET /a HTTP/1.1\r\n%b\r\n" % hosts)
+
+    assert (await client.answer())[1] == b"malformed_request"
+    [request] = echo_server.application.requests
+    assert request.refusal is not None
+    assert "Host" in request.refusal.detail
+
+
+async def test_much_noise_is_refused_once(client: EchoClient) -> None:
+    """However long it goes on, it is answered once, and nothing fails."""
+    failures: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
+    for _ in range(10):
+        client.send(b"\x00noise" * 20_000)
+        await client.wait_until_received()
+
+    assert (await client.rest()).count(b"HTTP/1.1 ") == 1
+    assert not failures
+
+
+async def test_a_head_without_end_is_refused(client: EchoClient) -> None:
+    """An address and headers that go on and on are a 431, and the connection ends."""
+    client.send(b"GET / HTTP/1.1\r\nhost: x\r\nx-long: " + b"a" * HEAD_BYTES_MAX)
+
+    answered = await client.rest()
+
+    assert answered.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+    assert answered.endswith(b"head_too_large")
+
+
+async def test_a_head_without_end_behind_a_request_is_refused(client: EchoClient) -> None:
+    """What came before it in the same segment is not counted, but what comes after it is."""
+    client.send(post("/a", b"1") + b"GET / HTTP/1.1\r\nhost: x\r\nx-long: ")
+    await client.answer()
+    client.send(b"a" * (HEAD_BYTES_MAX + 2 * SEGMENT_BYTES_MAX))
+
+    assert (await client.rest()).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+
+
+async def test_requests_before_a_head_are_not_counted_with_it(client: EchoClient) -> None:
+    """A head that begins at the end of a large segment is a head like any other."""
+    body = b"y" * (HEAD_BYTES_MAX // 2)
+    head, end = b"GET /last HTTP/1.1\r\nHost:", b" x\r\n\r\n"
+    client.send(post("/a", body) * 7 + head)
+    answers = [await client.answer() for _ in range(7)]
+    client.send(end)
+
+    assert {answer[1] for answer in answers} == {b"/a " + body}
+    assert (await client.answer())[1] == b"/last "
+
+
+async def test_noise_behind_requests_is_refused_after_them(
+    echo_server: EchoServer, client: EchoClient
+) -> None:
+    """The requests before it are answered in their order, then it is, and the connection ends."""
+    client.send(get("/slow") + get("/a"))
+    await client.wait_until_received()
+    for _ in range(3):
+        client.send(b"\x00\x00\x00")
+        await client.wait_until_received()
+    echo_server.application.let_go.set()
+    answers = [await client.answer() for _ in range(3)]
+
+    assert [answer[1] for answer in answers] == [b"slow", b"/a ", b"malformed_request"]
+    assert [b"connection: close" in answer[0] for answer in answers] == [False, False, True]
+    assert await client.rest() == b""
+
+
+async def test_noise_behind_the_last_request_is_not_answered(client: EchoClient) -> None:
+    """Who says that nothing more comes is told nothing more."""
+    client.send(get("/a", b"Connection: close\r\n") + b"\x00")
+
+    assert (await client.rest()).endswith(b"/a ")
+
+
+async def test_noise_in_a_body_that_is_answered_already_ends_the_connection(
+    client: EchoClient,
+) -> None:
+    """One request has one answer."""
+    head = b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    client.send(head + b"20000\r\n" + b"x" * 0x20000)
+    answered = await client.answer()
+    client.send(b"noise")
+
+    assert answered[1] == b"/a too large"
+    async with asyncio.timeout(IDLE_SECONDS / 2):
+        assert await client.rest() == b""
+
+
+async def test_what_a_client_began_is_ended_though_it_has_left(echo_server: EchoServer) -> None:
+    """The server knows of the work until it is done, so that it does not stop before."""
+    async with echo_server.connect() as client:
+        client.send(get("/slow") + post("/never", b""))
+        await client.wait_until_received()
+    await until(lambda: not echo_server.state.connections)
+    assert len(echo_server.state.tasks) == 1
+
+    echo_server.application.let_go.set()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await echo_server.application.ended.wait()
+    await until(lambda: not echo_server.state.tasks)
+    assert [request.path for request in echo_server.application.requests] == ["/slow"]
+
+
+async def test_an_idle_connection_is_closed(client: EchoClient) -> None:
+    """Some time after its last answer the server lets go of a connection."""
+    client.send(post("/a", b""))
+    await client.answer()
+
+    assert await client.rest() == b""
+
+
+async def test_a_request_has_no_longer_to_arrive_than_a_connection_may_be_idle(
+    echo_server: EchoServer,
+) -> None:
+    """A byte now and then keeps nothing open: what counts is when the request began."""
+    head, post_head = b"GET /b HTTP/1.1\r\nHost: x\r\nX: ", b"POST /a HTTP/1.1\r\nHost: x\r\n"
+    slow = [
+        (b"", b"\r\n"),
+        (head, b"x"),
+        (post_head + b"Content-Length: 999\r\n\r\n", b"x"),
+        (post_head + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        (post("/a", b"1"), b"\r\n"),
+        (post("/a", b"1") + head, b"x"),
+    ]
+
+    lasted = await asyncio.gather(*[_seconds_open(echo_server, *each) for each in slow])
+
+    assert all(IDLE_SECONDS * 0.9 < seconds < IDLE_SECONDS * 2 for seconds in lasted), lasted
+
+
+async def _seconds_open(echo_server: EchoServer, start: bytes, dribble: bytes) -> float:
+    """Return how long a connection stays open to a client that sends a little now and then."""
+    started = time.monotonic()
+    async with echo_server.connect() as client:
+        client.send(start)
+        with contextlib.suppress(ConnectionError):
+            while not client.reader.at_eof() and time.monotonic() < started + PATIENCE_SECONDS:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(IDLE_SECONDS / 10):
+                        await client.reader.read()
+                client.send(dribble)
+    return time.monotonic() - started
+
+
+async def test_an_answer_under_way_keeps_the_connection(
+    echo_server: EchoServer, client: EchoClient
+) -> None:
+    """A request that takes longer than a connection may be idle is answered."""
+    client.send(get("/slow"))
+    await asyncio.sleep(IDLE_SECONDS * 1.2)  # an idle connection would be closed by now
+    echo_server.application.let_go.set()
+
+    assert (await client.answer())[1] == b"slow"
+
+
+async def test_a_client_that_reads_nothing_is_not_waited_for_longer_than_an_idle_one(
+    echo_server: EchoServer,
+) -> None:
+    """An answer that is not taken is given up, whatever the client sends meanwhile."""
+    async with contextlib.AsyncExitStack() as stack:
+        lines = []
+        for requests in (
+            get("/stream"),
+            get("/large"),
+            get("/large", b"Connection: close\r\n"),
+            get("/large") * 2 * REQUESTS_WAITING_MAX,
+            get("/large") + b"\x00",
+        ):
+            client = await stack.enter_async_context(echo_server.connect())
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            client.send(requests)
+            lines.append(client)
+        await asyncio.sleep(IDLE_SECONDS / 2)  # the deadline does not move by what comes later
+        for each in lines:
+            each.send(b"GET /more HTTP/1.1\r\n")
+        assert len(echo_server.state.connections) == len(lines)
+
+        async with asyncio.timeout(IDLE_SECONDS):
+            await until(lambda: not echo_server.state.connections and not echo_server.state.tasks)
+
+
+@pytest.mark.parametrize("path", ["/stream", "/large"])
+async def test_a_server_that_stops_does_not_wait_for_a_client_that_reads_nothing(
+    echo_server: EchoServer, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """It has as long as one that is still sending; who reads has its answer whole."""
+    monkeypatch.setattr(connection, "LINGER_SECONDS_MAX", 1.0)
+    echo_server.idle_seconds = 60
+    async with echo_server.connect() as idle, echo_server.connect() as reading:
+        for client in (idle, reading):
+            client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            client.send(get(path))
+        await until(lambda: echo_server.writing_pauses == 2)
+        for each in list(echo_server.state.connections):
+            each.shutdown()
+        reading.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        answered = await reading.rest()
+
+        assert len(answered) > PIECE_BYTES * STREAM_PIECES
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await until(lambda: not echo_server.state.connections)
+
+
+async def test_a_server_that_stops_finishes_what_was_begun(
+    echo_server: EchoServer, client: EchoClient
+) -> None:
+    """The answer under way goes out and says that it is the last; idle connections close."""
+    async with echo_server.connect() as idle:
+        client.send(get("/slow"))
+        await until(lambda: echo_server.application.requests)
+        for each in list(echo_server.state.connections):
+            each.shutdown()
+        echo_server.application.let_go.set()
+
+        assert await idle.rest() == b""
+    answered = await client.rest()
+    assert b"\r\nconnection: close\r\n" in answered
+    assert answered.endswith(b"slow")
