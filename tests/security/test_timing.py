@@ -165,7 +165,7 @@ async def test_a_cheaper_comparison_for_nobody_is_noticed(
 ) -> None:
     """The planted leak: a name that nobody has costs a hash of two rounds instead of three."""
     cheaper = PasswordHasher(time_cost=2).hash("nobody has this password")
-    monkeypatch.setattr(passwords, "_nobodys_hash", lambda: cheaper)
+    monkeypatch.setattr(passwords, "_decoy_hash", lambda: cheaper)
 
     found = await difference(entrance.existing, entrance.nobody, SIGN_IN_SAMPLES)
 

@@ -10,4 +10,4 @@ def hash_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process hash passwords with the least memory and time."""
     cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     monkeypatch.setattr(passwords, "_hasher", cheap)
-    monkeypatch.setattr(passwords, "_nobodys_hash", lambda: cheap.hash("nobody has this password"))
+    monkeypatch.setattr(passwords, "_decoy_hash", lambda: cheap.hash("nobody has this password"))

@@ -1,11 +1,11 @@
-"""The rows about an account's holder that the books do not need."""
+"""The rows of account holders: what the ledger does not need to know."""
 
 from typing import Final
 
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement
 
-HOLDER_ADDED: Final = Statement(
+INSERT_HOLDER: Final = Statement(
     "add a holder",
     "INSERT INTO holders (account_id, email, password_hash)"
     " VALUES (:account_id, :email, :password_hash)",
@@ -15,14 +15,14 @@ EMAIL_OF: Final = Statement(
 )
 
 PASSWORD_HASH_OF: Final = Statement(
-    "the password's hash of an account's holder",
+    "the password hash of an account's holder",
     "SELECT password_hash FROM holders WHERE account_id = :account_id",
 )
-PASSWORD_HASH_LOCKED: Final = Statement(
-    "the password's hash of an account's holder, which nobody changes meanwhile",
+LOCK_PASSWORD_HASH: Final = Statement(
+    "lock the password hash of an account's holder",
     "SELECT password_hash FROM holders WHERE account_id = :account_id FOR UPDATE",
 )
-PASSWORD_HASH_SET: Final = Statement(
+SET_PASSWORD_HASH: Final = Statement(
     "change the password of an account's holder",
     "UPDATE holders SET password_hash = :password_hash WHERE account_id = :account_id",
 )
@@ -33,7 +33,7 @@ async def add_holder(
 ) -> None:
     """Insert the holder of a new account."""
     await transaction.execute(
-        HOLDER_ADDED, account_id=account_id, email=email, password_hash=password_hash
+        INSERT_HOLDER, account_id=account_id, email=email, password_hash=password_hash
     )
 
 
@@ -44,17 +44,17 @@ async def email_of(transaction: Transaction, account_id: str) -> str:
 
 
 async def password_hash_of(transaction: Transaction, account_id: str) -> str | None:
-    """Return the password's hash of an account's holder, if there is a password."""
+    """Return the stored password hash of an account's holder, or None without a password."""
     rows = await transaction.fetch(PASSWORD_HASH_OF, account_id=account_id)
     return rows[0][0] if rows else None
 
 
 async def lock_password_hash(transaction: Transaction, account_id: str) -> str | None:
-    """Return the password's hash, which stays so until the transaction ends."""
-    rows = await transaction.fetch(PASSWORD_HASH_LOCKED, account_id=account_id)
+    """Return the stored password hash; nobody can change it until the transaction ends."""
+    rows = await transaction.fetch(LOCK_PASSWORD_HASH, account_id=account_id)
     return rows[0][0] if rows else None
 
 
 async def set_password_hash(transaction: Transaction, account_id: str, password_hash: str) -> None:
     """Change the password of an account's holder."""
-    await transaction.execute(PASSWORD_HASH_SET, account_id=account_id, password_hash=password_hash)
+    await transaction.execute(SET_PASSWORD_HASH, account_id=account_id, password_hash=password_hash)

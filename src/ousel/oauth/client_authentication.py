@@ -1,4 +1,4 @@
-"""Apps that call the token endpoint: how they authenticate, and from where."""
+"""How apps authenticate at the token and revocation endpoints."""
 
 import base64
 import binascii
@@ -34,31 +34,31 @@ class Credentials(Protocol):
         ...
 
 
-Asking = TypeVar("Asking", bound=Credentials)
+ClientRequest = TypeVar("ClientRequest", bound=Credentials)
 
 
 class ClientAuthenticator:
-    """Serves apps that authenticate by their client_id with one of their partner keys."""
+    """Authenticates apps by their client_id and one of their partner keys."""
 
     def __init__(
         self,
-        keyring: PartnerKeyLookup,
+        partner_keys: PartnerKeyLookup,
         authenticator: ApiAuthenticator,
         error_recorder: ApiErrorRecorder,
     ) -> None:
-        """Know apps by this ring, admit them by this gate, and note what is refused to them."""
-        self._keyring = keyring
+        """Find apps by their keys, apply the API's limits, and record refused calls."""
+        self._partner_keys = partner_keys
         self._authenticator = authenticator
         self._error_recorder = error_recorder
 
     async def serve(
         self,
-        call: Call[Asking, NoQuery],
+        call: Call[ClientRequest, NoQuery],
         route: Route,
-        work: Callable[[Partner, Asking], Awaitable[Any]],
+        work: Callable[[Partner, ClientRequest], Awaitable[Any]],
     ) -> Answer:
-        """Return the record that the work makes for the app, once it has authenticated."""
-        client = await self._authenticated(call)
+        """Authenticate the app, and answer the record that `work` returns."""
+        client = await self._authenticate(call)
         try:
             await self._authenticator.enforce_limits(client, route, call.headers, call.extra)
             record = await work(client, call.body)
@@ -67,12 +67,12 @@ class ClientAuthenticator:
             raise
         return json_answer(record, headers=NO_CACHE)
 
-    async def _authenticated(self, call: Call[Asking, NoQuery]) -> Partner:
+    async def _authenticate(self, call: Call[ClientRequest, NoQuery]) -> Partner:
         claimed_id, secret = parse_credentials(
             call.headers.get(b"authorization"), call.body.client_id, call.body.client_secret
         )
         try:
-            partner = await self._keyring.partner(secret)
+            partner = await self._partner_keys.partner(secret)
         except Unauthorized as refusal:
             raise InvalidClient(refusal.detail) from refusal
         if claimed_id != partner.client_id:
@@ -88,18 +88,20 @@ def parse_credentials(
         if not client_id or not client_secret:
             raise InvalidClient("Send client_id and client_secret, in the body or as HTTP Basic.")
         return client_id, client_secret
-    # RFC 6749 section 2.3: not more than one way to authenticate.
+    # RFC 6749 section 2.3: clients must use one authentication method only.
     if client_secret:
-        raise InvalidRequest("Send client_secret in the body or an Authorization, not both.")
-    basic = _basic(authorization)
+        raise InvalidRequest("Send client_secret in the body or an Authorization header, not both.")
+    basic = _parse_basic(authorization)
     if basic is None:
-        raise InvalidClient("Authorization must be HTTP Basic, of client_id and client_secret.")
+        raise InvalidClient("Authorization must be HTTP Basic with client_id and client_secret.")
     if client_id and client_id != basic[0]:
-        raise InvalidRequest("The client_id of the body is not the one of the Authorization.")
+        raise InvalidRequest(
+            "The client_id in the body differs from the one in the Authorization header."
+        )
     return basic
 
 
-def _basic(authorization: bytes) -> tuple[str, str] | None:
+def _parse_basic(authorization: bytes) -> tuple[str, str] | None:
     """Return the two parts of HTTP Basic, each form-encoded (RFC 6749 section 2.3.1)."""
     if authorization[: len(_BASIC)].lower() != _BASIC:
         return None

@@ -1,4 +1,4 @@
-"""What clients of OAuth send and read."""
+"""The requests and answers of the OAuth endpoints."""
 
 from http import HTTPStatus
 from typing import Annotated, Final, Literal
@@ -12,7 +12,7 @@ from ousel.kernel.settings import Settings
 from ousel.oauth import rules
 from ousel.oauth.refusals import InvalidRequest, OauthRefusal
 
-# RFC 6749 section 5.1, beside the Cache-Control that every answer of ours has.
+# RFC 6749 section 5.1 requires it in addition to Cache-Control, which every answer has.
 NO_CACHE: Final[tuple[RawHeader, ...]] = ((b"pragma", b"no-cache"),)
 _BASIC: Final[RawHeader] = (b"www-authenticate", b'Basic realm="Ousel", charset="UTF-8"')
 
@@ -65,7 +65,7 @@ class RevocationRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A user token, shown this once."""
+    """A user token, shown only once."""
 
     access_token: str
     token_type: Literal["Bearer"] = "Bearer"  # noqa: S105 - a kind, not a secret
@@ -121,7 +121,7 @@ def metadata_record(settings: Settings) -> MetadataRecord:
 
 
 def error_answer(refusal: Refusal) -> Answer:
-    """Return the answer that tells a refusal in OAuth's own form (RFC 6749 section 5.2)."""
+    """Return the refusal as an answer in OAuth's own form (RFC 6749 section 5.2)."""
     status, code = InvalidRequest.status, InvalidRequest.code
     if isinstance(refusal, OauthRefusal):
         status, code = refusal.status, refusal.code
@@ -139,7 +139,7 @@ def error_answer(refusal: Refusal) -> Answer:
 
 
 def _description(text: str) -> str:
-    """Return the text with the characters alone that error_description may have (appendix A.8)."""
+    """Replace the characters that error_description may not have (appendix A.8)."""
     return "".join(
         character if " " <= character <= "~" and character not in '"\\' else "?"
         for character in text

@@ -1,10 +1,10 @@
-"""The errors that OAuth names. A refusal's `code` is the `error` that the client reads."""
+"""The errors that OAuth defines. A refusal's `code` is the `error` that the client reads."""
 
 from ousel.kernel.errors import Refusal
 
 
 class OauthRefusal(Refusal):
-    """An error in OAuth's own words; its sentence keeps to the characters that OAuth allows."""
+    """An error that OAuth defines; its sentence has only the characters that OAuth allows."""
 
 
 class InvalidRequest(OauthRefusal):
@@ -26,7 +26,7 @@ class InvalidClient(OauthRefusal):
 
 
 class InvalidGrant(OauthRefusal):
-    """The code is unknown, expired, used, another app's, or does not fit the request."""
+    """The code is unknown, expired, used, belongs to another app, or does not match the request."""
 
     status = 400
     code = "invalid_grant"
@@ -53,7 +53,7 @@ class UnsupportedResponseType(OauthRefusal):
 
 
 class InvalidScope(OauthRefusal):
-    """The connect address asks for a scope that there is not."""
+    """The connect address asks for an unknown scope."""
 
     status = 400
     code = "invalid_scope"
@@ -79,7 +79,7 @@ class ConnectAddressWrong(Refusal):
     cure = "Register the exact redirect URI on the app, and send it with the app's client_id."
 
     def __init__(self, reason: str, *, param: str | None = None) -> None:
-        """Calm the person who reads it, and say what the app's developer has to know."""
+        """Reassure the person who reads it, and tell the app's developer what is wrong."""
         super().__init__(
-            f"Nothing was shared with the app. Its developer can mend it: {reason}", param=param
+            f"Nothing was shared with the app. Its developer can fix it: {reason}", param=param
         )

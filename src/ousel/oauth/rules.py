@@ -1,4 +1,4 @@
-"""What OAuth decides: scopes, lifetimes, proof keys, and whether a code may be exchanged."""
+"""Rules of OAuth: scopes, lifetimes, proof keys, and whether a code may be exchanged."""
 
 import base64
 import hashlib
@@ -22,7 +22,7 @@ _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # a SHA-256 in base64url, 
 
 
 class Code(msgspec.Struct, frozen=True):
-    """An authorization code as it is kept: its handle and hash, never the code itself."""
+    """An authorization code as it is stored: its handle and hash, never the code itself."""
 
     account_id: str
     handle: str
@@ -39,7 +39,7 @@ class Code(msgspec.Struct, frozen=True):
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A user token as it is kept: its handle and hash, never the token itself."""
+    """A user token as it is stored: its handle and hash, never the token itself."""
 
     account_id: str
     handle: str
@@ -53,12 +53,12 @@ class Token(msgspec.Struct, frozen=True):
     last_used_at: int | None
 
     def is_valid_at(self, now: int) -> bool:
-        """Say whether the token opens anything at this moment."""
+        """Say whether the token authenticates calls at this moment."""
         return now < self.expires_at
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """An app's wish to exchange a code."""
+    """An app's request to exchange a code."""
 
     app_id: str
     code: str
@@ -67,16 +67,16 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_scope(text: str | None) -> str:
-    """Return the scopes asked for, each once, or refuse one that there is not."""
-    # RFC 6749 section 3.3: values separated by spaces; a default where none is asked for.
-    asked = (text or SCOPE_DEFAULT).split(" ")
-    if not set(asked) <= set(SCOPES):
+    """Return the requested scopes without duplicates, or raise InvalidScope."""
+    # RFC 6749 section 3.3: values separated by spaces, and a default if none is requested.
+    requested = (text or SCOPE_DEFAULT).split(" ")
+    if not set(requested) <= set(SCOPES):
         raise InvalidScope(f"scope may hold these values: {' '.join(SCOPES)}.")
-    return " ".join(dict.fromkeys(asked))
+    return " ".join(dict.fromkeys(requested))
 
 
 def parse_challenge(challenge: str | None, method: str | None) -> str | None:
-    """Return the proof key's challenge, where there is one, or refuse a weak or broken one."""
+    """Return the proof key's challenge, or None without one; refuse an invalid challenge."""
     if challenge is None:
         if method is not None:
             raise InvalidRequest("code_challenge_method needs a code_challenge.")
@@ -90,9 +90,9 @@ def parse_challenge(challenge: str | None, method: str | None) -> str | None:
 
 
 def verifier_matches(challenge: str | None, verifier: str | None) -> bool:
-    """Say whether the exchange proves to come from whom the code was asked by."""
+    """Say whether the verifier proves that the client that requested the code exchanges it."""
     if challenge is None:
-        # RFC 9700 section 2.1.1: a verifier without a challenge betrays a downgrade.
+        # RFC 9700 section 2.1.1: a verifier without a challenge indicates a downgrade attack.
         return verifier is None
     if verifier is None or not _VERIFIER.fullmatch(verifier):
         return False
@@ -102,23 +102,23 @@ def verifier_matches(challenge: str | None, verifier: str | None) -> bool:
 
 
 def exchange_refusal(code: Code, exchange: Exchange, now: int) -> str | None:
-    """Return why an unused code of this app may not be exchanged, or None where it may."""
-    # RFC 6749 section 4.1.2: a short life, ten minutes at most.
+    """Return why an unused code of this app may not be exchanged, or None if it may."""
+    # RFC 6749 section 4.1.2: a lifetime of at most ten minutes.
     if now >= code.expires_at:
         return "The code has expired."
     # RFC 6749 section 4.1.3: the redirect URI is identical to the one that was used.
     if exchange.redirect_uri != code.redirect_uri:
         return "redirect_uri is not the one that the code was sent to."
     if not verifier_matches(code.code_challenge, exchange.code_verifier):
-        return "code_verifier does not fit the code_challenge, or one was sent without the other."
+        return "code_verifier does not match the code_challenge, or one was sent without the other."
     return None
 
 
 def code_expiry(created_at: int) -> int:
-    """Return the first moment at which a code is no longer good."""
+    """Return the first moment at which a code is no longer valid."""
     return created_at + CODE_SECONDS * MICROS_PER_SECOND
 
 
 def token_expiry(created_at: int) -> int:
-    """Return the first moment at which a token is no longer good."""
+    """Return the first moment at which a token is no longer valid."""
     return created_at + TOKEN_SECONDS * MICROS_PER_SECOND

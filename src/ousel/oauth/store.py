@@ -52,14 +52,14 @@ CODES_BY_HANDLE: Final = Statement(
     "codes by their handle",
     f"SELECT {_CODE_COLUMNS} FROM authorization_codes WHERE handle = :handle",
 )
-# Whoever changes the row first has used the code: everyone else finds it used.
-CODE_USED: Final = Statement(
+# The first to change the row has used the code; everyone else finds it used.
+USE_CODE: Final = Statement(
     "use a code, once",
     "UPDATE authorization_codes SET used_at = :now, kept_until = :kept_until"
     " WHERE account_id = :account_id AND handle = :handle"
     " AND used_at IS NULL AND expires_at > :now",
 )
-# An app that is deleted leaves its tokens behind: without the app they open nothing.
+# The tokens of a deleted app remain until they expire; without the app they are not found.
 TOKENS_BY_HANDLE: Final = Statement(
     "tokens by their handles, of apps that still exist",
     f"SELECT {_TOKEN_COLUMNS} FROM user_tokens"
@@ -73,35 +73,35 @@ TOKENS_OF_ACCOUNT: Final = Statement(
     " WHERE user_tokens.account_id = :account_id AND user_tokens.expires_at > :now"
     " ORDER BY user_tokens.created_at, user_tokens.handle LIMIT :limit",
 )
-USERS_OF_APP: Final = Statement(
+COUNT_USERS_OF_APP: Final = Statement(
     "how many accounts have a live token with an app",
     "SELECT COUNT(DISTINCT account_id) FROM user_tokens"
     " WHERE app_id = :app_id AND expires_at > :now",
 )
-TOKEN_ENDED: Final = Statement(
+DELETE_TOKEN: Final = Statement(
     "end a token", "DELETE FROM user_tokens WHERE account_id = :account_id AND handle = :handle"
 )
-TOKENS_OF_CODE_ENDED: Final = Statement(
+DELETE_TOKENS_OF_CODE: Final = Statement(
     "end the tokens that a code was exchanged for",
     "DELETE FROM user_tokens WHERE account_id = :account_id AND code_handle = :code_handle",
 )
-CODES_OF_APP_ENDED: Final = Statement(
+DELETE_CODES_OF_APP: Final = Statement(
     "end an account's codes for an app",
     "DELETE FROM authorization_codes WHERE account_id = :account_id AND app_id = :app_id",
 )
-TOKENS_OF_APP_ENDED: Final = Statement(
+DELETE_TOKENS_OF_APP: Final = Statement(
     "end an account's tokens for an app",
     "DELETE FROM user_tokens WHERE account_id = :account_id AND app_id = :app_id",
 )
-CODES_SWEPT: Final = Statement(
-    "remove some codes that nobody asks for any more",
+DELETE_OLD_CODES: Final = Statement(
+    "delete some codes that are no longer needed",
     "DELETE FROM authorization_codes WHERE (account_id, handle) IN ("
     " WITH ended AS MATERIALIZED (SELECT account_id, handle FROM authorization_codes"
     " WHERE kept_until <= :now ORDER BY kept_until, account_id, handle LIMIT :limit FOR UPDATE)"
     " SELECT account_id, handle FROM ended)",
 )
-TOKENS_SWEPT: Final = Statement(
-    "remove some tokens that have expired",
+DELETE_EXPIRED_TOKENS: Final = Statement(
+    "delete some tokens that have expired",
     "DELETE FROM user_tokens WHERE (account_id, handle) IN ("
     " WITH ended AS MATERIALIZED (SELECT account_id, handle FROM user_tokens"
     " WHERE expires_at <= :now ORDER BY expires_at, account_id, handle LIMIT :limit FOR UPDATE)"
@@ -122,7 +122,7 @@ async def codes_by_handle(transaction: Transaction, handle: str) -> list[Code]:
 async def use_code(transaction: Transaction, code: Code, now: int, kept_until: int) -> bool:
     """Mark a code as used; say whether this was the first use, and in time."""
     used = await transaction.execute(
-        CODE_USED,
+        USE_CODE,
         account_id=code.account_id,
         handle=code.handle,
         now=now,
@@ -154,30 +154,30 @@ async def tokens_of_account(
 
 async def users_of_app(transaction: Transaction, app_id: str, now: int) -> int:
     """Return how many accounts have a live token with an app."""
-    rows = await transaction.fetch(USERS_OF_APP, app_id=app_id, now=now)
+    rows = await transaction.fetch(COUNT_USERS_OF_APP, app_id=app_id, now=now)
     return int(rows[0][0])
 
 
 async def end_token(transaction: Transaction, token: Token) -> None:
     """Remove a token: the next look-up does not find it."""
-    await transaction.execute(TOKEN_ENDED, account_id=token.account_id, handle=token.handle)
+    await transaction.execute(DELETE_TOKEN, account_id=token.account_id, handle=token.handle)
 
 
 async def end_tokens_of_code(transaction: Transaction, code: Code) -> None:
     """Remove the tokens that a code was exchanged for."""
     await transaction.execute(
-        TOKENS_OF_CODE_ENDED, account_id=code.account_id, code_handle=code.handle
+        DELETE_TOKENS_OF_CODE, account_id=code.account_id, code_handle=code.handle
     )
 
 
 async def end_all_of_app(transaction: Transaction, account_id: str, app_id: str) -> int:
     """Remove an account's codes and tokens for an app; return how many tokens there were.
 
-    The codes go first: an exchange that is under way holds its code, so that its token is
-    written by the time that the tokens go.
+    The codes go first: a concurrent exchange has locked its code, so that its token is written
+    before the tokens are removed.
     """
-    await transaction.execute(CODES_OF_APP_ENDED, account_id=account_id, app_id=app_id)
-    return await transaction.execute(TOKENS_OF_APP_ENDED, account_id=account_id, app_id=app_id)
+    await transaction.execute(DELETE_CODES_OF_APP, account_id=account_id, app_id=app_id)
+    return await transaction.execute(DELETE_TOKENS_OF_APP, account_id=account_id, app_id=app_id)
 
 
 async def record_uses(transaction: Transaction, uses: dict[tuple[str, str], int]) -> None:
@@ -188,6 +188,6 @@ async def record_uses(transaction: Transaction, uses: dict[tuple[str, str], int]
 
 
 async def sweep(transaction: Transaction, now: int, limit: int) -> int:
-    """Remove at most so many codes and so many tokens that have ended; return how many."""
-    codes = await transaction.execute(CODES_SWEPT, now=now, limit=limit)
-    return codes + await transaction.execute(TOKENS_SWEPT, now=now, limit=limit)
+    """Remove up to `limit` old codes and `limit` expired tokens; return how many."""
+    codes = await transaction.execute(DELETE_OLD_CODES, now=now, limit=limit)
+    return codes + await transaction.execute(DELETE_EXPIRED_TOKENS, now=now, limit=limit)

@@ -1,4 +1,4 @@
-"""Who holds a user token: look-ups shared by requests that arrive together, and the last use."""
+"""Look-ups of user tokens, shared by requests that arrive together, and each token's last use."""
 
 import asyncio
 from typing import Final
@@ -15,14 +15,14 @@ from ousel.oauth.rules import Token
 from ousel.oauth.service import match_secret, token_prefix
 
 SWEEP_ROWS_MAX: Final = 250
-SWEEP_PAUSE_SECONDS: Final = 0.05  # in which those who write for a caller get their turn
+SWEEP_PAUSE_SECONDS: Final = 0.05  # so that writes for callers get their turn
 
 
 class UserTokenLookup:
-    """Knows the user behind each token, as the database has it at that moment."""
+    """Finds the user that a token authenticates, as the database has it at that moment."""
 
     def __init__(self, database: Database, clock: Clock, *, kind: str) -> None:
-        """Admit tokens of this kind alone: live, or test in a sandbox."""
+        """Accept tokens of this kind only: live, or test in a sandbox."""
         self._database = database
         self._clock = clock
         self._kind = kind
@@ -48,11 +48,11 @@ class UserTokenLookup:
         )
 
     async def record_uses(self) -> None:
-        """Write down when tokens were last used, all in one go."""
+        """Write when tokens were last used, in one transaction."""
         await self._uses.record()
 
     async def sweep(self) -> int:
-        """Remove codes and tokens that have ended, in small steps; return how many."""
+        """Remove old codes and expired tokens in small steps; return how many."""
 
         async def step(transaction: Transaction) -> int:
             return await store.sweep(transaction, self._clock(), SWEEP_ROWS_MAX)

@@ -1,4 +1,4 @@
-"""The recent refused calls of each app, kept for its developer to look at."""
+"""The log of refused calls, which the portal shows to the developers of each app."""
 
 from collections import deque
 from typing import Final
@@ -11,11 +11,11 @@ from ousel.kernel.errors import Refusal
 from ousel.partners import store
 from ousel.partners.rules import ApiError
 
-WAITING_MAX: Final = 1_000  # beyond that, between two writes, the oldest are let go
+WAITING_MAX: Final = 1_000  # between two writes; beyond that, the oldest are dropped
 
 
 class ApiErrorLog:
-    """Gathers refused calls in memory and writes them down now and then."""
+    """Collects refused calls in memory; a background task writes them to the database."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         """Write to this database."""
@@ -26,7 +26,7 @@ class ApiErrorLog:
     def record(
         self, caller: Partner | User, route: Route, refusal: Refusal, request_id: str
     ) -> None:
-        """Take note of a refused call."""
+        """Remember a refused call until the next write."""
         self._waiting.append(
             ApiError(
                 account_id=caller.app_account_id,
@@ -41,7 +41,7 @@ class ApiErrorLog:
         )
 
     async def write(self) -> None:
-        """Write down what was gathered, and keep each app's newest."""
+        """Write what was collected; each app keeps its newest."""
         errors = list(self._waiting)
         self._waiting.clear()
         if errors:

@@ -1,4 +1,4 @@
-"""Who holds a key: look-ups for all requests that arrive together, and the keys' last use."""
+"""Look-ups of partner keys, shared by requests that arrive together, and each key's last use."""
 
 from typing import Final
 
@@ -14,88 +14,89 @@ from ousel.kernel.ids import handle_of, is_secret, matches_hash
 from ousel.partners import store
 from ousel.partners.rules import Key
 
-SECRETS_REMEMBERED_MAX: Final = 10_000
+SECRETS_CACHED_MAX: Final = 10_000
 
 
 class _KeyOwner(msgspec.Struct, frozen=True, gc=False):
-    """A key, and the partner who holds it."""
+    """A key, and the partner whom it authenticates."""
 
     key: Key
     partner: Partner
 
 
 class PartnerKeyLookup:
-    """Knows the partner behind each key, as the database has it at that moment."""
+    """Finds the partner that a key authenticates, as the database has it at that moment."""
 
     def __init__(self, database: Database, clock: Clock, *, kind: str) -> None:
-        """Name this kind, live, or test in a sandbox, to whoever calls with a key of the other."""
+        """Look up keys; this server issues keys of this kind: live, or test in a sandbox."""
         self._database = database
         self._clock = clock
         self._prefix = f"sk_{kind}_"
         self._other_prefix = "sk_live_" if kind == "test" else "sk_test_"
         self._keys = SharedReads(database, _keys_by_handle)
-        self._remembered: dict[str, _KeyOwner] = {}  # by the secret, which need not be hashed again
+        self._cached: dict[str, _KeyOwner] = {}  # by secret, which saves hashing it again
         self._uses = LastUseRecorder(database, store.record_uses)
 
     async def partner(self, secret: str) -> Partner:
         """Return the partner whose key this is, or raise Unauthorized."""
-        seen = self._remembered.get(secret)
-        if seen is None:
-            self._check_form(secret)
-        for held in await self._keys.get(handle_of(secret) if seen is None else seen.key.handle):
-            if held is seen or held == seen or matches_hash(held.key.hash, secret):
-                self._remember(secret, held)
+        cached = self._cached.get(secret)
+        if cached is None:
+            self._check_format(secret)
+        handle = handle_of(secret) if cached is None else cached.key.handle
+        for owner in await self._keys.get(handle):
+            if owner is cached or owner == cached or matches_hash(owner.key.hash, secret):
+                self._cache(secret, owner)
                 break
         else:
-            self._remembered.pop(secret, None)
+            self._cached.pop(secret, None)
         partner = self.remembered_partner(secret)
         if partner is None:
             raise self._refusal(secret)
         return partner
 
     def remembered_partner(self, secret: str) -> Partner | None:
-        """Return whose key this was when it was last looked up; it may have ended since."""
-        seen = self._remembered.get(secret)
+        """Return the partner found at the last look-up; the key may have been revoked since."""
+        cached = self._cached.get(secret)
         now = self._clock()
-        if seen is None or not seen.key.is_valid_at(now):
+        if cached is None or not cached.key.is_valid_at(now):
             return None
-        self._uses.unwritten[seen.key.account_id, seen.key.handle] = now
-        return seen.partner
+        self._uses.unwritten[cached.key.account_id, cached.key.handle] = now
+        return cached.partner
 
     async def is_origin_of_app(self, caller: Partner | User, origin: str) -> bool:
         """Say whether the origin is registered on the caller's app."""
 
-        async def allowed(transaction: Transaction) -> bool:
+        async def read(transaction: Transaction) -> bool:
             return await store.has_origin(
                 transaction, caller.app_account_id, caller.client_id, origin
             )
 
-        return await self._database.read(allowed)
+        return await self._database.read(read)
 
     async def is_origin_of_any_app(self, origin: str) -> bool:
         """Say whether any app has registered the origin."""
 
-        async def known(transaction: Transaction) -> bool:
+        async def read(transaction: Transaction) -> bool:
             return await store.has_any_origin(transaction, origin)
 
-        return await self._database.read(known)
+        return await self._database.read(read)
 
     async def record_uses(self) -> None:
-        """Write down when keys were last used, all in one go."""
+        """Write when keys were last used, in one transaction."""
         await self._uses.record()
 
-    def _remember(self, secret: str, held: _KeyOwner) -> None:
-        if len(self._remembered) >= SECRETS_REMEMBERED_MAX:
-            self._remembered.clear()
-        self._remembered[secret] = held
+    def _cache(self, secret: str, owner: _KeyOwner) -> None:
+        if len(self._cached) >= SECRETS_CACHED_MAX:
+            self._cached.clear()
+        self._cached[secret] = owner
 
-    def _check_form(self, secret: str) -> None:
-        """Refuse what cannot be a key; one of the other kind may be from before a server ran."""
+    def _check_format(self, secret: str) -> None:
+        """Refuse what cannot be a key; keys of both kinds may exist in a database."""
         if not is_secret(secret, self._prefix) and not is_secret(secret, self._other_prefix):
             raise self._refusal(secret)
 
     def _refusal(self, secret: str) -> Unauthorized:
-        """Return what is told of a key that is not there, or has ended: by its beginning alone."""
+        """Return the refusal of a key that is unknown or has ended; only its prefix matters."""
         if not secret.startswith(self._other_prefix):
             return Unauthorized()
         kind = "sandbox" if self._prefix == "sk_test_" else "live server"

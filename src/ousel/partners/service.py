@@ -1,4 +1,4 @@
-"""Apps and their keys: creating, issuing, rotating, revoking."""
+"""Apps and their keys: functions that run in the transaction that they are given."""
 
 from collections.abc import Collection
 from typing import Final
@@ -42,7 +42,7 @@ class KeyNotFound(Refusal):
 
 
 class HandleShared(Refusal):
-    """Keys of several accounts have this handle, which is unique for each account alone."""
+    """Keys of several accounts have this handle, which is unique only within one account."""
 
     status = 409
     code = "handle_shared"
@@ -51,7 +51,7 @@ class HandleShared(Refusal):
 
 
 class AppHasKeys(Refusal):
-    """An app is deleted only when none of its keys works any more."""
+    """An app can be deleted only when all of its keys have ended."""
 
     status = 409
     code = "app_has_keys"
@@ -69,7 +69,7 @@ class NewApp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IssuedKey(msgspec.Struct, frozen=True):
-    """A new key together with its secret, which is shown this once."""
+    """A new key together with its secret, which is shown only once."""
 
     key: Key
     secret: str
@@ -108,7 +108,7 @@ async def has_redirect_uri(transaction: Transaction, app: App, redirect_uri: str
 
 
 async def own_app(transaction: Transaction, account_id: str, app_id: str) -> App:
-    """Return the account's own app with this client id; another's is as if it were not there."""
+    """Return the account's own app with this client id; other apps count as not found."""
     app = await store.app_by_id(transaction, app_id)
     if app is None or app.account_id != account_id:
         raise AppNotFound("You have no app with this client id.", param="client_id")
@@ -121,13 +121,13 @@ async def rename_app(transaction: Transaction, app: App, name: str) -> None:
 
 
 async def delete_app(transaction: Transaction, app: App, clock: Clock) -> None:
-    """Delete an app none of whose keys works any more."""
+    """Delete the app; raise AppHasKeys while one of its keys is valid."""
     await check_deletable(transaction, app, clock)
     await store.remove_app(transaction, app)
 
 
 async def check_deletable(transaction: Transaction, app: App, clock: Clock) -> None:
-    """Refuse an app that has a key which works."""
+    """Raise AppHasKeys while one of the app's keys is valid."""
     now = clock()
     if any(key.is_valid_at(now) for key in await store.keys_of(transaction, app)):
         raise AppHasKeys("Revoke the app's keys before you delete it.")
@@ -156,7 +156,7 @@ async def issue_key(
 async def rotate_key(
     transaction: Transaction, key: Key, overlap_seconds: int, kind: str, clock: Clock
 ) -> IssuedKey:
-    """Issue a key of this kind in place of another, which goes on for the overlap."""
+    """Issue a key of this kind in place of another, which stays valid for the overlap."""
     overlap = rules.parse_overlap_seconds(overlap_seconds) * MICROS_PER_SECOND
     app = await app_by_id(transaction, key.app_id)
     if overlap:
@@ -167,12 +167,12 @@ async def rotate_key(
 
 
 async def revoke_key(transaction: Transaction, key: Key, clock: Clock) -> None:
-    """Let the key end at once, on every host, whatever its clock says."""
+    """End the key at once, on every host, whatever its clock says."""
     await store.revoke_key(transaction, key, clock())
 
 
 async def key_by_handle(transaction: Transaction, given: str) -> Key:
-    """Return the key that a handle names, as lists show it; or the whole key, which is not told."""
+    """Return the key with this handle; the whole key is accepted too, and never repeated."""
     handle = given[:HANDLE_CHARACTERS_SHOWN]
     found = [key for key, _ in await store.keys_by_handle(transaction, [handle])]
     if not found:
@@ -180,7 +180,7 @@ async def key_by_handle(transaction: Transaction, given: str) -> Key:
     if given != handle:
         found = [key for key in found if matches_hash(key.hash, given)]
     if not found:
-        raise KeyNotFound(f"The key {handle}… is another than the one given.", param="handle")
+        raise KeyNotFound(f"The key {handle}… is not the one given.", param="handle")
     if len(found) > 1:
         raise HandleShared(
             f"{len(found)} keys have the handle {handle}: give the whole key.", param="handle"

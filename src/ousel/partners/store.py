@@ -1,4 +1,4 @@
-"""The rows of apps, their keys, redirect URIs and origins."""
+"""The rows of apps, their keys, redirect URIs, origins and refused calls."""
 
 from collections.abc import Collection
 from typing import Final
@@ -9,7 +9,7 @@ from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
 from ousel.partners.rules import ApiError, App, Key
 
-TROUBLES_KEPT: Final = 100
+API_ERRORS_MAX: Final = 100  # of each app
 
 APPS: Final = Table(
     "apps", key=("account_id text", "id text"), columns=("name text", "created_at bigint")
@@ -42,7 +42,7 @@ ORIGINS: Final = Table(
     columns=("created_at bigint",),
 )
 
-TROUBLES: Final = Table(
+API_ERRORS: Final = Table(
     "api_errors",
     key=("account_id text", "app_id text", "request_id text"),
     columns=("status bigint", "code text", "method text", "path text", "created_at bigint"),
@@ -57,10 +57,10 @@ APPS_OF: Final = Statement(
     "the apps of an account, oldest first",
     "SELECT account_id, id, name, created_at FROM apps WHERE account_id = :account_id ORDER BY id",
 )
-APP_RENAMED: Final = Statement(
+RENAME_APP: Final = Statement(
     "rename an app", "UPDATE apps SET name = :name WHERE account_id = :account_id AND id = :id"
 )
-APP_REMOVED: Final = tuple(
+DELETE_APP: Final = tuple(
     Statement(
         f"remove an app's rows in {table}",
         f"DELETE FROM {table} WHERE account_id = :account_id AND {column} = :app_id",
@@ -84,25 +84,25 @@ KEYS_OF_APP: Final = Statement(
     f"SELECT {_KEY_COLUMNS} FROM partner_keys"
     " WHERE account_id = :account_id AND app_id = :app_id ORDER BY created_at, handle",
 )
-KEY_ENDED: Final = Statement(
-    "let a key end",
+END_KEY: Final = Statement(
+    "set when a key ends",
     "UPDATE partner_keys SET ends_at = :ends_at"
     " WHERE account_id = :account_id AND handle = :handle"
     " AND (ends_at IS NULL OR ends_at > 0 AND ends_at > :ends_at)",
 )
-APPS_AMONG: Final = Statement(
-    "which of these apps there are",
+EXISTING_APPS: Final = Statement(
+    "which of these apps exist",
     "SELECT apps.account_id, apps.id FROM ROWS(:keys, account_id text, id text)"
     " JOIN apps ON apps.account_id = keys.account_id AND apps.id = keys.id",
 )
-TROUBLES_OF: Final = Statement(
+API_ERRORS_OF: Final = Statement(
     "the refused calls of an app, newest first",
-    f"SELECT {', '.join(TROUBLES.names)} FROM api_errors"
+    f"SELECT {', '.join(API_ERRORS.names)} FROM api_errors"
     " WHERE account_id = :account_id AND app_id = :app_id"
     " ORDER BY request_id DESC LIMIT :limit",
 )
-OLD_TROUBLES_REMOVED: Final = Statement(
-    "forget all but an app's newest refused calls",
+DELETE_OLD_API_ERRORS: Final = Statement(
+    "delete all but an app's newest refused calls",
     "DELETE FROM api_errors WHERE account_id = :account_id AND app_id = :app_id"
     " AND request_id < (SELECT MIN(request_id) FROM (SELECT request_id FROM api_errors"
     " WHERE account_id = :account_id AND app_id = :app_id"
@@ -113,12 +113,12 @@ REDIRECT_URIS_OF: Final = Statement(
     "SELECT redirect_uri FROM app_redirect_uris"
     " WHERE account_id = :account_id AND app_id = :app_id ORDER BY redirect_uri",
 )
-REDIRECT_URI_ADDED: Final = Statement(
+INSERT_REDIRECT_URI: Final = Statement(
     "register a redirect URI",
     "INSERT INTO app_redirect_uris (account_id, app_id, redirect_uri, created_at)"
     " VALUES (:account_id, :app_id, :redirect_uri, :created_at) ON CONFLICT DO NOTHING",
 )
-REDIRECT_URI_REMOVED: Final = Statement(
+DELETE_REDIRECT_URI: Final = Statement(
     "remove a redirect URI",
     "DELETE FROM app_redirect_uris"
     " WHERE account_id = :account_id AND app_id = :app_id AND redirect_uri = :redirect_uri",
@@ -128,12 +128,12 @@ ORIGINS_OF: Final = Statement(
     "SELECT origin FROM app_origins"
     " WHERE account_id = :account_id AND app_id = :app_id ORDER BY origin",
 )
-ORIGIN_ADDED: Final = Statement(
+INSERT_ORIGIN: Final = Statement(
     "register an origin",
     "INSERT INTO app_origins (account_id, app_id, origin, created_at)"
     " VALUES (:account_id, :app_id, :origin, :created_at) ON CONFLICT DO NOTHING",
 )
-ORIGIN_REMOVED: Final = Statement(
+DELETE_ORIGIN: Final = Statement(
     "remove an origin",
     "DELETE FROM app_origins"
     " WHERE account_id = :account_id AND app_id = :app_id AND origin = :origin",
@@ -182,12 +182,12 @@ async def apps_of(transaction: Transaction, account_id: str) -> list[App]:
 
 async def rename_app(transaction: Transaction, app: App, name: str) -> None:
     """Give the app another name."""
-    await transaction.execute(APP_RENAMED, account_id=app.account_id, id=app.id, name=name)
+    await transaction.execute(RENAME_APP, account_id=app.account_id, id=app.id, name=name)
 
 
 async def remove_app(transaction: Transaction, app: App) -> None:
     """Remove the app with its keys, redirect URIs, origins and refused calls."""
-    for statement in APP_REMOVED:
+    for statement in DELETE_APP:
         await transaction.execute(statement, account_id=app.account_id, app_id=app.id)
 
 
@@ -198,9 +198,9 @@ async def redirect_uris_of(transaction: Transaction, app: App) -> list[str]:
 
 
 async def add_redirect_uri(transaction: Transaction, app: App, uri: str, now: int) -> None:
-    """Register a redirect URI, unless it is registered."""
+    """Register a redirect URI, unless it is registered already."""
     await transaction.execute(
-        REDIRECT_URI_ADDED,
+        INSERT_REDIRECT_URI,
         account_id=app.account_id,
         app_id=app.id,
         redirect_uri=uri,
@@ -211,7 +211,7 @@ async def add_redirect_uri(transaction: Transaction, app: App, uri: str, now: in
 async def remove_redirect_uri(transaction: Transaction, app: App, uri: str) -> None:
     """Remove a redirect URI."""
     await transaction.execute(
-        REDIRECT_URI_REMOVED, account_id=app.account_id, app_id=app.id, redirect_uri=uri
+        DELETE_REDIRECT_URI, account_id=app.account_id, app_id=app.id, redirect_uri=uri
     )
 
 
@@ -222,16 +222,16 @@ async def origins_of(transaction: Transaction, app: App) -> list[str]:
 
 
 async def add_origin(transaction: Transaction, app: App, origin: str, now: int) -> None:
-    """Register an origin, unless it is registered."""
+    """Register an origin, unless it is registered already."""
     await transaction.execute(
-        ORIGIN_ADDED, account_id=app.account_id, app_id=app.id, origin=origin, created_at=now
+        INSERT_ORIGIN, account_id=app.account_id, app_id=app.id, origin=origin, created_at=now
     )
 
 
 async def remove_origin(transaction: Transaction, app: App, origin: str) -> None:
     """Remove an origin."""
     await transaction.execute(
-        ORIGIN_REMOVED, account_id=app.account_id, app_id=app.id, origin=origin
+        DELETE_ORIGIN, account_id=app.account_id, app_id=app.id, origin=origin
     )
 
 
@@ -255,14 +255,14 @@ async def keys_of(transaction: Transaction, app: App) -> list[Key]:
 
 
 async def end_key(transaction: Transaction, key: Key, ends_at: int) -> None:
-    """Let a key end at this moment, unless it ends before."""
+    """Set when a key ends, unless it ends earlier."""
     await transaction.execute(
-        KEY_ENDED, account_id=key.account_id, handle=key.handle, ends_at=ends_at
+        END_KEY, account_id=key.account_id, handle=key.handle, ends_at=ends_at
     )
 
 
 async def revoke_key(transaction: Transaction, key: Key, now: int) -> None:
-    """Let a key be over by every clock, and keep when that was done first."""
+    """End a key by every host's clock; revoking it again does not change the time."""
     await end_key(transaction, key, -now)
 
 
@@ -272,21 +272,21 @@ async def record_uses(transaction: Transaction, uses: dict[tuple[str, str], int]
 
 
 async def add_api_errors(transaction: Transaction, errors: Collection[ApiError]) -> None:
-    """Write refused calls of apps that are there down, and forget all but the newest of each."""
+    """Insert the refused calls of apps that still exist, and delete all but the newest of each."""
     keys = {(each.account_id, each.app_id) for each in errors}
-    apps = set(map(tuple, await transaction.fetch(APPS_AMONG, keys=list(keys))))
-    kept = [each for each in errors if (each.account_id, each.app_id) in apps]
-    await transaction.insert(TROUBLES, [msgspec.structs.astuple(each) for each in kept])
+    apps = set(map(tuple, await transaction.fetch(EXISTING_APPS, keys=list(keys))))
+    existing = [each for each in errors if (each.account_id, each.app_id) in apps]
+    await transaction.insert(API_ERRORS, [msgspec.structs.astuple(each) for each in existing])
     for account_id, app_id in apps:
         await transaction.execute(
-            OLD_TROUBLES_REMOVED, account_id=account_id, app_id=app_id, limit=TROUBLES_KEPT
+            DELETE_OLD_API_ERRORS, account_id=account_id, app_id=app_id, limit=API_ERRORS_MAX
         )
 
 
 async def api_errors_of(transaction: Transaction, app: App) -> list[ApiError]:
-    """Return the refused calls of an app that are kept, newest first."""
+    """Return the recent refused calls of an app, newest first."""
     rows = await transaction.fetch(
-        TROUBLES_OF, account_id=app.account_id, app_id=app.id, limit=TROUBLES_KEPT
+        API_ERRORS_OF, account_id=app.account_id, app_id=app.id, limit=API_ERRORS_MAX
     )
     return [ApiError(*row) for row in rows]
 

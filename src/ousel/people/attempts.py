@@ -1,6 +1,6 @@
-"""Attempts: how often signing in failed, for an account, an address, and the two together.
+"""Limits on failed sign-ins: by account, by address, and by both together.
 
-Accounts that are asked for are counted too, by address: each costs as much as a password does.
+Sign-ups are limited by address too, since each one costs the server a password hash.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ from ousel.people.rules import (
     counted_address,
 )
 
-FAILED: Final = "Too many attempts failed."
+FAILED_MESSAGE: Final = "Too many attempts failed."
 
 
 class TooManyAttempts(Refusal):
-    """Signing in failed, or an account was asked for, too often: for it, or from this address."""
+    """Signing in failed, or signing up was tried, too often: for this account or address."""
 
     status = 429
     code = "too_many_attempts"
@@ -37,28 +37,28 @@ class AttemptCounter:
     """Counts failures in the database, so that every process counts the same."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
-        """Count in this database."""
+        """Count in this database, by a clock that callers cannot advance."""
         self._database = database
         self._clock = clock
 
     async def check(self, name: str, source: EventSource) -> None:
-        """Refuse a further attempt where too many have failed, before any work is done for it."""
+        """Refuse a further attempt after too many failures, before any work is done for it."""
         limits = _limits(name, source)
         failures = await self._database.read(
             lambda transaction: store.failures_of(transaction, limits)
         )
         for subject, (count, since) in failures.items():
-            self._check_one(limits[subject], count + 1, since, FAILED)
+            self._check_limit(limits[subject], count + 1, since, FAILED_MESSAGE)
 
     async def count_attempt(self, transaction: Transaction, name: str, source: EventSource) -> None:
-        """Count an attempt as failed until it is given back; refuse one too many.
+        """Count an attempt as failed until it is forgiven; refuse one too many.
 
-        The count locks its rows, so that of many attempts at once no more pass than the limit.
+        Counting locks the rows, so that concurrent attempts cannot exceed the limit.
         """
-        await self._count(transaction, _limits(name, source), FAILED)
+        await self._count(transaction, _limits(name, source), FAILED_MESSAGE)
 
     async def count_sign_up(self, source: EventSource) -> None:
-        """Count an account that is asked for, whatever comes of it; refuse one too many."""
+        """Count a sign-up, successful or not; refuse one too many."""
         limits = {f"sign-ups:{counted_address(source.address)}": SIGN_UP_LIMIT}
         await self._database.write(
             lambda transaction: self._count(
@@ -67,12 +67,12 @@ class AttemptCounter:
         )
 
     async def forgive(self, transaction: Transaction, name: str, source: EventSource) -> None:
-        """Let an attempt that succeeded not count, nor those before it from the same address."""
+        """Uncount an attempt that succeeded, and its earlier failures from the same address."""
         await store.uncount_failure(transaction, _limits(name, source))
-        await store.forget_failures(transaction, _pair(name, source))
+        await store.forget_failures(transaction, _pair_subject(name, source))
 
     async def sweep(self) -> int:
-        """Forget what no limit counts any more; return of how many subjects."""
+        """Delete failures that no limit counts any more; return how many subjects had any."""
         limits = (PAIR_LIMIT, ADDRESS_LIMIT, ACCOUNT_LIMIT, SIGN_UP_LIMIT)
         longest = max(limit.window_seconds for limit in limits)
         before = self._clock() - longest * MICROS_PER_SECOND
@@ -88,12 +88,12 @@ class AttemptCounter:
             window_start = now - limit.window_seconds * MICROS_PER_SECOND
             await store.count_failure(transaction, subject, now, window_start)
         for subject, (count, since) in (await store.failures_of(transaction, limits)).items():
-            self._check_one(limits[subject], count, since, reason)
+            self._check_limit(limits[subject], count, since, reason)
 
-    def _check_one(self, limit: AttemptLimit, count: int, since: int, reason: str) -> None:
-        left = since + limit.window_seconds * MICROS_PER_SECOND - self._clock()
-        if count > limit.failures and left > 0:
-            seconds = ceil(left / MICROS_PER_SECOND)
+    def _check_limit(self, limit: AttemptLimit, count: int, since: int, reason: str) -> None:
+        micros_left = since + limit.window_seconds * MICROS_PER_SECOND - self._clock()
+        if count > limit.failures and micros_left > 0:
+            seconds = ceil(micros_left / MICROS_PER_SECOND)
             raise TooManyAttempts(
                 f"{reason} Try again in {_duration_text(seconds)}.",
                 retry_after_seconds=seconds,
@@ -102,18 +102,18 @@ class AttemptCounter:
 
 def _limits(name: str, source: EventSource) -> dict[str, AttemptLimit]:
     return {
-        _pair(name, source): PAIR_LIMIT,
+        _pair_subject(name, source): PAIR_LIMIT,
         f"address:{counted_address(source.address)}": ADDRESS_LIMIT,
         f"account:{_hashed_name(name)}": ACCOUNT_LIMIT,
     }
 
 
-def _pair(name: str, source: EventSource) -> str:
+def _pair_subject(name: str, source: EventSource) -> str:
     return f"pair:{_hashed_name(name)}:{counted_address(source.address)}"
 
 
 def _hashed_name(name: str) -> str:
-    """Return what is counted by: now and then somebody types a password where the name belongs."""
+    """Return the name's hash: people sometimes type their password into the name field."""
     return hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Passwords: Argon2id, off the event loop, a few at a time."""
+"""Passwords: hashed with Argon2id in threads, a few at a time."""
 
 import asyncio
 from collections import Counter
@@ -12,9 +12,9 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 from ousel.kernel.errors import Refusal
 from ousel.people.rules import counted_address
 
-HASHES_AT_ONCE: Final = 2  # each takes 64 MiB for its while
+HASHES_AT_ONCE: Final = 2  # each takes 64 MiB of memory
 HASHES_WAITING_MAX: Final = 200
-HASHES_OF_ADDRESS_MAX: Final = 100  # so that nobody who comes alone takes all the places
+HASHES_OF_ADDRESS_MAX: Final = 100  # so that one address cannot occupy the whole queue
 
 Result = TypeVar("Result")
 
@@ -22,7 +22,7 @@ _hasher: Final = PasswordHasher()
 
 
 class SignInBusy(Refusal):
-    """More people are signing in or up at this moment than the server takes on."""
+    """More people are signing in or up at this moment than the server can handle."""
 
     status = 503
     code = "entrance_full"
@@ -34,44 +34,44 @@ class PasswordService:
     """Hashes and compares passwords."""
 
     def __init__(self) -> None:
-        """Take turns from the start."""
+        """Start with an empty queue."""
         self._turns = asyncio.Semaphore(HASHES_AT_ONCE)
-        self._waiting: Counter[str] = Counter()  # by the address that they come from
+        self._waiting: Counter[str] = Counter()  # by address
 
     async def hash_password(self, password: str, address: str = "") -> str:
-        """Return what is stored of a password; the operator's comes from no address."""
+        """Return the hash to store for a password; the operator's commands have no address."""
         return await self._in_turn(address, partial(_hasher.hash, password))
 
     async def matches(self, stored: str | None, password: str, address: str) -> bool:
-        """Say whether the password is the one; where there is none, take as long to say no."""
+        """Say whether the password matches; without a stored hash, take as long to say no."""
         return await self._in_turn(address, partial(_verify, stored, password))
 
     async def _in_turn(self, address: str, work: Callable[[], Result]) -> Result:
-        place = counted_address(address)
+        origin = counted_address(address)
         if (
             self._waiting.total() >= HASHES_WAITING_MAX
-            or self._waiting[place] >= HASHES_OF_ADDRESS_MAX
+            or self._waiting[origin] >= HASHES_OF_ADDRESS_MAX
         ):
             raise SignInBusy("Too many people are signing in.", retry_after_seconds=5)
-        self._waiting[place] += 1
+        self._waiting[origin] += 1
         try:
             async with self._turns:
                 return await asyncio.to_thread(work)
         finally:
-            self._waiting[place] -= 1
-            self._waiting += Counter()  # lets go of addresses from which nobody waits
+            self._waiting[origin] -= 1
+            self._waiting += Counter()  # drops addresses with no one waiting
 
 
 def _verify(stored: str | None, password: str) -> bool:
-    nobodys = _nobodys_hash()
+    decoy_hash = _decoy_hash()
     try:
-        _hasher.verify(stored or nobodys, password)
+        _hasher.verify(stored or decoy_hash, password)
     except (Argon2Error, InvalidHashError):
         return False
     return stored is not None
 
 
 @cache
-def _nobodys_hash() -> str:
-    """Return what the password of an account that does not exist is compared with."""
+def _decoy_hash() -> str:
+    """Return the hash that passwords are compared with when the account has none."""
     return _hasher.hash("nobody has this password")

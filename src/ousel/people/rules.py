@@ -1,4 +1,4 @@
-"""What a password must be, how one-time codes are made, and how many wrong ones are too many."""
+"""Sessions, second factors and audit events; rules for passwords, one-time codes and attempts."""
 
 import base64
 import hashlib
@@ -21,7 +21,9 @@ CODE_DIGITS: Final = 6
 CODE_STEP_SECONDS: Final = 30
 CODE_STEPS_AROUND: Final = 1  # a phone's clock may be half a minute off
 RECOVERY_CODES: Final = 10
-CUSTOMER_BITS: Final = 64  # of an IPv6 address: a provider gives each customer all that share them
+IPV6_CUSTOMER_BITS: Final = (
+    64  # of an IPv6 address: providers give each customer all addresses with this prefix
+)
 
 
 Stage = Literal["signed_in", "awaits_code"]
@@ -66,7 +68,7 @@ class AuditEvent(msgspec.Struct, frozen=True):
 
 
 class AttemptLimit(msgspec.Struct, frozen=True):
-    """So many failures in a window, then no more until it ends."""
+    """How many failures are allowed within a window."""
 
     failures: int
     window_seconds: int
@@ -75,22 +77,22 @@ class AttemptLimit(msgspec.Struct, frozen=True):
 PAIR_LIMIT: Final = AttemptLimit(10, 15 * 60)  # one account from one address
 ADDRESS_LIMIT: Final = AttemptLimit(50, 15 * 60)  # any account from one address
 ACCOUNT_LIMIT: Final = AttemptLimit(200, 3600)  # one account from anywhere
-SIGN_UP_LIMIT: Final = AttemptLimit(500, 3600)  # accounts asked for from one address
+SIGN_UP_LIMIT: Final = AttemptLimit(500, 3600)  # sign-ups from one address
 
 
 def counted_address(address: str) -> str:
-    """Return what an address is counted under: of IPv6, all that its one customer can use."""
+    """Return what an address is counted under: for IPv6, the network of one customer."""
     try:
         parsed = ip_address(address)
-    except ValueError:  # whatever a proxy calls it
+    except ValueError:  # a proxy may send any text
         return address
     if not isinstance(parsed, IPv6Address):
         return address
-    return str(IPv6Network((int(parsed), CUSTOMER_BITS), strict=False))
+    return str(IPv6Network((int(parsed), IPV6_CUSTOMER_BITS), strict=False))
 
 
 def parse_password(password: str, *, param: str = "password") -> str:
-    """Return the password, or say which rule it breaks."""
+    """Return the password, or raise the rule that it breaks."""
     if len(password) < PASSWORD_CHARACTERS_MIN:
         raise InvalidField(
             f"The password needs {PASSWORD_CHARACTERS_MIN} characters or more.", param=param
@@ -112,7 +114,7 @@ def one_time_code(secret: str, step: int) -> str:
 
 
 def matching_step(secret: str, code: str, now: int, last_step: int) -> int | None:
-    """Return the time step that a code belongs to; a step that was used does not count again."""
+    """Return the unused time step that a code belongs to, or None."""
     step_now = now // (CODE_STEP_SECONDS * MICROS_PER_SECOND)
     for step in range(step_now - CODE_STEPS_AROUND, step_now + CODE_STEPS_AROUND + 1):
         expected = one_time_code(secret, step).encode()
@@ -122,7 +124,7 @@ def matching_step(secret: str, code: str, now: int, last_step: int) -> int | Non
 
 
 def provisioning_uri(secret: str, username: str, issuer: str) -> str:
-    """Return the address that an authenticator app reads from a QR code."""
+    """Return the otpauth address that an authenticator app reads from a QR code."""
     label = quote(f"{issuer}:{username}", safe=":")
     return f"otpauth://totp/{label}?secret={secret}&issuer={quote(issuer)}"
 

@@ -1,4 +1,4 @@
-"""Sessions: the person behind a cookie."""
+"""Look-ups of sessions: which person a cookie belongs to."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ from ousel.people import store
 from ousel.people.rules import Session
 from ousel.site.visits import Person
 
-USE_NOTED_MICROS: Final = 60 * MICROS_PER_SECOND  # a session's last use is true to a minute
+USE_RECORDED_MICROS: Final = 60 * MICROS_PER_SECOND  # precision of a session's last use
 SECRET_CHARACTERS_MAX: Final = 100
 
 
@@ -25,23 +25,23 @@ class _OpenSession(msgspec.Struct, frozen=True):
 
 
 class SessionLookup:
-    """Knows who is signed in, as the database has it at that moment."""
+    """Finds who is signed in, as the database has it at that moment."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
-        """Read sessions from this database, for all who come at the same time."""
+        """Read sessions from this database; concurrent look-ups share one query."""
         self._database = database
         self._clock = clock
         self._opened = SharedReads(database, _open_sessions)
 
     async def person(self, secret: str) -> Person | None:
-        """Return the person whose session this is, if it is still good."""
+        """Return the person whose session this is, or None if it is unknown or has expired."""
         if len(secret) > SECRET_CHARACTERS_MAX:
             return None
         hash_ = secret_hash(secret)
         opened, now = await self._opened.get(hash_), self._clock()
         if opened is None or not opened.session.is_valid_at(now):
             return None
-        if now - opened.session.last_used_at > USE_NOTED_MICROS:
+        if now - opened.session.last_used_at > USE_RECORDED_MICROS:
             await self._database.write(
                 lambda transaction: store.record_session_use(transaction, hash_, now)
             )

@@ -1,4 +1,4 @@
-"""The rows of sessions, second factors, failed attempts, and what happened."""
+"""The rows of sessions, second factors, failed attempts and audit events."""
 
 from collections.abc import Collection
 from typing import Final
@@ -49,17 +49,17 @@ SESSIONS_OF: Final = Statement(
     " WHERE account_id = :account_id AND stage = 'signed_in' AND expires_at > :now"
     " ORDER BY last_used_at DESC, hash LIMIT :limit",
 )
-SESSION_USED: Final = Statement(
-    "note that a session was used", "UPDATE sessions SET last_used_at = :now WHERE hash = :hash"
+RECORD_SESSION_USE: Final = Statement(
+    "record that a session was used", "UPDATE sessions SET last_used_at = :now WHERE hash = :hash"
 )
-SESSION_ENDED: Final = Statement(
+DELETE_SESSION: Final = Statement(
     "end a session", "DELETE FROM sessions WHERE hash = :hash AND account_id = :account_id"
 )
-OTHER_SESSIONS_ENDED: Final = Statement(
+DELETE_OTHER_SESSIONS: Final = Statement(
     "end an account's other sessions",
     "DELETE FROM sessions WHERE account_id = :account_id AND hash <> :hash",
 )
-EXPIRED_SESSIONS_REMOVED: Final = Statement(
+DELETE_EXPIRED_SESSIONS: Final = Statement(
     "remove sessions that have expired",
     "DELETE FROM sessions WHERE account_id = :account_id AND expires_at <= :now",
 )
@@ -68,34 +68,34 @@ FACTOR_OF: Final = Statement(
     "SELECT account_id, secret, confirmed_at, last_step FROM second_factors"
     " WHERE account_id = :account_id",
 )
-FACTOR_PROPOSED: Final = Statement(
+PROPOSE_FACTOR: Final = Statement(
     "propose a second factor, or find the one that is there",
     "INSERT INTO second_factors (account_id, secret, confirmed_at, last_step)"
     " VALUES (:account_id, :secret, NULL, 0)"
     " ON CONFLICT (account_id) DO UPDATE SET secret = second_factors.secret RETURNING secret",
 )
-FACTOR_PROPOSAL_FORGOTTEN: Final = Statement(
-    "forget a second factor that was proposed",
+DELETE_PROPOSED_FACTOR: Final = Statement(
+    "delete a second factor that was not confirmed",
     "DELETE FROM second_factors WHERE account_id = :account_id AND confirmed_at IS NULL",
 )
-FACTOR_STEP_USED: Final = Statement(
-    "use up a time step of a second factor",
+USE_STEP: Final = Statement(
+    "use a time step of a second factor, once",
     "UPDATE second_factors SET last_step = :step, confirmed_at = COALESCE(confirmed_at, :now)"
     " WHERE account_id = :account_id AND last_step < :step",
 )
-FACTOR_REMOVED: Final = Statement(
+DELETE_FACTOR: Final = Statement(
     "remove a second factor", "DELETE FROM second_factors WHERE account_id = :account_id"
 )
-RECOVERY_CODES_REMOVED: Final = Statement(
+DELETE_RECOVERY_CODES: Final = Statement(
     "remove an account's recovery codes",
     "DELETE FROM recovery_codes WHERE account_id = :account_id",
 )
-RECOVERY_CODE_USED: Final = Statement(
-    "use a recovery code up",
+USE_RECOVERY_CODE: Final = Statement(
+    "use a recovery code, once",
     "UPDATE recovery_codes SET used_at = :now"
     " WHERE account_id = :account_id AND hash = :hash AND used_at IS NULL",
 )
-RECOVERY_CODES_LEFT: Final = Statement(
+COUNT_UNUSED_RECOVERY_CODES: Final = Statement(
     "how many recovery codes are left",
     "SELECT COUNT(*) FROM recovery_codes WHERE account_id = :account_id AND used_at IS NULL",
 )
@@ -103,7 +103,7 @@ FAILURES_OF: Final = Statement(
     "the failures of subjects",
     "SELECT subject, failures, since FROM sign_in_failures WHERE subject = ANY(:subjects)",
 )
-FAILURE_COUNTED: Final = Statement(
+COUNT_FAILURE: Final = Statement(
     "count a failure of a subject",
     "INSERT INTO sign_in_failures (subject, failures, since) VALUES (:subject, 1, :now)"
     " ON CONFLICT (subject) DO UPDATE SET"
@@ -112,19 +112,19 @@ FAILURE_COUNTED: Final = Statement(
     " since = CASE WHEN sign_in_failures.since > :window_start"
     " THEN sign_in_failures.since ELSE :now END",
 )
-FAILURE_UNCOUNTED: Final = Statement(
-    "take back a failure of subjects",
+UNCOUNT_FAILURE: Final = Statement(
+    "take back a failure of each subject",
     "UPDATE sign_in_failures SET failures = failures - 1 WHERE subject = ANY(:subjects)",
 )
-FAILURES_FORGOTTEN: Final = Statement(
-    "forget the failures of a subject", "DELETE FROM sign_in_failures WHERE subject = :subject"
+DELETE_FAILURES: Final = Statement(
+    "delete the failures of a subject", "DELETE FROM sign_in_failures WHERE subject = :subject"
 )
-FAILURES_SWEPT: Final = Statement(
-    "forget the failures of windows that are over",
+DELETE_OLD_FAILURES: Final = Statement(
+    "delete the failures of windows that are over",
     "DELETE FROM sign_in_failures WHERE since < :before",
 )
 EVENTS_BEFORE: Final = Statement(
-    "what happened to an account, newest first",
+    "the events of an account before an id, newest first",
     f"SELECT {_AUDIT_COLUMNS} FROM audit_events"
     " WHERE account_id = :account_id AND id < :before ORDER BY id DESC LIMIT :limit",
 )
@@ -133,13 +133,13 @@ EVENTS_BEFORE: Final = Statement(
 async def add_session(transaction: Transaction, session: Session) -> None:
     """Insert a session, and remove those of the account that have expired."""
     await transaction.execute(
-        EXPIRED_SESSIONS_REMOVED, account_id=session.account_id, now=session.created_at
+        DELETE_EXPIRED_SESSIONS, account_id=session.account_id, now=session.created_at
     )
     await transaction.insert(SESSIONS, [msgspec.structs.astuple(session)])
 
 
 async def sessions_by_hash(transaction: Transaction, hashes: Collection[str]) -> list[Session]:
-    """Return the sessions with these hashes, also those that have expired."""
+    """Return the sessions with these hashes, including expired ones."""
     rows = await transaction.fetch(SESSIONS_BY_HASH, hashes=list(hashes))
     return [Session(*row) for row in rows]
 
@@ -147,25 +147,25 @@ async def sessions_by_hash(transaction: Transaction, hashes: Collection[str]) ->
 async def sessions_of(
     transaction: Transaction, account_id: str, now: int, limit: int
 ) -> list[Session]:
-    """Return where an account is signed in, of many sessions those that were used last."""
+    """Return the valid sessions of an account, last used first."""
     rows = await transaction.fetch(SESSIONS_OF, account_id=account_id, now=now, limit=limit)
     return [Session(*row) for row in rows]
 
 
 async def record_session_use(transaction: Transaction, hash_: str, now: int) -> None:
-    """Write down that a session was used."""
-    await transaction.execute(SESSION_USED, hash=hash_, now=now)
+    """Record that a session was used."""
+    await transaction.execute(RECORD_SESSION_USE, hash=hash_, now=now)
 
 
 async def end_session(transaction: Transaction, account_id: str, hash_: str) -> bool:
     """End one session of the account; say whether there was one."""
-    ended = await transaction.execute(SESSION_ENDED, account_id=account_id, hash=hash_)
+    ended = await transaction.execute(DELETE_SESSION, account_id=account_id, hash=hash_)
     return ended > 0
 
 
 async def end_other_sessions(transaction: Transaction, account_id: str, hash_: str) -> None:
-    """End all sessions of the account but this one."""
-    await transaction.execute(OTHER_SESSIONS_ENDED, account_id=account_id, hash=hash_)
+    """End all other sessions of the account."""
+    await transaction.execute(DELETE_OTHER_SESSIONS, account_id=account_id, hash=hash_)
 
 
 async def second_factor_of(transaction: Transaction, account_id: str) -> SecondFactor | None:
@@ -175,54 +175,54 @@ async def second_factor_of(transaction: Transaction, account_id: str) -> SecondF
 
 
 async def propose_factor(transaction: Transaction, account_id: str, secret: str) -> str:
-    """Keep a secret that the holder has yet to confirm with a code; return that which is kept."""
-    [[kept]] = await transaction.fetch(FACTOR_PROPOSED, account_id=account_id, secret=secret)
-    return str(kept)
+    """Store a secret that a code must confirm, unless there is one; return the stored secret."""
+    [[stored]] = await transaction.fetch(PROPOSE_FACTOR, account_id=account_id, secret=secret)
+    return str(stored)
 
 
 async def remove_proposed_factor(transaction: Transaction, account_id: str) -> None:
-    """Forget a secret that was shown and not confirmed: a session that has ended may know it."""
-    await transaction.execute(FACTOR_PROPOSAL_FORGOTTEN, account_id=account_id)
+    """Delete a secret that was not confirmed: a session that has ended may have seen it."""
+    await transaction.execute(DELETE_PROPOSED_FACTOR, account_id=account_id)
 
 
 async def use_step(transaction: Transaction, account_id: str, step: int, now: int) -> bool:
-    """Use a time step up, so that its code works once; say whether it was unused."""
-    used = await transaction.execute(FACTOR_STEP_USED, account_id=account_id, step=step, now=now)
+    """Mark a time step as used, so that its code works once; say whether it was unused."""
+    used = await transaction.execute(USE_STEP, account_id=account_id, step=step, now=now)
     return used > 0
 
 
 async def remove_factor(transaction: Transaction, account_id: str) -> None:
     """Remove the second factor with its recovery codes."""
-    await transaction.execute(FACTOR_REMOVED, account_id=account_id)
-    await transaction.execute(RECOVERY_CODES_REMOVED, account_id=account_id)
+    await transaction.execute(DELETE_FACTOR, account_id=account_id)
+    await transaction.execute(DELETE_RECOVERY_CODES, account_id=account_id)
 
 
 async def replace_recovery_codes(
     transaction: Transaction, account_id: str, hashes: Collection[str]
 ) -> None:
-    """Keep these recovery codes and no others."""
-    await transaction.execute(RECOVERY_CODES_REMOVED, account_id=account_id)
+    """Replace the account's recovery codes with these."""
+    await transaction.execute(DELETE_RECOVERY_CODES, account_id=account_id)
     await transaction.insert(RECOVERY_CODES, [(account_id, hash_, None) for hash_ in hashes])
 
 
 async def use_recovery_code(
     transaction: Transaction, account_id: str, hash_: str, now: int
 ) -> bool:
-    """Use a recovery code up; say whether it was good."""
-    used = await transaction.execute(RECOVERY_CODE_USED, account_id=account_id, hash=hash_, now=now)
+    """Mark a recovery code as used; say whether it was valid."""
+    used = await transaction.execute(USE_RECOVERY_CODE, account_id=account_id, hash=hash_, now=now)
     return used > 0
 
 
 async def recovery_codes_left(transaction: Transaction, account_id: str) -> int:
     """Return how many recovery codes are unused."""
-    rows = await transaction.fetch(RECOVERY_CODES_LEFT, account_id=account_id)
+    rows = await transaction.fetch(COUNT_UNUSED_RECOVERY_CODES, account_id=account_id)
     return int(rows[0][0])
 
 
 async def failures_of(
     transaction: Transaction, subjects: Collection[str]
 ) -> dict[str, tuple[int, int]]:
-    """Return how often each subject failed, and since when."""
+    """Return the failures of each subject: how many, and when their window began."""
     rows = await transaction.fetch(FAILURES_OF, subjects=list(subjects))
     return {row[0]: (row[1], row[2]) for row in rows}
 
@@ -230,33 +230,33 @@ async def failures_of(
 async def count_failure(
     transaction: Transaction, subject: str, now: int, window_start: int
 ) -> None:
-    """Count a failure; an older window than the one given begins anew."""
-    await transaction.execute(FAILURE_COUNTED, subject=subject, now=now, window_start=window_start)
+    """Count a failure; a window that began before `window_start` is over, and a new one begins."""
+    await transaction.execute(COUNT_FAILURE, subject=subject, now=now, window_start=window_start)
 
 
 async def uncount_failure(transaction: Transaction, subjects: Collection[str]) -> None:
-    """Take back the failure that was counted last, of each subject."""
-    await transaction.execute(FAILURE_UNCOUNTED, subjects=list(subjects))
+    """Take back one failure of each subject."""
+    await transaction.execute(UNCOUNT_FAILURE, subjects=list(subjects))
 
 
 async def forget_failures(transaction: Transaction, subject: str) -> None:
-    """Let a subject begin anew."""
-    await transaction.execute(FAILURES_FORGOTTEN, subject=subject)
+    """Delete the failures of a subject."""
+    await transaction.execute(DELETE_FAILURES, subject=subject)
 
 
 async def sweep_failures(transaction: Transaction, before: int) -> int:
-    """Forget failures whose window began before this moment; return of how many subjects."""
-    return await transaction.execute(FAILURES_SWEPT, before=before)
+    """Delete failures whose window began before this moment; return how many subjects had any."""
+    return await transaction.execute(DELETE_OLD_FAILURES, before=before)
 
 
 async def add_event(transaction: Transaction, event: AuditEvent) -> None:
-    """Write down what happened."""
+    """Insert an audit event."""
     await transaction.insert(AUDIT_EVENTS, [msgspec.structs.astuple(event)])
 
 
 async def events_before(
     transaction: Transaction, account_id: str, before: str, limit: int
 ) -> list[AuditEvent]:
-    """Return what happened to the account before an event, newest first."""
+    """Return the events of the account before this event id, newest first."""
     rows = await transaction.fetch(EVENTS_BEFORE, account_id=account_id, before=before, limit=limit)
     return [AuditEvent(*row) for row in rows]

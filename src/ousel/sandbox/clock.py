@@ -1,4 +1,4 @@
-"""The sandbox's clock: the real one, and what tests have moved it on by."""
+"""The sandbox's clock: the real clock plus the time by which tests have advanced it."""
 
 from typing import Final
 
@@ -13,10 +13,10 @@ OFFSET_MICROS_MAX: Final = 100 * ADVANCE_SECONDS_MAX * MICROS_PER_SECOND
 
 
 class SandboxClock:
-    """Tells the sandbox's time without asking the database; it only ever moves on."""
+    """Returns the sandbox's time without a query; it never goes back."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
-        """Follow this clock, and from the first refresh on what the database says of it."""
+        """Follow this clock; each refresh reads how far tests have advanced it."""
         self._database = database
         self._clock = clock
         self._offset_micros = 0
@@ -26,18 +26,18 @@ class SandboxClock:
         return self._clock() + self._offset_micros
 
     async def refresh(self) -> None:
-        """Learn what other processes have moved the clock on by."""
+        """Read how far other processes have advanced the clock."""
         offset_micros = await self._database.read(store.offset)
         self._offset_micros = max(self._offset_micros, offset_micros)
 
     async def advance(self, seconds: int) -> None:
-        """Move the clock on: here at once, in other processes with their next refresh."""
+        """Advance the clock: here at once, in other processes with their next refresh."""
 
-        async def added(transaction: Transaction) -> int:
+        async def add(transaction: Transaction) -> int:
             offset = await store.add_offset(transaction, seconds * MICROS_PER_SECOND)
             if offset > OFFSET_MICROS_MAX:
-                raise InvalidField("The clock can go no further.", param="advance")
+                raise InvalidField("The clock cannot be advanced any further.", param="advance")
             return offset
 
-        offset_micros = await self._database.write(added)
+        offset_micros = await self._database.write(add)
         self._offset_micros = max(self._offset_micros, offset_micros)

@@ -1,12 +1,12 @@
-"""How far the sandbox's clock is ahead: one row, which every process reads."""
+"""The row that stores how far the sandbox's clock is ahead."""
 
 from typing import Final
 
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement
 
-OFFSET_ADDED: Final = Statement(
-    "move the sandbox's clock on",
+ADD_OFFSET: Final = Statement(
+    "advance the sandbox's clock",
     "INSERT INTO deployment (name, value) VALUES ('clock_offset_micros', :micros)"
     " ON CONFLICT (name) DO UPDATE SET value ="
     " CAST(CAST(deployment.value AS BIGINT) + CAST(excluded.value AS BIGINT) AS TEXT)",
@@ -18,8 +18,8 @@ OFFSET: Final = Statement(
 
 
 async def add_offset(transaction: Transaction, micros: int) -> int:
-    """Move the clock on, and return how far ahead it is by then."""
-    await transaction.execute(OFFSET_ADDED, micros=str(micros))
+    """Advance the clock, and return how many microseconds it is ahead then."""
+    await transaction.execute(ADD_OFFSET, micros=str(micros))
     return await offset(transaction)
 
 
