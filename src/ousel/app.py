@@ -18,6 +18,7 @@ from ousel.api.server import EndpointServer
 from ousel.api.static_files import StaticFiles
 from ousel.charges.endpoints import ChargeEndpoints
 from ousel.charges.pages import CheckoutPages
+from ousel.charges.payment import ChargePayments
 from ousel.charges.service import ChargeService
 from ousel.database.addresses import database_at
 from ousel.database.port import Database
@@ -28,7 +29,7 @@ from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.garbage_collection import tune_garbage_collector
 from ousel.kernel.settings import Settings
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.search import HistorySearch
 from ousel.oauth.client_authentication import ClientAuthenticator
 from ousel.oauth.connect import ConnectService
@@ -97,6 +98,7 @@ class Services:
             database,
             clock,
             queue_limit=settings.queue_limit,
+            charge_rows=ChargePayments(),
             observer=self.telemetry.posting_observer,
         )
         self.history = HistorySearch(database)
@@ -195,7 +197,7 @@ class Ousel:
         """Return the routes of the API."""
         base, services = self.settings.base_path, self.services
         clients = ClientAuthenticator(services.partner_keys, authenticator, services.api_errors)
-        transfers = TransferEndpoints(self.database, services.posting_queue, services.clock)
+        transfers = TransferEndpoints(services.posting_queue, services.history, services.clock)
         operations = [
             *AccountEndpoints(services.accounts).routes(base),
             *transfers.routes(base),

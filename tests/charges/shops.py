@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from ousel.charges.notifier import ChargeNotifier
+from ousel.charges.payment import ChargePayments
 from ousel.charges.rules import Charge, ChargeTerms
 from ousel.charges.service import ChargeService
 from ousel.charges.transitions import create_charges, new_charge
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account
 from ousel.partners.rules import App
 from tests.support.accounts import balance, partner, person, unique_name
@@ -74,14 +75,16 @@ async def open_shop(database: Database, clock: Clock, *, kind: str = "live") -> 
     """Open a shop whose payer has 100.00."""
     merchant, app, key = await partner(database, unique_name("shop"), kind=kind)
     payer = await person(database, unique_name("payer"), "100")
-    posting_queue = PostingQueue(database, clock, queue_limit=1_000)
+    posting_queue = PostingQueue(database, clock, queue_limit=1_000, charge_rows=ChargePayments())
     charges = ChargeService(database, posting_queue, clock)
     return Shop(database, clock, posting_queue, charges, merchant, app, key, payer)
 
 
 def in_another_process(shop: Shop, clock: Clock) -> Shop:
     """Return the same shop as another process sees it, which has its own clock."""
-    posting_queue = PostingQueue(shop.database, clock, queue_limit=1_000)
+    posting_queue = PostingQueue(
+        shop.database, clock, queue_limit=1_000, charge_rows=ChargePayments()
+    )
     charges = ChargeService(shop.database, posting_queue, clock)
     return msgspec.structs.replace(shop, clock=clock, posting_queue=posting_queue, charges=charges)
 

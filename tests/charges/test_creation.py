@@ -13,7 +13,7 @@ from ousel.charges.store import ChargeQuery
 from ousel.charges.transitions import CreatedCharge, create_charges, new_charge
 from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import IdempotencyConflict, QueueFull
 from tests.charges.shops import Shop, open_shop, until_blocked
 from tests.ledger.databases import StagedDatabase

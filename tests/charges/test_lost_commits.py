@@ -28,7 +28,7 @@ async def test_a_read_waits_for_a_payment_that_is_being_written(
     """A read just after expires_at never answers expired if the charge is then paid."""
     charge = await shop.charge()
     shop.clock.now = charge.expires_at - 1
-    settle = ChargePayments.settle
+    settle = ChargePayments.mark_paid
     written = asyncio.Event()
     if isinstance(shop.database, SqliteDatabase):
         commit_slowly(shop.database, 0.2)
@@ -42,7 +42,7 @@ async def test_a_read_waits_for_a_payment_that_is_being_written(
             await asyncio.sleep(0.2)
         await settle(self, transaction, moved, now)
 
-    monkeypatch.setattr(ChargePayments, "settle", slow)
+    monkeypatch.setattr(ChargePayments, "mark_paid", slow)
     paying = asyncio.create_task(shop.pay(charge))
     await written.wait()
     assert not paying.done()

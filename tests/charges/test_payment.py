@@ -12,8 +12,8 @@ from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.refusals import ChargeNotCancelable, ChargeNotFound, ChargeNotPayable, OwnCharge
 from ousel.charges.rules import Charge
 from ousel.kernel.errors import Refusal
+from ousel.ledger.batch import PostingResult
 from ousel.ledger.history import HistoryQuery, newest_entries
-from ousel.ledger.posting import PostingResult
 from ousel.ledger.refusals import AccountFrozen, InsufficientBalance
 from ousel.ledger.rules import Account, Movement, Posting
 from tests.charges.shops import AMOUNT, Shop, count_proven_payments, in_another_process, open_shop

@@ -22,7 +22,7 @@ from ousel.database.schema import SCHEMA_VERSION
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Posting
 from tests.cli.commands import assert_fails, ousel, ousel_process
 from tests.support.accounts import person, verify

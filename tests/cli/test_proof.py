@@ -1,17 +1,18 @@
 """`ousel verify` compares charges with money: each paid charge has its one payment, and no more."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Sequence
 
 import msgspec
 import pytest
 
 from ousel.charges.rules import Charge
 from ousel.cli.verification import verify_everything
-from ousel.database.port import Database
+from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
-from ousel.ledger.rules import Kind, Posting
+from ousel.ledger.queue import PostingQueue
+from ousel.ledger.rules import ChargeStatuses, Kind, Movement, Posting
 from ousel.ledger.verify import VerificationFailed
 from tests.charges.shops import AMOUNT, Shop, open_shop
 from tests.cli.commands import assert_fails, ousel
@@ -20,6 +21,16 @@ from tests.support.clock import ManualClock
 from tests.support.raw_sql import RawSql
 
 CHARGES = 5
+
+
+class UnguardedCharges:
+    """Charge rows that let every payment pass, and mark none."""
+
+    async def lock(self, _: Transaction, charge_ids: Collection[str], __: int) -> ChargeStatuses:
+        return dict.fromkeys(charge_ids, "created")
+
+    async def mark_paid(self, _: Transaction, __: Sequence[Movement], ___: int) -> None:
+        """Leave the charges as they are."""
 
 
 class Books(msgspec.Struct, frozen=True):
@@ -55,7 +66,10 @@ class Books(msgspec.Struct, frozen=True):
             amount=AMOUNT,
             charge_id=charge_id,
         )
-        await self.shop.posting_queue.post(posting)
+        queue = PostingQueue(
+            self.shop.database, system_clock, queue_limit=1, charge_rows=UnguardedCharges()
+        )
+        await queue.post(posting)
         return posting.transfer_id
 
 

@@ -8,7 +8,8 @@ import pytest
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
-from ousel.ledger.posting import PostingQueue, PostingResult
+from ousel.ledger.batch import PostingResult
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Posting, Replay
 from tests.faults.clusters import OwnPostgres
 from tests.support.accounts import balance, open_database, person, verify

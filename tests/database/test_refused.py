@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ousel.database.port import ATTEMPTS_MAX, Transaction
+from ousel.database.batching import SharedReads
+from ousel.database.port import Transaction
 from ousel.database.postgres import PostgresDatabase
-from ousel.database.sharing import SharedReads
+from ousel.database.retries import ATTEMPTS_MAX
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.ids import new_secret
@@ -64,7 +65,7 @@ async def gate(postgres_url: str) -> AsyncIterator[Gate]:
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is refused tries again at once."""
-    monkeypatch.setattr("ousel.database.port.BACKOFF_SECONDS", 0.0)
+    monkeypatch.setattr("ousel.database.retries.BACKOFF_SECONDS", 0.0)
 
 
 async def one(transaction: Transaction) -> int:

@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import asyncpg
 import pytest
 
-from ousel.database.port import ATTEMPTS_MAX, Transaction, TransientFailure, repeated
+from ousel.database.port import Transaction
 from ousel.database.postgres import PostgresDatabase
+from ousel.database.retries import ATTEMPTS_MAX, TransientFailure, with_retries
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
 from tests.database.notes import add, fetch_all, found
@@ -42,25 +43,25 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def note(seconds: float) -> None:
         made.append(seconds)
 
-    monkeypatch.setattr("ousel.database.port.asyncio", SimpleNamespace(sleep=note))
+    monkeypatch.setattr("ousel.database.retries.asyncio", SimpleNamespace(sleep=note))
     return made
 
 
-def failing(times: int, attempts: list[int]) -> Callable[[], "asyncio.Future[str]"]:
+def failing(times: int, attempts: list[int]) -> Callable[[bool], "asyncio.Future[str]"]:
     async def attempt() -> str:
         attempts.append(len(attempts) + 1)
         if len(attempts) <= times:
             raise TransientFailure
         return "done"
 
-    return lambda: asyncio.ensure_future(attempt())
+    return lambda _: asyncio.ensure_future(attempt())
 
 
 async def test_transient_failures_are_repeated_with_growing_pauses(pauses: list[float]) -> None:
     """Four failures are outlived; each pause is at most twice the last, and never the same."""
     attempts: list[int] = []
 
-    assert await repeated(failing(4, attempts)) == "done"
+    assert await with_retries(failing(4, attempts)) == "done"
 
     assert len(attempts) == ATTEMPTS_MAX == 5
     assert len(pauses) == 4
@@ -73,7 +74,7 @@ async def test_the_fifth_failure_is_the_last(pauses: list[float]) -> None:
     attempts: list[int] = []
 
     with pytest.raises(TransientFailure):
-        await repeated(failing(99, attempts))
+        await with_retries(failing(99, attempts))
 
     assert len(attempts) == 5
     assert len(pauses) == 4
@@ -83,11 +84,11 @@ async def test_what_has_taken_long_is_not_repeated(
     pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failure that comes after ten seconds is the last: somebody waits for an answer."""
-    monkeypatch.setattr("ousel.database.port.REPEAT_SECONDS_MAX", -1.0)
+    monkeypatch.setattr("ousel.database.retries.RETRY_SECONDS_MAX", -1.0)
     attempts: list[int] = []
 
     with pytest.raises(TransientFailure):
-        await repeated(failing(99, attempts))
+        await with_retries(failing(99, attempts))
 
     assert (len(attempts), pauses) == (1, [])
 
@@ -96,7 +97,7 @@ async def test_success_is_not_repeated(pauses: list[float]) -> None:
     """What worked is done once, without a pause."""
     attempts: list[int] = []
 
-    assert await repeated(failing(0, attempts)) == "done"
+    assert await with_retries(failing(0, attempts)) == "done"
 
     assert (len(attempts), pauses) == (1, [])
 

@@ -3,12 +3,13 @@
 import msgspec
 
 from ousel.accounts.service import set_status
+from ousel.charges.payment import ChargePayments
 from ousel.charges.rules import Charge, ChargeTerms
 from ousel.charges.service import ChargeService
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from ousel.kernel.money import MICROS_PER_UNIT
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.partners.rules import App
 from ousel.people.passwords import PasswordService
 from tests.support.accounts import app_with_key, open_database, person
@@ -36,7 +37,9 @@ async def create_checkout_pages(database_url: str, sample: SampleData) -> dict[s
     """Create the charges, and return their pages by name."""
     async with open_database(database_url) as database:
         await _add_people(database)
-        posting_queue = PostingQueue(database, system_clock, queue_limit=10)
+        posting_queue = PostingQueue(
+            database, system_clock, queue_limit=10, charge_rows=ChargePayments()
+        )
         charges = ChargeService(database, posting_queue, system_clock)
         yesterday = ChargeService(database, posting_queue, _three_hours_ago)
         open_, canceled, paid = [await _create(charges, sample.app) for _ in range(3)]

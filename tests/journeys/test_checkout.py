@@ -12,7 +12,7 @@ from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.rules import ChargeTerms
 from ousel.charges.service import ChargeService
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from tests.support.accounts import open_database
 from tests.support.browser import run_in_thread
 from tests.support.browser_world import SampleWorld

@@ -6,7 +6,7 @@ import pytest
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock, system_clock
 from ousel.ledger.history import HistoryQuery, newest_entries
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Entry
 from tests.ledger.databases import StagedDatabase
 from tests.ledger.intruder import People, books_with_people

@@ -3,11 +3,13 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Literal
 
 from typing_extensions import override
 
 from ousel.database.port import Database, Result, Transaction, Work
+from ousel.database.retries import with_retries
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from tests.support.delegating_database import DelegatingDatabase
 from tests.support.postgres_proxy import Cut
@@ -16,8 +18,8 @@ Deed = Callable[[], Awaitable[object]]
 Fault = Cut | Literal["away", "broken"]
 
 
-class _Undone(Exception):
-    """Ends a transaction that shall not be committed."""
+class _RolledBack(Exception):
+    """Ends a transaction that must not be committed."""
 
 
 class Breakdown(Exception):
@@ -33,26 +35,44 @@ class StagedDatabase(DelegatingDatabase):
         self.faults: deque[Fault] = deque()  # what happens to the next writes
         self.meanwhile: list[Deed] = []  # what others do after a fault
         self.entered = asyncio.Event()  # a write is about to begin
-        self._gate = asyncio.Event()
-        self._gate.set()
+        self._may_begin = asyncio.Event()
+        self._may_begin.set()
 
     def hold(self) -> None:
         """Let no write begin until `release`."""
         self.entered.clear()
-        self._gate.clear()
+        self._may_begin.clear()
 
     def release(self) -> None:
         """Let writes begin again."""
-        self._gate.set()
+        self._may_begin.set()
 
     @override
-    async def write(self, work: Work[Result]) -> Result:
+    async def write(
+        self,
+        work: Work[Result],
+        *,
+        resolves_unknown_commit: bool = False,
+        while_committing: Callable[[], None] | None = None,
+    ) -> Result:
+        async def attempt(in_doubt: bool) -> Result:  # noqa: FBT001 - as the policy calls it
+            async def attempted(transaction: Transaction) -> Result:
+                transaction.in_doubt = in_doubt
+                return await work(transaction)
+
+            return await self._attempt(attempted, while_committing)
+
+        return await with_retries(attempt, resolves_unknown_commit=resolves_unknown_commit)
+
+    async def _attempt(
+        self, work: Work[Result], while_committing: Callable[[], None] | None
+    ) -> Result:
         self.writes += 1
         self.entered.set()
-        await self._gate.wait()
+        await self._may_begin.wait()
         match self.faults.popleft() if self.faults else None:
             case None:
-                return await self._database.write(work)
+                return await self._database.write(work, while_committing=while_committing)
             case "away":
                 raise DatabaseUnavailable("Away.")
             case "broken":
@@ -60,17 +80,15 @@ class StagedDatabase(DelegatingDatabase):
             case "after the commit":
                 await self._database.write(work)
             case "before the commit":
-                await self._undone(work)
+                await self._roll_back(work)
         while self.meanwhile:
             await self.meanwhile.pop()()
         raise OutcomeUnknown("The answer to the commit was lost.")
 
-    async def _undone(self, work: Work[Result]) -> None:
-        async def undone(transaction: Transaction) -> None:
+    async def _roll_back(self, work: Work[Result]) -> None:
+        async def fail_at_the_end(transaction: Transaction) -> None:
             await work(transaction)
-            raise _Undone
+            raise _RolledBack
 
-        try:
-            await self._database.write(undone)
-        except _Undone:
-            return
+        with suppress(_RolledBack):
+            await self._database.write(fail_at_the_end)

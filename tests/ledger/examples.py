@@ -4,15 +4,11 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from ousel.ledger.rules import (
     FIRST_HASH,
     SYSTEM_ACCOUNT_ID,
     Account,
-    Claim,
-    Closed,
-    Kind,
+    ChargeStatuses,
     KnownKeys,
     Outcome,
     Posting,
@@ -51,23 +47,18 @@ def posting(
     *,
     key: str | None = None,
     note: str | None = None,
-    kind: Kind = "transfer",
+    **fields: Any,
 ) -> Posting:
     """Return a posting with a transfer id of its own; `to` is an identifier as it is stored."""
     return Posting(
         transfer_id=f"tr_{next(_numbers):06d}",
-        kind=kind,
         debit_account_id=sender,
         credit_identifier=to,
         amount=amount,
         note=note,
         idempotency_key=key,
+        **{"kind": "transfer", **fields},
     )
-
-
-def claiming(claim: Claim, wish: Posting) -> Posting:
-    """Return the posting with a claim."""
-    return msgspec.structs.replace(wish, claim=claim)
 
 
 class Books:
@@ -76,12 +67,12 @@ class Books:
     def __init__(self, *accounts: Account) -> None:
         self.accounts = {each.id: each for each in accounts}
         self.keys: KnownKeys = {}
-        self.closed: Closed = {}
+        self.charges: ChargeStatuses = {}
 
     def decide(self, *postings: Posting, now: int = NOW) -> list[Outcome]:
         """Decide the postings; every account is found by `@` and its id."""
         names: Mapping[str, str] = {f"@{name}": name for name in self.accounts}
-        return decide(postings, self.accounts, names, self.keys, now, self.closed)
+        return decide(postings, self.accounts, names, self.keys, now, self.charges)
 
     def balances(self) -> dict[str, int]:
         """Return each account's balance."""

@@ -40,7 +40,7 @@ class Model:
 
     def post(self, wish: Posting) -> tuple[str, str]:
         """Return how the posting comes out, and the transfer that it is about."""
-        sender, to = wish.debit_account_id, self.names.get(wish.credit_identifier)
+        sender, to = wish.debit_account_id, self.names.get(wish.credit_identifier or "")
         request = (to, wish.amount, wish.note, wish.kind)
         used = self.keys.get((sender, wish.idempotency_key))
         if wish.idempotency_key is not None and used is not None:

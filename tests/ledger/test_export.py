@@ -16,7 +16,7 @@ import pytest
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.ledger.export import COLUMNS, ExportedLedger, ExportTotals, Format, export_ledger
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Entry, entry_hash
 from ousel.ledger.verify import DatabaseLedger, VerificationFailed, verify_ledger
 from tests.ledger.examples import posting

@@ -7,7 +7,7 @@ from ousel.kernel.clock import system_clock
 from ousel.ledger.funding import fund_account, issue_money
 from ousel.ledger.history import HistoryQuery, newest_entries
 from ousel.ledger.journal import set_status
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import AccountFrozen, IdempotencyConflict
 from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Movement
 from tests.support.accounts import balance, person, verify

@@ -14,7 +14,7 @@ from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.ledger.funding import fund_account
 from ousel.ledger.history import KINDS, HistoryQuery, entry_of_transfer, newest_entries
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Entry, Movement
 from tests.ledger.examples import NOW, posting
 from tests.support.accounts import person
@@ -74,7 +74,7 @@ class Written:
             if number % 3 == 1:
                 wish = posting(bob.id, "@ada", 4)
             if number % 7 == 2:
-                wish = msgspec.structs.replace(wish, kind="charge_payment", charge_id="ch_1")
+                wish = msgspec.structs.replace(wish, kind="charge_payment")
             await queue.post(wish)
         return ada
 

@@ -9,7 +9,7 @@ from ousel.database.statements import Statement
 from ousel.kernel.clock import system_clock
 from ousel.ledger import journal
 from ousel.ledger.journal import IdentifierTaken, NewAccount
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Status
 from tests.ledger.examples import posting
 from tests.support.accounts import person

@@ -7,7 +7,8 @@ import pytest
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.ledger import journal
-from ousel.ledger.posting import PostingQueue, PostingResult
+from ousel.ledger.batch import PostingResult
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Movement, Posting, Replay, decide
 from tests.ledger.examples import posting
 from tests.support.accounts import balance, person, verify

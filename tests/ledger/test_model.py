@@ -22,9 +22,19 @@ from ousel.database.addresses import database_at
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
+from ousel.ledger.batch import PostingResult
 from ousel.ledger.history import HistoryQuery, newest_entries
-from ousel.ledger.posting import PostingQueue, PostingResult
-from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Account, Kind, Posting, Refused, Replay, Status
+from ousel.ledger.queue import PostingQueue
+from ousel.ledger.rules import (
+    SYSTEM_ACCOUNT_ID,
+    Account,
+    Kind,
+    Movement,
+    Posting,
+    Refused,
+    Replay,
+    Status,
+)
 from tests.ledger.databases import StagedDatabase
 from tests.ledger.model import Model, ModelEntry
 from tests.support.accounts import person, verify
@@ -186,8 +196,10 @@ class LedgerMachine(RuleBasedStateMachine):
                 return refusal.code, refusal.members.get("transfer_id", "")
             case Replay(debit=debit):
                 return "replayed", debit.transfer_id
-            case moved:
-                return "moved", moved.debit.transfer_id
+            case Movement(debit=debit):
+                return "moved", debit.transfer_id
+            case other:
+                raise AssertionError(f"no posting of these tests comes out as {other}")
 
     def identifier(self, account_id: str | None, form: int) -> str:
         if account_id is None:
@@ -199,7 +211,8 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def again(self, earlier: Posting, amount: int) -> Posting:
         request = Request(amount, earlier.idempotency_key, earlier.note)
-        return self.wish(earlier.debit_account_id, earlier.credit_identifier, request, earlier.kind)
+        to = earlier.credit_identifier or ""
+        return self.wish(earlier.debit_account_id, to, request, earlier.kind)
 
     def wish(
         self, sender: str, identifier: str, request: Request, kind: Kind = "transfer"

@@ -6,7 +6,7 @@ import pytest
 
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from tests.ledger.conftest import Desk
 from tests.ledger.examples import posting
 
@@ -32,11 +32,11 @@ async def test_each_batch_is_told_with_its_size_and_time(queue: Desk) -> None:
     await queue.staged.entered.wait()
     others = [asyncio.create_task(watched.post(posting(queue.ada.id, "@bob"))) for _ in range(4)]
     await asyncio.sleep(HELD_SECONDS)
-    waiting = watched.queue_length
+    waiting = watched.waiting
     queue.staged.release()
     await asyncio.gather(first, *others)
 
-    assert (waiting, watched.queue_length) == (4, 0)
+    assert (waiting, watched.waiting) == (4, 0)
     assert [postings for postings, _ in notes.batches] == [1, 4]
     assert notes.batches[0][1] >= HELD_SECONDS
     assert notes.batches[1][1] > 0

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ousel.kernel.clock import system_clock
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from tests.ledger.examples import posting
 from tests.support.accounts import open_database, person
 from tests.support.postgres_proxy import PostgresProxy

@@ -133,7 +133,7 @@ def test_a_key_moves_once(history: list[tuple[list[Posting], int]]) -> None:
             assert outcome.debit == first
             assert (first.amount, first.note) == (-wish.amount, wish.note)
             assert f"@{first.counterparty_id}" == wish.credit_identifier
-        elif outcome.refusal.code == "idempotency_conflict":
+        elif isinstance(outcome, Refused) and outcome.refusal.code == "idempotency_conflict":
             assert outcome.refusal.members == {"transfer_id": firsts[key].transfer_id}
 
 

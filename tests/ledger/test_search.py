@@ -10,7 +10,7 @@ from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.ledger import search
 from ousel.ledger.history import KINDS, HistoryQuery, newest_entries
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account
 from ousel.ledger.search import HistorySearch
 from tests.ledger.examples import posting

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ousel.database.port import SETTLE_ATTEMPTS_MAX
 from ousel.database.postgres import PostgresDatabase
+from ousel.database.retries import UNKNOWN_OUTCOMES_MAX
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Movement, Replay
 from tests.ledger.conftest import Desk
 from tests.ledger.databases import Fault
@@ -127,7 +127,7 @@ async def test_several_lost_answers_are_outlived(queue: Desk, last: Cut, key: st
 
     answer = await queue.queue.post(posting(queue.ada.id, "@bob", 30, key=key))
 
-    assert queue.staged.writes == SETTLE_ATTEMPTS_MAX == 5
+    assert queue.staged.writes == UNKNOWN_OUTCOMES_MAX == 5
     assert isinstance(answer.outcome, Movement)
     assert await queue.balances() == (70, 30)
     await verify(queue.database)

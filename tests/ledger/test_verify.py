@@ -7,7 +7,7 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.verify import verify_database
 from tests.ledger.examples import posting
 from tests.ledger.intruder import People

@@ -7,8 +7,8 @@ from ousel.api.refusals import Unauthorized
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.ids import handle_of, new_secret
-from ousel.ledger.posting import PostingQueue
-from ousel.ledger.rules import KeyCheck, Refused
+from ousel.ledger.queue import PostingQueue
+from ousel.ledger.rules import KeyCheck, KeyRejected
 from ousel.partners import service, store
 from ousel.partners.key_lookup import PartnerKeyLookup
 from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX, Key
@@ -204,14 +204,13 @@ async def test_a_revoked_key_opens_nothing_whatever_the_clock_says(
             await world.revoke(caller, here)
         else:
             await _rotated(world.database, caller, overlap_seconds, here)
-        warrant = KeyCheck(caller.account.id, handle_of(caller.key), ended=Unauthorized)
+        warrant = KeyCheck(caller.account.id, handle_of(caller.key))
         for seconds in (0, -3600, -100 * 366 * 24 * 3600):
             behind.advance(seconds=seconds)
             with pytest.raises(Unauthorized):
                 await partner_keys.partner(caller.key)
             posted = await desk.post(transfer_posting(warrant, "@ousel", 1, None, None, behind))
-            assert isinstance(posted.outcome, Refused)
-            assert isinstance(posted.outcome.refusal, Unauthorized)
+            assert isinstance(posted.outcome, KeyRejected)
 
 
 async def test_a_revoked_key_tells_when_it_was_revoked(world: World) -> None:

@@ -14,7 +14,7 @@ from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.ids import new_id
 from ousel.kernel.money import micros_from_json
 from ousel.ledger.funding import fund_account
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Posting
 from ousel.portal import activity
 from tests.support.portal import Portal

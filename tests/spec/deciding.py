@@ -41,7 +41,7 @@ class Decisions:
         moved: list[Movement] = []
         for request, outcome in zip(requests, outcomes, strict=True):
             match outcome:
-                case Refused():
+                case Refused() | rules.KeyRejected() | rules.ChargeClosed():
                     told.append((request, None))
                 case Replay(debit=debit):
                     told.append((request, by_id[debit.transfer_id]))

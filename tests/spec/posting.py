@@ -1,6 +1,6 @@
 """A model of posting: every step that processes, clients and faults can take from a state.
 
-The steps are those of `ousel.ledger.posting`; what a batch moves is decided by the real rules.
+The steps are those of `ousel.ledger.queue`; what a batch moves is decided by the real rules.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,5 +1,7 @@
 """A database that delegates to a real one; tests override a part of it."""
 
+from collections.abc import Callable
+
 from ousel.database.port import Connections, Database, Result, Work
 
 
@@ -29,5 +31,15 @@ class DelegatingDatabase:
     async def snapshot(self, work: Work[Result]) -> Result:
         return await self._database.snapshot(work)
 
-    async def write(self, work: Work[Result]) -> Result:
-        return await self._database.write(work)
+    async def write(
+        self,
+        work: Work[Result],
+        *,
+        resolves_unknown_commit: bool = False,
+        while_committing: Callable[[], None] | None = None,
+    ) -> Result:
+        return await self._database.write(
+            work,
+            resolves_unknown_commit=resolves_unknown_commit,
+            while_committing=while_committing,
+        )

@@ -7,7 +7,7 @@ import msgspec
 from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Posting
 from ousel.oauth.connect import ConnectRequest, issue_code
 from ousel.oauth.rules import Exchange

@@ -7,12 +7,11 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ousel.api.refusals import Unauthorized
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import handle_of
-from ousel.ledger.posting import PostingQueue
-from ousel.ledger.rules import Account, KeyCheck, Movement, Posting, Refused
+from ousel.ledger.queue import PostingQueue
+from ousel.ledger.rules import Account, KeyCheck, KeyRejected, Movement, Posting
 from ousel.partners import service
 from tests.ledger.examples import posting
 from tests.support import accounts
@@ -108,12 +107,10 @@ def test_money_moves_by_the_keys_that_hold_and_by_no_other(
                 )
             )
             moved = [isinstance(each.outcome, Movement) for each in posted]
-            refusals = [
-                each.outcome.refusal for each in posted if isinstance(each.outcome, Refused)
-            ]
+            rejected = [isinstance(each.outcome, KeyRejected) for each in posted]
 
             assert moved == [name == "b" for name, _ in wishes]
-            assert all(isinstance(refusal, Unauthorized) for refusal in refusals)
+            assert rejected == [name != "b" for name, _ in wishes]
             assert await accounts.balance(database, ada) == sum(
                 amount for name, amount in wishes if name == "b"
             )
@@ -122,7 +119,7 @@ def test_money_moves_by_the_keys_that_hold_and_by_no_other(
 
 
 def _asked_with(secret: str, sender: Account, recipient: Account, amount: int) -> Posting:
-    warrant = KeyCheck(sender.id, handle_of(secret), Unauthorized)
+    warrant = KeyCheck(sender.id, handle_of(secret))
     wish = posting(sender.id, f"@{recipient.username}", amount)
     return msgspec.structs.replace(wish, key_check=warrant)
 

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from ousel.accounts import rules, store
+from ousel.database.batching import SharedReads
 from ousel.database.port import Database, Transaction
-from ousel.database.sharing import SharedReads
 from ousel.kernel.account_numbers import SERIAL_MAX, account_number
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal

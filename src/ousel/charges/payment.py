@@ -1,59 +1,46 @@
 """Payment: the money and the charge's new status are written together, or neither is."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Collection, Sequence
 
 from ousel.charges import store, transitions
-from ousel.charges.refusals import ChargeNotFound, ChargeNotPayable
 from ousel.charges.rules import Charge
 from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import new_id
-from ousel.ledger.rules import Account, Claim, Closed, Movement, Posting
+from ousel.ledger.rules import ChargeStatuses, Movement, Posting
 
 
 class ChargePayments:
-    """The condition of every payment: its charge is still in created, and becomes paid."""
+    """The charge rows that the ledger locks and writes in the transaction of a payment."""
 
-    async def admit(
-        self, transaction: Transaction, postings: Sequence[Posting], now: int
-    ) -> Closed:
-        """Lock the charges; those that are final can be paid no more."""
-        ids = {posting.charge_id for posting in postings if posting.charge_id is not None}
-        charges = (await transitions.lock_charges(transaction, ids, now)).charges
-        closed: Closed = {
-            charge.id: partial(ChargeNotPayable, charge.id, charge.status)
-            for charge in charges.values()
-            if charge.status != "created"
-        }
-        return closed | dict.fromkeys(ids - set(charges), ChargeNotFound)
+    async def lock(
+        self, transaction: Transaction, charge_ids: Collection[str], now: int
+    ) -> ChargeStatuses:
+        """Lock the charges and return the status of each one that exists."""
+        locked = await transitions.lock_charges(transaction, charge_ids, now)
+        return {charge.id: charge.status for charge in locked.charges.values()}
 
-    async def settle(self, transaction: Transaction, moved: Sequence[Movement], now: int) -> None:
+    async def mark_paid(
+        self, transaction: Transaction, payments: Sequence[Movement], now: int
+    ) -> None:
         """Write that the charges of these movements are paid."""
         await store.write_payments(
             transaction,
             [
-                (
-                    each.credit.charge_id,
-                    "paid",
-                    now,
-                    each.debit.account_id,
-                    each.debit.transfer_id,
-                )
-                for each in moved
+                (each.debit.charge_id, "paid", now, each.debit.account_id, each.debit.transfer_id)
+                for each in payments
             ],
         )
 
 
-def payment_posting(charge: Charge, payer_id: str, recipient: Account, clock: Clock) -> Posting:
-    """Return what paying the charge means in money."""
+def payment_posting(charge: Charge, payer_id: str, clock: Clock) -> Posting:
+    """Return the posting that pays the charge."""
     return Posting(
         transfer_id=new_id("tr_", clock),
         kind="charge_payment",
         debit_account_id=payer_id,
-        credit_identifier=recipient.account_number,
+        credit_account_id=charge.account_id,
         amount=charge.amount,
         note=charge.description,
         charge_id=charge.id,
-        claim=Claim(charge.id, partial(ChargeNotPayable, charge.id, "paid")),
     )

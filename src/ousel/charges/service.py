@@ -2,23 +2,23 @@
 
 import asyncio
 
-from ousel.accounts import service as accounts
 from ousel.charges import store, transitions
 from ousel.charges.lifecycle import is_final, is_overdue
 from ousel.charges.notifier import ChargeNotifier
-from ousel.charges.payment import ChargePayments, payment_posting
+from ousel.charges.payment import payment_posting
 from ousel.charges.reader import ChargeReader
-from ousel.charges.refusals import ChargeNotFound, OwnCharge
+from ousel.charges.refusals import ChargeNotFound, ChargeNotPayable, OwnCharge
 from ousel.charges.rules import Charge, ChargeTerms, is_charge_id
 from ousel.charges.store import ChargeQuery
 from ousel.charges.transitions import Cancellation, CreatedCharge
-from ousel.database.port import Database, Result, Transaction, Work, settled
-from ousel.database.sharing import SharedReads, SharedWrites
+from ousel.database.batching import SharedReads, SharedWrites
+from ousel.database.port import Database, Result, Transaction, Work
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
+from ousel.kernel.errors import Refusal
 from ousel.kernel.observers import NO_OBSERVER, ChargeObserver
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import IdempotencyConflict, QueueFull
-from ousel.ledger.rules import Refused
+from ousel.ledger.rules import ChargeClosed, Movement, Outcome, Refused
 
 
 class ChargeService:
@@ -39,10 +39,8 @@ class ChargeService:
         self._posting_queue = posting_queue
         self._clock = clock
         self._observer = observer
-        self._payable = ChargePayments()
-        self._creations = SharedWrites(self._commit, transitions.create_charges)
+        self._creations = SharedWrites(database, transitions.create_charges)
         self._charges = SharedReads(database, ChargeReader().read)
-        self._recipients = SharedReads(database, accounts.accounts_by_id)
         self.notifier = ChargeNotifier(database, clock)
 
     async def create(
@@ -107,15 +105,9 @@ class ChargeService:
         if not is_charge_id(charge_id):
             raise ChargeNotFound
         now = self._clock()
-        is_retry = False
 
         async def cancel(transaction: Transaction) -> Cancellation:
-            nonlocal is_retry
-            cancellation = await transitions.cancel_charge(
-                transaction, account_id, charge_id, now, is_retry=is_retry
-            )
-            is_retry = True
-            return cancellation
+            return await transitions.cancel_charge(transaction, account_id, charge_id, now)
 
         cancellation = await self._commit(cancel)
         self._observer.charges_expired(cancellation.expired_count)
@@ -129,15 +121,13 @@ class ChargeService:
         """Pay the charge from the payer's balance, or raise the refusal."""
         if charge.account_id == payer_id:
             raise OwnCharge
-        recipient = await self._recipients.get(charge.account_id)
-        posting = payment_posting(charge, payer_id, recipient, self._clock)
-        posted = await self._posting_queue.post(posting, self._payable)
+        result = await self._posting_queue.post(payment_posting(charge, payer_id, self._clock))
         self.notifier.notify(charge.id)
-        if isinstance(posted.outcome, Refused):
+        if not isinstance(result.outcome, Movement):
             if is_overdue(charge, self._clock()):  # it expired on the way
                 self._observer.charges_expired(1)
-            raise posted.outcome.refusal
-        paid_at = posted.outcome.debit.created_at
+            raise _payment_refusal(charge.id, result.outcome)
+        paid_at = result.outcome.debit.created_at
         self._observer.charge_paid((paid_at - charge.created_at) / MICROS_PER_SECOND)
 
     async def _stored_charge(self, charge_id: str) -> Charge:
@@ -161,5 +151,17 @@ class ChargeService:
         self._observer.charges_expired(locked.expired_count)
 
     async def _commit(self, work: Work[Result]) -> Result:
-        """Commit work that may be repeated: that settles an outcome that is unknown."""
-        return await settled(lambda _: self._database.write(work))
+        """Commit work that writes the same when it runs again."""
+        return await self._database.write(work, resolves_unknown_commit=True)
+
+
+def _payment_refusal(charge_id: str, outcome: Outcome) -> Refusal:
+    match outcome:
+        case Refused(refusal=refusal):
+            return refusal
+        case ChargeClosed(status=None):
+            return ChargeNotFound()
+        case ChargeClosed(status=str(status)):
+            return ChargeNotPayable(charge_id, status)
+        case _:
+            raise AssertionError(f"a charge payment has no outcome {outcome}")

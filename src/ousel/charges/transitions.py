@@ -63,7 +63,7 @@ def new_charge(
 
 async def create_charges(
     transaction: Transaction, charges: Sequence[Charge]
-) -> dict[Charge, CreatedCharge | IdempotencyConflict]:
+) -> list[CreatedCharge | IdempotencyConflict]:
     """Write the charges; for each idempotency key used before, return its earlier charge.
 
     It may be repeated with the same charges if the answer to the commit was lost.
@@ -74,12 +74,12 @@ async def create_charges(
         written |= (await store.charges_by_id(transaction, [charge.id for charge in rest])).keys()
     used_keys = [_key(charge) for charge in rest if charge.id not in written]
     earlier = await store.charges_by_idempotency_key(transaction, used_keys) if used_keys else {}
-    return {
-        charge: CreatedCharge(charge, replayed=False)
+    return [
+        CreatedCharge(charge, replayed=False)
         if charge.id in written
         else _replay_or_conflict(charge, earlier[_key(charge)])
         for charge in charges
-    }
+    ]
 
 
 async def lock_charges(transaction: Transaction, ids: Collection[str], now: int) -> LockedCharges:
@@ -99,17 +99,17 @@ async def lock_charges(transaction: Transaction, ids: Collection[str], now: int)
 
 
 async def cancel_charge(
-    transaction: Transaction, account_id: str, charge_id: str, now: int, *, is_retry: bool
+    transaction: Transaction, account_id: str, charge_id: str, now: int
 ) -> Cancellation:
     """Cancel the account's charge if that is still possible.
 
-    A retry finds its own cancellation if the first commit took effect, but its answer was lost.
+    After a commit without an answer it may find its own cancellation.
     """
     locked = await lock_charges(transaction, [charge_id], now)
     charge = locked.charges.get(charge_id)
     if charge is None or charge.account_id != account_id:
         raise ChargeNotFound
-    if is_retry and charge.canceled_at == now:
+    if transaction.in_doubt and charge.canceled_at == now:
         return Cancellation(None, 0)
     refusal = cancel_refusal(charge, now)
     if refusal is None:

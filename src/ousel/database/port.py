@@ -1,32 +1,22 @@
-"""The port: what the rest of the house knows of a database.
+"""The port: all that the rest of Ousel knows about a database.
 
 Work is a coroutine function that receives an open transaction. The port begins, commits, rolls
-back and repeats it as a whole, so that nobody else ever commits.
+back and repeats it as a whole, so nothing else ever commits.
 """
 
-import asyncio
-import random
-import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from ousel.database.statements import Statement, Table
-from ousel.kernel.errors import OutcomeUnknown
-
-ATTEMPTS_MAX: Final = 5
-SETTLE_ATTEMPTS_MAX: Final = 5
-BACKOFF_SECONDS: Final = 0.02
-BACKOFF_SECONDS_MAX: Final = 1.0
-REPEAT_SECONDS_MAX: Final = 10.0
 
 Result = TypeVar("Result")
 Row = Sequence[Any]
 
 
 class Connections(msgspec.Struct, frozen=True):
-    """How many connections to the database are open, by what they do."""
+    """How many connections to the database are in use, and how many are idle."""
 
     in_use: int
     idle: int
@@ -34,6 +24,9 @@ class Connections(msgspec.Struct, frozen=True):
 
 class Transaction(Protocol):
     """An open transaction, in which statements run one after the other."""
+
+    in_doubt: bool
+    """Whether an earlier attempt at the same work may have been committed."""
 
     async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
         """Run the statement and return all its rows."""
@@ -44,11 +37,11 @@ class Transaction(Protocol):
         ...
 
     async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
-        """Insert the rows, all in one go; their values stand in the order of the columns."""
+        """Insert all rows at once; their values are in the order of the columns."""
         ...
 
     async def update(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
-        """Write the columns after the key of the rows that exist, all in one go."""
+        """Update all rows that exist at once: find each by its key, and write the columns."""
         ...
 
 
@@ -56,14 +49,14 @@ Work = Callable[[Transaction], Awaitable[Result]]
 
 
 class Database(Protocol):
-    """A database that Ousel can live on."""
+    """A database that Ousel can run on."""
 
     async def open(self) -> None:
         """Connect, or raise DatabaseUnavailable."""
         ...
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         ...
 
     async def read(self, work: Work[Result]) -> Result:
@@ -71,65 +64,36 @@ class Database(Protocol):
         ...
 
     async def snapshot(self, work: Work[Result]) -> Result:
-        """Run reads that all see the one state of the database at their start."""
+        """Run reads that all see the state of the database at their start."""
         ...
 
-    async def write(self, work: Work[Result]) -> Result:
-        """Run the work in a transaction and commit it; repeat it whole where that is safe.
+    async def write(
+        self,
+        work: Work[Result],
+        *,
+        resolves_unknown_commit: bool = False,
+        while_committing: Callable[[], None] | None = None,
+    ) -> Result:
+        """Run the work in a transaction and commit it; repeat it as a whole where that is safe.
 
-        Raises OutcomeUnknown where the connection broke during the commit itself.
+        Where the connection breaks during the commit, OutcomeUnknown is raised, unless the work
+        says that it resolves this: then it runs again with `transaction.in_doubt` set, and must
+        find what its earlier attempt has written. `while_committing` is called when the commit
+        is about to be sent, since this process is idle from then on.
         """
         ...
 
     def connections(self) -> Connections:
-        """Return how many connections are open at this moment."""
+        """Return how many connections are open now."""
         ...
 
     def version(self) -> int | None:
-        """Return a number that changes with every commit, by whomever, if that is known here.
+        """Return a number that changes with every commit of any process, if that is known here.
 
-        As long as it stays the same, whatever was read is what would be read now.
+        As long as it stays the same, everything that was read before is still current.
         """
         ...
 
 
-class TransientFailure(Exception):
-    """A transaction that surely did not commit and may be tried again."""
-
-
 class IntegrityViolation(Exception):
     """A row that a constraint of the schema refuses."""
-
-
-async def repeated(attempt: Callable[[], Awaitable[Result]]) -> Result:
-    """Return the attempt's result; try it again, a few times, after a transient failure."""
-    last_start = time.monotonic() + REPEAT_SECONDS_MAX
-    for number in range(1, ATTEMPTS_MAX):
-        try:
-            return await attempt()
-        except TransientFailure:
-            if time.monotonic() > last_start:
-                raise
-            pause_seconds = min(BACKOFF_SECONDS * 2**number, BACKOFF_SECONDS_MAX)
-            await asyncio.sleep(pause_seconds * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
-    return await attempt()
-
-
-async def settled(attempt: Callable[[OutcomeUnknown | None], Awaitable[Result]]) -> Result:
-    """Return the attempt's result; where its outcome is unknown, let the next attempt find it out.
-
-    The attempt is told of the doubt that it has to settle. Whatever fails after that leaves it
-    unknown: nobody is told that nothing was written.
-    """
-    doubt: OutcomeUnknown | None = None
-    for _ in range(SETTLE_ATTEMPTS_MAX):
-        try:
-            return await attempt(doubt)
-        except OutcomeUnknown as unknown:
-            doubt = unknown
-        except Exception as error:
-            if doubt is None:
-                raise
-            raise doubt from error
-    assert doubt is not None
-    raise doubt

@@ -3,21 +3,14 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import asyncpg
 
 from ousel.database import primary
-from ousel.database.port import (
-    Connections,
-    IntegrityViolation,
-    Result,
-    Row,
-    TransientFailure,
-    Work,
-    repeated,
-)
+from ousel.database.port import Connections, IntegrityViolation, Result, Row, Work
+from ousel.database.retries import TransientFailure, with_retries
 from ousel.database.statements import (
     CompiledStatement,
     Statement,
@@ -95,9 +88,12 @@ class PostgresTransaction:
     takes three round trips: begin, look, write and commit.
     """
 
-    def __init__(self, connection: "PoolConnectionProxy[Any]", *unsent: str) -> None:
+    def __init__(
+        self, connection: "PoolConnectionProxy[Any]", *unsent: str, in_doubt: bool = False
+    ) -> None:
         """Run statements on this connection, after those that are still to be sent."""
         self._connection = connection
+        self.in_doubt = in_doubt
         self._unsent = list(unsent)
 
     async def send(self, *statements: str) -> None:
@@ -175,15 +171,24 @@ class PostgresDatabase:
 
     async def read(self, work: Work[Result]) -> Result:
         """Run reads, each of which sees all that was committed before it."""
-        return await self._repeated(partial(self._read, work))
+        return await self._with_retries(lambda _: self._read(work))
 
     async def snapshot(self, work: Work[Result]) -> Result:
         """Run reads that all see the one state of the database at their start."""
-        return await self._repeated(partial(self._snapshot, work))
+        return await self._with_retries(lambda _: self._snapshot(work))
 
-    async def write(self, work: Work[Result]) -> Result:
-        """Run the work in a transaction and commit it; repeat it whole where that is safe."""
-        return await self._repeated(partial(self._transact, work))
+    async def write(
+        self,
+        work: Work[Result],
+        *,
+        resolves_unknown_commit: bool = False,
+        while_committing: Callable[[], None] | None = None,
+    ) -> Result:
+        """Run the work in a transaction and commit it; repeat it as a whole where that is safe."""
+        return await self._with_retries(
+            lambda in_doubt: self._transact(work, in_doubt, while_committing),
+            resolves_unknown_commit=resolves_unknown_commit,
+        )
 
     def version(self) -> int | None:
         """Return nothing: other processes commit, and only the server knows when."""
@@ -194,9 +199,14 @@ class PostgresDatabase:
         idle = self._connections.get_idle_size() + len(self._idle)
         return Connections(in_use=self._connections.get_size() - idle, idle=idle)
 
-    async def _repeated(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+    async def _with_retries(
+        self,
+        attempt: Callable[[bool], Awaitable[Result]],
+        *,
+        resolves_unknown_commit: bool = False,
+    ) -> Result:
         try:
-            return await repeated(attempt)
+            return await with_retries(attempt, resolves_unknown_commit=resolves_unknown_commit)
         except TransientFailure as failure:
             raise _unavailable(failure) from failure
 
@@ -211,9 +221,25 @@ class PostgresDatabase:
         ):
             return await work(PostgresTransaction(connection))
 
-    async def _transact(self, work: Work[Result]) -> Result:
+    async def _transact(
+        self,
+        work: Work[Result],
+        in_doubt: bool,  # noqa: FBT001 - as the retry policy calls it
+        while_committing: Callable[[], None] | None,
+    ) -> Result:
         async with self._connection() as connection:
-            return await _in_transaction(work, connection)
+            transaction = PostgresTransaction(connection, "BEGIN", in_doubt=in_doubt)
+            try:
+                result = await work(transaction)
+                if while_committing is not None:
+                    while_committing()
+                await _commit(connection, transaction)
+            except (*_DISCONNECTED, OutcomeUnknown):  # there is no session left to roll back
+                raise
+            except BaseException:
+                await _roll_back(connection)
+                raise
+        return result
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> "AsyncIterator[PoolConnectionProxy[Any]]":
@@ -261,19 +287,6 @@ class PostgresDatabase:
     def _connections(self) -> "asyncpg.Pool[Any]":
         assert self._pool is not None, "the database is not open"
         return self._pool
-
-
-async def _in_transaction(work: Work[Result], connection: "PoolConnectionProxy[Any]") -> Result:
-    transaction = PostgresTransaction(connection, "BEGIN")
-    try:
-        result = await work(transaction)
-        await _commit(connection, transaction)
-    except (*_DISCONNECTED, OutcomeUnknown):  # nobody is there to roll back
-        raise
-    except BaseException:
-        await _roll_back(connection)
-        raise
-    return result
 
 
 async def _commit(connection: "PoolConnectionProxy[Any]", transaction: PostgresTransaction) -> None:

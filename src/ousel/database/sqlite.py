@@ -15,15 +15,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from ousel.database.commit_thread import CommitThread
-from ousel.database.port import (
-    Connections,
-    IntegrityViolation,
-    Result,
-    Row,
-    TransientFailure,
-    Work,
-    repeated,
-)
+from ousel.database.port import Connections, IntegrityViolation, Result, Row, Work
+from ousel.database.retries import TransientFailure, with_retries
 from ousel.database.statements import (
     CompiledStatement,
     Statement,
@@ -56,9 +49,10 @@ _FAILURES: Final = (sqlite3.DatabaseError, UnicodeEncodeError, OverflowError)
 class SqliteTransaction:
     """Statements on one connection; its coroutines never suspend."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, in_doubt: bool = False) -> None:
         """Run statements on this connection, in the transaction that is open there."""
         self._connection = connection
+        self.in_doubt = in_doubt
 
     async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
         """Run the statement and return all its rows."""
@@ -119,18 +113,27 @@ class SqliteDatabase:
 
     async def read(self, work: Work[Result]) -> Result:
         """Run reads, each of which sees all that was committed before it."""
-        return await self._repeated(partial(self._read, work))
+        return await self._with_retries(lambda _: self._read(work))
 
     async def snapshot(self, work: Work[Result]) -> Result:
         """Run reads that all see the one state of the database at their start, however long.
 
         They have a thread and a connection of their own, and hold nobody up.
         """
-        return await self._repeated(partial(asyncio.to_thread, self._snapshot, work))
+        return await self._with_retries(lambda _: asyncio.to_thread(self._snapshot, work))
 
-    async def write(self, work: Work[Result]) -> Result:
-        """Run the work in a transaction when its turn has come, and commit it."""
-        return await self._repeated(partial(self._transact, work))
+    async def write(
+        self,
+        work: Work[Result],
+        *,
+        resolves_unknown_commit: bool = False,
+        while_committing: Callable[[], None] | None = None,
+    ) -> Result:
+        """Run the work in a transaction, one writer at a time, and commit it."""
+        return await self._with_retries(
+            lambda in_doubt: self._transact(work, in_doubt, while_committing),
+            resolves_unknown_commit=resolves_unknown_commit,
+        )
 
     def version(self) -> int | None:
         """Return the number that SQLite keeps of others' commits, as of this turn of the loop.
@@ -152,9 +155,14 @@ class SqliteDatabase:
     def _forget_version(self) -> None:
         self._version = None
 
-    async def _repeated(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+    async def _with_retries(
+        self,
+        attempt: Callable[[bool], Awaitable[Result]],
+        *,
+        resolves_unknown_commit: bool = False,
+    ) -> Result:
         try:
-            return await repeated(attempt)
+            return await with_retries(attempt, resolves_unknown_commit=resolves_unknown_commit)
         except TransientFailure as failure:
             raise DatabaseUnavailable(
                 "Another process holds the database locked.", retry_after_seconds=1
@@ -164,7 +172,7 @@ class SqliteDatabase:
         assert self._reader is not None, "the database is not open"
         self._check_in_place()
         try:
-            return _run_to_end(work, self._reader)
+            return _run_to_end(work, SqliteTransaction(self._reader))
         except _FAILURES as error:
             raise _translated(error) from error
 
@@ -173,19 +181,26 @@ class SqliteDatabase:
         try:
             with closing(_connect(self._path)) as connection:
                 connection.execute("BEGIN")
-                return _run_to_end(work, connection)
+                return _run_to_end(work, SqliteTransaction(connection))
         except _FAILURES as error:
             raise _translated(error) from error
 
-    async def _transact(self, work: Work[Result]) -> Result:
+    async def _transact(
+        self,
+        work: Work[Result],
+        in_doubt: bool,  # noqa: FBT001 - as the retry policy calls it
+        while_committing: Callable[[], None] | None,
+    ) -> Result:
         connection, commits = self._writer, self._commits
         assert connection is not None, "the database is not open"
         assert commits is not None, "the database is not open"
         async with self._write_lock:
             try:
                 await _begin(connection)
-                result = _run_to_end(work, connection)
+                result = _run_to_end(work, SqliteTransaction(connection, in_doubt=in_doubt))
                 self._check_in_place()
+                if while_committing is not None:
+                    while_committing()
                 await commits.run(partial(connection.execute, "COMMIT"))
             except _FAILURES as error:
                 _roll_back(connection)
@@ -255,9 +270,9 @@ async def _begin(connection: sqlite3.Connection) -> None:
             return
 
 
-def _run_to_end(work: Work[Result], connection: sqlite3.Connection) -> Result:
+def _run_to_end(work: Work[Result], transaction: SqliteTransaction) -> Result:
     """Drive the coroutine to its end in one step: a SQLite transaction never suspends."""
-    coroutine = cast("Coroutine[Any, Any, Result]", work(SqliteTransaction(connection)))
+    coroutine = cast("Coroutine[Any, Any, Result]", work(transaction))
     try:
         coroutine.send(None)
     except StopIteration as end:

@@ -5,12 +5,13 @@ import msgspec
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import new_id
-from ousel.ledger.posting import PostingQueue, PostingResult
-from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Account, Movement, Posting, Refused
+from ousel.ledger.batch import PostingResult
+from ousel.ledger.queue import PostingQueue
+from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Account, Movement, Posting, Refused, Replay
 
 
 class FundingResult(msgspec.Struct, frozen=True):
-    """Money that was issued, now or under the same key before."""
+    """Money that was issued: now, or before with the same idempotency key."""
 
     transfer_id: str
     replayed: bool
@@ -25,13 +26,14 @@ async def fund_account(
     note: str | None = None,
     idempotency_key: str | None = None,
 ) -> FundingResult:
-    """Issue money to the account where no server's desk is at hand, or raise the refusal."""
+    """Issue money to the account from outside a server, or raise the refusal."""
     queue = PostingQueue(database, clock, queue_limit=1)
-    posted = await issue_money(
+    result = await issue_money(
         queue, clock, account, amount, note=note, idempotency_key=idempotency_key
     )
-    assert not isinstance(posted.outcome, Refused)
-    return FundingResult(posted.outcome.debit.transfer_id, not isinstance(posted.outcome, Movement))
+    outcome = result.outcome
+    assert isinstance(outcome, Movement | Replay), "funding depends on no key and no charge"
+    return FundingResult(outcome.debit.transfer_id, replayed=isinstance(outcome, Replay))
 
 
 async def issue_money(
@@ -44,17 +46,17 @@ async def issue_money(
     idempotency_key: str | None = None,
 ) -> PostingResult:
     """Issue money to the account, or raise the refusal."""
-    posted = await queue.post(
+    result = await queue.post(
         Posting(
             transfer_id=new_id("tr_", clock),
             kind="funding",
             debit_account_id=SYSTEM_ACCOUNT_ID,
-            credit_identifier=account.account_number,
+            credit_account_id=account.id,
             amount=amount,
             note=note,
             idempotency_key=idempotency_key,
         )
     )
-    if isinstance(posted.outcome, Refused):
-        raise posted.outcome.refusal
-    return posted
+    if isinstance(result.outcome, Refused):
+        raise result.outcome.refusal
+    return result

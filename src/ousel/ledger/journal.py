@@ -1,4 +1,4 @@
-"""The rows of the books: accounts, the identifiers that find them, and their entries."""
+"""The rows of the ledger: accounts, the identifiers that find them, and their entries."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -7,6 +7,7 @@ import msgspec
 
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
+from ousel.ledger import key_check
 from ousel.ledger.rules import (
     FIRST_HASH,
     Account,
@@ -83,23 +84,13 @@ _KEYS_USED: Final = (
     " JOIN entries ON entries.account_id = keys.account_id"
     " AND entries.idempotency_key = keys.idempotency_key"
 )
-_WARRANTS_HELD: Final = (
-    "ROWS(:shown, account_id text, handle text)"
-    " JOIN warrants ON warrants.account_id = shown.account_id"
-    " AND warrants.handle = shown.handle"
-    " AND (warrants.ends_at IS NULL OR warrants.ends_at > :now)"
-)
 ACCOUNTS_LOCKED: Final = Statement(
-    "accounts locked in the order of their ids, and what was true before that",
+    "accounts locked in the order of their ids, and what was true when the statement began",
     f"SELECT {_ACCOUNT_COLUMNS},"
     " (SELECT CAST(SUM(sequence) AS BIGINT) FROM accounts WHERE id = ANY(:debited)),"
     f" (SELECT COUNT(*) FROM {_KEYS_USED}),"
-    f" (SELECT COUNT(*) FROM {_WARRANTS_HELD})"
+    f" (SELECT COUNT(*) FROM {key_check.VALID_KEYS})"
     " FROM accounts WHERE id = ANY(:ids) ORDER BY id FOR UPDATE",
-)
-WARRANTS_HELD: Final = Statement(
-    "those of the warrants shown that hold",
-    f"SELECT shown.account_id, shown.handle FROM {_WARRANTS_HELD}",
 )
 ENTRIES_OF_KEYS: Final = Statement(
     "entries that used these idempotency keys", f"SELECT {ENTRY_COLUMNS} FROM {_KEYS_USED}"
@@ -124,7 +115,7 @@ ENTRIES_COUNTED: Final = Statement(
 
 
 class NewAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """An account about to be opened, with every identifier that shall find it."""
+    """An account to be opened, with every identifier that finds it."""
 
     id: str
     username: str
@@ -135,7 +126,7 @@ class NewAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IdentifierTaken(Exception):
-    """Another account has this identifier; once given, it is never given to another."""
+    """Another account has this identifier; an identifier never changes its account."""
 
     def __init__(self, identifier: str) -> None:
         """Name the identifier."""
@@ -144,7 +135,7 @@ class IdentifierTaken(Exception):
 
 
 async def insert_account(transaction: Transaction, new: NewAccount) -> Account:
-    """Insert an account with nothing in it; an identifier that is taken raises."""
+    """Insert an account with a balance of zero, or raise IdentifierTaken."""
     for identifier in new.identifiers:
         claimed = await transaction.execute(
             IDENTIFIER_CLAIMED, identifier=identifier, account_id=new.id
@@ -170,7 +161,7 @@ async def insert_account(transaction: Transaction, new: NewAccount) -> Account:
 async def find_account_ids(
     transaction: Transaction, identifiers: Collection[str]
 ) -> dict[str, str]:
-    """Return the account id of each of these normalized identifiers that exists."""
+    """Return the account id of each of these normalized identifiers that is in use."""
     if not identifiers:
         return {}
     rows = await transaction.fetch(ACCOUNT_IDS, identifiers=list(identifiers))
@@ -195,23 +186,23 @@ async def set_status(transaction: Transaction, account_id: str, status: Status) 
 
 
 class LockedLedger(msgspec.Struct, frozen=True):
-    """What postings are decided on."""
+    """What the postings of a batch are decided on."""
 
     accounts: dict[str, Account]  # locked until the transaction ends
-    known_keys: KnownKeys
-    revoked_keys: frozenset[tuple[str, str]]  # the warrants, by account and handle
+    known_keys: KnownKeys  # the idempotency keys that were used before
+    rejected_keys: key_check.Keys  # the partner keys that are not valid
 
 
 async def lock_accounts(
     transaction: Transaction, ids: Collection[str], postings: Sequence[Posting], now: int
 ) -> LockedLedger:
-    """Return the accounts, locked, the entries of known keys, and the warrants that have ended.
+    """Lock the accounts; return them with the known idempotency keys and rejected partner keys.
 
-    The statement that locks also counts the known keys and the warrants that hold, as of its
-    start. For a warrant that is late enough: it was still good after the posting had come. Known
-    keys are read, once the locks are held, where there are any, or where another process wrote
-    to an account that shall be debited while this one waited for its lock: its sequence has
-    grown then.
+    The statement that locks the accounts also counts the known idempotency keys and the valid
+    partner keys, as of its start. That is late enough for a partner key: it was valid after the
+    posting had arrived. Idempotency keys are read again under the locks if any is known, or if
+    another process wrote to a debited account while this one waited for its lock; the account's
+    sequence has grown in that case.
     """
     debited = {posting.debit_account_id for posting in postings}
     keys = [
@@ -219,25 +210,19 @@ async def lock_accounts(
         for posting in postings
         if posting.idempotency_key is not None
     ]
-    shown = {
-        (posting.key_check.account_id, posting.key_check.handle)
-        for posting in postings
-        if posting.key_check is not None
-    }
+    checked = key_check.keys_to_check(postings)
     rows = await transaction.fetch(
-        ACCOUNTS_LOCKED, ids=list(ids), debited=list(debited), keys=keys, shown=shown, now=now
+        ACCOUNTS_LOCKED, ids=list(ids), debited=list(debited), keys=keys, checked=checked, now=now
     )
     accounts = {row[0]: Account(*row[:-3]) for row in rows}
-    sequences_before, keys_used, warrants_held = rows[0][-3:]
+    sequences_before, keys_used, keys_valid = rows[0][-3:]
     known_keys: KnownKeys = {}
     if keys_used or sequences_before != sum(accounts[id_].sequence for id_ in debited):
         known_keys = await _known_keys(transaction, keys)
-    if warrants_held == len(shown):
-        return LockedLedger(accounts, known_keys, revoked_keys=frozenset())
-    held = await transaction.fetch(WARRANTS_HELD, shown=shown, now=now)
-    return LockedLedger(
-        accounts, known_keys, revoked_keys=frozenset(shown.difference(map(tuple, held)))
-    )
+    rejected: key_check.Keys = set()
+    if keys_valid != len(checked):
+        rejected = await key_check.rejected_keys(transaction, checked, now)
+    return LockedLedger(accounts, known_keys, rejected)
 
 
 async def _known_keys(transaction: Transaction, keys: list[tuple[str, str]]) -> KnownKeys:
@@ -246,7 +231,7 @@ async def _known_keys(transaction: Transaction, keys: list[tuple[str, str]]) -> 
 
 
 async def entries_since(transaction: Transaction, sequences: dict[str, int]) -> list[Entry]:
-    """Return what was written to these accounts after the sequence number given for each."""
+    """Return the entries of these accounts after the sequence number given for each."""
     return _entries(await transaction.fetch(ENTRIES_SINCE, heads=list(sequences.items())))
 
 

@@ -1,7 +1,7 @@
-"""The rules of the books, pure: what a posting does to the accounts, and what it may not do."""
+"""The rules of the ledger, pure: what a posting does to the accounts, or why it may not."""
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -26,7 +26,7 @@ FIRST_HASH: Final = "0" * 64  # what an account's first entry follows
 
 
 class Account(msgspec.Struct, gc=False):
-    """An account as the books know it: its public name, its balance and its last entry."""
+    """An account as the ledger knows it: its public name, its balance and its last entry."""
 
     id: str
     username: str
@@ -40,37 +40,26 @@ class Account(msgspec.Struct, gc=False):
     updated_at: int
 
 
-Reason = Callable[[], Refusal]
-
-
-class Claim(msgspec.Struct, frozen=True, gc=False):
-    """What a posting takes and no other may take after it, and what those others are told."""
-
-    name: str
-    reason: Reason
-
-
 class KeyCheck(msgspec.Struct, frozen=True, gc=False):
-    """The key by which a sender asks: it must hold when it is posted, or that is the answer."""
+    """The partner key that asks for a posting; it must be valid when the posting is written."""
 
     account_id: str
     handle: str
-    ended: Reason
 
 
 class Posting(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A wish to move money; the recipient is named by a normalized identifier."""
+    """A request to move money to an account, given by its id or by a normalized identifier."""
 
     transfer_id: str
     kind: Kind
     debit_account_id: str
-    credit_identifier: str
+    credit_account_id: str | None = None
+    credit_identifier: str | None = None
     amount: int
     note: str | None = None
-    charge_id: str | None = None
+    charge_id: str | None = None  # of the charge that it pays; it must be in created
     idempotency_key: str | None = None
     key_check: KeyCheck | None = None
-    claim: Claim | None = None
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -91,30 +80,41 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
 
 class Movement(msgspec.Struct, frozen=True, gc=False):
-    """The posting took place: its two entries."""
+    """The posting moved money: its two entries."""
 
     debit: Entry
     credit: Entry
 
 
 class Replay(msgspec.Struct, frozen=True, gc=False):
-    """The posting took place before, under the same key: the sender's entry of that time."""
+    """The same posting was made before with the same idempotency key: the entry it debited."""
 
     debit: Entry
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The posting may not take place.
+    """The ledger's rules forbid the posting.
 
-    A refusal that is raised holds frames that hold this: the garbage collector must see it.
+    A refusal that is raised refers to stack frames that refer to this: the garbage collector
+    must track it.
     """
 
     refusal: Refusal
 
 
-Outcome = Movement | Replay | Refused
+class KeyRejected(msgspec.Struct, frozen=True, gc=False):
+    """The partner key was revoked or has expired since the request was authenticated."""
+
+
+class ChargeClosed(msgspec.Struct, frozen=True, gc=False):
+    """The charge cannot be paid: this is its final status, or None where there is no charge."""
+
+    status: str | None
+
+
+Outcome = Movement | Replay | Refused | KeyRejected | ChargeClosed
 KnownKeys = dict[tuple[str, str], Entry]
-Closed = dict[str, Reason]
+ChargeStatuses = dict[str, str]
 
 
 def decide(
@@ -123,28 +123,35 @@ def decide(
     recipients: Mapping[str, str],
     known_keys: KnownKeys,
     now: int,
-    closed: Closed | None = None,
+    charge_statuses: ChargeStatuses | None = None,
 ) -> list[Outcome]:
-    """Decide the postings in their order, and bring accounts, keys and claims up to date.
+    """Decide the postings in their order, and update accounts, keys and charges accordingly.
 
     `accounts` holds each account that a posting touches, `recipients` the account id of each
-    identifier that exists, `known_keys` the first entry of each key that was used before,
-    `closed` the claims that can be taken no more.
+    identifier that exists, `known_keys` the first entry of each idempotency key that was used,
+    `charge_statuses` the status of each charge that a posting pays.
     """
-    closed = {} if closed is None else closed
+    charge_statuses = {} if charge_statuses is None else charge_statuses
     outcomes: list[Outcome] = []
     for posting in postings:
-        credit_id = recipients.get(posting.credit_identifier)
+        credit_id = credit_account_id(posting, recipients)
         key = (posting.debit_account_id, posting.idempotency_key or "")
         first = known_keys.get(key) if posting.idempotency_key is not None else None
         if first is not None:
             outcomes.append(_replay_or_conflict(posting, first, credit_id))
             continue
-        outcome = _decide_new(posting, accounts, credit_id, now, closed)
+        outcome = _decide_new(posting, accounts, credit_id, now, charge_statuses)
         outcomes.append(outcome)
         if posting.idempotency_key is not None and isinstance(outcome, Movement):
             known_keys[key] = outcome.debit
     return outcomes
+
+
+def credit_account_id(posting: Posting, recipients: Mapping[str, str]) -> str | None:
+    """Return the id of the account that the posting credits, or None if it does not exist."""
+    if posting.credit_identifier is None:
+        return posting.credit_account_id
+    return recipients.get(posting.credit_identifier)
 
 
 def transfer_refusal(debit: Account, credit: Account, amount: int) -> Refusal | None:
@@ -233,11 +240,13 @@ def _decide_new(
     accounts: Mapping[str, Account],
     credit_id: str | None,
     now: int,
-    closed: Closed,
+    charge_statuses: ChargeStatuses,
 ) -> Outcome:
-    claim = posting.claim
-    if claim is not None and claim.name in closed:
-        return Refused(closed[claim.name]())
+    charge_id = posting.charge_id
+    if charge_id is not None:
+        status = charge_statuses.get(charge_id)
+        if status != "created":
+            return ChargeClosed(status)
     debit = accounts[posting.debit_account_id]
     if credit_id is None:
         return Refused(AccountNotFound("No account has the identifier in `to`.", param="to"))
@@ -245,13 +254,13 @@ def _decide_new(
     refusal = transfer_refusal(debit, credit, posting.amount)
     if refusal is not None:
         return Refused(refusal)
-    if claim is not None:
-        closed[claim.name] = claim.reason
+    if charge_id is not None:
+        charge_statuses[charge_id] = "paid"
     return _move(posting, debit, credit, now)
 
 
 def _move(posting: Posting, debit: Account, credit: Account, now: int) -> Movement:
-    created_at = max(now, debit.updated_at, credit.updated_at)  # a clock may step back, books not
+    created_at = max(now, debit.updated_at, credit.updated_at)  # even if the clock has stepped back
     outgoing = _entry(posting, debit, credit.id, -posting.amount, created_at)
     incoming = _entry(posting, credit, debit.id, posting.amount, created_at)
     assert outgoing.amount + incoming.amount == 0

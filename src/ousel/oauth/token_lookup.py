@@ -5,9 +5,9 @@ from typing import Final
 
 from ousel.api.callers import User
 from ousel.api.refusals import InvalidToken
+from ousel.database.batching import SharedReads
 from ousel.database.last_uses import LastUseRecorder
 from ousel.database.port import Database, Transaction
-from ousel.database.sharing import SharedReads
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import handle_of, is_secret
 from ousel.oauth import store

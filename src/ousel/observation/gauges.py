@@ -10,7 +10,7 @@ import structlog
 
 from ousel.database.port import Connections, Database
 from ousel.kernel.errors import Refusal
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.totals import LedgerTotals, read_totals
 
 TOTALS_SECONDS: Final = 10.0  # the totals are cached for at least this long
@@ -43,7 +43,7 @@ class GaugeReader:
         """Return the gauges as they are now; the ledger totals may be some seconds old."""
         totals, read_at = await self._totals.get()
         return Gauges(
-            queue_length=self._queue.queue_length,
+            queue_length=self._queue.waiting,
             queue_limit=self._queue.queue_limit,
             connections=self._database.connections(),
             totals=totals,

@@ -15,7 +15,7 @@ from ousel.database.schema import SCHEMA_VERSION
 from ousel.kernel.clock import Clock
 from ousel.kernel.observers import ChargeObserver, PostingObserver
 from ousel.kernel.settings import SettingError, Settings
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.observation.metrics import Metrics
 from ousel.observation.request_log import RequestLog
 

@@ -6,9 +6,9 @@ import msgspec
 
 from ousel.api.callers import Partner, User
 from ousel.api.refusals import Unauthorized
+from ousel.database.batching import SharedReads
 from ousel.database.last_uses import LastUseRecorder
 from ousel.database.port import Database, Transaction
-from ousel.database.sharing import SharedReads
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import handle_of, is_secret, matches_hash
 from ousel.partners import store

@@ -5,8 +5,8 @@ from typing import Final
 import msgspec
 
 from ousel.accounts import service as accounts
+from ousel.database.batching import SharedReads
 from ousel.database.port import Database, Transaction
-from ousel.database.sharing import SharedReads
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.ids import secret_hash
 from ousel.people import store

@@ -17,7 +17,7 @@ from ousel.kernel.errors import InvalidAmount
 from ousel.kernel.money import micros_from_json
 from ousel.ledger import refusals
 from ousel.ledger.funding import issue_money
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Movement
 from ousel.sandbox.clock import ADVANCE_SECONDS_MAX, SandboxClock
 from ousel.transfers.records import TransferRecord, transfer_record

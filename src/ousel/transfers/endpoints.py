@@ -9,15 +9,14 @@ from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency
 from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, make_page, sequence_from_cursor
 from ousel.api.refusals import Unauthorized
 from ousel.api.routes import AnswerDescription, Call, NoBody, NoQuery, Route
-from ousel.database.port import Database
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.clock import Clock, micros_from_timestamp
 from ousel.kernel.errors import InvalidAmount, InvalidField
 from ousel.kernel.money import micros_from_json
 from ousel.ledger import refusals
 from ousel.ledger.history import HistoryQuery
-from ousel.ledger.posting import PostingQueue
-from ousel.ledger.rules import KeyCheck, Kind, Refused, Replay
+from ousel.ledger.queue import PostingQueue
+from ousel.ledger.rules import ChargeClosed, KeyCheck, KeyRejected, Kind, Refused, Replay
 from ousel.ledger.search import HistorySearch
 from ousel.transfers.records import TransferRecord, transfer_record
 from ousel.transfers.service import transfer_posting
@@ -91,11 +90,11 @@ class TransfersQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class TransferEndpoints:
     """Serves partners that send money or read what moved."""
 
-    def __init__(self, database: Database, queue: PostingQueue, clock: Clock) -> None:
-        """Post at this desk, and read from this database."""
+    def __init__(self, queue: PostingQueue, search: HistorySearch, clock: Clock) -> None:
+        """Send transfers through this queue, and find them with this search."""
         self._queue = queue
+        self._search = search
         self._clock = clock
-        self._search = HistorySearch(database)
 
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""
@@ -155,20 +154,23 @@ class TransferEndpoints:
         """Send a transfer."""
         request, partner = call.body, call.partner
         posting = transfer_posting(
-            KeyCheck(partner.account_id, partner.handle, ended=Unauthorized),
+            KeyCheck(partner.account_id, partner.handle),
             request.to,
             micros_from_json(bytes(request.amount)),
             parse_note(request.note),
             parse_idempotency_key(call.headers.get(b"idempotency-key"), request.idempotency_key),
             self._clock,
         )
-        posted = await self._queue.post(posting)
-        outcome = posted.outcome
+        result = await self._queue.post(posting)
+        outcome = result.outcome
         if isinstance(outcome, Refused):
             raise outcome.refusal
-        assert posted.debit_account is not None
-        assert posted.credit_account is not None
-        record = transfer_record(outcome.debit, posted.debit_account, posted.credit_account)
+        if isinstance(outcome, KeyRejected):
+            raise Unauthorized
+        assert not isinstance(outcome, ChargeClosed), "a transfer pays no charge"
+        assert result.debit_account is not None
+        assert result.credit_account is not None
+        record = transfer_record(outcome.debit, result.debit_account, result.credit_account)
         if isinstance(outcome, Replay):
             return json_answer(record, headers=_REPLAYED)
         return json_answer(record, status=201)

@@ -1,4 +1,4 @@
-"""What a transfer means in money: one posting, from the key owner to the recipient."""
+"""A transfer in the terms of the ledger: one posting, from the key owner to the recipient."""
 
 from ousel.accounts.rules import normalize_identifier
 from ousel.kernel.clock import Clock
@@ -14,7 +14,7 @@ def transfer_posting(
     idempotency_key: str | None,
     clock: Clock,
 ) -> Posting:
-    """Return the posting that sends this amount, or refuse a recipient who cannot be one."""
+    """Return the posting that sends this amount, or refuse a malformed recipient."""
     return Posting(
         transfer_id=new_id("tr_", clock),
         kind="transfer",

@@ -17,7 +17,7 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from ousel.kernel.money import AMOUNT_MICROS_MAX
 from ousel.ledger import journal
-from ousel.ledger.posting import PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Movement, Posting
 from ousel.partners.service import NewApp, create_app, issue_key
 

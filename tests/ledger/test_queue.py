@@ -5,14 +5,11 @@ from typing import Any
 
 import pytest
 
+from ousel.database.batching import BATCH_ITEMS_MAX
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
-from ousel.ledger.posting import (
-    BATCH_POSTINGS_MAX,
-    UNHALVED_POSTINGS_MAX,
-    PostingQueue,
-    PostingResult,
-)
+from ousel.ledger.batch import PostingResult
+from ousel.ledger.queue import UNHALVED_POSTINGS_MAX, PostingQueue
 from ousel.ledger.refusals import (
     AccountNotFound,
     IdempotencyConflict,
@@ -91,7 +88,7 @@ async def test_what_arrives_during_a_commit_is_the_next_batch(queue: Desk) -> No
 
 async def test_a_batch_has_a_limit(queue: Desk) -> None:
     """More than a batch takes is written in several, all of it."""
-    wishes = [posting(queue.ada.id, "@bob", 101) for _ in range(2 * BATCH_POSTINGS_MAX + 1)]
+    wishes = [posting(queue.ada.id, "@bob", 101) for _ in range(2 * BATCH_ITEMS_MAX + 1)]
 
     answers = await posted(queue.queue, *wishes)
 
@@ -292,7 +289,7 @@ async def test_what_is_remembered_of_recipients_has_a_limit(
     queue: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forgetting recipients only costs another look-up."""
-    monkeypatch.setattr("ousel.ledger.posting.RECIPIENTS_REMEMBERED_MAX", 1)
+    monkeypatch.setattr("ousel.ledger.queue.RECIPIENTS_CACHED_MAX", 1)
     for name in ("@bob", "bob@example.com", queue.bob.account_number) * 2:
         await queue.queue.post(posting(queue.ada.id, name, 5))
 

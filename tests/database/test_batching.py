@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from ousel.database.batching import BATCH_ITEMS_MAX, SharedReads, SharedWrites
 from ousel.database.port import Database, IntegrityViolation, Transaction
-from ousel.database.sharing import SHARED_MAX, SharedReads, SharedWrites
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
 from tests.database.notes import NOTES
@@ -109,12 +109,12 @@ async def test_an_answer_is_never_older_than_its_question(
 
 async def test_a_read_has_a_limit(reads: SharedReads[str, str | None], loader: Loader) -> None:
     """Ever so many keys are read in portions."""
-    names = [f"other {number}" for number in range(SHARED_MAX + 1)]
+    names = [f"other {number}" for number in range(BATCH_ITEMS_MAX + 1)]
 
     answers = await asyncio.gather(*(reads.get(name) for name in names))
 
     assert answers == [None] * len(names)
-    assert [len(asked) for asked in loader.asked] == [SHARED_MAX, 1]
+    assert [len(asked) for asked in loader.asked] == [BATCH_ITEMS_MAX, 1]
 
 
 async def test_a_key_at_fault_fails_alone(
@@ -165,13 +165,13 @@ async def test_what_is_written_together_is_one_commit(database: Database) -> Non
     commits: list[int] = []
     begun = asyncio.Event()
 
-    async def write(transaction: Transaction, names: list[str]) -> dict[str, str]:
+    async def write(transaction: Transaction, names: list[str]) -> list[str]:
         commits.append(len(names))
         begun.set()
         await transaction.insert(NOTES, [(name, "new") for name in names])
-        return {name: f"{name} is there" for name in names}
+        return [f"{name} is there" for name in names]
 
-    writes = SharedWrites(database.write, write)
+    writes = SharedWrites(database, write)
     first = asyncio.create_task(writes.put("name 0"))
     await begun.wait()
     names = [f"name {number}" for number in range(1, 100)]
@@ -186,11 +186,11 @@ async def test_what_is_written_together_is_one_commit(database: Database) -> Non
 async def test_a_row_that_is_refused_is_refused_alone(database: Database) -> None:
     """Those who came with it are written all the same."""
 
-    async def write(transaction: Transaction, names: list[str]) -> dict[str, bool]:
+    async def write(transaction: Transaction, names: list[str]) -> list[bool]:
         await transaction.insert(NOTES, [(name, "new") for name in names])
-        return dict.fromkeys(names, True)
+        return [True for _ in names]
 
-    writes = SharedWrites(database.write, write)
+    writes = SharedWrites(database, write)
     await writes.put("taken")
     found = await outcomes(*(writes.put(name) for name in ("one", "taken", "two")))
 

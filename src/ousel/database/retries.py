@@ -1,0 +1,61 @@
+"""The one retry policy: which transactions are run again, how often and after which pause."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from ousel.kernel.errors import OutcomeUnknown
+
+ATTEMPTS_MAX: Final = 5
+UNKNOWN_OUTCOMES_MAX: Final = 5
+BACKOFF_SECONDS: Final = 0.02
+BACKOFF_SECONDS_MAX: Final = 1.0
+RETRY_SECONDS_MAX: Final = 10.0
+
+Result = TypeVar("Result")
+
+
+class TransientFailure(Exception):
+    """A transaction that surely did not commit and may be tried again."""
+
+
+async def with_retries(
+    attempt: Callable[[bool], Awaitable[Result]], *, resolves_unknown_commit: bool = False
+) -> Result:
+    """Return the attempt's result; repeat the attempt where that is safe.
+
+    After a transient failure nothing was committed, so every attempt may be repeated. After a
+    commit whose outcome is unknown only an attempt that can resolve it is repeated: it is called
+    with True, and finds what the earlier attempt has written. If it fails in any other way, the
+    outcome stays unknown, and that is what the caller learns.
+    """
+    unknown: list[OutcomeUnknown] = []
+    failures, last_start = 0, time.monotonic() + RETRY_SECONDS_MAX
+    while True:
+        try:
+            return await attempt(bool(unknown))
+        except OutcomeUnknown as error:
+            unknown.append(error)
+            if not resolves_unknown_commit or len(unknown) == UNKNOWN_OUTCOMES_MAX:
+                raise
+            failures, last_start = 0, time.monotonic() + RETRY_SECONDS_MAX
+        except Exception as error:
+            failures += 1
+            if not _is_retried(error, failures, last_start):
+                if unknown:
+                    raise unknown[-1] from error
+                raise
+            await asyncio.sleep(_backoff_seconds(failures))
+
+
+def _is_retried(error: Exception, failures: int, last_start: float) -> bool:
+    if not isinstance(error, TransientFailure) or failures == ATTEMPTS_MAX:
+        return False
+    return time.monotonic() <= last_start
+
+
+def _backoff_seconds(failures: int) -> float:
+    pause_seconds: float = min(BACKOFF_SECONDS * 2**failures, BACKOFF_SECONDS_MAX)
+    return pause_seconds * random.uniform(0.5, 1.0)  # noqa: S311 - jitter

@@ -1,0 +1,45 @@
+"""The check of partner keys inside the transaction that moves the money.
+
+A key may be revoked between a request's authentication and its posting. To move no money after
+that, the transaction looks the key up itself; the authentication can then rely on its cache.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from ousel.database.port import Transaction
+from ousel.database.statements import Statement
+from ousel.ledger.rules import KeyCheck, Posting
+
+VALID_KEYS: Final = (
+    "ROWS(:checked, account_id text, handle text)"
+    " JOIN warrants ON warrants.account_id = checked.account_id"
+    " AND warrants.handle = checked.handle"
+    " AND (warrants.ends_at IS NULL OR warrants.ends_at > :now)"
+)
+KEYS_THAT_ARE_VALID: Final = Statement(
+    "those of the checked partner keys that are valid",
+    f"SELECT checked.account_id, checked.handle FROM {VALID_KEYS}",
+)
+
+Keys = set[tuple[str, str]]  # account id and handle
+
+
+def keys_to_check(postings: Iterable[Posting]) -> Keys:
+    """Return the partner keys that these postings depend on."""
+    return {
+        (posting.key_check.account_id, posting.key_check.handle)
+        for posting in postings
+        if posting.key_check is not None
+    }
+
+
+async def rejected_keys(transaction: Transaction, checked: Keys, now: int) -> Keys:
+    """Return those of the keys that are not valid now."""
+    rows = await transaction.fetch(KEYS_THAT_ARE_VALID, checked=checked, now=now)
+    return checked.difference(map(tuple, rows))
+
+
+def is_rejected(check: KeyCheck | None, rejected: Keys) -> bool:
+    """Say whether this check failed; without a check there is nothing to fail."""
+    return check is not None and (check.account_id, check.handle) in rejected

@@ -1,0 +1,171 @@
+"""Charge rows: what a posting pays is locked, decided and written in its own transaction."""
+
+import asyncio
+from collections.abc import Collection, Sequence
+
+import pytest
+
+from ousel.database.port import Transaction
+from ousel.database.statements import Statement, Table
+from ousel.kernel.clock import system_clock
+from ousel.ledger.queue import PostingQueue
+from ousel.ledger.refusals import InsufficientBalance
+from ousel.ledger.rules import ChargeClosed, ChargeStatuses, Movement, Posting, Refused
+from tests.ledger.conftest import Desk
+from tests.ledger.databases import Breakdown
+from tests.ledger.examples import posting, refusals
+from tests.support.accounts import verify
+from tests.support.postgres_proxy import Cut
+
+TICKETS = Table("deployment", key=("name text",), columns=("value text",))
+FOUND = Statement("tickets", "SELECT name, value FROM deployment WHERE name = ANY(:names)")
+LOCKED = Statement(
+    "tickets, locked",
+    "SELECT name, value FROM deployment WHERE name = ANY(:names) ORDER BY name FOR UPDATE",
+)
+
+
+class Tickets:
+    """Charges of these tests: tickets that can be bought once, each with the transfer that did."""
+
+    def __init__(self) -> None:
+        self.broken = False
+
+    async def lock(
+        self, transaction: Transaction, charge_ids: Collection[str], now: int
+    ) -> ChargeStatuses:
+        assert now > 0
+        rows = await transaction.fetch(LOCKED, names=list(charge_ids))
+        return {row[0]: "created" if row[1] == "free" else "paid" for row in rows}
+
+    async def mark_paid(
+        self, transaction: Transaction, payments: Sequence[Movement], now: int
+    ) -> None:
+        assert now > 0
+        if self.broken:
+            raise Breakdown
+        rows = [(each.debit.charge_id, each.debit.transfer_id) for each in payments]
+        await transaction.update(TICKETS, rows)
+
+
+@pytest.fixture
+async def tickets(queue: Desk) -> Tickets:
+    """Two tickets that nobody has yet."""
+    free = [("one", "free"), ("two", "free")]
+    await queue.database.write(lambda transaction: transaction.insert(TICKETS, free))
+    return Tickets()
+
+
+@pytest.fixture
+def selling(queue: Desk, tickets: Tickets) -> PostingQueue:
+    """A queue that sells the tickets."""
+    return PostingQueue(queue.staged, system_clock, queue_limit=1_000, charge_rows=tickets)
+
+
+async def holders(queue: Desk) -> dict[str, str]:
+    """Return who has each ticket."""
+    rows = await queue.database.read(
+        lambda transaction: transaction.fetch(FOUND, names=["one", "two"])
+    )
+    return {row[0]: row[1] for row in rows}
+
+
+def wish(queue: Desk, ticket: str, amount: int = 10, key: str | None = None) -> Posting:
+    return posting(queue.ada.id, "@bob", amount, key=key, charge_id=ticket)
+
+
+async def test_a_charge_is_marked_with_the_money(queue: Desk, selling: PostingQueue) -> None:
+    """Of those who come together one pays and has it; whoever comes later is told."""
+    wishes = [wish(queue, "one", 1_000), wish(queue, "one"), wish(queue, "one"), wish(queue, "two")]
+
+    answers = await asyncio.gather(*(selling.post(each) for each in wishes))
+    another = PostingQueue(queue.staged, system_clock, queue_limit=10, charge_rows=Tickets())
+    late = await another.post(wish(queue, "one"))
+
+    outcomes = [each.outcome for each in (*answers, late)]
+    assert [type(each) for each in outcomes] == [
+        Refused,
+        Movement,
+        ChargeClosed,
+        Movement,
+        ChargeClosed,
+    ]
+    assert refusals(outcomes)[0] is InsufficientBalance
+    assert await holders(queue) == {"one": wishes[1].transfer_id, "two": wishes[3].transfer_id}
+    assert await queue.balances() == (80, 20)
+    assert queue.staged.writes == 2
+
+
+async def test_payments_and_transfers_share_a_transaction(
+    queue: Desk, selling: PostingQueue
+) -> None:
+    """Postings that pay a charge and one that pays none, in one batch."""
+    answers = await asyncio.gather(
+        selling.post(wish(queue, "one")),
+        selling.post(posting(queue.ada.id, "@bob", 10)),
+        selling.post(wish(queue, "two")),
+    )
+
+    assert [type(answer.outcome) for answer in answers] == [Movement] * 3
+    assert queue.staged.writes == 1
+    assert await queue.balances() == (70, 30)
+
+
+async def test_several_queues_race_for_one_charge(queue: Desk, tickets: Tickets) -> None:
+    """As several processes do: exactly one payment moves money."""
+    queues = [
+        PostingQueue(queue.staged, system_clock, queue_limit=10, charge_rows=tickets)
+        for _ in range(4)
+    ]
+
+    answers = await asyncio.gather(*(each.post(wish(queue, "one")) for each in queues))
+
+    assert sorted(type(answer.outcome).__name__ for answer in answers) == [
+        *["ChargeClosed"] * 3,
+        "Movement",
+    ]
+    assert await queue.balances() == (90, 10)
+    await verify(queue.database)
+
+
+@pytest.mark.parametrize("key", ["k", None])
+@pytest.mark.parametrize("cut", ["before the commit", "after the commit"])
+async def test_a_payment_survives_a_lost_commit(
+    queue: Desk, selling: PostingQueue, cut: Cut, key: str | None
+) -> None:
+    """Whether the commit took effect or not: paid once, taken once, and told so."""
+    queue.staged.faults.append(cut)
+    wanted = wish(queue, "one", key=key)
+
+    answer = await selling.post(wanted)
+
+    assert isinstance(answer.outcome, Movement)
+    assert (await holders(queue))["one"] == wanted.transfer_id
+    assert await queue.balances() == (90, 10)
+
+
+async def test_a_charge_that_cannot_be_marked_takes_the_money_back(
+    queue: Desk, tickets: Tickets, selling: PostingQueue
+) -> None:
+    """What follows from a payment and the payment itself are written together or not at all."""
+    tickets.broken = True
+
+    broken, other = await asyncio.gather(
+        selling.post(wish(queue, "one")),
+        selling.post(posting(queue.ada.id, "@bob", 1)),
+        return_exceptions=True,
+    )
+
+    assert isinstance(broken, Breakdown)
+    assert not isinstance(other, BaseException)
+    assert await holders(queue) == {"one": "free", "two": "free"}
+    assert await queue.balances() == (99, 1)
+
+
+async def test_a_queue_without_charge_rows_pays_no_charge(queue: Desk, tickets: Tickets) -> None:
+    """Where nothing would be marked as paid, no money moves."""
+    answer = await queue.queue.post(wish(queue, "one"))
+
+    assert answer.outcome == ChargeClosed(None)
+    assert not tickets.broken
+    assert await queue.balances() == (100, 0)

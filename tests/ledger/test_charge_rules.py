@@ -1,0 +1,109 @@
+"""Charges in the rules: one is paid once. And refusals leave no memory behind."""
+
+import asyncio
+import gc
+import weakref
+
+import pytest
+
+from ousel.database.port import Database, Result, Work
+from ousel.kernel.clock import system_clock
+from ousel.kernel.errors import DatabaseUnavailable, Refusal
+from ousel.ledger.queue import PostingQueue
+from ousel.ledger.refusals import InsufficientBalance
+from ousel.ledger.rules import (
+    SYSTEM_ACCOUNT_ID,
+    ChargeClosed,
+    Movement,
+    Posting,
+    Refused,
+    Replay,
+)
+from tests.ledger.examples import Books, account, posting, refusals
+
+
+def payment(amount: int, charge_id: str | None, key: str | None = None) -> Posting:
+    """Return a posting from ada to grace that pays this charge."""
+    return posting("ada", "@grace", amount, key=key, charge_id=charge_id)
+
+
+def books(**charges: str) -> Books:
+    """Return a ledger in which ada has 100 and charges have these statuses."""
+    ledger = Books(account("ada", 100), account("grace"))
+    ledger.charges = charges
+    return ledger
+
+
+def test_the_first_payment_closes_the_charge() -> None:
+    """Of several payments of one charge the first that can move moves; charges do not mix."""
+    outcomes = books(a="created", b="created").decide(
+        payment(101, "a"),
+        payment(10, "a"),
+        payment(10, "a"),
+        payment(10, "b"),
+        payment(10, None),
+        payment(10, None),
+    )
+
+    assert refusals(outcomes) == [InsufficientBalance, None, None, None, None, None]
+    assert [type(each) for each in outcomes[1:]] == [Movement, ChargeClosed, *[Movement] * 3]
+    assert outcomes[2] == ChargeClosed("paid")
+
+
+def test_a_closed_charge_is_told_before_the_balance_is_looked_at() -> None:
+    """A payment of a charge that is final, or that does not exist, moves nothing."""
+    before = books(a="canceled", b="created")
+
+    outcomes = before.decide(payment(1_000, "a"), payment(1, "b"), payment(1, "c"))
+
+    assert outcomes[0] == ChargeClosed("canceled")
+    assert isinstance(outcomes[1], Movement)
+    assert outcomes[2] == ChargeClosed(None)
+    assert before.charges == {"a": "canceled", "b": "paid"}
+
+
+def test_a_known_key_is_replayed_whatever_became_of_its_charge() -> None:
+    """The same posting with the same key is the first one again, not one too late."""
+    outcomes = books(a="created").decide(payment(10, "a", key="k"), payment(10, "a", key="k"))
+
+    assert [type(each) for each in outcomes] == [Movement, Replay]
+
+
+LETTING_GO_STEPS = 200
+
+
+class Unreachable:
+    """A database that cannot be reached."""
+
+    async def write(self, work: Work[Result], **_: object) -> Result:
+        raise DatabaseUnavailable(f"{work} cannot be done")
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+async def test_a_refusal_is_let_go_of(database: Database, *, reachable: bool) -> None:
+    """A refusal that was raised and answered leaves no memory behind."""
+    queue = PostingQueue(
+        database if reachable else Unreachable(),  # type: ignore[arg-type]
+        system_clock,
+        queue_limit=1,
+    )
+    told: list[weakref.ref[Refusal]] = []
+
+    async def refused() -> None:
+        try:
+            posted = await queue.post(posting(SYSTEM_ACCOUNT_ID, "@nobody"))
+            assert isinstance(posted.outcome, Refused)
+            raise posted.outcome.refusal
+        except Refusal as refusal:
+            told.append(weakref.ref(refusal))
+
+    await refused()
+    await queue.close()
+    # This very step was woken by the answer and holds it, and so does the writer's thread a while.
+    for _ in range(LETTING_GO_STEPS):
+        await asyncio.sleep(0.01)
+        gc.collect()
+        if told[0]() is None:
+            break
+
+    assert [reference() for reference in told] == [None]
