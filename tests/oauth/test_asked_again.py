@@ -30,8 +30,8 @@ async def test_what_was_granted_is_asked_again(
     answer = await decide(visitor, address(consent, **extra), "Allow")
 
     assert page.status_code == 200
-    assert "It is connected since" in page.text
-    assert "It asks for what it can read already." in page.text
+    assert "It has been connected since" in page.text
+    assert "It asks for nothing new." in page.text
     assert NEW not in page.text
     assert after_the_page == codes
     assert "code=ac_" in answer.headers["location"]
@@ -62,7 +62,7 @@ async def test_what_it_can_read_besides_is_told(portal: Portal, consent: Consent
     await connected(portal, consent, visitor, scope="balance")
 
     page = (await visitor.get(address(consent, scope="profile"))).text
-    besides = page.partition("It can read already, until")[2]
+    besides = page.partition("It can already read this, until")[2]
 
     assert f"<li>{BALANCE}</li>" in besides
     assert PROFILE not in besides
