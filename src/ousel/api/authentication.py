@@ -1,4 +1,4 @@
-"""The gate of the interface: who calls, from where, and not too often."""
+"""Authentication: who calls the API, from which origin, and how often."""
 
 from http import HTTPStatus
 
@@ -13,39 +13,36 @@ from ousel.kernel.settings import Settings
 
 
 class ApiAuthenticator:
-    """Knows callers by their credentials and keeps their limits."""
+    """Authenticates callers by their credentials and enforces their limits."""
 
     def __init__(
         self, partner_keys: PartnerKeys, user_tokens: UserTokens, settings: Settings
     ) -> None:
-        """Ask these about keys and user tokens."""
+        """Look up keys and user tokens here."""
         self._partner_keys = partner_keys
         self._user_tokens = user_tokens
         self._origins = OriginPolicy(partner_keys)
         self._limiter = RateLimiter(settings.rate_limit) if settings.rate_limit else None
 
     async def preflight(self, headers: Headers) -> Answer:
-        """Answer a browser that asks, before it calls, whether an origin may."""
+        """Answer a browser that asks whether pages of an origin may call."""
         return await self._origins.preflight(headers)
 
     async def cors_headers(self, headers: Headers) -> tuple[RawHeader, ...]:
-        """Return the CORS headers of an answer that concerns no app: any app's pages read it."""
+        """Return the CORS headers that let pages of any registered origin read an answer."""
         return await self._origins.public_headers(headers)
 
-    def remembered_caller(self, route: Route, headers: Headers) -> Partner | None:
-        """Return who calls as far as it is remembered, where that is enough to begin.
-
-        A key that is looked at again, in the same transaction that uses it, need not be now.
-        """
+    def cached_caller(self, route: Route, headers: Headers) -> Partner | None:
+        """Return the caller from the cache, on a route whose transaction checks the key again."""
         secret = _bearer_secret(headers) if route.checks_key_in_transaction else None
-        return None if secret is None else self._partner_keys.remembered_partner(secret)
+        return None if secret is None else self._partner_keys.cached_partner(secret)
 
     async def authenticate(
         self, route: Route, headers: Headers, extra: list[RawHeader]
     ) -> Partner | User | None:
-        """Return who calls, on a route whose callers have to show it here.
+        """Return the caller, or None on a route that does not authenticate its callers here.
 
-        Where nobody is known, `extra` lets a page of any app read so.
+        If the credential is not valid, `extra` gets the headers that let a page read the answer.
         """
         if route.access in {"public", "client"}:
             return None
@@ -61,7 +58,7 @@ class ApiAuthenticator:
     async def enforce_limits(
         self, caller: Partner | User, route: Route, headers: Headers, extra: list[RawHeader]
     ) -> None:
-        """Keep the limits of the caller's app and credential; `extra` tells them to the caller."""
+        """Check origin, rate limit and scope; `extra` gets the headers that describe the limits."""
         if b"origin" in headers:
             extra.extend(await self._origins.check_origin(caller, headers[b"origin"]))
         if self._limiter is not None:
@@ -75,16 +72,19 @@ class ApiAuthenticator:
     async def recheck_key(
         self, route: Route, headers: Headers, refusal: Refusal, extra: list[RawHeader]
     ) -> None:
-        """Look again at a key that nothing was posted by: if it has ended, only that is told."""
+        """Look the key up after a refusal that came before the transaction checked it.
+
+        If the key was revoked, the answer is 401 and reveals nothing else.
+        """
         if (
             not route.checks_key_in_transaction
             or refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR
         ):
             return
-        told = extra.copy()
+        headers_before = extra.copy()
         extra.clear()
         await self.authenticate(route, headers, extra)
-        extra.extend(told)
+        extra.extend(headers_before)
 
     async def _user(self, secret: str | None) -> User:
         if secret is None:

@@ -36,7 +36,7 @@ class PartnerKeys(Protocol):
         """Return the partner that owns this key, or raise Unauthorized."""
         ...
 
-    def remembered_partner(self, secret: str) -> Partner | None:
+    def cached_partner(self, secret: str) -> Partner | None:
         """Return the cached owner of this key, which may have been revoked since, or None."""
         ...
 

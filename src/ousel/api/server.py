@@ -1,7 +1,7 @@
 """The endpoint server: takes each API request through the same few steps.
 
-Authenticate the caller, keep its limits, decode the request, call the endpoint; on a refusal,
-check the key again and note the error for the app's developer.
+It authenticates the caller, enforces the limits, decodes the request and calls the endpoint. If
+the request is refused, it records the error for the app's developer.
 """
 
 from http import HTTPStatus
@@ -24,7 +24,7 @@ class EndpointServer:
     """Serves the routes of the API."""
 
     def __init__(self, authenticator: ApiAuthenticator, error_recorder: ApiErrorRecorder) -> None:
-        """Serve callers that this authenticator knows; note their refused calls in this log."""
+        """Authenticate callers with this authenticator, and record refused calls."""
         self._authenticator = authenticator
         self._error_recorder = error_recorder
 
@@ -38,7 +38,7 @@ class EndpointServer:
     ) -> Answer:
         """Serve one request; `extra` collects headers that every outcome carries."""
         headers = request.headers
-        caller = request.caller = self._authenticator.remembered_caller(
+        caller = request.caller = self._authenticator.cached_caller(
             route, headers
         ) or await self._authenticator.authenticate(route, headers, extra)
         try:

@@ -27,7 +27,7 @@ class CommitThread:
         """Return what the task returns; whoever gives up meanwhile still waits for its end."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
-        self._tasks.put(partial(_settle, task, done, loop))
+        self._tasks.put(partial(_run_task, task, done, loop))
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
@@ -44,7 +44,7 @@ class CommitThread:
             task()
 
 
-def _settle(
+def _run_task(
     task: Callable[[], Result], done: "asyncio.Future[Result]", loop: asyncio.AbstractEventLoop
 ) -> None:
     try:

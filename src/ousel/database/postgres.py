@@ -68,7 +68,7 @@ _DISCONNECTED: Final = (
     asyncpg.ReadOnlySQLTransactionError,
 )
 
-_FAILURES: Final = (
+_DRIVER_ERRORS: Final = (
     *_DISCONNECTED,
     *_ROLLED_BACK,
     asyncpg.InsufficientPrivilegeError,  # the tables are another role's
@@ -145,7 +145,7 @@ class PostgresDatabase:
         self._url = url
         self._pool: asyncpg.Pool[Any] | None = None
         self._idle: list[PoolConnectionProxy[Any]] = []  # the pool takes its time to lend one
-        self._awaited = 0
+        self._waiters = 0
 
     async def open(self) -> None:
         """Connect, or raise DatabaseUnavailable."""
@@ -155,7 +155,7 @@ class PostgresDatabase:
                 connect=primary.connect,
                 min_size=1,
                 max_size=CONNECTIONS_MAX,
-                reset=_keep_as_it_is,
+                reset=_skip_reset,
                 timeout=CONNECT_TIMEOUT_SECONDS,
                 command_timeout=STATEMENT_TIMEOUT_SECONDS,
                 statement_cache_size=STATEMENTS_CACHED,
@@ -250,15 +250,15 @@ class PostgresDatabase:
                 yield connection
             except BaseException as error:
                 if isinstance(error, _DISCONNECTED):
-                    _end(connection)
+                    _terminate(connection)
                 await self._release(connection)
                 raise
-            if self._awaited:
+            if self._waiters:
                 await self._release(connection)
             else:
                 self._idle.append(connection)
-        except _FAILURES as error:
-            raise _translated(error) from error
+        except _DRIVER_ERRORS as error:
+            raise _translate(error) from error
 
     async def _acquire(self) -> "PoolConnectionProxy[Any]":
         """Return a connection that is at hand, or the pool's next one.
@@ -270,13 +270,13 @@ class PostgresDatabase:
             if not connection.is_closed():
                 return connection
             await self._release(connection)
-        self._awaited += 1
+        self._waiters += 1
         try:
             return await self._connections.acquire(timeout=ACQUIRE_TIMEOUT_SECONDS)
         except asyncpg.PostgresError as error:
             raise TransientFailure(str(error)) from error
         finally:
-            self._awaited -= 1
+            self._waiters -= 1
 
     async def _release(self, connection: "PoolConnectionProxy[Any]") -> None:
         """Give a connection back; should it break now, what was committed stays committed."""
@@ -297,11 +297,11 @@ async def _commit(connection: "PoolConnectionProxy[Any]", transaction: PostgresT
     """
     if connection.is_closed():
         raise ConnectionResetError("The server ended the transaction before its commit was sent.")
-    overdue = asyncio.get_running_loop().call_later(COMMIT_TIMEOUT_SECONDS, _end, connection)
+    overdue = asyncio.get_running_loop().call_later(COMMIT_TIMEOUT_SECONDS, _terminate, connection)
     try:
         await transaction.send("COMMIT")
     except _DISCONNECTED as error:
-        _end(connection)
+        _terminate(connection)
         raise OutcomeUnknown(
             "The connection to the database broke during the commit.", retry_after_seconds=1
         ) from error
@@ -309,7 +309,7 @@ async def _commit(connection: "PoolConnectionProxy[Any]", transaction: PostgresT
         overdue.cancel()
 
 
-def _end(connection: "PoolConnectionProxy[Any]") -> None:
+def _terminate(connection: "PoolConnectionProxy[Any]") -> None:
     """End a connection at once, unless the driver has given it up already."""
     with contextlib.suppress(asyncpg.InterfaceError):
         connection.terminate()
@@ -320,17 +320,17 @@ async def _roll_back(connection: "PoolConnectionProxy[Any]") -> None:
         if connection.is_in_transaction():
             await connection.execute("ROLLBACK")
     except (*_DISCONNECTED, asyncpg.PostgresError):
-        _end(connection)
+        _terminate(connection)
 
 
-async def _keep_as_it_is(_: object) -> None:
+async def _skip_reset(_: object) -> None:
     """Spare the round trip of a reset: all that Ousel leaves in a session is statements prepared.
 
     Those are to stay; nothing that it runs changes a session's settings or keeps a lock there.
     """
 
 
-def _translated(error: Exception) -> Exception:
+def _translate(error: Exception) -> Exception:
     if isinstance(error, asyncpg.IntegrityConstraintViolationError):
         return IntegrityViolation(str(error))
     if isinstance(error, asyncpg.DataError | UnicodeEncodeError):

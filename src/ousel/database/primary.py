@@ -66,11 +66,11 @@ async def connect(dsn: str | None = None, **options: Any) -> DriverConnection:
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             found = next((each for each in done if each.exception() is None), None)
     finally:
-        await _give_up([each for each in searches if each is not found])
+        await _cancel_searches([each for each in searches if each is not found])
     return (found or searches[0]).result()  # where none was found, what the first host said
 
 
-async def _give_up(searches: "list[asyncio.Future[DriverConnection]]") -> None:
+async def _cancel_searches(searches: "list[asyncio.Future[DriverConnection]]") -> None:
     """End searches that nobody waits for, and the connections that they found."""
     for search in searches:
         search.cancel()

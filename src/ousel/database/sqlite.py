@@ -43,7 +43,7 @@ _WRITER_PRAGMAS: Final = (
 _File = tuple[int, int]  # its device, and its number there
 
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_FAILURES: Final = (sqlite3.DatabaseError, UnicodeEncodeError, OverflowError)
+_DRIVER_ERRORS: Final = (sqlite3.DatabaseError, UnicodeEncodeError, OverflowError)
 
 
 class SqliteTransaction:
@@ -88,14 +88,14 @@ class SqliteDatabase:
 
     async def open(self) -> None:
         """Open the file for one writer and for reads."""
-        _check_log(self._path)
+        _check_orphaned_log(self._path)
         try:
             self._writer = _connect(self._path)
             for pragma in _WRITER_PRAGMAS:
                 self._writer.execute(pragma)
             self._reader = _connect(self._path)
             self._reader.execute("PRAGMA query_only = ON")
-            self._file = _file_at(self._path)
+            self._file = _file_identity(self._path)
             self._commits = CommitThread("sqlite-commits")
         except sqlite3.Error as error:
             await self.close()
@@ -143,7 +143,7 @@ class SqliteDatabase:
         if self._version is None:
             assert self._reader is not None, "the database is not open"
             self._version = int(self._reader.execute("PRAGMA data_version").fetchone()[0])
-            asyncio.get_running_loop().call_soon(self._forget_version)
+            asyncio.get_running_loop().call_soon(self._clear_version)
         return self._version
 
     def connections(self) -> Connections:
@@ -152,7 +152,7 @@ class SqliteDatabase:
         in_use = int(self._writer.in_transaction)
         return Connections(in_use=in_use, idle=2 - in_use)
 
-    def _forget_version(self) -> None:
+    def _clear_version(self) -> None:
         self._version = None
 
     async def _with_retries(
@@ -170,20 +170,20 @@ class SqliteDatabase:
 
     async def _read(self, work: Work[Result]) -> Result:
         assert self._reader is not None, "the database is not open"
-        self._check_in_place()
+        self._check_file_unmoved()
         try:
             return _run_to_end(work, SqliteTransaction(self._reader))
-        except _FAILURES as error:
-            raise _translated(error) from error
+        except _DRIVER_ERRORS as error:
+            raise _translate(error) from error
 
     def _snapshot(self, work: Work[Result]) -> Result:
-        self._check_in_place()  # to a new connection, the log beside it would be another file's
+        self._check_file_unmoved()  # to a new connection, the log beside it would be another file's
         try:
             with closing(_connect(self._path)) as connection:
                 connection.execute("BEGIN")
                 return _run_to_end(work, SqliteTransaction(connection))
-        except _FAILURES as error:
-            raise _translated(error) from error
+        except _DRIVER_ERRORS as error:
+            raise _translate(error) from error
 
     async def _transact(
         self,
@@ -198,21 +198,21 @@ class SqliteDatabase:
             try:
                 await _begin(connection)
                 result = _run_to_end(work, SqliteTransaction(connection, in_doubt=in_doubt))
-                self._check_in_place()
+                self._check_file_unmoved()
                 if while_committing is not None:
                     while_committing()
                 await commits.run(partial(connection.execute, "COMMIT"))
-            except _FAILURES as error:
+            except _DRIVER_ERRORS as error:
                 _roll_back(connection)
-                raise _translated(error) from error
+                raise _translate(error) from error
             except BaseException:
                 _roll_back(connection)
                 raise
         return result
 
-    def _check_in_place(self) -> None:
+    def _check_file_unmoved(self) -> None:
         """Write nothing, and read nothing, where nobody could find it again."""
-        if _file_at(self._path) != self._file:
+        if _file_identity(self._path) != self._file:
             raise DatabaseUnavailable(
                 "The SQLite file was moved, removed or replaced while it was open: put it back,"
                 " or start anew.",
@@ -225,7 +225,7 @@ def wal_path(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def _check_log(path: Path) -> None:
+def _check_orphaned_log(path: Path) -> None:
     """Leave a log alone whose file is elsewhere: to begin a new file would erase what it holds."""
     log = wal_path(path)
     if log.exists() and not path.exists():
@@ -235,7 +235,7 @@ def _check_log(path: Path) -> None:
         )
 
 
-def _file_at(path: Path) -> "_File | None":
+def _file_identity(path: Path) -> "_File | None":
     """Return which file is at this path now, if there is one."""
     try:
         found = path.stat()
@@ -290,7 +290,7 @@ def _roll_back(connection: sqlite3.Connection) -> None:
         connection.execute("ROLLBACK")
 
 
-def _translated(error: Exception) -> Exception:
+def _translate(error: Exception) -> Exception:
     if isinstance(error, sqlite3.IntegrityError):
         return IntegrityViolation(str(error))
     code = getattr(error, "sqlite_errorcode", None)

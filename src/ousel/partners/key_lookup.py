@@ -49,12 +49,12 @@ class PartnerKeyLookup:
                 break
         else:
             self._cached.pop(secret, None)
-        partner = self.remembered_partner(secret)
+        partner = self.cached_partner(secret)
         if partner is None:
             raise self._refusal(secret)
         return partner
 
-    def remembered_partner(self, secret: str) -> Partner | None:
+    def cached_partner(self, secret: str) -> Partner | None:
         """Return the partner found at the last look-up; the key may have been revoked since."""
         cached = self._cached.get(secret)
         now = self._clock()
