@@ -12,7 +12,7 @@ from unittest import mock
 
 import msgspec
 
-from ousel.cli.console import run_explained
+from ousel.cli.console import run_commands
 from ousel.cli.main import commands
 
 PROCESS_SECONDS_MAX = 60
@@ -53,7 +53,7 @@ def ousel(
         mock.patch.object(sys, "stderr", streams[2]),
         mock.patch.dict(os.environ, {**environment, "OUSEL_DATABASE_URL": database}),
     ):
-        exit_code = run_explained(commands)
+        exit_code = run_commands(commands)
     for stream in streams:
         stream.flush()
         stream.seek(0)

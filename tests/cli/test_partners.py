@@ -134,7 +134,9 @@ def test_a_key_may_be_named_by_the_whole_of_it(operator: Operator) -> None:
     forged = first[:-1] + ("1" if first[-1] == "0" else "0")
 
     renewed = operator.run("key", "rotate", first, "--overlap-hours=0", "--json").json["key"]
-    assert_fails(operator.run("key", "revoke", forged), f"The key {forged[:16]}… is another than")
+    assert_fails(
+        operator.run("key", "revoke", forged), f"The key {forged[:16]}… is not the one given"
+    )
     unknown = operator.run("key", "revoke", "sk_live_" + "0" * 40)
     assert_fails(unknown, "No key has the handle sk_live_00000000.")
     revoked = operator.run("key", "revoke", renewed, "--json").json

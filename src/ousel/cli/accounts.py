@@ -96,7 +96,7 @@ def freeze(
 def unfreeze(
     identifier: Identifier, database: DatabaseOption = None, *, as_json: JsonOption = False
 ) -> None:
-    """Lift the freeze of an account."""
+    """Unfreeze an account."""
     _set_status(identifier, "active", database, as_json=as_json)
 
 

@@ -11,6 +11,7 @@ from ousel.cli.console import (
     JsonOption,
     check_empty,
     clean_up_on_signal,
+    open_database,
     require_database,
     run,
     settings,
@@ -19,7 +20,6 @@ from ousel.cli.console import (
 from ousel.cli.verification import verify_everything
 from ousel.database import backup as database_backup
 from ousel.database import schema
-from ousel.database.addresses import database_at
 
 
 def backup(
@@ -28,7 +28,7 @@ def backup(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the database, as it is at one moment, to a file; servers may go on."""
+    """Write the database, as it is at one moment, to a file; servers may keep running."""
     with clean_up_on_signal():
         database_backup.back_up(require_database(database), file)
     show({"file": str(file), "bytes": file.stat().st_size}, as_json=as_json)
@@ -40,12 +40,12 @@ def restore(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Fill an empty database from a backup, bring it to today's schema, and prove its books."""
+    """Fill an empty database from a backup, migrate it, and verify the ledger."""
     url = settings(database).database_url
     reason = "the database is not empty: a backup is restored into an empty one"
-    asyncio.run(check_empty(url, otherwise=reason))
+    asyncio.run(check_empty(url, message=reason))
     database_backup.restore(url, file)
-    asyncio.run(_made_current(url))
+    asyncio.run(_migrate(url))
     figures, _ = run(database, lambda opened: opened.snapshot(verify_everything))
     show(
         {
@@ -57,13 +57,9 @@ def restore(
     )
 
 
-async def _made_current(url: str) -> None:
-    """Migrate what an older Ousel backed up; nobody else uses this database yet."""
-    database = database_at(url)
-    await database.open()
-    try:
+async def _migrate(url: str) -> None:
+    """Migrate a backup that an older Ousel wrote; nobody else uses this database yet."""
+    async with open_database(url) as database:
         version = await schema.schema_version(database, url)
-    finally:
-        await database.close()
     if not schema.is_supported(version):
         await schema.migrate(url)

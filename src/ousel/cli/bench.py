@@ -36,7 +36,7 @@ def bench(
     # Money that is only measured must mix with no other.
     reason = "this database is in use: a measurement needs an empty one"
     try:
-        with temporary_database(database, otherwise=reason, folder=Path()) as url:
+        with temporary_database(database, message=reason, folder=Path()) as url:
             filled = sample_data.opened(url, PARTNERS, RECIPIENTS)
             with ousel_server(url) as server:
                 lines = list(_measured(server, filled, seconds))

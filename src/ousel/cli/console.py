@@ -1,4 +1,4 @@
-"""What every command shares: how it opens the database, prints, and fails."""
+"""What all commands share: opening the database, printing, and reporting failures."""
 
 import asyncio
 import os
@@ -6,8 +6,8 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn, TypeVar
 
@@ -30,7 +30,7 @@ from ousel.sandbox.clock import SandboxClock
 
 COLUMNS_MAX: Final = 1_000
 
-_ENDING: Final = (signal.SIGTERM, signal.SIGHUP)
+_ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 Result = TypeVar("Result")
 Service = TypeVar("Service")
@@ -49,16 +49,16 @@ error_console = Console(stderr=True)
 
 
 def settings(database: str | None, port: int = PORT_DEFAULT, **changes: Any) -> Settings:
-    """Return the environment's settings with what the command line changes."""
+    """Return the environment's settings, changed by the command line's options."""
     if database is not None:
         changes["database_url"] = database
     return msgspec.structs.replace(settings_from(port=port), **changes)
 
 
 def require_database(database: str | None) -> str:
-    """Return the address of the database, or say that there is no such file.
+    """Return the address of the database, or end the command if there is no such SQLite file.
 
-    To open it would create it, wherever a slip of the pen leads.
+    Opening a mistyped path would create an empty database there.
     """
     url = settings(database).database_url
     if not may_exist(url):
@@ -67,20 +67,27 @@ def require_database(database: str | None) -> str:
     return url
 
 
+@asynccontextmanager
+async def open_database(url: str) -> AsyncIterator[Database]:
+    """Open the database for the length of a block."""
+    database = database_at(url)
+    await database.open()
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
 def run(database: str | None, task: Callable[[Database], Awaitable[Result]]) -> Result:
     """Run the task on the open database, whose schema must be current."""
     url = require_database(database)
 
-    async def opened() -> Result:
-        opened_database = database_at(url)
-        await opened_database.open()
-        try:
-            await check_schema(opened_database, url)
-            return await task(opened_database)
-        finally:
-            await opened_database.close()
+    async def run_task() -> Result:
+        async with open_database(url) as opened:
+            await check_schema(opened, url)
+            return await task(opened)
 
-    return asyncio.run(opened())
+    return asyncio.run(run_task())
 
 
 def run_with(
@@ -106,7 +113,7 @@ async def _clock_of(opened: Database) -> Clock:
 
 
 async def check_schema(database: Database, url: str) -> None:
-    """End the command where the schema is too old, or the order of ids another; name the cure."""
+    """End the command if the schema is outdated or the database sorts ids in another order."""
     await check_collation(database, url)
     version = await schema_version(database, url)
     if not is_supported(version):
@@ -116,28 +123,24 @@ async def check_schema(database: Database, url: str) -> None:
         )
 
 
-async def check_empty(url: str, otherwise: str) -> None:
-    """End the command, and say why, where there is something in the database already."""
+async def check_empty(url: str, message: str) -> None:
+    """End the command with this message if the database is not empty."""
     if not may_exist(url):
         return
-    database = database_at(url)
-    await database.open()
-    try:
+    async with open_database(url) as database:
         version = await schema_version(database, url)
-    finally:
-        await database.close()
     if version is not None:
-        fail(otherwise)
+        fail(message)
 
 
 @contextmanager
 def temporary_database(
-    given: str | None, otherwise: str, folder: Path | None = None
+    given: str | None, message: str, folder: Path | None = None
 ) -> Iterator[str]:
-    """Lend a database with nothing in it: the one that is given, or a file that does not last."""
+    """Provide an empty database: the given one, or an SQLite file that is deleted afterwards."""
     with clean_up_on_signal():
         if given is not None:
-            asyncio.run(check_empty(given, otherwise))
+            asyncio.run(check_empty(given, message))
             yield given
             return
         with tempfile.TemporaryDirectory(prefix="ousel-", dir=folder) as scratch:
@@ -146,21 +149,21 @@ def temporary_database(
 
 @contextmanager
 def clean_up_on_signal() -> Iterator[None]:
-    """Let a block leave nothing behind where a signal ends the command in its midst."""
+    """Turn ending signals into SystemExit, so that the block's clean-up code runs."""
 
-    def ended(number: int, _: object) -> NoReturn:
-        raise SystemExit(128 + number)  # as a shell tells it
+    def exit_command(number: int, _: object) -> NoReturn:
+        raise SystemExit(128 + number)  # the exit code that shells use
 
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals reach the main thread alone
+        yield  # only the main thread can handle signals
         return
-    untouched = [each for each in _ENDING if signal.getsignal(each) is signal.SIG_DFL]
-    for number in untouched:
-        signal.signal(number, ended)
+    unhandled = [each for each in _ENDING_SIGNALS if signal.getsignal(each) is signal.SIG_DFL]
+    for number in unhandled:
+        signal.signal(number, exit_command)
     try:
         yield
     finally:
-        for number in untouched:
+        for number in unhandled:
             signal.signal(number, signal.SIG_DFL)
 
 
@@ -199,12 +202,12 @@ def print_json(value: Any) -> None:
 
 def fail(reason: str) -> NoReturn:
     """End the command with one clear line on standard error."""
-    _complain(reason)
+    _print_error(reason)
     raise typer.Exit(1)
 
 
-def run_explained(commands: typer.Typer) -> int:
-    """Run a command and return its exit code; what is wrong is told in one clear line."""
+def run_commands(commands: typer.Typer) -> int:
+    """Run a command and return its exit code; report failures in one line."""
     try:
         _check_arguments(sys.argv)
         exit_code: int | None = commands(standalone_mode=False)
@@ -212,26 +215,26 @@ def run_explained(commands: typer.Typer) -> int:
         _explain_usage(error)
         return error.exit_code
     except Refusal as refusal:
-        _complain(refusal.detail)
+        _print_error(refusal.detail)
         return 1
     except (SettingError, BackupFailed, VerificationFailed) as error:
-        _complain(str(error))
+        _print_error(str(error))
         return 1
-    except OSError as error:  # a full disk or a folder that is gone, met where nobody looked for it
+    except OSError as error:  # such as a full disk or a missing folder
         discard_output()
         reason = error.strerror or str(error)
-        _complain(reason if error.filename is None else f"{error.filename}: {reason}")
+        _print_error(reason if error.filename is None else f"{error.filename}: {reason}")
         return 1
     return exit_code or 0
 
 
 def discard_output() -> None:
-    """Let what is still to be printed go nowhere: it was tried in vain, or nobody reads it."""
+    """Discard what is still to be printed: nobody reads it, or it cannot be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _check_arguments(arguments: Sequence[str]) -> None:
-    """Refuse bytes that are no text before they get anywhere near the books."""
+    """Refuse arguments that are not UTF-8, before they reach the ledger."""
     try:
         "".join(arguments).encode()
     except UnicodeEncodeError:
@@ -244,15 +247,15 @@ def _explain_usage(error: typer.TyperException) -> None:
     if reason:
         context = getattr(error, "ctx", None)
         command = "ousel" if context is None else context.command_path
-        _complain(f"{reason} (see '{command} --help')")
+        _print_error(f"{reason} (see '{command} --help')")
 
 
-def _complain(reason: str) -> None:
+def _print_error(reason: str) -> None:
     error_console.print(f"ousel: {reason}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_whole(table: Table) -> None:
-    """Print a table as wide as its values: an id or a key is never cut off or broken."""
+    """Print a table as wide as its values, so that no id or key is cut off or wrapped."""
     Console(width=COLUMNS_MAX).print(table)
 
 

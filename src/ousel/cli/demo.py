@@ -64,7 +64,7 @@ def demo(
 ) -> None:
     """Run a sandbox on a fresh database: people with money, a partner's key, and its shop."""
     reason = "the database is not empty: a demo fills an empty one"
-    with temporary_database(database, otherwise=reason) as url:
+    with temporary_database(database, message=reason) as url:
         listener = bind_socket(host, port)
         no_shop = _why_no_shop(shop_port)
         origin = address_at(host, port)
@@ -75,19 +75,19 @@ def demo(
             portal_url=origin,
             log_level="warning",
         )
-        filled = _fill(wanted, port, f"http://127.0.0.1:{shop_port}")
-        with nullcontext() if no_shop else run_shop(_environment(filled)):
+        demo_data = _fill(wanted, port, f"http://127.0.0.1:{shop_port}")
+        with nullcontext() if no_shop else run_shop(_environment(demo_data)):
             if as_json:
-                show(_record(filled, runs_shop=no_shop is None), as_json=True)
+                show(_record(demo_data, runs_shop=no_shop is None), as_json=True)
             else:
                 lasts = "gone when you stop it" if database is None else "kept when you stop it"
-                welcome = _welcome(filled, no_shop, lasts)
+                welcome = _welcome(demo_data, no_shop, lasts)
                 Console(soft_wrap=True, highlight=False).print(welcome)
             serve_until_stopped(wanted, listener)
 
 
-def _is_taken(port: int) -> bool:
-    """Say whether something listens there already."""
+def _is_in_use(port: int) -> bool:
+    """Say whether something listens on this port already."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:
@@ -96,10 +96,10 @@ def _is_taken(port: int) -> bool:
 
 
 def _why_no_shop(shop_port: int) -> str | None:
-    """Return why the shop cannot run, or None where it can."""
+    """Return why the shop cannot run, or None if it can."""
     if not shop_can_run():
         return "not installed: pip install 'ousel\\[demo]'"
-    if _is_taken(shop_port):
+    if _is_in_use(shop_port):
         return f"not running: port {shop_port} is taken; choose another with --shop-port"
     return None
 
@@ -133,45 +133,45 @@ async def _create_app(service: OperatorService, shop_url: str) -> CreatedApp:
     return await service.create_app(f"@{PARTNER}", PEOPLE[PARTNER], redirect_uris, origins=[])
 
 
-def _environment(filled: _Demo) -> dict[str, str]:
+def _environment(demo_data: _Demo) -> dict[str, str]:
     return {
-        "OUSEL_BASE_URL": filled.settings.base_url,
-        "OUSEL_PORTAL_URL": filled.settings.portal_url,
-        "OUSEL_KEY": filled.key,
-        "OUSEL_CLIENT_ID": filled.client_id,
-        "SHOP_URL": filled.shop_url,
+        "OUSEL_BASE_URL": demo_data.settings.base_url,
+        "OUSEL_PORTAL_URL": demo_data.settings.portal_url,
+        "OUSEL_KEY": demo_data.key,
+        "OUSEL_CLIENT_ID": demo_data.client_id,
+        "SHOP_URL": demo_data.shop_url,
     }
 
 
-def _record(filled: _Demo, *, runs_shop: bool) -> dict[str, Any]:
-    wanted = filled.settings
+def _record(demo_data: _Demo, *, runs_shop: bool) -> dict[str, Any]:
+    wanted = demo_data.settings
     return {
         "base_url": wanted.base_url,
         "portal_url": wanted.portal_url,
-        "shop_url": filled.shop_url if runs_shop else None,
+        "shop_url": demo_data.shop_url if runs_shop else None,
         "usernames": list(PEOPLE),
         "password": PASSWORD,
         "partner": PARTNER,
-        "client_id": filled.client_id,
-        "key": filled.key,
+        "client_id": demo_data.client_id,
+        "key": demo_data.key,
     }
 
 
-def _welcome(filled: _Demo, no_shop: str | None, lasts: str) -> str:
-    wanted = filled.settings
+def _welcome(demo_data: _Demo, no_shop: str | None, lasts: str) -> str:
+    wanted = demo_data.settings
     names = ", ".join(PEOPLE)
     steps = "" if no_shop else _SHOP_STEPS
     call = f"""\\
-  -H 'Authorization: Bearer {filled.key}' \\
+  -H 'Authorization: Bearer {demo_data.key}' \\
   -H 'Content-Type: application/json' \\"""
     return f"""
 [bold]Ousel is running: a sandbox on a fresh database, {lasts} (Ctrl-C).[/bold]
 
-  shop           {no_shop or filled.shop_url}
+  shop           {no_shop or demo_data.shop_url}
   portal         {wanted.portal_url}
   documentation  {wanted.portal_url}/docs
   people         {names}: each with 10000.00 OUSD and the password {PASSWORD}
-  partner        @{PARTNER}, with the key {filled.key}
+  partner        @{PARTNER}, with the key {demo_data.key}
 {steps}
 [bold]Send 25.00 to @ada[/bold] (twice, if you like: the key in the header makes it move once):
 
@@ -186,5 +186,5 @@ curl -s {wanted.base_url}/charges {call}
 
 [bold]Write a program of your own[/bold], in Python as the documentation's tutorial shows, with:
 
-export OUSEL_BASE_URL={wanted.base_url} OUSEL_KEY={filled.key}
+export OUSEL_BASE_URL={wanted.base_url} OUSEL_KEY={demo_data.key}
 """

@@ -1,4 +1,4 @@
-"""`ousel export`, and the proof of what it wrote."""
+"""`ousel export`, and the verification of exported files."""
 
 import asyncio
 import sys
@@ -21,15 +21,14 @@ from ousel.cli.console import (
 )
 from ousel.database.backup import write_atomically
 from ousel.database.port import Database, Transaction
-from ousel.ledger.export import ExportedLedger, ExportTotals
-from ousel.ledger.export import export_ledger as write_books
+from ousel.ledger.export import ExportedLedger, ExportTotals, export_ledger
 from ousel.ledger.verify import DatabaseLedger, VerifiedTotals, verify_ledger
 
 STANDARD_OUTPUT: Final = "-"
 
 
-class Form(StrEnum):
-    """How the journal is written down."""
+class Format(StrEnum):
+    """The file formats of an export."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -37,20 +36,20 @@ class Form(StrEnum):
 
 def export(
     file: Annotated[str, typer.Argument(help="A file that does not exist yet, or - to print.")],
-    form: Annotated[
-        Form, typer.Option("--format", help="JSON Lines, or CSV that reads into Parquet.")
-    ] = Form.JSONL,
+    file_format: Annotated[
+        Format, typer.Option("--format", help="JSON Lines, or CSV that reads into Parquet.")
+    ] = Format.JSONL,
     database: DatabaseOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
     """Write the whole journal, as it is at one moment, with its hashes."""
     if file == STANDARD_OUTPUT:
-        run(database, lambda opened: _printed(opened, form))
+        run(database, lambda opened: _print(opened, file_format))
         return
     path = Path(file)
     with clean_up_on_signal(), write_atomically(path, "an export") as unfinished:
-        exported = run(database, lambda opened: _written(opened, unfinished, form))
+        exported = run(database, lambda opened: _write(opened, unfinished, file_format))
     show(
         {
             "file": file,
@@ -63,55 +62,57 @@ def export(
 
 
 def verify_file(path: Path) -> VerifiedTotals:
-    """Return the figures of an export whose books balance, or raise the first thing wrong."""
+    """Return the totals of an exported ledger that is correct, or raise the first error."""
     try:
         return asyncio.run(verify_ledger(ExportedLedger(path)))
     except OSError as error:
         fail(f"{path} cannot be read: {error.strerror}")
 
 
-class _NotWritten(Exception):
-    """The export cannot be written: an error of the file, not of the database's connection."""
+class _WriteFailed(Exception):
+    """The file cannot be written; an OSError could also come from the database's connection."""
 
 
-def _checked(write: Callable[[bytes], object], octets: bytes) -> None:
+def _write_or_raise(write: Callable[[bytes], object], octets: bytes) -> None:
     try:
         write(octets)
     except OSError as error:
-        raise _NotWritten(error.strerror) from error
+        raise _WriteFailed(error.strerror) from error
 
 
-async def _written(database: Database, path: Path, form: Form) -> ExportTotals:
+async def _write(database: Database, path: Path, file_format: Format) -> ExportTotals:
     try:
         with path.open("wb") as file:
 
             async def work(transaction: Transaction) -> ExportTotals:
-                file.seek(0)  # anew, should the snapshot be taken again
+                file.seek(0)  # start over if the snapshot is taken again
                 file.truncate()
-                books = DatabaseLedger(transaction)
-                return await write_books(books, partial(_checked, file.write), form.value)
+                ledger = DatabaseLedger(transaction)
+                return await export_ledger(
+                    ledger, partial(_write_or_raise, file.write), file_format.value
+                )
 
             return await database.snapshot(work)
-    except (OSError, _NotWritten) as error:
+    except (OSError, _WriteFailed) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         fail(f"the export cannot be written: {reason}")
 
 
-async def _printed(database: Database, form: Form) -> ExportTotals:
-    begun = False
+async def _print(database: Database, file_format: Format) -> ExportTotals:
+    started = False
 
     async def work(transaction: Transaction) -> ExportTotals:
-        nonlocal begun
-        if begun:
-            fail("the connection to the database broke: what was printed is not whole")
-        begun = True
-        write = partial(_checked, sys.stdout.buffer.write)
-        return await write_books(DatabaseLedger(transaction), write, form.value)
+        nonlocal started
+        if started:
+            fail("the connection to the database broke: what was printed is incomplete")
+        started = True
+        write = partial(_write_or_raise, sys.stdout.buffer.write)
+        return await export_ledger(DatabaseLedger(transaction), write, file_format.value)
 
     try:
         exported = await database.snapshot(work)
         sys.stdout.buffer.flush()
-    except (OSError, _NotWritten):
+    except (OSError, _WriteFailed):
         discard_output()
         fail("the export was not read to its end")
     return exported

@@ -12,14 +12,14 @@ import typer
 from ousel.cli.accounts import accounts
 from ousel.cli.backups import backup, restore
 from ousel.cli.bench import bench
-from ousel.cli.console import run_explained
+from ousel.cli.console import run_commands
 from ousel.cli.demo import demo
 from ousel.cli.export import export
-from ousel.cli.operations import migrate, serve, verify_books
+from ousel.cli.operations import migrate, serve, verify
 from ousel.cli.partners import apps, keys
 from ousel.cli.top import top
 
-OWNER_ALONE: Final = 0o077  # the permissions that no new file has
+OWNER_ONLY_UMASK: Final = 0o077
 
 commands = typer.Typer(
     no_args_is_help=True,
@@ -51,7 +51,7 @@ commands.command()(demo)
 commands.command()(serve)
 commands.command()(top)
 commands.command()(migrate)
-commands.command("verify")(verify_books)
+commands.command()(verify)
 commands.command()(export)
 commands.command()(backup)
 commands.command()(restore)
@@ -64,12 +64,12 @@ commands.add_typer(keys, name="key")
 def main() -> NoReturn:
     """Run the command line, and end with its exit code.
 
-    A database, a backup or an export holds people's emails and second factors' secrets: whatever
-    file a command makes is for the user whom it runs as, and for nobody else on the machine.
+    Databases, backups and exports contain emails and the secrets of second factors, so the files
+    that a command creates can be read only by the user who runs it.
     """
-    os.umask(OWNER_ALONE)
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a name may have letters that a terminal has not
+    os.umask(OWNER_ONLY_UMASK)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # the terminal may not be able to show all letters
         sys.stdout.reconfigure(errors="backslashreplace")
-    else:  # there is none: whoever started the command closed it
+    else:  # standard output was closed by whoever started the command
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for as long as the command runs
-    raise SystemExit(run_explained(commands))
+    raise SystemExit(run_commands(commands))

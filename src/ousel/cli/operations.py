@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ousel.cli.console import DatabaseOption, JsonOption, run, settings, show
+from ousel.cli.console import DatabaseOption, JsonOption, open_database, run, settings, show
 from ousel.cli.export import verify_file
 from ousel.cli.server import (
     address_at,
@@ -21,7 +21,6 @@ from ousel.cli.server import (
 )
 from ousel.cli.verification import totals_record, verify_everything
 from ousel.database import schema
-from ousel.database.addresses import database_at
 from ousel.database.port import Database
 from ousel.kernel.settings import PORT_DEFAULT, PORT_MAX
 from ousel.ledger import journal
@@ -62,7 +61,7 @@ def serve(  # noqa: PLR0913 - one for each option
     asyncio.run(prepare(wanted, port, workers))
     with bind_socket(host, port) as listener:
         asyncio.run(claim_database_mode(wanted))
-        if as_json or sys.stdout.isatty():  # else whoever gathers the log would find it there
+        if as_json or sys.stdout.isatty():  # otherwise it would end up in the log
             mode = "sandbox" if wanted.sandbox else "live"
             addresses = {"base_url": wanted.base_url, "portal_url": wanted.portal_url}
             record = {"mode": mode, "listening": address_at(host, port), **addresses}
@@ -71,33 +70,33 @@ def serve(  # noqa: PLR0913 - one for each option
 
 
 def migrate(database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
-    """Bring the database to today's schema."""
-    asyncio.run(_migrated(settings(database).database_url))
+    """Migrate the database to the current schema."""
+    asyncio.run(_migrate(settings(database).database_url))
     show({"schema": schema.SCHEMA_VERSION}, as_json=as_json)
 
 
-def verify_books(
+def verify(
     exported: Annotated[
         Path | None,
-        typer.Option("--journal", metavar="FILE", help="Prove this export, without a database."),
+        typer.Option("--journal", metavar="FILE", help="Verify this export, without a database."),
     ] = None,
     database: DatabaseOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Replay the whole ledger and prove every balance, hash and paid charge."""
+    """Replay the whole ledger and verify every balance, hash and paid charge."""
     started = time.perf_counter()
     record: dict[str, Any] = {"result": "the books balance"}
     if exported is not None:
         record |= totals_record(verify_file(exported))
     else:
-        figures, charges_paid = run(database, _proven_with_a_bar)
+        figures, charges_paid = run(database, _verify_with_progress_bar)
         record |= totals_record(figures) | {"charges_paid": charges_paid}
     record["seconds"] = round(time.perf_counter() - started, 3)
     show(record, as_json=as_json)
 
 
-async def _proven_with_a_bar(opened: Database) -> tuple[VerifiedTotals, int]:
+async def _verify_with_progress_bar(opened: Database) -> tuple[VerifiedTotals, int]:
     total = await opened.read(journal.count_entries)
     with _progress() as progress:
         bar = progress.add_task("entries", total=total)
@@ -108,19 +107,15 @@ async def _proven_with_a_bar(opened: Database) -> tuple[VerifiedTotals, int]:
         )
 
 
-async def _migrated(url: str) -> None:
-    """Migrate a database that is Ousel's, or empty; any other is told in a clear line."""
-    reached = database_at(url)
-    await reached.open()
-    try:
-        await schema.schema_version(reached, url)
-    finally:
-        await reached.close()
+async def _migrate(url: str) -> None:
+    """Migrate a database; refuse one that is neither empty nor Ousel's."""
+    async with open_database(url) as database:
+        await schema.schema_version(database, url)
     await schema.migrate(url)
 
 
 def _progress() -> Progress:
-    """Return a bar that shows on a terminal alone."""
+    """Return a progress bar that is shown only on a terminal."""
     console = Console(stderr=True)
     return Progress(
         TextColumn("verify"),

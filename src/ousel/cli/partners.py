@@ -80,16 +80,15 @@ def rotate(
     handle: Handle,
     *,
     overlap_hours: Annotated[
-        float, typer.Option(help="How long the old key goes on; 0 ends it at once.")
+        float, typer.Option(help="How long the old key stays valid; 0 ends it at once.")
     ] = OVERLAP_SECONDS_DEFAULT / SECONDS_PER_HOUR,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Issue a key in place of another, which goes on for a while."""
+    """Issue a key in place of another, which stays valid for a while."""
     if not math.isfinite(overlap_hours):
         fail("the overlap must be a number of hours")
     overlap_seconds = round(overlap_hours * SECONDS_PER_HOUR)
-
     issued = _run(database, lambda service: service.rotate_key(handle, overlap_seconds))
     _show_issued(issued, as_json=as_json)
 

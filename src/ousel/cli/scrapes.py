@@ -1,4 +1,4 @@
-"""Scrapes: what running servers say of themselves at their admin ports."""
+"""Scrapes: the metrics that running servers publish at their admin ports."""
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,15 +21,15 @@ class Scrape(msgspec.Struct, frozen=True):
     samples: Mapping[str, Mapping[Labels, float]]
 
     def total(self, name: str, **labels: str) -> float:
-        """Return the sum of a metric over all its labels, or over those that have these."""
+        """Return the sum of a metric's samples that have these labels."""
         wanted = set(labels.items())
-        return sum(value for held, value in self.samples.get(name, {}).items() if wanted <= held)
+        return sum(value for found, value in self.samples.get(name, {}).items() if wanted <= found)
 
     def by(self, name: str, label: str) -> dict[str, float]:
         """Return a metric's sum for each value of one label."""
         sums: dict[str, float] = {}
-        for held, value in self.samples.get(name, {}).items():
-            key = dict(held)[label]
+        for found, value in self.samples.get(name, {}).items():
+            key = dict(found)[label]
             sums[key] = sums.get(key, 0.0) + value
         return sums
 
@@ -41,9 +41,9 @@ class Interval(msgspec.Struct, frozen=True):
     after: Scrape
 
     def rate(self, name: str, **labels: str) -> float:
-        """Return how much a counter grew in a second."""
+        """Return how much a counter grew per second."""
         grown = self.after.total(name, **labels) - self.before.total(name, **labels)
-        return max(grown, 0.0) / self._seconds  # a process that started anew counts from zero
+        return max(grown, 0.0) / self._seconds  # a restarted process counts from zero again
 
     def rates(self, name: str, label: str) -> dict[str, float]:
         """Return the rate for each value of one label that grew, the largest first."""
@@ -61,7 +61,7 @@ class Interval(msgspec.Struct, frozen=True):
         return self.rate(f"{name}_sum") / count if count else None
 
     def quantile(self, name: str, quantile: float) -> float | None:
-        """Return a quantile of what a histogram observed, as near as its buckets tell."""
+        """Return a quantile of what a histogram observed, as precisely as its buckets allow."""
         before = self.before.by(f"{name}_bucket", "le")
         after = self.after.by(f"{name}_bucket", "le")
         grown = {float(bound): count - before.get(bound, 0.0) for bound, count in after.items()}
@@ -73,10 +73,10 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 def quantile_of(buckets: Sequence[tuple[float, float]], quantile: float) -> float | None:
-    """Return the value below which this share lies, taking each bucket as evenly filled.
+    """Return the value below which this share of the values lies, interpolated within a bucket.
 
-    The buckets are upper bounds with how many values do not exceed them, and the last bound is
-    infinite; what lies above the last finite one is told as that.
+    Each bucket is an upper bound with the number of values up to it. The last bound is infinite;
+    for values beyond the last finite bound, that bound is returned.
     """
     if not buckets or buckets[-1][1] <= 0:
         return None
@@ -90,16 +90,16 @@ def quantile_of(buckets: Sequence[tuple[float, float]], quantile: float) -> floa
 
 
 def scrape(addresses: Iterable[str]) -> Scrape:
-    """Return what the servers at these addresses say, or end the command where one is silent."""
+    """Return the metrics of the servers at these addresses; end the command if one is missing."""
     from prometheus_client.parser import text_string_to_metric_families
 
     samples: dict[str, dict[Labels, float]] = {}
     for address in addresses:
         for family in text_string_to_metric_families(_text(address)):
             for sample in family.samples:
-                held = samples.setdefault(sample.name, {})
+                by_labels = samples.setdefault(sample.name, {})
                 labels = frozenset(sample.labels.items())
-                held[labels] = held.get(labels, 0.0) + sample.value
+                by_labels[labels] = by_labels.get(labels, 0.0) + sample.value
     return Scrape(time.monotonic(), samples)
 
 

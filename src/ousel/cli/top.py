@@ -1,4 +1,4 @@
-"""`ousel top`: a server at work, live in the terminal."""
+"""`ousel top`: the metrics of a running server, live in the terminal."""
 
 import contextlib
 import time
@@ -16,7 +16,7 @@ from ousel.cli.console import JsonOption, print_json, settings
 from ousel.cli.scrapes import Interval, Scrape, scrape
 from ousel.cli.server import address_at
 
-ADMIN_PORT_USUAL: Final = 9464
+ADMIN_PORT_DEFAULT: Final = 9464
 INTERVAL_SECONDS: Final = 2.0
 ROWS_MAX: Final = 8
 _MILLISECONDS: Final = 1_000
@@ -27,7 +27,7 @@ _TRANSACTIONS: Final = "ousel_posting_transaction_seconds"
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """What one look shows; figures of time are null where nothing happened."""
+    """What is shown at one time; durations and means are null where nothing happened."""
 
     processes: int
     requests_per_second: float
@@ -54,12 +54,12 @@ def top(
         ),
     ] = None,
     interval: Annotated[
-        float, typer.Option(help="Seconds between two looks.", min=0.1, max=3600)
+        float, typer.Option(help="Seconds between two updates.", min=0.1, max=3600)
     ] = INTERVAL_SECONDS,
     once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a running server's rates, times, batches and books, live."""
+    """Show a running server's rates, durations, batches and ledger totals, live."""
     addresses = [each.rstrip("/") for each in url] if url else [_own_address()]
     before = scrape(addresses)
     if once or as_json:
@@ -68,14 +68,14 @@ def top(
         if as_json:
             print_json(frame)
         else:
-            Console().print(_drawn(frame))
+            Console().print(_render(frame))
         return
     with contextlib.suppress(KeyboardInterrupt), Live(auto_refresh=False, screen=True) as live:
         while True:
             time.sleep(interval)
             after = scrape(addresses)
             frame = frame_of(Interval(before, after), len(addresses))
-            live.update(_drawn(frame), refresh=True)
+            live.update(_render(frame), refresh=True)
             before = after
 
 
@@ -105,7 +105,7 @@ def frame_of(interval: Interval, processes: int) -> Frame:
 
 
 def _ledger(now: Scrape, processes: int) -> dict[str, float] | None:
-    """Return the figures of the books, which every process tells alike."""
+    """Return the ledger's totals, which are the same in every process."""
     if "ousel_ledger_entries" not in now.samples:
         return None
     return {
@@ -115,15 +115,15 @@ def _ledger(now: Scrape, processes: int) -> dict[str, float] | None:
 
 
 def _own_address() -> str:
-    known = settings(None)
-    return address_at(known.admin_host, known.admin_port or ADMIN_PORT_USUAL)
+    configured = settings(None)
+    return address_at(configured.admin_host, configured.admin_port or ADMIN_PORT_DEFAULT)
 
 
 def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * _MILLISECONDS
 
 
-def _drawn(frame: Frame) -> RenderableType:
+def _render(frame: Frame) -> RenderableType:
     work = _pairs(
         {
             "requests/s": _figure(frame.requests_per_second),
@@ -141,7 +141,10 @@ def _drawn(frame: Frame) -> RenderableType:
     return Group(
         _side_by_side(
             Panel(work, title=processes),
-            Group(Panel(_books(frame), title="books"), Panel(charges, title="charges since start")),
+            Group(
+                Panel(_ledger_panel(frame), title="books"),
+                Panel(charges, title="charges since start"),
+            ),
         ),
         _side_by_side(
             Panel(_rates(frame.routes_per_second), title="requests/s by route"),
@@ -158,7 +161,7 @@ def _side_by_side(left: RenderableType, right: RenderableType) -> Table:
     return table
 
 
-def _books(frame: Frame) -> RenderableType:
+def _ledger_panel(frame: Frame) -> RenderableType:
     if frame.ledger is None:
         return Text("the database is away", style="bold red")
     balance = frame.ledger["balances_sum_millionths"]

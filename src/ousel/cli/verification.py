@@ -1,4 +1,4 @@
-"""The whole proof: the journal replayed, and every paid charge compared with its payment."""
+"""Full verification: replay the journal, and compare every paid charge with its payment."""
 
 from typing import Any
 
@@ -11,17 +11,17 @@ from ousel.ledger.verify import Progress, VerifiedTotals, verify_database
 async def verify_everything(
     transaction: Transaction, progress: Progress = lambda _: None
 ) -> tuple[VerifiedTotals, int]:
-    """Return this snapshot's figures and number of paid charges, or raise the first thing wrong."""
+    """Return the totals and the number of paid charges, or raise the first error found."""
     charges = ChargeVerifier(transaction)
-    figures = await verify_database(transaction, progress, charges.add_entries)
-    return figures, await charges.finish()
+    totals = await verify_database(transaction, progress, charges.add_entries)
+    return totals, await charges.finish()
 
 
-def totals_record(figures: VerifiedTotals) -> dict[str, Any]:
-    """Return the figures as commands print them."""
+def totals_record(totals: VerifiedTotals) -> dict[str, Any]:
+    """Return the totals as commands print them."""
     return {
-        "entries": figures.entries,
-        "accounts": figures.accounts,
-        "transfers": figures.transfers,
-        "issued": money_field(figures.issued),
+        "entries": totals.entries,
+        "accounts": totals.accounts,
+        "transfers": totals.transfers,
+        "issued": money_field(totals.issued),
     }

@@ -35,7 +35,7 @@ class InvalidGrant(OauthRefusal):
 
 
 class UnsupportedGrantType(OauthRefusal):
-    """The grant type is another than authorization_code."""
+    """The grant type is not authorization_code."""
 
     status = 400
     code = "unsupported_grant_type"
