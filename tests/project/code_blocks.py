@@ -1,4 +1,4 @@
-"""Blocks of code in documents, and a reader who does what they say on a running sandbox."""
+"""The code blocks of documents, and a reader who runs them on a sandbox."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ HANDLE_CHARACTERS = 16
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A block of code: where it stands, what it is, and the file that its document calls it."""
+    """A code block: its document, its language, its text, and the file name it is given there."""
 
     document: str
     number: int
@@ -40,12 +40,12 @@ class Block(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The document, and the number among its programs."""
+        """The document, and the number of the block among its programs."""
         return f"{self.document}-{self.number}"
 
 
 def blocks_in(root: Path, document: str) -> Iterator[Block]:
-    """Yield the blocks of a document; programs are counted, and other texts are not."""
+    """Yield the code blocks of a document. Only programs are numbered."""
     tokens = MarkdownIt("commonmark").parse((root / document).read_text())
     number = 0
     for index, token in enumerate(tokens):
@@ -53,29 +53,29 @@ def blocks_in(root: Path, document: str) -> Iterator[Block]:
             continue
         number += token.info in PROGRAMS
         before = tokens[index - 2].content if index > 1 else ""
-        called = re.search(r"`(\w+\.py)`:$", before)
-        file = called[1] if called else PROGRAM_FILE
+        named = re.search(r"`(\w+\.py)`:$", before)
+        file = named[1] if named else PROGRAM_FILE
         yield Block(document, number, token.info, token.content, file)
 
 
 class Reader:
-    """Fills in the blanks of a block, runs it, and does what it asks a person to do."""
+    """Fills in the blanks of a block, runs it, and does what it asks the reader to do."""
 
     def __init__(self, server: Server, url: str) -> None:
         self._server = server
         self._url = url
-        self._consent, self._token, self._spare_handle = asyncio.run(self._arrived())
+        self._consent, self._token, self._spare_handle = asyncio.run(self._set_up())
         self._authorized = {"Authorization": f"Bearer {self._consent.key}"}
 
     def failures(self, blocks: list[Block], folder: Path) -> list[str]:
-        """Run these blocks one after the other in a folder; return each failure with its name."""
+        """Run the blocks in order in a folder. Return each failure with the name of its block."""
         (folder / ".venv").symlink_to(sys.prefix)  # as in a checkout
-        outcomes = ((block.name, self._failure(block, folder)) for block in blocks)
+        outcomes = ((block.name, self._run_block(block, folder)) for block in blocks)
         return [f"{name}: {failure}" for name, failure in outcomes if failure]
 
-    def _failure(self, block: Block, folder: Path) -> str:
-        charge_id = self._charge(settled="Prefer: wait" in block.text)
-        text = self._filled_in(block.text, folder, charge_id)
+    def _run_block(self, block: Block, folder: Path) -> str:
+        charge_id = self._charge(paid="Prefer: wait" in block.text)
+        text = self._fill_in(block.text, folder, charge_id)
         if BLANK in text:
             return f"the reader does not know what to fill in: {text}"
         if block.language in SHELL:
@@ -83,11 +83,11 @@ class Reader:
         else:
             (folder / block.file).write_text(text)
             command = [sys.executable, "-u", block.file]
-        return self._outcome(command, folder, charge_id)
+        return self._run_command(command, folder, charge_id)
 
-    def _outcome(self, command: list[str], folder: Path, charge_id: str) -> str:
-        """Run a command, and open what it says to open; return what it wrote if it failed."""
-        written = ""
+    def _run_command(self, command: list[str], folder: Path, charge_id: str) -> str:
+        """Run a command, and open the addresses that it names. Return its output if it fails."""
+        output = ""
         with subprocess.Popen(
             ["timeout", str(SECONDS_MAX), *command],
             cwd=folder,
@@ -100,25 +100,25 @@ class Reader:
             assert process.stdin is not None
             assert process.stdout is not None
             for line in process.stdout:
-                written += line
+                output += line
                 if line.startswith("Open http"):
-                    process.stdin.write(self._opened(line.split()[1]))
+                    process.stdin.write(self._open_address(line.split()[1]))
                     process.stdin.flush()
-        return f"exit {process.returncode}: {written}" if process.returncode else ""
+        return f"exit {process.returncode}: {output}" if process.returncode else ""
 
-    def _opened(self, address: str) -> str:
-        """Pay or connect at this address, and return what is typed afterwards."""
+    def _open_address(self, address: str) -> str:
+        """Pay or connect at this address. Return what the reader then types."""
         parts = urlsplit(address)
-        asked = dict(parse_qsl(parts.query))
+        query = dict(parse_qsl(parts.query))
         if parts.path == "/connect":
-            code = asyncio.run(self._code(**asked))
-            back = {"code": code, "state": asked["state"], "iss": self._server.origin}
-            return f"{asked['redirect_uri']}?{urlencode(back)}\n"
+            code = asyncio.run(self._code(**query))
+            back = {"code": code, "state": query["state"], "iss": self._server.origin}
+            return f"{query['redirect_uri']}?{urlencode(back)}\n"
         charge_id = parts.path.removeprefix("/pay/")
         self._post(f"/sandbox/charges/{charge_id}/pay", payer="@ada")
         return ""
 
-    def _filled_in(self, text: str, folder: Path, charge_id: str) -> str:
+    def _fill_in(self, text: str, folder: Path, charge_id: str) -> str:
         blanks = {
             DEMO_ORIGIN: self._server.origin,
             "sk_test_…": self._consent.key,
@@ -136,7 +136,7 @@ class Reader:
         return text
 
     def _environment(self, charge_id: str) -> dict[str, str]:
-        """Return the variables that the reader has set by then."""
+        """Return the environment that earlier blocks have set up."""
         return {
             **os.environ,
             "OUSEL_KEY": self._consent.key,
@@ -147,10 +147,10 @@ class Reader:
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         }
 
-    def _charge(self, *, settled: bool) -> str:
-        """Return a new charge, or one that the reader has had settled by then."""
+    def _charge(self, *, paid: bool) -> str:
+        """Return the id of a new charge, paid or not."""
         charge_id: str = self._post("/charges", amount=1)["id"]
-        if settled:
+        if paid:
             self._post(f"/sandbox/charges/{charge_id}/pay", payer="@ada")
         return charge_id
 
@@ -161,8 +161,8 @@ class Reader:
         assert answer.is_success, answer.text
         return answer.json()
 
-    async def _arrived(self) -> tuple[Consent, str, str]:
-        """Open the accounts of the tutorial; return an app, a token, and a key to spare."""
+    async def _set_up(self) -> tuple[Consent, str, str]:
+        """Create the accounts of the tutorial. Return an app, a user token, and a spare key."""
         async with open_database(self._url) as database:
             await person(database, "ada", "1000")
             _, _, spare = await partner(database, "harbour", kind="test")
@@ -172,14 +172,14 @@ class Reader:
             async with self._server.client() as client:
                 return consent, await consent.token(client), spare[:HANDLE_CHARACTERS]
 
-    async def _code(self, **asked: str) -> str:
-        """Return a code that a person granted who was asked so."""
+    async def _code(self, **query: str) -> str:
+        """Return the authorization code for a connect address with this query."""
         async with open_database(self._url) as database:
-            return await msgspec.structs.replace(self._consent, database=database).code(**asked)
+            return await msgspec.structs.replace(self._consent, database=database).code(**query)
 
 
 def _strict(script: str) -> str:
-    """Return the script, whose calls of curl fail where the answer says no."""
+    """Return the script with calls of curl that fail on an error answer."""
     if "curl " not in script:
         return script
     return f'curl() {{ {program("curl")} --fail-with-body "$@"; }}\n{script}'

@@ -1,4 +1,4 @@
-"""What the documents say, held against what is there: each function returns what is wrong."""
+"""Compares the documents with the code. Each function returns what is wrong."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ RECORD = re.compile(
     r"# \d+\. .+\n\n\d{4}-\d\d-\d\d\n\n## Context\n.+\n## Decision\n.+\n## Consequences\n.+\Z",
     re.DOTALL,
 )
-NO_TARGETS = {"sure", "it"}  # as one makes sure, and makes it
+NO_TARGETS = {"sure", "it"}  # "make sure", "make it"
 
 
 def documents(root: Path = ROOT) -> list[str]:
@@ -37,7 +37,7 @@ def documents(root: Path = ROOT) -> list[str]:
 
 
 def wrong_settings(text: str) -> set[tuple[str, str]]:
-    """Return rows of a table of settings, each with its default, that are wrong or missing."""
+    """Return the rows of a table of settings that are wrong or missing."""
     rows = set(re.findall(r"^\| `(OUSEL_[A-Z_]+)` \| `([^`]+)` \|", text, re.MULTILINE))
     expected = {
         (f"OUSEL_{name.upper()}", _as_written(value))
@@ -48,14 +48,14 @@ def wrong_settings(text: str) -> set[tuple[str, str]]:
 
 
 def wrong_targets(text: str) -> set[str]:
-    """Return what a document says to make and no rule of the Makefile makes."""
+    """Return the make targets that a document names and that do not exist."""
     named = set(re.findall(r"\bmake ([a-z]+)\b", text))
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     return named - NO_TARGETS - targets
 
 
 def wrong_commands(text: str) -> set[str]:
-    """Return commands that a table of them lacks, or has although they do not exist."""
+    """Return commands that the table lacks, or names although they do not exist."""
     named = set(re.findall(r"^\| `ousel ([a-z ]+)` \|", text, re.MULTILINE))
     return named ^ {name for name, _ in _commands(get_command(commands))}
 
@@ -70,19 +70,19 @@ def commands_without(option: str) -> set[str]:
 
 
 def wrong_command_lines(text: str) -> set[str]:
-    """Return the first words behind `ousel`, in lines of shell, that are no command."""
+    """Return words after `ousel` in lines of shell that are not commands."""
     names = {name.split()[0] for name, _ in _commands(get_command(commands))}
     return set(re.findall(r"^ *ousel ([a-z]+)", text, re.MULTILINE)) - names
 
 
 def wrong_endpoints(text: str) -> set[str]:
-    """Return methods with paths, as a document names endpoints, that Ousel does not serve."""
+    """Return the endpoints that a document names and that Ousel does not serve."""
     named = re.findall(r"`((?:GET|POST|PUT|PATCH|DELETE) /[^`\s]*)", text)
     return {re.sub(r":(\w+)", r"{\1}", each.replace(" /v1/", " /")) for each in named} - _served()
 
 
 def wrong_codes(text: str) -> set[str]:
-    """Return error codes, as a document names them behind their status, that are not so."""
+    """Return error codes that a document names with a wrong status, or that do not exist."""
     codes = {f"{refusal.status} {refusal.code}" for refusal in all_refusals()}
     named = re.findall(r"`([45]\d\d [a-z_]+)`", text.replace("` `", " "))
     return set(named) - codes
@@ -171,7 +171,7 @@ def _served() -> set[str]:
 
 
 def _commands(command: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each command that does something, with its full name."""
+    """Yield each command with its full name, but not the groups of commands."""
     for name, child in getattr(command, "commands", {}).items():
         if hasattr(child, "commands"):
             yield from _commands(child, f"{prefix}{name} ")

@@ -1,4 +1,4 @@
-"""Every block of code that can run is run, in the order of its document, and works."""
+"""Every code block in the documents that can run is run, in order, and works."""
 
 import asyncio
 import html
@@ -16,8 +16,8 @@ from tests.support.engines import Engines
 from tests.support.servers import Server
 from tests.support.visitor import Visitor
 
-TEXTS = {"html", "sql", "text", "yaml"}  # what is shown, and does nothing by itself
-# Blocks, or all those of a document, that would be wrong to run here: why, and what does the like.
+TEXTS = {"html", "sql", "text", "yaml"}  # shown, but not run
+# Blocks, or whole documents, that cannot run here: why, and what tests the same instead.
 CANNOT_RUN = {
     "README.md-1": ("it runs these very tests, and a demo", "tests/cli/test_demo.py"),
     "README.md-3": ("it serves until it is stopped", "tests/packaging/test_wheel.py"),
@@ -46,7 +46,7 @@ TO_RUN = [
     for block in BLOCKS
     if block.language in PROGRAMS and not {block.name, block.document} & set(CANNOT_RUN)
 ]
-# Each command of Ousel's is a process that takes a second to start.
+# Each `ousel` command is a process that takes a second to start.
 OF_COMMANDS = {
     "docs/how-to/rotate-keys.md",
     "docs/operating/back-up.md",
@@ -88,12 +88,12 @@ def running(url: str) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def reader(running: Server, url: str) -> Reader:
-    """Someone who follows documents there."""
+    """A reader who follows the documents on that server."""
     return Reader(running, url)
 
 
-def test_every_block_is_run_or_known_not_to() -> None:
-    """A block has a language; a program that is not run exists, and so does what does the like."""
+def test_every_block_is_run_or_listed() -> None:
+    """Each block has a language. The list names blocks that exist, and tests that exist."""
     assert _of_unknown_language(BLOCKS) == []
     assert set(CANNOT_RUN) <= {block.name for block in BLOCKS} | {each.document for each in BLOCKS}
     assert [each for _, each in CANNOT_RUN.values() if not (ROOT / each).exists()] == []
@@ -101,7 +101,7 @@ def test_every_block_is_run_or_known_not_to() -> None:
 
 
 def test_a_block_of_an_unknown_language_would_be_seen(tmp_path: Path) -> None:
-    """Whether it can run is for somebody to say, so it is not passed over."""
+    """Somebody has to decide whether it can run, so it is not skipped."""
     (tmp_path / "page.md").write_text("```bash\ntrue\n```\n\n```\ntrue\n```\n\n```sh\ntrue\n```\n")
 
     found = _of_unknown_language(list(blocks_in(tmp_path, "page.md")))
@@ -111,7 +111,7 @@ def test_a_block_of_an_unknown_language_would_be_seen(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_the_blocks_of_a_document_work(document: str, reader: Reader, tmp_path: Path) -> None:
-    """Each command and each program succeeds; an answer that says no counts as a failure."""
+    """Each command and each program succeeds. An error answer counts as a failure."""
     blocks = [block for block in TO_RUN if block.document == document]
 
     assert reader.failures(blocks, tmp_path) == []
@@ -119,7 +119,7 @@ def test_the_blocks_of_a_document_work(document: str, reader: Reader, tmp_path: 
 
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_block_that_is_broken_would_be_seen(fault: str, reader: Reader, tmp_path: Path) -> None:
-    """Of a document with a block that works and one that does not, the second one is named."""
+    """If one block of a document works and another does not, the second one is named."""
     language, text = BROKEN[fault]
     page = tmp_path / "page.md"
     step = indent(f"```{language}\n{text}```\n", "   ")
@@ -133,7 +133,7 @@ def test_a_block_that_is_broken_would_be_seen(fault: str, reader: Reader, tmp_pa
 def test_the_first_steps_of_the_portal_work(
     running: Server, reader: Reader, tmp_path: Path
 ) -> None:
-    """What a new partner copies from there runs as it stands, with a key in its variable."""
+    """What a new partner copies from there runs as it is, with a key in the variable."""
     page = asyncio.run(_first_steps(running))
     texts = [
         html.unescape(text)
@@ -154,7 +154,7 @@ def _of_unknown_language(blocks: list[Block]) -> list[Block]:
 
 
 async def _first_steps(server: Server) -> str:
-    """Return the page that a partner sees who has just created an app."""
+    """Return the page that a partner sees after creating an app."""
     headers = {"Accept": "text/html"}
     async with httpx2.AsyncClient(base_url=server.origin, headers=headers, verify=False) as client:
         visitor = Visitor(client)

@@ -109,13 +109,13 @@ def test_every_command_is_documented_and_no_other() -> None:
 
 
 def test_every_command_takes_a_database_and_prints_json() -> None:
-    """As the page on commands says, with its one exception."""
+    """As the page on commands says, with one exception."""
     assert commands_without("--database") == {"top"}
     assert commands_without("--json") == set()
 
 
 @pytest.mark.parametrize("document", documents())
-def test_whatever_a_document_names_exists(document: str) -> None:
+def test_a_document_names_only_what_exists(document: str) -> None:
     """Commands, endpoints, error codes with their status, modules, classes and functions."""
     text = (ROOT / document).read_text()
 
@@ -155,7 +155,7 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_document_with_a_fault_would_not_pass(fault: str) -> None:
-    """What is planted in a copy of a document that passes is found, and it alone is the reason."""
+    """The check passes the document, and fails it once the mistake is in it."""
     check, document, words, others = FAULTS[fault]
     text = (ROOT / document).read_text()
     assert not check(text)
@@ -168,7 +168,7 @@ def test_a_document_with_a_fault_would_not_pass(fault: str) -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A folder with a copy of all documents, and of what they link to."""
+    """A folder with a copy of all documents and of the files that they link to."""
     for name in FOLDERS:
         shutil.copytree(ROOT / name, tmp_path / name)
     for path in (*ROOT.glob("*.md"), ROOT / "LICENSE"):
@@ -177,8 +177,18 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_a_wrong_record_would_be_found(copy: Path) -> None:
+    """A record without a date, and one with a number that is not the next, are named."""
+    decisions = copy / "docs" / "decisions"
+    first, *_, last = sorted(decisions.glob("0*.md"))
+    first.write_text(first.read_text().replace("\n20", "\nabout 20", 1))
+    moved = last.rename(decisions / f"0999-{last.name}")
+
+    assert wrong_records(decisions) == {first.name, moved.name}
+
+
 def test_a_broken_link_would_be_found(copy: Path) -> None:
-    """A page, a folder or a heading that is not there is named; what is there is not."""
+    """Links to pages, folders or headings that do not exist are named, and no others."""
     document = copy / "docs" / "tutorial" / "first-transfer.md"
     text = document.read_text()
 
