@@ -1,1 +1,1 @@
-"""Measurements: `make bench` prints them as ratios taken in one run."""
+"""Benchmarks: `make bench` prints ratios that were measured in one run."""

@@ -1,4 +1,4 @@
-"""The cases: what is measured, each by a name, and the stage that they are measured on."""
+"""The cases that are measured, and the environment in which they run."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -7,15 +7,15 @@ from typing import Final
 
 import msgspec
 
-from bench import furniture
+from bench import fixtures
 from bench.postgres import Postgres
-from bench.processes import cpu_seconds, reference_server, started
-from bench.reference import books as reference_books
+from bench.processes import cpu_seconds, measure_start, reference_server
+from bench.reference import tables as reference_tables
 from ousel.workload import plans, sample_data
 from ousel.workload.flushes import flush_seconds
-from ousel.workload.load import Plan, Tally
+from ousel.workload.load import LoadPlan, LoadResult
 from ousel.workload.plans import Shape
-from ousel.workload.processes import Failure, Server, load, ousel_server
+from ousel.workload.processes import MeasurementFailed, Server, ousel_server, run_load_process
 
 PARTNERS: Final = 256
 RECIPIENTS: Final = 10_000
@@ -33,40 +33,40 @@ PAYMENTS_A_SECOND_MAX: Final = 4_000
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """One run of a case: what came back, and the CPU time it took."""
+    """One run of a case: the result of the load, and the CPU time used."""
 
-    tally: Tally
+    load_result: LoadResult
     server_cpu_seconds: float = 0.0
     database_cpu_seconds: float = 0.0
 
 
 class Case(msgspec.Struct, frozen=True):
-    """Something to measure, by name; it runs for so many seconds."""
+    """A named measurement; `run` takes the number of seconds."""
 
     name: str
     run: Callable[[float], Sample]
 
 
-class Ledger(msgspec.Struct):
-    """A database with Ousel servers on it, and how many transfers they acknowledged."""
+class MeasuredLedger(msgspec.Struct):
+    """A database with Ousel servers, and how many transfers they acknowledged."""
 
     engine: str
     url: str
-    books: sample_data.Books
-    furniture: furniture.Furniture
+    sample_data: sample_data.SampleData
+    fixtures: fixtures.Fixtures
     transfers_before: int
     start_seconds: float
     idle_megabytes: float
     server: Server
-    more_workers: Server | None
+    multi_worker_server: Server | None
     acknowledged: int = 0
 
 
-class Stage:
-    """Everything that runs: PostgreSQL, Ousel on both engines, and the reference application."""
+class BenchEnvironment:
+    """All servers: PostgreSQL, Ousel on both engines, and the reference application."""
 
     def __init__(self, folder: Path, running: contextlib.ExitStack) -> None:
-        """Start it all with data in this folder; `running` stops it in the end."""
+        """Start all servers with data in this folder; `running` stops them in the end."""
         self._folder = folder
         self.postgres = Postgres(folder / "postgresql")
         self.postgres.prepare_pgbench()
@@ -76,106 +76,114 @@ class Stage:
             "postgresql": self.postgres.fresh_database("ousel"),
             "sqlite": f"sqlite:///{folder / 'ousel.db'}",
         }
-        self.ledgers = {engine: _ledger(engine, url, running) for engine, url in urls.items()}
+        self.ledgers = {engine: _start_ledger(engine, url, running) for engine, url in urls.items()}
         reference_url = self.postgres.fresh_database("reference")
-        reference_books.fill(reference_url, self.ledgers["postgresql"].books)
+        reference_tables.fill(reference_url, self.ledgers["postgresql"].sample_data)
         self.reference = running.enter_context(reference_server(reference_url))
         self.reference_acknowledged = 0
 
     def cases(self) -> Iterator[Case]:
-        """Yield all cases in the order of the table."""
+        """Yield all cases in the order of the results table."""
         for clients in PGBENCH_CLIENTS:
-            yield self._pgbench(f"pgbench tpcb-like {clients}", clients, "simple")
-        yield self._pgbench("prepared tpcb-like 8", 8, "prepared")
-        yield Case("flush of 4 KiB", lambda _: Sample(_flushed(self._folder)))
+            yield self._pgbench_case(f"pgbench tpcb-like {clients}", clients, "simple")
+        yield self._pgbench_case("prepared tpcb-like 8", 8, "prepared")
+        yield Case("flush of 4 KiB", lambda _: Sample(_flush_result(self._folder)))
         for connections in EMPTY_CONNECTIONS:
-            yield self._reads("sqlite", "empty endpoint", connections, [("/healthz", {})])
+            yield self._read_case("sqlite", "empty endpoint", connections, [("/healthz", {})])
         for engine in self.ledgers:
             for shape, connections in TRANSFERS:
-                yield self._transfers(engine, shape, connections)
-            yield from self._others(engine)
+                yield self._transfer_case(engine, shape, connections)
+            yield from self._other_cases(engine)
         for shape in ("hot", "spread"):
-            yield self._transfers_of_more_workers(shape)
+            yield self._multi_worker_case(shape)
         for shape in ("hot", "spread"):
-            yield self._plain(shape)
+            yield self._reference_case(shape)
 
-    def check(self) -> None:
-        """See that every acknowledged transfer is in its books, and that the books balance."""
+    def verify(self) -> None:
+        """Check that every acknowledged transfer is in its ledger, and that the ledgers balance."""
         for engine, ledger in self.ledgers.items():
-            written = sample_data.proven(ledger.url).transfers - ledger.transfers_before
+            written = sample_data.verify_ledger(ledger.url).transfers - ledger.transfers_before
             if written != ledger.acknowledged:
-                raise Failure(f"{engine}: {ledger.acknowledged} acknowledged, {written} written")
+                raise MeasurementFailed(
+                    f"{engine}: {ledger.acknowledged} acknowledged, {written} written"
+                )
         written = self.postgres.count("reference", "transfers")
         if written != self.reference_acknowledged:
-            raise Failure(f"reference: {self.reference_acknowledged} acknowledged, {written} there")
+            raise MeasurementFailed(
+                f"reference: {self.reference_acknowledged} acknowledged, {written} there"
+            )
 
-    def _pgbench(self, name: str, clients: int, protocol: str) -> Case:
+    def _pgbench_case(self, name: str, clients: int, protocol: str) -> Case:
         def run(seconds: float) -> Sample:
             before = cpu_seconds(self.postgres.pid)
-            tally = self.postgres.pgbench(clients, seconds, protocol)
-            return Sample(tally, 0.0, cpu_seconds(self.postgres.pid) - before)
+            load_result = self.postgres.pgbench(clients, seconds, protocol)
+            return Sample(load_result, 0.0, cpu_seconds(self.postgres.pid) - before)
 
         return Case(name, run)
 
-    def _transfers(self, engine: str, shape: Shape, connections: int) -> Case:
+    def _transfer_case(self, engine: str, shape: Shape, connections: int) -> Case:
         ledger = self.ledgers[engine]
 
         def run(seconds: float) -> Sample:
-            plan = plans.transfers(ledger.server, ledger.books, shape, connections, seconds)
-            return self._counted(ledger, ledger.server, plan)
+            plan = plans.transfer_plan(
+                ledger.server, ledger.sample_data, shape, connections, seconds
+            )
+            return self._measure_transfers(ledger, ledger.server, plan)
 
         return Case(f"{engine} {shape} {connections}", run)
 
-    def _transfers_of_more_workers(self, shape: Shape) -> Case:
+    def _multi_worker_case(self, shape: Shape) -> Case:
         ledger = self.ledgers["postgresql"]
-        server = ledger.more_workers
+        server = ledger.multi_worker_server
         assert server is not None
 
         def run(seconds: float) -> Sample:
-            plan = plans.transfers(server, ledger.books, shape, 256, seconds)
-            return self._counted(ledger, server, plan)
+            plan = plans.transfer_plan(server, ledger.sample_data, shape, 256, seconds)
+            return self._measure_transfers(ledger, server, plan)
 
         return Case(f"postgresql {shape} 256, {WORKERS} workers", run)
 
-    def _others(self, engine: str) -> Iterator[Case]:
-        """Yield what is not a transfer that moves money: replays, reads, and payments on a page."""
+    def _other_cases(self, engine: str) -> Iterator[Case]:
+        """Yield the other cases: replays, reads, new charges and checkout payments."""
         ledger = self.ledgers[engine]
-        key = ledger.books.keys[0]
+        key = ledger.sample_data.keys[0]
         partner = {"Authorization": f"Bearer {key}"}
-        charges = ledger.furniture.charges
-        tag = furniture.tag_of(ledger.server, key, charges[0])
+        charges = ledger.fixtures.charges
+        tag = fixtures.entity_tag(ledger.server, key, charges[0])
 
         def replays(seconds: float) -> Sample:
-            plan = plans.replays(ledger.server, ledger.books, 256, seconds, REPLAYED_KEYS)
-            return self._counted(ledger, ledger.server, plan)
+            plan = plans.replay_plan(ledger.server, ledger.sample_data, 256, seconds, REPLAYED_KEYS)
+            return self._measure_transfers(ledger, ledger.server, plan)
 
         def new_charges(seconds: float) -> Sample:
-            plan = plans.charges(ledger.server, ledger.books, 64, seconds)
-            return self._measured(plan, ledger.server, on_postgres=engine == "postgresql")
+            plan = plans.charge_plan(ledger.server, ledger.sample_data, 64, seconds)
+            return self._measure(plan, ledger.server, on_postgres=engine == "postgresql")
 
         def payments(seconds: float) -> Sample:
             count = round((seconds + plans.WARM_SECONDS) * PAYMENTS_A_SECOND_MAX)
-            requests = furniture.payments(ledger.url, ledger.books, ledger.furniture, count)
-            return self._counted(
-                ledger, ledger.server, plans.once(ledger.server, requests, 64, seconds)
+            requests = fixtures.payment_requests(
+                ledger.url, ledger.sample_data, ledger.fixtures, count
+            )
+            return self._measure_transfers(
+                ledger, ledger.server, plans.one_time_plan(ledger.server, requests, 64, seconds)
             )
 
         yield Case(f"{engine} replays 256", replays)
-        yield self._reads(engine, f"{engine} balance", 256, [("/v1/balance", partner)])
+        yield self._read_case(engine, f"{engine} balance", 256, [("/v1/balance", partner)])
         polls = [(f"/v1/charges/{charge_id}", partner) for charge_id in charges]
-        yield self._reads(engine, f"{engine} charge", 256, polls)
+        yield self._read_case(engine, f"{engine} charge", 256, polls)
         unchanged = [(polls[0][0], partner | {"If-None-Match": tag})]
-        yield self._reads(engine, f"{engine} charge unchanged", 256, unchanged, 304)
-        yield self._reads(engine, f"{engine} list of 20", 64, [("/v1/transfers", partner)])
+        yield self._read_case(engine, f"{engine} charge unchanged", 256, unchanged, 304)
+        yield self._read_case(engine, f"{engine} list of 20", 64, [("/v1/transfers", partner)])
         users = [
             ("/v1/user/balance", {"Authorization": f"Bearer {token}"})
-            for token in ledger.furniture.tokens
+            for token in ledger.fixtures.tokens
         ]
-        yield self._reads(engine, f"{engine} user token", 256, users)
+        yield self._read_case(engine, f"{engine} user token", 256, users)
         yield Case(f"{engine} new charge 64", new_charges)
         yield Case(f"{engine} checkout payment 64", payments)
 
-    def _reads(
+    def _read_case(
         self,
         engine: str,
         name: str,
@@ -186,57 +194,57 @@ class Stage:
         ledger = self.ledgers[engine]
 
         def run(seconds: float) -> Sample:
-            plan = plans.reads(ledger.server, targets, connections, seconds, status)
-            return self._measured(plan, ledger.server, on_postgres=engine == "postgresql")
+            plan = plans.read_plan(ledger.server, targets, connections, seconds, status)
+            return self._measure(plan, ledger.server, on_postgres=engine == "postgresql")
 
         return Case(f"{name} {connections}", run)
 
-    def _plain(self, shape: Shape) -> Case:
+    def _reference_case(self, shape: Shape) -> Case:
         def run(seconds: float) -> Sample:
-            filled = self.ledgers["postgresql"].books
-            plan = plans.transfers(self.reference, filled, shape, REFERENCE_CONNECTIONS, seconds)
-            sample = self._measured(plan, self.reference, on_postgres=True)
-            self.reference_acknowledged += sample.tally.answers[201]
+            data = self.ledgers["postgresql"].sample_data
+            plan = plans.transfer_plan(self.reference, data, shape, REFERENCE_CONNECTIONS, seconds)
+            sample = self._measure(plan, self.reference, on_postgres=True)
+            self.reference_acknowledged += sample.load_result.answers[201]
             return sample
 
         return Case(f"reference fastapi {shape} {REFERENCE_CONNECTIONS}", run)
 
-    def _counted(self, ledger: Ledger, server: Server, plan: Plan) -> Sample:
-        sample = self._measured(plan, server, on_postgres=ledger.engine == "postgresql")
-        answers = sample.tally.answers
+    def _measure_transfers(self, ledger: MeasuredLedger, server: Server, plan: LoadPlan) -> Sample:
+        sample = self._measure(plan, server, on_postgres=ledger.engine == "postgresql")
+        answers = sample.load_result.answers
         ledger.acknowledged += answers.get(201, 0) + answers.get(303, 0)
         return sample
 
-    def _measured(self, plan: Plan, server: Server, *, on_postgres: bool) -> Sample:
+    def _measure(self, plan: LoadPlan, server: Server, *, on_postgres: bool) -> Sample:
         pids = [server.pid, self.postgres.pid] if on_postgres else [server.pid]
         before = [cpu_seconds(pid) for pid in pids]
-        tally = load(plan)
+        load_result = run_load_process(plan)
         used = [cpu_seconds(pid) - start for pid, start in zip(pids, before, strict=True)]
-        return Sample(tally, used[0], used[1] if on_postgres else 0.0)
+        return Sample(load_result, used[0], used[1] if on_postgres else 0.0)
 
 
-def _ledger(engine: str, url: str, running: contextlib.ExitStack) -> Ledger:
-    filled = sample_data.opened(url, PARTNERS, RECIPIENTS)
-    furnished = furniture.furnished(url, filled)
-    before = sample_data.proven(url).transfers
-    start_seconds, idle_megabytes = started(url)
+def _start_ledger(engine: str, url: str, running: contextlib.ExitStack) -> MeasuredLedger:
+    data = sample_data.create_sample_data(url, PARTNERS, RECIPIENTS)
+    created_fixtures = fixtures.create_fixtures(url, data)
+    before = sample_data.verify_ledger(url).transfers
+    start_seconds, idle_megabytes = measure_start(url)
     more = engine == "postgresql"
-    return Ledger(
+    return MeasuredLedger(
         engine=engine,
         url=url,
-        books=filled,
-        furniture=furnished,
+        sample_data=data,
+        fixtures=created_fixtures,
         transfers_before=before,
         start_seconds=start_seconds,
         idle_megabytes=idle_megabytes,
         server=running.enter_context(ousel_server(url)),
-        more_workers=running.enter_context(ousel_server(url, WORKERS)) if more else None,
+        multi_worker_server=running.enter_context(ousel_server(url, WORKERS)) if more else None,
     )
 
 
-def _flushed(folder: Path) -> Tally:
+def _flush_result(folder: Path) -> LoadResult:
     seconds = flush_seconds(folder)
-    return Tally(
+    return LoadResult(
         rate=1 / seconds,
         p50_seconds=seconds,
         p99_seconds=seconds,

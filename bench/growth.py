@@ -1,7 +1,7 @@
-"""Growth: the same figures on books of a few thousand entries, of a million, of ten million.
+"""Growth: measurements on ledgers of a few thousand, a million and ten million entries.
 
-The history is written straight into the tables, account by account, each chain of hashes whole:
-`ousel verify` proves it like any other.
+The history is written directly into the tables, account by account, with complete hash chains,
+so `ousel verify` accepts it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from ousel.kernel.clock import system_clock
 from ousel.ledger import journal
 from ousel.ledger.rules import Account, Entry, entry_hash
 from ousel.workload import plans, sample_data
-from ousel.workload.processes import Server, load, ousel_server
+from ousel.workload.processes import Server, ousel_server, run_load_process
 
 PARTNERS: Final = 100
 RECIPIENTS: Final = 100_000
@@ -28,26 +28,26 @@ SIZES: Final = (10_000, 1_000_000, 10_000_000)
 CONNECTIONS: Final = 64
 ROUNDS: Final = 3
 
-_INSERTED: Final = (
+_INSERT_ENTRY: Final = (
     f"INSERT INTO entries ({', '.join(journal.ENTRIES.names)})"  # noqa: S608 - constants
     f" VALUES ({', '.join('?' for _ in journal.ENTRIES.names)})"
 )
-_HEADS: Final = "UPDATE accounts SET balance = ?, sequence = ?, head_hash = ? WHERE id = ?"
+_UPDATE_ACCOUNT: Final = "UPDATE accounts SET balance = ?, sequence = ?, head_hash = ? WHERE id = ?"
 
 
-class Size(msgspec.Struct, frozen=True):
-    """What was measured on books of one size."""
+class SizeResult(msgspec.Struct, frozen=True):
+    """The results on a ledger of one size."""
 
     engine: str
     entries: int
-    transfers: float  # a second, and so on
+    transfers: float  # per second, like the others
     balances: float
     pages: float
     verified: float
 
 
-def measured(postgres: Postgres, folder: Path, seconds: float) -> Iterator[Size]:
-    """Let books grow on each engine, and yield the figures at each size."""
+def measure_growth(postgres: Postgres, folder: Path, seconds: float) -> Iterator[SizeResult]:
+    """Let a ledger grow on each engine, and yield the results at each size."""
     file = folder / "growth.db"
     for leftover in folder.glob("growth.db*"):
         leftover.unlink()
@@ -55,43 +55,43 @@ def measured(postgres: Postgres, folder: Path, seconds: float) -> Iterator[Size]
         ("sqlite", f"sqlite:///{file}"),
         ("postgresql", postgres.fresh_database("growth")),
     ):
-        filled = sample_data.opened(url, PARTNERS, RECIPIENTS)
+        data = sample_data.create_sample_data(url, PARTNERS, RECIPIENTS)
         history = History(url)
         for entries in SIZES:
             asyncio.run(history.grow(entries))
-            yield _figures(engine, url, filled, seconds)
+            yield _measure(engine, url, data, seconds)
 
 
-def _figures(engine: str, url: str, filled: sample_data.Books, seconds: float) -> Size:
+def _measure(engine: str, url: str, data: sample_data.SampleData, seconds: float) -> SizeResult:
     with ousel_server(url) as server:
-        rounds = [_rates(server, filled, seconds) for _ in range(ROUNDS)]
+        rounds = [_rates(server, data, seconds) for _ in range(ROUNDS)]
     transfers, balances, pages = map(median, zip(*rounds, strict=True))
-    proof = sample_data.proven(url)
-    entries = 2 * proof.transfers
-    return Size(engine, entries, transfers, balances, pages, entries / proof.seconds)
+    verification = sample_data.verify_ledger(url)
+    entries = 2 * verification.transfers
+    return SizeResult(engine, entries, transfers, balances, pages, entries / verification.seconds)
 
 
-def _rates(server: Server, filled: sample_data.Books, seconds: float) -> list[float]:
-    """Return how many transfers, balances and pages of the list there are in a second."""
-    partner = {"Authorization": f"Bearer {filled.keys[0]}"}
+def _rates(server: Server, data: sample_data.SampleData, seconds: float) -> list[float]:
+    """Return the transfers, balance reads and list pages per second."""
+    partner = {"Authorization": f"Bearer {data.keys[0]}"}
     cases = (
-        plans.transfers(server, filled, "spread", CONNECTIONS, seconds),
-        plans.reads(server, [("/v1/balance", partner)], CONNECTIONS, seconds),
-        plans.reads(server, [("/v1/transfers", partner)], CONNECTIONS, seconds),
+        plans.transfer_plan(server, data, "spread", CONNECTIONS, seconds),
+        plans.read_plan(server, [("/v1/balance", partner)], CONNECTIONS, seconds),
+        plans.read_plan(server, [("/v1/transfers", partner)], CONNECTIONS, seconds),
     )
-    return [load(plan).rate for plan in cases]
+    return [run_load_process(plan).rate for plan in cases]
 
 
 class History:
-    """What the accounts of a database have behind them: payments in turn, everyone to everyone."""
+    """Past transfers of a database, in which every partner pays the recipients in turn."""
 
     def __init__(self, url: str) -> None:
         """Write to this database."""
         self._url = url
-        self._rounds = 0  # in each, every partner has paid every recipient's turn once
+        self._rounds = 0  # so far; in each, every partner pays one recipient
 
     async def grow(self, entries: int) -> None:
-        """Append payments until there are at least so many entries."""
+        """Append transfers until there are about this many entries."""
         accounts = await self._accounts()
         missing = entries - sum(account.sequence for account in accounts)
         partners = [each for each in accounts if each.username.startswith("partner")]
@@ -119,7 +119,7 @@ class History:
     def _entries(
         partners: list[Account], recipients: list[Account], turns: range
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield the entries account by account: in turn t every partner pays recipient t."""
+        """Yield the entries account by account; in turn t every partner pays recipient t."""
         now = system_clock()
         for index, partner in enumerate(partners):
             for turn in turns:
@@ -158,8 +158,8 @@ def _write_sqlite(url: str, rows: Iterable[tuple[Any, ...]], accounts: list[Acco
     connection = sqlite3.connect(sqlite_path(url))
     try:
         with connection:
-            connection.executemany(_INSERTED, rows)
-            connection.executemany(_HEADS, _heads(accounts))
+            connection.executemany(_INSERT_ENTRY, rows)
+            connection.executemany(_UPDATE_ACCOUNT, _account_updates(accounts))
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     finally:
         connection.close()
@@ -176,7 +176,7 @@ async def _write_postgres(
             )
             await connection.executemany(
                 "UPDATE accounts SET balance = $1, sequence = $2, head_hash = $3 WHERE id = $4",
-                list(_heads(accounts)),
+                list(_account_updates(accounts)),
             )
         await connection.execute("VACUUM ANALYZE")
         await connection.execute("CHECKPOINT")
@@ -184,7 +184,7 @@ async def _write_postgres(
         await connection.close()
 
 
-def _heads(accounts: list[Account]) -> Iterator[tuple[int, int, str, str]]:
+def _account_updates(accounts: list[Account]) -> Iterator[tuple[int, int, str, str]]:
     return (
         (account.balance, account.sequence, account.head_hash, account.id) for account in accounts
     )

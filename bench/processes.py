@@ -1,4 +1,4 @@
-"""What processes cost: CPU time, memory, and the time to start; and the reference's server."""
+"""CPU time, memory and start time of servers; and the server of the reference application."""
 
 import contextlib
 import sys
@@ -10,7 +10,7 @@ from typing import Final
 
 import psutil
 
-from ousel.workload.processes import Server, free_port, ousel_server, running
+from ousel.workload.processes import Server, free_port, ousel_server, run_server
 
 STARTS: Final = 5
 
@@ -32,24 +32,24 @@ def _cpu_seconds(process: psutil.Process) -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def started(database_url: str) -> tuple[float, float]:
-    """Return how long `ousel serve` takes to answer, in seconds, and its idle size in megabytes."""
+def measure_start(database_url: str) -> tuple[float, float]:
+    """Return the start time of `ousel serve` in seconds, and its idle memory in megabytes."""
     seconds: list[float] = []
     megabytes: list[float] = []
     for _ in range(STARTS):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         with ousel_server(database_url) as server:
-            seconds.append(time.perf_counter() - begun)
+            seconds.append(time.perf_counter() - started)
             megabytes.append(psutil.Process(server.pid).memory_info().rss / _MEGABYTE)
     return median(seconds), median(megabytes)
 
 
 @contextlib.contextmanager
 def reference_server(database_url: str) -> Iterator[Server]:
-    """Run the reference application on the server software that it would be run on."""
+    """Run the reference application on uvicorn."""
     port = free_port()
     command = [str(_BIN / "uvicorn"), "bench.reference.application:application"]
     command += ["--port", str(port), "--loop", "uvloop", "--http", "httptools", "--no-access-log"]
     command += ["--log-level", "warning"]
-    with running(command, port, "/healthz", {"REFERENCE_DATABASE_URL": database_url}) as server:
+    with run_server(command, port, "/healthz", {"REFERENCE_DATABASE_URL": database_url}) as server:
         yield server

@@ -1,6 +1,6 @@
-"""Publishing: what was measured goes into the documentation, and nothing else does.
+"""Publishing: writes results into the documentation.
 
-The reports stand beside the page, and the page can be made from them again at any time.
+The page is generated from a template and the stored results, and from nothing else.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from bench import tables
-from bench.growth import Size
+from bench.growth import SizeResult
 from bench.results import Report
 
 ROOT: Final = Path(__file__).parents[1]
@@ -21,25 +21,25 @@ CHART: Final = ROOT / "docs" / "operating" / "performance.svg"
 
 
 def publish(report: Report) -> None:
-    """Put a report into the documentation."""
+    """Store a report, and update the page and its chart."""
     REPORT.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     tables.write_chart(report, CHART)
     PAGE.write_text(page())
 
 
-def publish_growth(sizes: list[Size]) -> None:
-    """Put the figures of growing books into the documentation."""
+def publish_growth(sizes: list[SizeResult]) -> None:
+    """Store the results of growth, and update the page."""
     GROWTH.write_bytes(msgspec.json.format(msgspec.json.encode(sizes)) + b"\n")
     PAGE.write_text(page())
 
 
 def page() -> str:
-    """Return the page about performance, made from what was measured last."""
+    """Return the performance page, generated from the stored results."""
     report = msgspec.json.decode(REPORT.read_bytes(), type=Report)
-    sizes = msgspec.json.decode(GROWTH.read_bytes(), type=list[Size])
+    sizes = msgspec.json.decode(GROWTH.read_bytes(), type=list[SizeResult])
     words = {
-        "table": tables.narrow(report),
-        "bars": tables.markdown(("what", "figure", "bound", "holds"), tables.bars(report)),
+        "table": tables.narrow_table(report),
+        "targets": tables.markdown(tables.TARGET_HEADINGS, tables.target_rows(report)),
         "growth": tables.markdown(tables.GROWTH_HEADINGS, tables.growth_rows(sizes)),
         "measured_at": report.measured_at,
         "seconds": f"{report.seconds:g}",

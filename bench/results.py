@@ -1,4 +1,4 @@
-"""Results: medians over the rounds with their spread, and the bars that they are held to."""
+"""Results: medians over the rounds with their range, and the targets that they must meet."""
 
 import os
 import platform
@@ -10,12 +10,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from bench.cases import Sample, Stage
+from bench.cases import BenchEnvironment, Sample
 
-ANCHOR: Final = "pgbench"
+BASELINE: Final = "pgbench"
 EMPTY: Final = "empty endpoint 256"
 FLUSH: Final = "flush of 4 KiB"
-# What is compared runs side by side: a noisy machine is another one a minute later.
+# Compared cases run next to each other, because a noisy machine changes within a minute.
 SIDE_BY_SIDE: Final = (
     "pgbench tpcb-like 8",
     "pgbench tpcb-like 32",
@@ -38,10 +38,10 @@ _MILLIS: Final = 1_000
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the table."""
+    """One row of the results table."""
 
     name: str
-    ratio: float  # the best pgbench is 1
+    ratio: float  # relative to the best pgbench
     ratio_low: float
     ratio_high: float
     rate: float
@@ -52,27 +52,27 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     client_cpu_micros: float
 
 
-Samples = dict[str, list[Sample]]  # of each case, one a round
+Samples = dict[str, list[Sample]]  # by case, one per round
 
 
-class Bar(msgspec.Struct, frozen=True):
-    """What a figure is held to."""
+class Target(msgspec.Struct, frozen=True):
+    """A value that must be at least or at most a bound."""
 
     name: str
-    figure: float
+    value: float
     relation: Literal["at least", "at most"]
     bound: float
 
     @property
-    def holds(self) -> bool:
-        """Whether the figure is on the right side of its bound."""
+    def is_met(self) -> bool:
+        """Whether the value is within its bound."""
         if self.relation == "at least":
-            return self.figure >= self.bound
-        return self.figure <= self.bound
+            return self.value >= self.bound
+        return self.value <= self.bound
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a run found, and where."""
+    """The results of a run, and the machine it ran on."""
 
     measured_at: str
     seconds: float
@@ -82,14 +82,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     python: str
     postgresql: str
     results: list[Result]
-    bars: list[Bar]
+    targets: list[Target]
 
 
-def report(stage: Stage, samples: Samples, seconds: float, rounds: int) -> Report:
-    """Return what a run found, with the best median of pgbench as 1."""
+def make_report(stage: BenchEnvironment, samples: Samples, seconds: float, rounds: int) -> Report:
+    """Return the report of a run, with the best median of pgbench as 1."""
     medians = {name: median(map(_rate, runs)) for name, runs in samples.items()}
-    anchor = max(
-        (name for name in medians if name.startswith(ANCHOR)), key=lambda name: medians[name]
+    baseline = max(
+        (name for name in medians if name.startswith(BASELINE)), key=lambda name: medians[name]
     )
     return Report(
         measured_at=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
@@ -99,151 +99,154 @@ def report(stage: Stage, samples: Samples, seconds: float, rounds: int) -> Repor
         cores=os.cpu_count() or 0,
         python=platform.python_version(),
         postgresql=stage.postgres.version,
-        results=[_result(name, runs, medians[anchor]) for name, runs in samples.items()],
-        bars=[*_bars(samples, anchor), *_bars_of_processes(stage)],
+        results=[_result(name, runs, medians[baseline]) for name, runs in samples.items()],
+        targets=[*_make_targets(samples, baseline), *_process_targets(stage)],
     )
 
 
-def write(found: Report, folder: Path) -> Path:
-    """Write the report as JSON, and return where."""
+def write(report: Report, folder: Path) -> Path:
+    """Write the report as JSON, and return its path."""
     path = folder / f"results-{time.strftime('%Y%m%d-%H%M%S')}.json"
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     return path
 
 
-def _result(name: str, runs: list[Sample], anchor: float) -> Result:
+def _result(name: str, runs: list[Sample], baseline: float) -> Result:
     rates = [_rate(run) for run in runs]
-    done = sum(run.tally.total for run in runs)
+    done = sum(run.load_result.total for run in runs)
     return Result(
         name=name,
-        ratio=median(rates) / anchor,
-        ratio_low=min(rates) / anchor,
-        ratio_high=max(rates) / anchor,
+        ratio=median(rates) / baseline,
+        ratio_low=min(rates) / baseline,
+        ratio_high=max(rates) / baseline,
         rate=median(rates),
-        p50_milliseconds=median(run.tally.p50_seconds for run in runs) * _MILLIS,
-        p99_milliseconds=median(run.tally.p99_seconds for run in runs) * _MILLIS,
+        p50_milliseconds=median(run.load_result.p50_seconds for run in runs) * _MILLIS,
+        p99_milliseconds=median(run.load_result.p99_seconds for run in runs) * _MILLIS,
         server_cpu_micros=sum(run.server_cpu_seconds for run in runs) / done * _MICROS,
         database_cpu_micros=sum(run.database_cpu_seconds for run in runs) / done * _MICROS,
-        client_cpu_micros=sum(run.tally.client_cpu_seconds for run in runs) / done * _MICROS,
+        client_cpu_micros=sum(run.load_result.client_cpu_seconds for run in runs) / done * _MICROS,
     )
 
 
-def _bars(samples: Samples, anchor: str) -> list[Bar]:
-    """Return the bars whose cases were all measured."""
-    bars = []
-    for make in _BARS:
+def _make_targets(samples: Samples, baseline: str) -> list[Target]:
+    """Return the targets whose cases were all measured."""
+    targets = []
+    for make in _TARGETS:
         try:
-            bars.append(make(samples, anchor))
-        except KeyError:  # a case that this run was not asked for
+            targets.append(make(samples, baseline))
+        except KeyError:  # a case that this run left out
             continue
-    return bars
+    return targets
 
 
 def _rate(sample: Sample) -> float:
-    return sample.tally.rate
+    return sample.load_result.rate
 
 
 def _cpu(sample: Sample) -> float:
-    return sample.server_cpu_seconds / sample.tally.total
+    return sample.server_cpu_seconds / sample.load_result.total
 
 
-def _compared(
+def _median_ratio(
     samples: Samples, name: str, other: str, figure: Callable[[Sample], float] = _rate
 ) -> float:
-    """Return how a case compares with another, each with the other's run in the same round."""
+    """Return the median ratio of two cases, each compared within the same round."""
     pairs = zip(samples[name], samples[other], strict=True)
     return median(figure(one) / figure(two) for one, two in pairs)
 
 
-def _lonely(samples: Samples) -> float:
-    """Return a lonely transfer's time on SQLite, in those of a flush and an empty answer."""
+def _single_transfer_time(samples: Samples) -> float:
+    """Return the time of one transfer on SQLite, relative to a flush plus an empty response."""
     rounds = zip(samples["sqlite hot 1"], samples[FLUSH], samples["empty endpoint 1"], strict=True)
     return median(
-        transfer.tally.p50_seconds / (flush.tally.p50_seconds + empty.tally.p50_seconds)
+        transfer.load_result.p50_seconds
+        / (flush.load_result.p50_seconds + empty.load_result.p50_seconds)
         for transfer, flush, empty in rounds
     )
 
 
-_BARS: Final[tuple[Callable[[Samples, str], Bar], ...]] = (
-    lambda samples, anchor: Bar(
-        "PostgreSQL, hot, 256: of pgbench",
-        _compared(samples, "postgresql hot 256", anchor),
+_TARGETS: Final[tuple[Callable[[Samples, str], Target], ...]] = (
+    lambda samples, baseline: Target(
+        "PostgreSQL, hot, 256 connections: rate relative to pgbench",
+        _median_ratio(samples, "postgresql hot 256", baseline),
         "at least",
         1.5,
     ),
-    lambda samples, anchor: Bar(
-        "PostgreSQL, spread, 256: of pgbench",
-        _compared(samples, "postgresql spread 256", anchor),
+    lambda samples, baseline: Target(
+        "PostgreSQL, spread, 256 connections: rate relative to pgbench",
+        _median_ratio(samples, "postgresql spread 256", baseline),
         "at least",
         1.3,
     ),
-    lambda samples, _: Bar(
-        "PostgreSQL, hot, 256: of the reference",
-        _compared(samples, "postgresql hot 256", "reference fastapi hot 64"),
+    lambda samples, _: Target(
+        "PostgreSQL, hot, 256 connections: rate relative to the reference application",
+        _median_ratio(samples, "postgresql hot 256", "reference fastapi hot 64"),
         "at least",
         10,
     ),
-    lambda samples, anchor: Bar(
-        "SQLite, hot, 256: of pgbench",
-        _compared(samples, "sqlite hot 256", anchor),
+    lambda samples, baseline: Target(
+        "SQLite, hot, 256 connections: rate relative to pgbench",
+        _median_ratio(samples, "sqlite hot 256", baseline),
         "at least",
         1.7,
     ),
-    lambda samples, _: Bar(
-        "PostgreSQL: server CPU of a transfer, of an empty answer's",
-        _compared(samples, "postgresql hot 256", EMPTY, _cpu),
+    lambda samples, _: Target(
+        "PostgreSQL: CPU per transfer, relative to an empty response",
+        _median_ratio(samples, "postgresql hot 256", EMPTY, _cpu),
         "at most",
         2.5,
     ),
-    lambda samples, _: Bar(
-        "SQLite: server CPU of a transfer, of an empty answer's",
-        _compared(samples, "sqlite hot 256", EMPTY, _cpu),
+    lambda samples, _: Target(
+        "SQLite: CPU per transfer, relative to an empty response",
+        _median_ratio(samples, "sqlite hot 256", EMPTY, _cpu),
         "at most",
         2.5,
     ),
-    lambda samples, _: Bar(
-        "SQLite: rate of polls, of empty answers'",
-        _compared(samples, "sqlite charge 256", EMPTY),
+    lambda samples, _: Target(
+        "SQLite: rate of polls, relative to empty responses",
+        _median_ratio(samples, "sqlite charge 256", EMPTY),
         "at least",
         0.6,
     ),
-    lambda samples, _: Bar(
-        "PostgreSQL: rate of polls, of empty answers'",
-        _compared(samples, "postgresql charge 256", EMPTY),
+    lambda samples, _: Target(
+        "PostgreSQL: rate of polls, relative to empty responses",
+        _median_ratio(samples, "postgresql charge 256", EMPTY),
         "at least",
         0.45,
     ),
-    lambda samples, _: Bar(
-        "SQLite: rate of polls that find no change, of polls'",
-        _compared(samples, "sqlite charge unchanged 256", "sqlite charge 256"),
+    lambda samples, _: Target(
+        "SQLite: rate of polls answered 304, relative to polls answered 200",
+        _median_ratio(samples, "sqlite charge unchanged 256", "sqlite charge 256"),
         "at least",
         1,
     ),
-    lambda samples, _: Bar(
-        "PostgreSQL: rate of polls that find no change, of polls'",
-        _compared(samples, "postgresql charge unchanged 256", "postgresql charge 256"),
+    lambda samples, _: Target(
+        "PostgreSQL: rate of polls answered 304, relative to polls answered 200",
+        _median_ratio(samples, "postgresql charge unchanged 256", "postgresql charge 256"),
         "at least",
         1,
     ),
-    lambda samples, _: Bar(
-        "SQLite, one connection: median time, of a flush and an empty answer's",
-        _lonely(samples),
+    lambda samples, _: Target(
+        "SQLite, one connection: median time, relative to a flush plus an empty response",
+        _single_transfer_time(samples),
         "at most",
         2.5,
     ),
 )
 
 
-def _bars_of_processes(stage: Stage) -> list[Bar]:
-    bars = []
+def _process_targets(stage: BenchEnvironment) -> list[Target]:
+    targets = []
     for engine, ledger in stage.ledgers.items():
-        bars.append(Bar(f"{engine}: seconds to start", ledger.start_seconds, "at most", 1.0))
-        bars.append(Bar(f"{engine}: megabytes when idle", ledger.idle_megabytes, "at most", 80))
-    return bars
+        targets.append(Target(f"{engine}: seconds to start", ledger.start_seconds, "at most", 1.0))
+        targets.append(
+            Target(f"{engine}: megabytes when idle", ledger.idle_megabytes, "at most", 80)
+        )
+    return targets
 
 
 def _processor() -> str:
-    """Return what the system calls its processor."""
+    """Return the name of the processor."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

@@ -1,4 +1,4 @@
-"""Tables: the report for a terminal, and as Markdown and SVG for the documentation."""
+"""The report as tables for the terminal, and as Markdown and SVG for the documentation."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 from rich.console import Console
 from rich.table import Table
 
-from bench.growth import Size
+from bench.growth import SizeResult
 from bench.results import EMPTY, Report, Result
 
 HEADINGS: Final = (
@@ -19,19 +19,20 @@ HEADINGS: Final = (
     "p50 ms",
     "p99 ms",
     "server µs",
-    "of empty",
+    "vs. empty",
     "database µs",
     "client µs",
 )
 GROWTH_HEADINGS: Final = (
     "engine",
     "entries",
-    "transfers a second",
-    "balances a second",
-    "list pages a second",
-    "verified a second",
+    "transfers per second",
+    "balances per second",
+    "list pages per second",
+    "verified per second",
 )
-CHARTED: Final = (
+TARGET_HEADINGS: Final = ("target", "measured", "bound", "met")
+CHARTED_CASES: Final = (
     "reference fastapi hot 64",
     "pgbench tpcb-like 8",
     "postgresql spread 256",
@@ -40,27 +41,29 @@ CHARTED: Final = (
     "sqlite hot 256",
 )
 
-_WIDTH, _FIGURE, _ROW, _BAR = 400, 44, 50, 18
+_WIDTH, _VALUE_WIDTH, _ROW_HEIGHT, _BAR_HEIGHT = 400, 44, 50, 18
 
 
-def show(found: Report) -> None:
-    """Print the table, and what it is held to."""
+def show(report: Report) -> None:
+    """Print the results and the targets."""
     console = Console(width=None if Console().is_terminal else 140)
-    console.print(_table("The best pgbench is 1", HEADINGS, rows(found)))
-    console.print("CPU is microseconds a request; `of empty` compares it with an empty answer's.")
-    console.print(_table("Held to", ("what", "figure", "bound", "holds"), bars(found)))
+    console.print(_table("The best pgbench is 1", HEADINGS, rows(report)))
+    console.print(
+        "CPU time is in microseconds per request; `vs. empty` is relative to an empty response."
+    )
+    console.print(_table("Targets", TARGET_HEADINGS, target_rows(report)))
 
 
-def show_growth(sizes: list[Size]) -> None:
-    """Print how the figures grow with the books."""
+def show_growth(sizes: list[SizeResult]) -> None:
+    """Print the results at each size of the ledger."""
     console = Console(width=None if Console().is_terminal else 140)
-    console.print(_table("As the books grow", GROWTH_HEADINGS, growth_rows(sizes)))
+    console.print(_table("As the ledger grows", GROWTH_HEADINGS, growth_rows(sizes)))
 
 
-def rows(found: Report) -> Iterator[tuple[str, ...]]:
-    """Yield the lines of the table."""
-    empty = next((each for each in found.results if each.name == EMPTY), None)
-    for each in found.results:
+def rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the results table."""
+    empty = next((each for each in report.results if each.name == EMPTY), None)
+    for each in report.results:
         yield (
             each.name,
             f"{each.ratio:.2f}",
@@ -68,65 +71,65 @@ def rows(found: Report) -> Iterator[tuple[str, ...]]:
             f"{each.rate:,.0f}",
             f"{each.p50_milliseconds:.2f}",
             f"{each.p99_milliseconds:.2f}",
-            _figure(each.server_cpu_micros),
+            _micros_text(each.server_cpu_micros),
             _of_empty(each, empty),
-            _figure(each.database_cpu_micros),
-            _figure(each.client_cpu_micros),
+            _micros_text(each.database_cpu_micros),
+            _micros_text(each.client_cpu_micros),
         )
 
 
-def bars(found: Report) -> Iterator[tuple[str, ...]]:
-    """Yield what figures are held to."""
-    for bar in found.bars:
+def target_rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the targets table."""
+    for bar in report.targets:
         bound = f"{bar.relation} {bar.bound:g}"
-        yield bar.name, f"{bar.figure:.2f}", bound, "yes" if bar.holds else "no"
+        yield bar.name, f"{bar.value:.2f}", bound, "yes" if bar.is_met else "no"
 
 
-def growth_rows(sizes: list[Size]) -> Iterator[tuple[str, ...]]:
-    """Yield the figures at each size."""
+def growth_rows(sizes: list[SizeResult]) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the growth table."""
     for size in sizes:
         figures = (size.entries, size.transfers, size.balances, size.pages, size.verified)
         yield (size.engine, *(f"{figure:,.0f}" for figure in figures))
 
 
 def markdown(headings: tuple[str, ...], lines: Iterator[tuple[str, ...]]) -> str:
-    """Return a table as Markdown, its first column to the left."""
+    """Return a table as Markdown, with all columns but the first aligned to the right."""
     marks = ("---", *("---:" for _ in headings[1:]))
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (headings, marks, *lines))
 
 
-def narrow(found: Report) -> str:
-    """Return the table as Markdown without its last columns, no line of it broken."""
-    lines = (tuple(_unbroken(cell) for cell in row[:7]) for row in rows(found))
+def narrow_table(report: Report) -> str:
+    """Return the results as Markdown without the last columns and without line breaks."""
+    lines = (tuple(_unbroken(cell) for cell in row[:7]) for row in rows(report))
     return markdown(HEADINGS[:7], lines)
 
 
-def write_chart(found: Report, path: Path) -> None:
-    """Write the ratios of a few cases as bars."""
-    by_name = {each.name: each for each in found.results}
-    shown = [by_name[name] for name in CHARTED if name in by_name]
-    scale = (_WIDTH - _FIGURE) / max(each.ratio for each in shown)
-    height = _ROW * len(shown)
+def write_chart(report: Report, path: Path) -> None:
+    """Write the ratios of a few cases as a bar chart."""
+    by_name = {each.name: each for each in report.results}
+    shown = [by_name[name] for name in CHARTED_CASES if name in by_name]
+    scale = (_WIDTH - _VALUE_WIDTH) / max(each.ratio for each in shown)
+    height = _ROW_HEIGHT * len(shown)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img">',
-        "<title>Durable transfers a second, the best pgbench as 1</title>",
+        "<title>Durable transfers per second, relative to the best pgbench</title>",
         "<style>@media (prefers-color-scheme: dark) { text { fill: #a3b1b6 } }</style>",
         '<g font-family="system-ui, sans-serif" font-size="14" fill="#56636a">',
-        *(_bar(each, _ROW * index, scale) for index, each in enumerate(shown)),
+        *(_bar(each, _ROW_HEIGHT * index, scale) for index, each in enumerate(shown)),
         "</g></svg>",
     ]
     path.write_text("\n".join(parts) + "\n")
 
 
 def _bar(each: Result, top: int, scale: float) -> str:
-    """Return a bar with its figure behind it, under its name."""
+    """Return a bar with its name above and its value to the right."""
     colour = "#0f7b6c" if each.name.startswith(("postgresql", "sqlite")) else "#8a8f98"
     width = max(each.ratio * scale, 1)
     bar = top + 20
     return (
         f'<text x="0" y="{bar - 6}">{escape(each.name)}</text>'
-        f'<rect x="0" y="{bar}" width="{width:.0f}" height="{_BAR}" rx="3" fill="{colour}"/>'
-        f'<text x="{width + 8:.0f}" y="{bar + _BAR - 4}">{each.ratio:.2f}</text>'
+        f'<rect x="0" y="{bar}" width="{width:.0f}" height="{_BAR_HEIGHT}" rx="3" fill="{colour}"/>'
+        f'<text x="{width + 8:.0f}" y="{bar + _BAR_HEIGHT - 4}">{each.ratio:.2f}</text>'
     )
 
 
@@ -143,7 +146,7 @@ def _unbroken(cell: str) -> str:
     return cell.replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def _figure(micros: float) -> str:
+def _micros_text(micros: float) -> str:
     return f"{micros:.0f}" if micros else ""
 
 

@@ -1,1 +1,1 @@
-"""What one would write first: a transfer service on FastAPI, one transaction a request."""
+"""The reference: a conventional transfer service on FastAPI, one transaction per request."""

@@ -1,7 +1,7 @@
-"""A transfer service written the plain way: FastAPI, pydantic, asyncpg, SELECT FOR UPDATE.
+"""A conventional transfer service: FastAPI, pydantic, asyncpg, SELECT FOR UPDATE.
 
-It keeps the same promises as far as one transfer goes (money moves once, whole, durably), and
-shows what they cost where each request is a transaction of its own.
+A transfer gives the same guarantees as in Ousel (money moves exactly once, completely and
+durably), which shows what they cost if each request is a transaction of its own.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 
 
 class TransferRequest(BaseModel):
-    """What to send, and to whom."""
+    """The amount and the recipient."""
 
     to: str = Field(min_length=1, max_length=320)
     amount: Decimal = Field(gt=0, max_digits=15, decimal_places=6)
@@ -27,7 +27,7 @@ class TransferRequest(BaseModel):
 
 
 class Transfer(BaseModel):
-    """A movement of money."""
+    """A transfer."""
 
     id: uuid.UUID
     sender: str
@@ -41,7 +41,7 @@ class Transfer(BaseModel):
 
 @asynccontextmanager
 async def lifespan(application: FastAPI) -> AsyncIterator[None]:
-    """Hold a pool of connections while the application runs."""
+    """Keep a connection pool open while the application runs."""
     async with asyncpg.create_pool(os.environ["REFERENCE_DATABASE_URL"], max_size=20) as pool:
         application.state.pool = pool
         yield
@@ -51,7 +51,7 @@ application = FastAPI(lifespan=lifespan)
 
 
 async def connection(request: Request) -> AsyncIterator[Any]:
-    """Lend a connection of the pool to one request."""
+    """Take a connection from the pool for one request."""
     async with request.app.state.pool.acquire() as lent:
         yield lent
 
@@ -84,13 +84,13 @@ async def create_transfer(
     sender: Annotated[str, Depends(sender_id)],
     idempotency_key: Annotated[str | None, Header()] = None,
 ) -> Transfer:
-    """Move the money in one transaction; a used key answers what it moved before."""
+    """Move the money in one transaction; a repeated key returns the first transfer."""
     async with connection.transaction():
         recipient = await connection.fetchval(
             "SELECT id FROM accounts WHERE username = $1", wish.to.removeprefix("@")
         )
         if recipient is None or recipient == sender:
-            raise HTTPException(404, "The recipient is not there.")
+            raise HTTPException(404, "There is no such recipient.")
         rows = await connection.fetch(
             "SELECT id, balance FROM accounts WHERE id = ANY($1) ORDER BY id FOR UPDATE",
             [sender, recipient],

@@ -31,7 +31,7 @@ def test_a_short_run_measures_what_it_is_asked_for() -> None:
     )
 
     assert ended.returncode == 0, ended.stderr
-    assert "Books proven" in ended.stderr
+    assert "The ledgers are verified" in ended.stderr
     newest = max((ROOT / ".build" / "bench").glob("results-*.json"))
     results = msgspec.json.decode(newest.read_bytes())["results"]
     assert {result["name"] for result in results} == CASES

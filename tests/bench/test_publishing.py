@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from bench import publishing, tables
-from bench.results import Bar, Report
+from bench.results import Report, Target
 
 
 def test_the_page_is_made_from_what_was_measured() -> None:
@@ -28,9 +28,13 @@ def test_no_word_of_the_page_is_left_to_fill_in() -> None:
 
 def test_a_bar_holds_on_its_right_side() -> None:
     """At least is at least, at most is at most, and the bound itself is enough."""
-    assert [Bar("x", figure, "at least", 2).holds for figure in (1.9, 2, 2.1)] == [
+    assert [Target("x", figure, "at least", 2).is_met for figure in (1.9, 2, 2.1)] == [
         False,
         True,
         True,
     ]
-    assert [Bar("x", figure, "at most", 2).holds for figure in (1.9, 2, 2.1)] == [True, True, False]
+    assert [Target("x", figure, "at most", 2).is_met for figure in (1.9, 2, 2.1)] == [
+        True,
+        True,
+        False,
+    ]

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from ousel.workload import sample_data
-from ousel.workload.load import Plan
-from ousel.workload.processes import load
+from ousel.workload.load import LoadPlan
+from ousel.workload.processes import run_load_process
 from tests.faults.clusters import OwnPostgres
 from tests.faults.conftest import Figure
 from tests.faults.paced import PacedPlan, PacedTally
@@ -45,7 +45,7 @@ def database_url(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[s
         yield postgres.fresh_url()
 
 
-def request_parts(filled: sample_data.Books, run: str) -> tuple[bytes, list[bytes]]:
+def request_parts(filled: sample_data.SampleData, run: str) -> tuple[bytes, list[bytes]]:
     """Return the head of a transfer up to a number in its key, and its tails to many people."""
     head = (
         "POST /v1/transfers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -56,10 +56,10 @@ def request_parts(filled: sample_data.Books, run: str) -> tuple[bytes, list[byte
     return head.encode(), [tail.encode() for tail in tails]
 
 
-def top_speed(server: Server, filled: sample_data.Books) -> tuple[float, int]:
+def top_speed(server: Server, filled: sample_data.SampleData) -> tuple[float, int]:
     """Return how many transfers a second the server does at its best, and how many it did now."""
     head, tails = request_parts(filled, "top")
-    plan = Plan(
+    plan = LoadPlan(
         port=server.port,
         connections=CONNECTIONS,
         warm_seconds=TOP_SPEED_SECONDS / 4,
@@ -68,7 +68,7 @@ def top_speed(server: Server, filled: sample_data.Books) -> tuple[float, int]:
         heads=[head],
         tails=tails,
     )
-    tally = load(plan)
+    tally = run_load_process(plan)
     return tally.rate, tally.total
 
 
@@ -99,8 +99,8 @@ def growth(memory: list[int]) -> float:
 
 def test_a_long_time_at_70_percent(database_url: str, engine: Engine, figure: Figure) -> None:
     """Every paced request is acknowledged and in the books; memory is flat once warm."""
-    filled = sample_data.opened(database_url, PARTNERS, RECIPIENTS)
-    before = sample_data.proven(database_url).transfers
+    filled = sample_data.create_sample_data(database_url, PARTNERS, RECIPIENTS)
+    before = sample_data.verify_ledger(database_url).transfers
     with Server(database_url, OUSEL_LOG_LEVEL="error") as server:
         rate, done = top_speed(server, filled)
         head, tails = request_parts(filled, "soak")
@@ -117,7 +117,7 @@ def test_a_long_time_at_70_percent(database_url: str, engine: Engine, figure: Fi
 
     assert tally.failed == 0
     assert log == ""
-    assert sample_data.proven(database_url).transfers == before + done + tally.acknowledged
+    assert sample_data.verify_ledger(database_url).transfers == before + done + tally.acknowledged
     line = (
         f"{engine}: {SOAK_SECONDS:.0f} s at {plan.rate:.0f}/s, 70 % of {rate:.0f}/s: "
         f"{tally.acknowledged} transfers, no error, p50 {tally.p50_seconds * 1000:.1f} ms, "

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from ousel.workload.load import Plan
-from ousel.workload.processes import load
+from ousel.workload.load import LoadPlan
+from ousel.workload.processes import run_load_process
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 FIRST_SECONDS = 0.5
@@ -13,7 +13,7 @@ LATER_SECONDS = 0.01
 async def test_the_window_opens_when_everybody_was_answered_once() -> None:
     """What a cold server took for its first answers is no part of the figures."""
     server = await asyncio.start_server(_answers, "127.0.0.1", 0)
-    plan = Plan(
+    plan = LoadPlan(
         port=server.sockets[0].getsockname()[1],
         connections=4,
         warm_seconds=0.0,
@@ -22,7 +22,7 @@ async def test_the_window_opens_when_everybody_was_answered_once() -> None:
         heads=[b"GET / HTTP/1.1\r\nX-Number: "],
     )
     async with server:
-        tally = await asyncio.to_thread(load, plan)
+        tally = await asyncio.to_thread(run_load_process, plan)
 
     assert LATER_SECONDS < tally.p50_seconds <= tally.p99_seconds < FIRST_SECONDS
     assert tally.total > plan.connections

@@ -1,4 +1,4 @@
-"""`ousel bench`: how many durable transfers a second this installation makes."""
+"""`ousel bench`: measures how many durable transfers per second this installation can do."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +9,8 @@ import typer
 from ousel.cli.console import JsonOption, error_console, fail, show_list, temporary_database
 from ousel.workload import plans, sample_data
 from ousel.workload.flushes import flush_seconds
-from ousel.workload.load import Plan
-from ousel.workload.processes import Failure, Server, load, ousel_server
+from ousel.workload.load import LoadPlan
+from ousel.workload.processes import MeasurementFailed, Server, ousel_server, run_load_process
 
 PARTNERS: Final = 16
 RECIPIENTS: Final = 1_000
@@ -33,40 +33,40 @@ def bench(
     as_json: JsonOption = False,
 ) -> None:
     """Measure this machine: a server of its own, and loads on it over HTTP."""
-    # Money that is only measured must mix with no other.
+    # Measured transfers must not mix with real money.
     reason = "this database is in use: a measurement needs an empty one"
     try:
         with temporary_database(database, message=reason, folder=Path()) as url:
-            filled = sample_data.opened(url, PARTNERS, RECIPIENTS)
+            data = sample_data.create_sample_data(url, PARTNERS, RECIPIENTS)
             with ousel_server(url) as server:
-                lines = list(_measured(server, filled, seconds))
-            proof = sample_data.proven(url)
-    except Failure as failure:
+                rows = list(_measure(server, data, seconds))
+            verification = sample_data.verify_ledger(url)
+    except MeasurementFailed as failure:
         fail(str(failure))
-    show_list(lines, as_json=as_json)
+    show_list(rows, as_json=as_json)
     if not as_json:
-        error_console.print(f"The books balance: {proof.transfers} transfers.")
+        error_console.print(f"The ledger balances: {verification.transfers} transfers.")
 
 
-def _measured(
-    server: Server, filled: sample_data.Books, seconds: float
+def _measure(
+    server: Server, data: sample_data.SampleData, seconds: float
 ) -> Iterator[dict[str, Any]]:
     flush = flush_seconds(Path())
-    yield _line("a flush to this disk", 1 / flush, flush, flush)
+    yield _row("a flush to this disk", 1 / flush, flush, flush)
     for connections in CONNECTIONS:
-        plan = plans.reads(server, [("/healthz", {})], connections, seconds)
-        yield _loaded(f"an empty answer, {connections} at once", plan)
+        plan = plans.read_plan(server, [("/healthz", {})], connections, seconds)
+        yield _load_row(f"an empty answer, {connections} at once", plan)
     for connections in CONNECTIONS:
-        plan = plans.transfers(server, filled, "hot", connections, seconds)
-        yield _loaded(f"a transfer, {connections} at once", plan)
+        plan = plans.transfer_plan(server, data, "hot", connections, seconds)
+        yield _load_row(f"a transfer, {connections} at once", plan)
 
 
-def _loaded(name: str, plan: Plan) -> dict[str, Any]:
-    tally = load(plan)
-    return _line(name, tally.rate, tally.p50_seconds, tally.p99_seconds)
+def _load_row(name: str, plan: LoadPlan) -> dict[str, Any]:
+    result = run_load_process(plan)
+    return _row(name, result.rate, result.p50_seconds, result.p99_seconds)
 
 
-def _line(name: str, rate: float, p50_seconds: float, p99_seconds: float) -> dict[str, Any]:
+def _row(name: str, rate: float, p50_seconds: float, p99_seconds: float) -> dict[str, Any]:
     return {
         "what": name,
         "per_second": round(rate),

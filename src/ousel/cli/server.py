@@ -1,4 +1,4 @@
-"""Running the server: what must hold before it starts, and the processes it runs in."""
+"""Running the server: the checks before it starts, and the processes that it runs in."""
 
 import errno
 import signal
@@ -35,12 +35,12 @@ class _UvicornConnection(Connection):
 
 
 async def prepare(settings: Settings, port: int, workers: int) -> None:
-    """See that the database can be served from; an SQLite file is made ready by itself."""
+    """Check that this database can be served; create or migrate an SQLite file."""
     embedded = not is_postgres(settings.database_url)
     if embedded and workers > 1:
         fail("an SQLite database is served by one process: use PostgreSQL for more workers")
     database = database_at(settings.database_url)
-    _check_what_watches(settings, port, workers)
+    _check_observation(settings, port, workers)
     await database.open()
     try:
         version = await schema.schema_version(database, settings.database_url)
@@ -52,9 +52,9 @@ async def prepare(settings: Settings, port: int, workers: int) -> None:
 
 
 async def claim_database_mode(settings: Settings) -> None:
-    """Make the database what this server is, for good; where it is not, end the command.
+    """Mark a new database as live or test for good; fail if it is marked as the other.
 
-    Last of all that may fail: a server that cannot start decides nothing.
+    This is the last check, so that a server that cannot start decides nothing.
     """
     wanted: Mode = "test" if settings.sandbox else "live"
     database = database_at(settings.database_url)
@@ -72,8 +72,8 @@ async def claim_database_mode(settings: Settings) -> None:
 
 
 def bind_socket(host: str, port: int, option: str = "--port") -> socket.socket:
-    """Return a socket that has this address; where it is not to be had, name the port's option."""
-    if not host:  # a variable that nobody has set: to the system it would mean every address
+    """Return a socket bound to this address, or fail and name the option of the port."""
+    if not host:  # an unset variable; the system would listen on every address
         fail("there is no address to listen on: 0.0.0.0 stands for all")
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -89,7 +89,7 @@ def bind_socket(host: str, port: int, option: str = "--port") -> socket.socket:
 
 
 def address_at(host: str, port: int) -> str:
-    """Return the address of what listens there."""
+    """Return the URL of a server at this host and port."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
@@ -133,13 +133,13 @@ def _server(service: Ousel) -> uvicorn.Server:
 
 
 def _stop_when_hung_up() -> None:
-    """Finish what was begun when the terminal is closed, too; unless it is told not to mind."""
+    """Stop in an orderly way when the terminal is closed, unless SIGHUP is ignored."""
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
 
 
-def _check_what_watches(settings: Settings, port: int, workers: int) -> None:
-    """See that each process can have its admin port, and that traces can be sent."""
+def _check_observation(settings: Settings, port: int, workers: int) -> None:
+    """Check that every process gets an admin port, and that tracing is installed if it is on."""
     check_tracing(settings)
     if settings.admin_port is None:
         return

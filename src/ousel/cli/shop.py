@@ -1,4 +1,4 @@
-"""The demo's shop: a partner's own software, started beside the service as a process of its own."""
+"""The demo's shop: a partner's software, which runs beside the service as a separate process."""
 
 import os
 import subprocess
@@ -14,19 +14,19 @@ STOP_SECONDS_MAX: Final = 5
 
 
 def shop_can_run() -> bool:
-    """Say whether the shop's own dependencies are installed."""
+    """Return whether the dependencies of the shop are installed."""
     return all(find_spec(name) is not None for name in ("ousel_client", "starlette"))
 
 
 @contextmanager
 def run_shop(environment: Mapping[str, str]) -> Iterator[None]:
-    """Run the shop for the length of a block, with these variables, however the block ends.
+    """Run the shop with these environment variables until the block ends.
 
-    Where this very process is killed, the shop ends as well.
+    If this process is killed, the shop ends as well.
     """
     runner = Path(__file__).with_name("until_parent_ends.py")
     with subprocess.Popen(  # noqa: S603 - our own files, by our own Python
-        [sys.executable, "-P", str(runner), str(_program())],
+        [sys.executable, "-P", str(runner), str(_shop_path())],
         env={**os.environ, **environment},
         stdin=subprocess.PIPE,
     ) as process:
@@ -45,8 +45,8 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
         process.kill()
 
 
-def _program() -> Path:
-    """Return the shop's one file, installed or in a checkout."""
+def _shop_path() -> Path:
+    """Return the path of the shop's file, installed or in a checkout."""
     installed = Path(str(files("ousel"))) / "examples" / "shop.py"
     if installed.exists():
         return installed

@@ -1,1 +1,1 @@
-"""Work for a server to be measured by: books to work on, and a load over HTTP."""
+"""What a measurement needs: sample data, and a load over HTTP."""

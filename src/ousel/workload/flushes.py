@@ -1,4 +1,4 @@
-"""What one durable write costs on a disk, with nothing around it."""
+"""How long one durable write takes on a disk."""
 
 import os
 import tempfile
@@ -12,12 +12,12 @@ FLUSHES: Final = 200
 
 
 def flush_seconds(folder: Path) -> float:
-    """Return the median time to append a page to a file in this folder and flush it."""
+    """Return the median time to append 4 KiB to a file in this folder and flush it."""
     with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
-        return median(_flushed(file.fileno()) for _ in range(FLUSHES))
+        return median(_time_flush(file.fileno()) for _ in range(FLUSHES))
 
 
-def _flushed(file: int) -> float:
+def _time_flush(file: int) -> float:
     started = time.perf_counter()
     os.write(file, PAGE)
     os.fdatasync(file)

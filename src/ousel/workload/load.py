@@ -1,8 +1,8 @@
-"""The load: so many connections, each with one request in flight, for so many seconds.
+"""The load generator: a number of connections, each with one open request, for some seconds.
 
-It runs as a process of its own (`python -m ousel.workload.load`), takes a plan on standard input
-and prints a tally. Requests are put together from ready bytes, and an answer is read no further
-than its status and its length, so that the load takes little of the machine that it measures.
+It runs as a separate process (`python -m ousel.workload.load`), reads a plan from standard input
+and prints a result. Requests are joined from prepared bytes, and only the status and length of an
+answer are read, so that the load uses little of the machine that it measures.
 """
 
 import asyncio
@@ -27,25 +27,25 @@ _LENGTH: Final = b"content-length: "
 _NOT_MODIFIED: Final = b"HTTP/1.1 304 "
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What to send: a head for each connection in turn, a number, and one of many tails.
+class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What to send: the head of the connection, a running number, and one of the tails.
 
-    Where requests are given instead, each of them is sent once, and then the load ends.
+    If `requests` is given, each of them is sent once instead, and then the load ends.
     """
 
     port: int
     connections: int
     warm_seconds: float
     seconds: float
-    statuses: list[int]  # of answers that are as they should be
+    statuses: list[int]  # that are expected; any other fails the load
     heads: list[bytes] = []
     tails: list[bytes] = []
-    numbers: int = 10**12  # so many of them, then the first ones again
+    numbers: int = 10**12  # then they start again from the first
     requests: list[bytes] = []
 
 
-class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back: the rate and latencies within the window, and totals over everything."""
+class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The rate and latencies within the measured window, and the totals of the whole load."""
 
     rate: float
     p50_seconds: float
@@ -55,19 +55,19 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        """How many requests were answered."""
+        """The number of answers."""
         return sum(self.answers.values())
 
 
-class Failure(Exception):
-    """The load could not be put on."""
+class LoadFailed(Exception):
+    """A connection broke, or an answer had an unexpected status."""
 
 
-class _Load:
-    """What all connections share: the clock, the numbers and the tally."""
+class _SharedState:
+    """The state that all connections share: the window, the numbers and the results."""
 
-    def __init__(self, plan: Plan) -> None:
-        shuffle = random.Random(plan.port)  # noqa: S311 - which recipient is next is no secret
+    def __init__(self, plan: LoadPlan) -> None:
+        shuffle = random.Random(plan.port)  # noqa: S311 - the order of recipients is no secret
         self.order = shuffle.choices(plan.tails or [_HEAD_END], k=ORDER_LENGTH)
         self.requests = iter(plan.requests) if plan.requests else None
         self.numbers = plan.numbers
@@ -81,19 +81,19 @@ class _Load:
         self.busy = 0
         self.idle = asyncio.Event()
 
-    def begin(self, plan: Plan) -> None:
-        """Let requests flow; the window opens when all is warm."""
+    def start(self, plan: LoadPlan) -> None:
+        """Start the warm-up; the window follows it."""
         self._plan = plan
         self._warm_at = time.perf_counter() + plan.warm_seconds
 
-    def open_when_warm(self, now: float) -> None:
-        """Open the window, unless it is too early or somebody was not answered yet."""
+    def start_window_when_warm(self, now: float) -> None:
+        """Start the window once the warm-up is over and there is an answer per connection."""
         if now >= self._warm_at and self.answers.total() >= self._plan.connections:
             self.window_start = now
             self.window_end = now + self._plan.seconds
 
-    def request(self, head: bytes) -> bytes | None:
-        """Return the next request of a connection, if there is one."""
+    def next_request(self, head: bytes) -> bytes | None:
+        """Return the next request for a connection, or None if there is none."""
         if self.requests is not None:
             return next(self.requests, None)
         number = self.number = self.number + 1
@@ -102,9 +102,9 @@ class _Load:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection: sends the next request as soon as the last one is answered."""
+    """One connection, which sends a request as soon as the previous one is answered."""
 
-    def __init__(self, load: _Load, head: bytes) -> None:
+    def __init__(self, load: _SharedState, head: bytes) -> None:
         self._load = load
         self._head = head
         self._received = b""
@@ -124,7 +124,7 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._received:
             data = self._received + data
-        if not _is_whole(data):
+        if not _is_complete(data):
             self._received = data
             return
         self._received = b""
@@ -132,37 +132,37 @@ class _Connection(asyncio.Protocol):
         now = load.answered_at = time.perf_counter()
         load.answers[data[9:12]] += 1
         if now >= load.window_end:
-            self._rest()
+            self._finish()
             return
         if now >= load.window_start:
             load.latencies.append(now - self._sent_at)
         else:
-            load.open_when_warm(now)
+            load.start_window_when_warm(now)
         self._send(now)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         if self._sent_at:
             self._load.broken += 1
-            self._rest()
+            self._finish()
 
     def _send(self, now: float) -> None:
-        request = self._load.request(self._head)
+        request = self._load.next_request(self._head)
         if request is None:
-            self._rest()
+            self._finish()
             return
         self._sent_at = now
         self._transport.write(request)
 
-    def _rest(self) -> None:
+    def _finish(self) -> None:
         self._sent_at = 0.0
         self._load.busy -= 1
         if self._load.busy == 0:
             self._load.idle.set()
 
 
-def _is_whole(data: bytes) -> bool:
-    """Say whether the bytes hold an answer to its last one."""
+def _is_complete(data: bytes) -> bool:
+    """Return whether the bytes are a complete answer."""
     head_end = data.find(_HEAD_END)
     if head_end < 0:
         return False
@@ -174,10 +174,10 @@ def _is_whole(data: bytes) -> bool:
     return len(data) >= head_end + len(_HEAD_END) + body_length
 
 
-async def run_load(plan: Plan) -> Tally:
-    """Connect, send until the time is over, wait for what is still in flight, and tally."""
+async def run_load(plan: LoadPlan) -> LoadResult:
+    """Connect, send requests until the time is over, wait for the last answers."""
     loop = asyncio.get_running_loop()
-    load = _Load(plan)
+    load = _SharedState(plan)
     connections: list[_Connection] = []
     async with asyncio.timeout(CONNECT_SECONDS_MAX):
         for index in range(plan.connections):
@@ -186,7 +186,7 @@ async def run_load(plan: Plan) -> Tally:
             await loop.create_connection(lambda each=connection: each, "127.0.0.1", plan.port)  # type: ignore[misc]
             connections.append(connection)
     cpu_before = time.process_time()
-    load.begin(plan)
+    load.start(plan)
     for connection in connections:
         connection.start()
     async with asyncio.timeout(plan.warm_seconds + plan.seconds + DRAIN_SECONDS_MAX):
@@ -194,8 +194,8 @@ async def run_load(plan: Plan) -> Tally:
     latencies = sorted(load.latencies)
     answers = {int(status): count for status, count in load.answers.items()}
     if not latencies or load.broken or not answers.keys() <= set(plan.statuses):
-        raise Failure(f"answers by status: {answers}; connections broken: {load.broken}")
-    return Tally(
+        raise LoadFailed(f"answers by status: {answers}; connections broken: {load.broken}")
+    return LoadResult(
         rate=len(latencies) / (min(load.window_end, load.answered_at) - load.window_start),
         p50_seconds=latencies[len(latencies) // 2],
         p99_seconds=latencies[len(latencies) * 99 // 100],
@@ -205,8 +205,8 @@ async def run_load(plan: Plan) -> Tally:
 
 
 def main() -> None:
-    """Read a plan, put the load on, print the tally."""
-    plan = msgspec.json.decode(sys.stdin.buffer.read(), type=Plan)
+    """Read a plan, run the load, and print the result."""
+    plan = msgspec.json.decode(sys.stdin.buffer.read(), type=LoadPlan)
     gc.disable()
     sys.stdout.buffer.write(msgspec.json.encode(uvloop.run(run_load(plan))))
 

@@ -1,49 +1,53 @@
-"""Plans for loads: transfers between accounts, and plain reads."""
+"""Load plans: transfers, charges, reads and forms."""
 
 import secrets
 from typing import Final, Literal
 
 import msgspec
 
-from ousel.workload.load import Plan
+from ousel.workload.load import LoadPlan
 from ousel.workload.processes import Server
-from ousel.workload.sample_data import Books
+from ousel.workload.sample_data import SampleData
 
 WARM_SECONDS: Final = 0.5
 
-Shape = Literal["hot", "spread", "fan-in"]  # one sender, many, or one recipient
+Shape = Literal["hot", "spread", "fan-in"]  # one sender, many senders, or one recipient
 
 
-def transfers(server: Server, books: Books, shape: Shape, connections: int, seconds: float) -> Plan:
-    """Return a load of transfers whose idempotency keys no other load has used."""
-    keys = books.keys[:1] if shape == "hot" else books.keys
-    recipients = books.recipients[:1] if shape == "fan-in" else books.recipients
+def transfer_plan(
+    server: Server, data: SampleData, shape: Shape, connections: int, seconds: float
+) -> LoadPlan:
+    """Return a plan for transfers with new idempotency keys."""
+    keys = data.keys[:1] if shape == "hot" else data.keys
+    recipients = data.recipients[:1] if shape == "fan-in" else data.recipients
     bodies = [f'{{"to":"{recipient}","amount":0.01,"note":"Order"}}' for recipient in recipients]
-    return _posts(server, "/v1/transfers", keys, bodies, connections, seconds)
+    return _post_plan(server, "/v1/transfers", keys, bodies, connections, seconds)
 
 
-def replays(server: Server, books: Books, connections: int, seconds: float, numbers: int) -> Plan:
-    """Return a load of transfers that are sent again and again with the same few keys."""
-    plan = transfers(server, books, "hot", connections, seconds)
+def replay_plan(
+    server: Server, data: SampleData, connections: int, seconds: float, numbers: int
+) -> LoadPlan:
+    """Return a plan for transfers that repeat the same few idempotency keys."""
+    plan = transfer_plan(server, data, "hot", connections, seconds)
     return msgspec.structs.replace(plan, numbers=numbers, statuses=[200, 201])
 
 
-def charges(server: Server, books: Books, connections: int, seconds: float) -> Plan:
-    """Return a load of new charges, each with an idempotency key of its own."""
+def charge_plan(server: Server, data: SampleData, connections: int, seconds: float) -> LoadPlan:
+    """Return a plan for charges with new idempotency keys."""
     bodies = ['{"amount":25.00,"description":"An order","reference":"order-1"}']
-    return _posts(server, "/v1/charges", books.keys, bodies, connections, seconds)
+    return _post_plan(server, "/v1/charges", data.keys, bodies, connections, seconds)
 
 
-def reads(
+def read_plan(
     server: Server,
     targets: list[tuple[str, dict[str, str]]],
     connections: int,
     seconds: float,
     status: int = 200,
-) -> Plan:
-    """Return a load of GETs: each connection reads one path, with headers of its own."""
+) -> LoadPlan:
+    """Return a plan for GETs; each connection reads one of the targets, a path with headers."""
     heads = [_head("GET", path, headers) + b"X-Number: " for path, headers in targets]
-    return Plan(
+    return LoadPlan(
         port=server.port,
         connections=connections,
         warm_seconds=WARM_SECONDS,
@@ -53,9 +57,11 @@ def reads(
     )
 
 
-def once(server: Server, requests: list[bytes], connections: int, seconds: float) -> Plan:
-    """Return a load of ready requests, each of which is sent once and answered by a redirect."""
-    return Plan(
+def one_time_plan(
+    server: Server, requests: list[bytes], connections: int, seconds: float
+) -> LoadPlan:
+    """Return a plan that sends each of these requests once and expects redirects."""
+    return LoadPlan(
         port=server.port,
         connections=connections,
         warm_seconds=WARM_SECONDS,
@@ -65,8 +71,8 @@ def once(server: Server, requests: list[bytes], connections: int, seconds: float
     )
 
 
-def form(path: str, cookie: str, body: str) -> bytes:
-    """Return the request by which a browser sends a form."""
+def form_request(path: str, cookie: str, body: str) -> bytes:
+    """Return the request with which a browser sends a form."""
     headers = {
         "Cookie": cookie,
         "Content-Type": "application/x-www-form-urlencoded",
@@ -75,15 +81,15 @@ def form(path: str, cookie: str, body: str) -> bytes:
     return _head("POST", path, headers) + b"\r\n" + body.encode()
 
 
-def _posts(
+def _post_plan(
     server: Server,
     path: str,
     keys: list[str],
     bodies: list[str],
     connections: int,
     seconds: float,
-) -> Plan:
-    """Return a load that creates something with each request, under a key of its own."""
+) -> LoadPlan:
+    """Return a plan for POSTs with new idempotency keys."""
     load_name = secrets.token_hex(6)
     heads = [
         _head(
@@ -94,7 +100,7 @@ def _posts(
         + f"Idempotency-Key: {load_name}-".encode()
         for key in keys
     ]
-    return Plan(
+    return LoadPlan(
         port=server.port,
         connections=connections,
         warm_seconds=WARM_SECONDS,

@@ -1,4 +1,4 @@
-"""The processes of a measurement: a server and a load, started and stopped."""
+"""The processes of a measurement: servers and load generators."""
 
 import contextlib
 import os
@@ -14,26 +14,26 @@ from typing import Final
 
 import msgspec
 
-from ousel.workload.load import Plan, Tally
+from ousel.workload.load import LoadPlan, LoadResult
 
 START_SECONDS_MAX: Final = 20.0
 STOP_SECONDS_MAX: Final = 60.0
 LOAD_SECONDS_SPARE: Final = 40.0
 
 
-class Failure(Exception):
-    """A measurement that did not come about, in one sentence."""
+class MeasurementFailed(Exception):
+    """A measurement failed; the message says why in one sentence."""
 
 
 class Server(msgspec.Struct, frozen=True):
-    """A server process and the port that it listens on."""
+    """A server process and its port."""
 
     pid: int
     port: int
 
 
-def load(plan: Plan) -> Tally:
-    """Put a load on from a process of its own."""
+def run_load_process(plan: LoadPlan) -> LoadResult:
+    """Run the load generator as a separate process, and return its result."""
     finished = subprocess.run(
         [sys.executable, "-m", "ousel.workload.load"],
         input=msgspec.json.encode(plan),
@@ -42,13 +42,13 @@ def load(plan: Plan) -> Tally:
         check=False,
     )
     if finished.returncode != 0:
-        raise Failure(f"the load failed: {finished.stderr.decode()[-2000:]}")
-    return msgspec.json.decode(finished.stdout, type=Tally)
+        raise MeasurementFailed(f"the load failed: {finished.stderr.decode()[-2000:]}")
+    return msgspec.json.decode(finished.stdout, type=LoadResult)
 
 
 @contextlib.contextmanager
 def ousel_server(database_url: str, workers: int = 1) -> Iterator[Server]:
-    """Run `ousel serve` on this database, as an operator does, but without a rate limit."""
+    """Run `ousel serve` on this database, without a rate limit, until the block ends."""
     port = free_port()
     command = [sys.executable, "-m", "ousel", "serve", "--port", str(port)]
     environment = {
@@ -58,21 +58,21 @@ def ousel_server(database_url: str, workers: int = 1) -> Iterator[Server]:
     }
     if workers > 1:
         command.append(f"--workers={workers}")
-    with running(command, port, "/readyz", environment) as server:
+    with run_server(command, port, "/readyz", environment) as server:
         yield server
 
 
 @contextlib.contextmanager
-def running(
+def run_server(
     command: list[str], port: int, probe: str, environment: dict[str, str]
 ) -> Iterator[Server]:
-    """Run a server until the block ends; it is there once its probe is answered."""
+    """Run a server until the block ends; the block starts when the server answers its probe."""
     process = subprocess.Popen(command, env=os.environ | environment)  # noqa: S603 - our own
     try:
         deadline = time.monotonic() + START_SECONDS_MAX
         while not _answers(f"http://127.0.0.1:{port}{probe}"):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise Failure(f"{' '.join(command)} did not start")
+                raise MeasurementFailed(f"{' '.join(command)} did not start")
             time.sleep(0.05)
         yield Server(process.pid, port)
     finally:
@@ -89,7 +89,7 @@ def _answers(url: str) -> bool:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a free port."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]

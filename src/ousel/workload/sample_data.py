@@ -1,4 +1,4 @@
-"""The data that is measured on: partners with a key and money each, and many recipients."""
+"""Sample data for measurements: partners with a key and money, and many recipients."""
 
 import asyncio
 import os
@@ -24,39 +24,39 @@ from ousel.partners.service import NewApp, create_app, issue_key
 IDENTIFIERS: Final = Table("identifiers", key=("identifier text",), columns=("account_id text",))
 
 
-class Books(msgspec.Struct, frozen=True):
-    """What a load needs to know: the partners, their keys, and whom they may send money to."""
+class SampleData(msgspec.Struct, frozen=True):
+    """The partners, their keys, and the recipients they may send money to."""
 
     partners: list[Account]
     keys: list[str]
     recipients: list[str]
 
 
-class Proof(msgspec.Struct, frozen=True):
-    """What `ousel verify` says of books that balance."""
+class Verification(msgspec.Struct, frozen=True):
+    """The result of `ousel verify`."""
 
     transfers: int
     seconds: float
 
 
-def opened(database_url: str, partners: int, recipients: int) -> Books:
-    """Migrate an empty database, open so many accounts in it and fund the partners."""
+def create_sample_data(database_url: str, partners: int, recipients: int) -> SampleData:
+    """Migrate an empty database, open these numbers of accounts, and fund the partners."""
     asyncio.run(migrate(database_url))
-    return asyncio.run(_filled(database_at(database_url), partners, recipients))
+    return asyncio.run(_create(database_at(database_url), partners, recipients))
 
 
-def proven(database_url: str) -> Proof:
-    """Return what `ousel verify` found; it raises where the books do not balance."""
+def verify_ledger(database_url: str) -> Verification:
+    """Return the result of `ousel verify`, or raise if it fails."""
     finished = subprocess.run(
         [sys.executable, "-m", "ousel", "verify", "--json"],
         env=os.environ | {"OUSEL_DATABASE_URL": database_url},
         capture_output=True,
         check=True,
     )
-    return msgspec.json.decode(finished.stdout, type=Proof)
+    return msgspec.json.decode(finished.stdout, type=Verification)
 
 
-async def _filled(database: Database, partners_wanted: int, recipients_wanted: int) -> Books:
+async def _create(database: Database, partners_wanted: int, recipients_wanted: int) -> SampleData:
     await database.open()
     try:
         partners = [_account(f"partner{index:06d}", index) for index in range(partners_wanted)]
@@ -67,13 +67,13 @@ async def _filled(database: Database, partners_wanted: int, recipients_wanted: i
 
         async def fill(transaction: Transaction) -> list[str]:
             await _open_accounts(transaction, partners + recipients)
-            return [await _key_of(transaction, partner) for partner in partners]
+            return [await _create_key(transaction, partner) for partner in partners]
 
         keys = await database.write(fill)
         queue = PostingQueue(database, system_clock, queue_limit=len(partners))
         funded = await asyncio.gather(*(queue.post(_funding(partner)) for partner in partners))
         assert all(isinstance(posted.outcome, Movement) for posted in funded)
-        return Books(partners, keys, [f"@{recipient.username}" for recipient in recipients])
+        return SampleData(partners, keys, [f"@{recipient.username}" for recipient in recipients])
     finally:
         await database.close()
 
@@ -104,7 +104,7 @@ async def _open_accounts(transaction: Transaction, accounts: list[Account]) -> N
     await transaction.insert(IDENTIFIERS, names)
 
 
-async def _key_of(transaction: Transaction, partner: Account) -> str:
+async def _create_key(transaction: Transaction, partner: Account) -> str:
     app = await create_app(
         transaction, NewApp(account_id=partner.id, name=partner.username), system_clock
     )

@@ -1,4 +1,4 @@
-"""What stands in a database beside its accounts: charges, user tokens, people signed in."""
+"""Charges, user tokens and sessions, which some cases need besides the sample data."""
 
 import asyncio
 import urllib.request
@@ -21,9 +21,9 @@ from ousel.partners.store import apps_of
 from ousel.people import store as people
 from ousel.people.rules import Session
 from ousel.site.forms import form_token
-from ousel.workload.plans import form
+from ousel.workload.plans import form_request
 from ousel.workload.processes import Server
-from ousel.workload.sample_data import Books
+from ousel.workload.sample_data import SampleData
 
 CHARGES: Final = 256
 PAYERS: Final = 64
@@ -33,49 +33,50 @@ DAY_MICROS: Final = 24 * 3600 * MICROS_PER_SECOND
 Result = TypeVar("Result")
 
 
-class Furniture(msgspec.Struct, frozen=True):
-    """What loads ask for, beside transfers."""
+class Fixtures(msgspec.Struct, frozen=True):
+    """Ids and secrets for the loads."""
 
     charges: list[str]  # of the first partner
     tokens: list[str]
     sessions: list[str]  # of other partners, who pay
 
 
-def furnished(url: str, filled: Books) -> Furniture:
-    """Put charges, tokens and sessions into a database."""
+def create_fixtures(url: str, data: SampleData) -> Fixtures:
+    """Create charges, tokens and sessions in a database."""
 
-    async def furnish(transaction: Transaction) -> Furniture:
-        [app] = await apps_of(transaction, filled.partners[0].id)
+    async def create(transaction: Transaction) -> Fixtures:
+        [app] = await apps_of(transaction, data.partners[0].id)
         tokens = [
-            await _token(transaction, partner.id, filled.partners[0].id, app.id)
-            for partner in filled.partners[1 : 1 + PAYERS]
+            await _create_token(transaction, partner.id, data.partners[0].id, app.id)
+            for partner in data.partners[1 : 1 + PAYERS]
         ]
         sessions = [
-            await _session(transaction, partner.id) for partner in filled.partners[1 : 1 + PAYERS]
+            await _create_session(transaction, partner.id)
+            for partner in data.partners[1 : 1 + PAYERS]
         ]
-        return Furniture(await _charges(transaction, filled, app.id, CHARGES), tokens, sessions)
+        return Fixtures(await _create_charges(transaction, data, app.id, CHARGES), tokens, sessions)
 
-    return asyncio.run(_written(url, furnish))
+    return asyncio.run(_write(url, create))
 
 
-def payments(url: str, filled: Books, furniture: Furniture, count: int) -> list[bytes]:
-    """Create so many charges, and return the requests by which people pay them."""
+def payment_requests(url: str, data: SampleData, fixtures: Fixtures, count: int) -> list[bytes]:
+    """Create this many charges, and return the requests that pay them on the checkout page."""
 
     async def create(transaction: Transaction) -> list[str]:
-        [app] = await apps_of(transaction, filled.partners[0].id)
-        return await _charges(transaction, filled, app.id, count)
+        [app] = await apps_of(transaction, data.partners[0].id)
+        return await _create_charges(transaction, data, app.id, count)
 
-    created = asyncio.run(_written(url, create))
+    charge_ids = asyncio.run(_write(url, create))
     requests = []
-    for number, charge_id in enumerate(created):
-        session = furniture.sessions[number % len(furniture.sessions)]
+    for number, charge_id in enumerate(charge_ids):
+        session = fixtures.sessions[number % len(fixtures.sessions)]
         body = f"form_token={form_token(session)}"
-        requests.append(form(f"/pay/{charge_id}", f"ousel_session={session}", body))
+        requests.append(form_request(f"/pay/{charge_id}", f"ousel_session={session}", body))
     return requests
 
 
-def tag_of(server: Server, key: str, charge_id: str) -> str:
-    """Return the entity tag by which a client knows the state of a charge."""
+def entity_tag(server: Server, key: str, charge_id: str) -> str:
+    """Return the entity tag of a charge."""
     request = urllib.request.Request(
         f"http://127.0.0.1:{server.port}/v1/charges/{charge_id}",
         headers={"Authorization": f"Bearer {key}"},
@@ -84,7 +85,7 @@ def tag_of(server: Server, key: str, charge_id: str) -> str:
         return str(answer.headers["ETag"])
 
 
-async def _written(url: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
+async def _write(url: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:
     database = database_at(url)
     await database.open()
     try:
@@ -93,16 +94,18 @@ async def _written(url: str, work: Callable[[Transaction], Awaitable[Result]]) -
         await database.close()
 
 
-async def _charges(transaction: Transaction, filled: Books, app_id: str, count: int) -> list[str]:
+async def _create_charges(
+    transaction: Transaction, data: SampleData, app_id: str, count: int
+) -> list[str]:
     terms = ChargeTerms(amount=AMOUNT, description="An order")
-    created = [
-        new_charge(filled.partners[0].id, app_id, terms, None, system_clock) for _ in range(count)
+    charge_ids = [
+        new_charge(data.partners[0].id, app_id, terms, None, system_clock) for _ in range(count)
     ]
-    await charges.add_charges(transaction, created)
-    return [charge.id for charge in created]
+    await charges.add_charges(transaction, charge_ids)
+    return [charge.id for charge in charge_ids]
 
 
-async def _token(
+async def _create_token(
     transaction: Transaction, account_id: str, app_account_id: str, app_id: str
 ) -> str:
     secret, now = new_secret(token_prefix("live")), system_clock()
@@ -122,7 +125,7 @@ async def _token(
     return secret
 
 
-async def _session(transaction: Transaction, account_id: str) -> str:
+async def _create_session(transaction: Transaction, account_id: str) -> str:
     secret, now = new_secret("os_"), system_clock()
     session = Session(
         hash=secret_hash(secret),

@@ -6,7 +6,7 @@ from typing import Final
 
 import asyncpg
 
-from ousel.workload.sample_data import Books
+from ousel.workload.sample_data import SampleData
 
 FUNDS: Final = 1_000_000_000
 
@@ -34,17 +34,17 @@ CREATE TABLE transfers (
 """
 
 
-def fill(database_url: str, books: Books) -> None:
-    """Create the tables, and in them the accounts and keys of these books."""
-    asyncio.run(_fill(database_url, books))
+def fill(database_url: str, data: SampleData) -> None:
+    """Create the tables, with the accounts and keys of the sample data."""
+    asyncio.run(_fill(database_url, data))
 
 
-async def _fill(database_url: str, books: Books) -> None:
-    partners = [(f"partner-{index}", f"partner{index}", FUNDS) for index in range(len(books.keys))]
-    recipients = [(name, name.removeprefix("@"), 0) for name in books.recipients]
+async def _fill(database_url: str, data: SampleData) -> None:
+    partners = [(f"partner-{index}", f"partner{index}", FUNDS) for index in range(len(data.keys))]
+    recipients = [(name, name.removeprefix("@"), 0) for name in data.recipients]
     keys = [
         (hashlib.sha256(key.encode()).hexdigest(), partner[0])
-        for key, partner in zip(books.keys, partners, strict=True)
+        for key, partner in zip(data.keys, partners, strict=True)
     ]
     connection = await asyncpg.connect(database_url)
     try:
