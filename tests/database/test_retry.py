@@ -51,7 +51,7 @@ def failing(times: int, attempts: list[int]) -> Callable[[bool], "asyncio.Future
     async def attempt() -> str:
         attempts.append(len(attempts) + 1)
         if len(attempts) <= times:
-            raise TransientFailure
+            raise TransientFailure(DatabaseUnavailable("Away."))
         return "done"
 
     return lambda _: asyncio.ensure_future(attempt())
@@ -73,7 +73,7 @@ async def test_the_fifth_failure_is_the_last(pauses: list[float]) -> None:
     """After five attempts the failure is the caller's."""
     attempts: list[int] = []
 
-    with pytest.raises(TransientFailure):
+    with pytest.raises(DatabaseUnavailable):
         await with_retries(failing(99, attempts))
 
     assert len(attempts) == 5
@@ -87,7 +87,7 @@ async def test_what_has_taken_long_is_not_repeated(
     monkeypatch.setattr("ousel.database.retries.RETRY_SECONDS_MAX", -1.0)
     attempts: list[int] = []
 
-    with pytest.raises(TransientFailure):
+    with pytest.raises(DatabaseUnavailable):
         await with_retries(failing(99, attempts))
 
     assert (len(attempts), pauses) == (1, [])

@@ -46,7 +46,7 @@ async def test_a_connection_that_breaks_after_the_commit_changes_nothing(
         releases += 1
         raise ConnectionResetError
 
-    monkeypatch.setattr("ousel.database.postgres._keep_as_it_is", break_down)
+    monkeypatch.setattr("ousel.database.postgres._skip_reset", break_down)
     monkeypatch.setattr("ousel.database.postgres.CONNECTIONS_MAX", 1)
     database = PostgresDatabase(postgres_url)
     await database.open()

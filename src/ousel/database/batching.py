@@ -63,9 +63,20 @@ class Batcher(ABC, Generic[Item, Result]):
         return waiting.answer
 
     async def _run_until_empty(self) -> None:
+        """Run batch after batch; halve one that fails until the item at fault fails alone."""
+        halves: list[list[Waiting[Item, Result]]] = []
         try:
-            while batch := self._next_batch(BATCH_ITEMS_MAX):
-                await self._run(batch)
+            while batch := halves.pop() if halves else self._next_batch(BATCH_ITEMS_MAX):
+                try:
+                    results = await self._run_batch([waiting.item for waiting in batch])
+                except Exception as error:  # noqa: BLE001 - the callers get it
+                    if len(batch) > 1 and not isinstance(error, Refusal):
+                        middle = len(batch) // 2
+                        halves += [batch[middle:], batch[:middle]]
+                    else:
+                        _fail(batch, error)
+                else:
+                    self._answer(batch, results)
         finally:
             self._running = None
 
@@ -77,20 +88,6 @@ class Batcher(ABC, Generic[Item, Result]):
             if not waiting.answer.done():
                 batch.append(waiting)
         return batch
-
-    async def _run(self, batch: Sequence[Waiting[Item, Result]]) -> None:
-        """Run the batch and answer its callers; an item that cannot be run fails alone."""
-        try:
-            results = await self._run_batch([waiting.item for waiting in batch])
-        except Exception as error:  # noqa: BLE001 - the callers get it
-            if len(batch) > 1 and not isinstance(error, Refusal):
-                middle = len(batch) // 2
-                await self._run(batch[:middle])
-                await self._run(batch[middle:])
-            else:
-                _fail(batch, error)
-        else:
-            self._answer(batch, results)
 
     def _answer(self, batch: Sequence[Waiting[Item, Result]], results: Sequence[Result]) -> None:
         """Give each caller its result, unless the caller has given up."""

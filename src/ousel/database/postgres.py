@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -171,11 +171,11 @@ class PostgresDatabase:
 
     async def read(self, work: Work[Result]) -> Result:
         """Run reads, each of which sees all that was committed before it."""
-        return await self._with_retries(lambda _: self._read(work))
+        return await with_retries(lambda _: self._read(work))
 
     async def snapshot(self, work: Work[Result]) -> Result:
         """Run reads that all see the one state of the database at their start."""
-        return await self._with_retries(lambda _: self._snapshot(work))
+        return await with_retries(lambda _: self._snapshot(work))
 
     async def write(
         self,
@@ -185,7 +185,7 @@ class PostgresDatabase:
         while_committing: Callable[[], None] | None = None,
     ) -> Result:
         """Run the work in a transaction and commit it; repeat it as a whole where that is safe."""
-        return await self._with_retries(
+        return await with_retries(
             lambda in_doubt: self._transact(work, in_doubt, while_committing),
             resolves_unknown_commit=resolves_unknown_commit,
         )
@@ -198,17 +198,6 @@ class PostgresDatabase:
         """Return how many connections the pool has open at this moment."""
         idle = self._connections.get_idle_size() + len(self._idle)
         return Connections(in_use=self._connections.get_size() - idle, idle=idle)
-
-    async def _with_retries(
-        self,
-        attempt: Callable[[bool], Awaitable[Result]],
-        *,
-        resolves_unknown_commit: bool = False,
-    ) -> Result:
-        try:
-            return await with_retries(attempt, resolves_unknown_commit=resolves_unknown_commit)
-        except TransientFailure as failure:
-            raise _unavailable(failure) from failure
 
     async def _read(self, work: Work[Result]) -> Result:
         async with self._connection() as connection:
@@ -274,7 +263,7 @@ class PostgresDatabase:
         try:
             return await self._connections.acquire(timeout=ACQUIRE_TIMEOUT_SECONDS)
         except asyncpg.PostgresError as error:
-            raise TransientFailure(str(error)) from error
+            raise TransientFailure(_unavailable(error)) from error
         finally:
             self._waiters -= 1
 
@@ -335,11 +324,11 @@ def _translate(error: Exception) -> Exception:
         return IntegrityViolation(str(error))
     if isinstance(error, asyncpg.DataError | UnicodeEncodeError):
         return UnstorableValue(str(error))
-    return TransientFailure(str(error))
+    return TransientFailure(_unavailable(error))
 
 
 def _unavailable(error: BaseException) -> DatabaseUnavailable:
-    reason = type(error.__cause__ or error).__name__
+    reason = type(error).__name__
     return DatabaseUnavailable(
         f"PostgreSQL cannot be reached or refuses the connection ({reason}).",
         retry_after_seconds=1,

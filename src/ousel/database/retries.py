@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from ousel.kernel.errors import OutcomeUnknown
+from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 
 ATTEMPTS_MAX: Final = 5
 UNKNOWN_OUTCOMES_MAX: Final = 5
@@ -19,6 +19,11 @@ Result = TypeVar("Result")
 
 class TransientFailure(Exception):
     """A transaction that surely did not commit and may be tried again."""
+
+    def __init__(self, refusal: DatabaseUnavailable) -> None:
+        """Carry the refusal that the caller gets if the last attempt fails as well."""
+        super().__init__(refusal.detail)
+        self.refusal = refusal
 
 
 async def with_retries(
@@ -46,6 +51,8 @@ async def with_retries(
             if not _is_retried(error, failures, last_start):
                 if unknown:
                     raise unknown[-1] from error
+                if isinstance(error, TransientFailure):
+                    raise error.refusal from error
                 raise
             await asyncio.sleep(_backoff_seconds(failures))
 

@@ -8,7 +8,7 @@ they are asked for. Only the commit has a thread of its own, where a slow flush 
 import asyncio
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import closing
 from functools import lru_cache, partial
 from pathlib import Path
@@ -113,14 +113,14 @@ class SqliteDatabase:
 
     async def read(self, work: Work[Result]) -> Result:
         """Run reads, each of which sees all that was committed before it."""
-        return await self._with_retries(lambda _: self._read(work))
+        return await with_retries(lambda _: self._read(work))
 
     async def snapshot(self, work: Work[Result]) -> Result:
         """Run reads that all see the one state of the database at their start, however long.
 
         They have a thread and a connection of their own, and hold nobody up.
         """
-        return await self._with_retries(lambda _: asyncio.to_thread(self._snapshot, work))
+        return await with_retries(lambda _: asyncio.to_thread(self._snapshot, work))
 
     async def write(
         self,
@@ -130,7 +130,7 @@ class SqliteDatabase:
         while_committing: Callable[[], None] | None = None,
     ) -> Result:
         """Run the work in a transaction, one writer at a time, and commit it."""
-        return await self._with_retries(
+        return await with_retries(
             lambda in_doubt: self._transact(work, in_doubt, while_committing),
             resolves_unknown_commit=resolves_unknown_commit,
         )
@@ -154,19 +154,6 @@ class SqliteDatabase:
 
     def _clear_version(self) -> None:
         self._version = None
-
-    async def _with_retries(
-        self,
-        attempt: Callable[[bool], Awaitable[Result]],
-        *,
-        resolves_unknown_commit: bool = False,
-    ) -> Result:
-        try:
-            return await with_retries(attempt, resolves_unknown_commit=resolves_unknown_commit)
-        except TransientFailure as failure:
-            raise DatabaseUnavailable(
-                "Another process holds the database locked.", retry_after_seconds=1
-            ) from failure
 
     async def _read(self, work: Work[Result]) -> Result:
         assert self._reader is not None, "the database is not open"
@@ -297,7 +284,9 @@ def _translate(error: Exception) -> Exception:
     if code is None or isinstance(error, sqlite3.DataError):  # it never came to the engine
         return UnstorableValue(str(error))
     if _is_busy(code):
-        return TransientFailure(str(error))
+        return TransientFailure(
+            DatabaseUnavailable("Another process holds the database locked.", retry_after_seconds=1)
+        )
     reason = getattr(error, "sqlite_errorname", "unknown")
     return DatabaseUnavailable(f"SQLite could not read or write ({reason}).", retry_after_seconds=5)
 
