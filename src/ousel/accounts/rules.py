@@ -41,7 +41,7 @@ def normalize_identifier(identifier: str, *, param: str) -> str:
 
 
 def parse_username(text: str) -> str:
-    """Return the username in lower case, or raise the rule that it breaks."""
+    """Return the username in lower case, or raise InvalidField."""
     username = text.lower().removeprefix("@")
     if not _USERNAME.fullmatch(username):
         raise InvalidField(
@@ -62,7 +62,7 @@ def parse_email(text: str) -> str:
 
 
 def parse_display_name(text: str) -> str:
-    """Return the display name without surrounding space, or raise the rule that it breaks."""
+    """Return the display name without surrounding space, or raise InvalidField."""
     name = text.strip()
     if not 1 <= len(name) <= DISPLAY_NAME_CHARACTERS_MAX or not name.isprintable():
         raise InvalidField(

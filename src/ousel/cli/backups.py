@@ -13,7 +13,7 @@ from ousel.cli.console import (
     clean_up_on_signal,
     open_database,
     require_database,
-    run,
+    run_on_snapshot,
     settings,
     show,
 )
@@ -46,12 +46,12 @@ def restore(
     asyncio.run(check_empty(url, message=reason))
     database_backup.restore(url, file)
     asyncio.run(_migrate(url))
-    figures, _ = run(database, lambda opened: opened.snapshot(verify_everything))
+    totals, _ = run_on_snapshot(database, verify_everything)
     show(
         {
             "result": "restored, and the books balance",
-            "entries": figures.entries,
-            "accounts": figures.accounts,
+            "entries": totals.entries,
+            "accounts": totals.accounts,
         },
         as_json=as_json,
     )

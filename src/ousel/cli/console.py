@@ -20,7 +20,7 @@ from rich.text import Text
 from ousel.database.addresses import database_at, may_exist, sqlite_path
 from ousel.database.backup import BackupFailed
 from ousel.database.deployment import mode_of
-from ousel.database.port import Database
+from ousel.database.port import Database, Transaction
 from ousel.database.schema import SCHEMA_VERSION, check_collation, is_supported, schema_version
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.errors import Refusal
@@ -78,7 +78,7 @@ async def open_database(url: str) -> AsyncIterator[Database]:
         await database.close()
 
 
-def run(database: str | None, task: Callable[[Database], Awaitable[Result]]) -> Result:
+def _run(database: str | None, task: Callable[[Database], Awaitable[Result]]) -> Result:
     """Run the task on the open database, whose schema must be current."""
     url = require_database(database)
 
@@ -88,6 +88,13 @@ def run(database: str | None, task: Callable[[Database], Awaitable[Result]]) -> 
             return await task(opened)
 
     return asyncio.run(run_task())
+
+
+def run_on_snapshot(
+    database: str | None, work: Callable[[Transaction], Awaitable[Result]]
+) -> Result:
+    """Run the work on one snapshot of the database, which no other transaction changes."""
+    return _run(database, lambda opened: opened.snapshot(work))
 
 
 def run_with(
@@ -100,7 +107,7 @@ def run_with(
     async def with_service(opened: Database) -> Result:
         return await task(new_service(opened, await _clock_of(opened)))
 
-    return run(database, with_service)
+    return _run(database, with_service)
 
 
 async def _clock_of(opened: Database) -> Clock:

@@ -68,14 +68,14 @@ def demo(
         listener = bind_socket(host, port)
         no_shop = _why_no_shop(shop_port)
         origin = address_at(host, port)
-        wanted = settings(
+        server_settings = settings(
             url,
             sandbox=True,
             base_url=f"{origin}/v1",
             portal_url=origin,
             log_level="warning",
         )
-        demo_data = _fill(wanted, port, f"http://127.0.0.1:{shop_port}")
+        demo_data = _fill(server_settings, port, f"http://127.0.0.1:{shop_port}")
         with nullcontext() if no_shop else run_shop(_environment(demo_data)):
             if as_json:
                 show(_record(demo_data, runs_shop=no_shop is None), as_json=True)
@@ -83,7 +83,7 @@ def demo(
                 lasts = "gone when you stop it" if database is None else "kept when you stop it"
                 welcome = _welcome(demo_data, no_shop, lasts)
                 Console(soft_wrap=True, highlight=False).print(welcome)
-            serve_until_stopped(wanted, listener)
+            serve_until_stopped(server_settings, listener)
 
 
 def _is_in_use(port: int) -> bool:
@@ -104,15 +104,17 @@ def _why_no_shop(shop_port: int) -> str | None:
     return None
 
 
-def _fill(wanted: Settings, port: int, shop_url: str) -> _Demo:
+def _fill(server_settings: Settings, port: int, shop_url: str) -> _Demo:
     """Create the demo's people with their money, and the partner's app with its key."""
-    asyncio.run(prepare(wanted, port, workers=1))
-    asyncio.run(claim_database_mode(wanted))
-    run_with(wanted.database_url, AccountService, _open_accounts)
+    asyncio.run(prepare(server_settings, port, workers=1))
+    asyncio.run(claim_database_mode(server_settings))
+    run_with(server_settings.database_url, AccountService, _open_accounts)
     created = run_with(
-        wanted.database_url, OperatorService, lambda service: _create_app(service, shop_url)
+        server_settings.database_url,
+        OperatorService,
+        lambda service: _create_app(service, shop_url),
     )
-    return _Demo(wanted, shop_url, created.app.id, created.issued.secret)
+    return _Demo(server_settings, shop_url, created.app.id, created.issued.secret)
 
 
 async def _open_accounts(service: AccountService) -> None:
@@ -144,10 +146,10 @@ def _environment(demo_data: _Demo) -> dict[str, str]:
 
 
 def _record(demo_data: _Demo, *, runs_shop: bool) -> dict[str, Any]:
-    wanted = demo_data.settings
+    server_settings = demo_data.settings
     return {
-        "base_url": wanted.base_url,
-        "portal_url": wanted.portal_url,
+        "base_url": server_settings.base_url,
+        "portal_url": server_settings.portal_url,
         "shop_url": demo_data.shop_url if runs_shop else None,
         "usernames": list(PEOPLE),
         "password": PASSWORD,
@@ -158,7 +160,7 @@ def _record(demo_data: _Demo, *, runs_shop: bool) -> dict[str, Any]:
 
 
 def _welcome(demo_data: _Demo, no_shop: str | None, lasts: str) -> str:
-    wanted = demo_data.settings
+    server_settings = demo_data.settings
     names = ", ".join(PEOPLE)
     steps = "" if no_shop else _SHOP_STEPS
     call = f"""\\
@@ -168,23 +170,23 @@ def _welcome(demo_data: _Demo, no_shop: str | None, lasts: str) -> str:
 [bold]Ousel is running: a sandbox on a fresh database, {lasts} (Ctrl-C).[/bold]
 
   shop           {no_shop or demo_data.shop_url}
-  portal         {wanted.portal_url}
-  documentation  {wanted.portal_url}/docs
+  portal         {server_settings.portal_url}
+  documentation  {server_settings.portal_url}/docs
   people         {names}: each with 10000.00 OUSD and the password {PASSWORD}
   partner        @{PARTNER}, with the key {demo_data.key}
 {steps}
 [bold]Send 25.00 to @ada[/bold] (twice, if you like: the key in the header makes it move once):
 
-curl -s {wanted.base_url}/transfers {call}
+curl -s {server_settings.base_url}/transfers {call}
   -H 'Idempotency-Key: first-transfer' \\
   -d '{{"to": "@ada", "amount": 25.00, "note": "Hello"}}'
 
 [bold]Ask for a payment[/bold], open its checkout_url, sign in as ada and pay:
 
-curl -s {wanted.base_url}/charges {call}
+curl -s {server_settings.base_url}/charges {call}
   -d '{{"amount": 12.50, "description": "Two books", "reference": "order-1001"}}'
 
 [bold]Write a program of your own[/bold], in Python as the documentation's tutorial shows, with:
 
-export OUSEL_BASE_URL={wanted.base_url} OUSEL_KEY={demo_data.key}
+export OUSEL_BASE_URL={server_settings.base_url} OUSEL_KEY={demo_data.key}
 """

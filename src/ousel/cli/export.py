@@ -16,11 +16,11 @@ from ousel.cli.console import (
     clean_up_on_signal,
     discard_output,
     fail,
-    run,
+    run_on_snapshot,
     show,
 )
 from ousel.database.backup import write_atomically
-from ousel.database.port import Database, Transaction
+from ousel.database.port import Transaction
 from ousel.ledger.export import ExportedLedger, ExportTotals, export_ledger
 from ousel.ledger.verify import DatabaseLedger, VerifiedTotals, verify_ledger
 
@@ -45,17 +45,17 @@ def export(
 ) -> None:
     """Write the whole journal, as it is at one moment, with its hashes."""
     if file == STANDARD_OUTPUT:
-        run(database, lambda opened: _print(opened, file_format))
+        _print(database, file_format)
         return
     path = Path(file)
     with clean_up_on_signal(), write_atomically(path, "an export") as unfinished:
-        exported = run(database, lambda opened: _write(opened, unfinished, file_format))
+        totals = _write(database, unfinished, file_format)
     show(
         {
             "file": file,
             "bytes": path.stat().st_size,
-            "entries": exported.entries,
-            "accounts": exported.accounts,
+            "entries": totals.entries,
+            "accounts": totals.accounts,
         },
         as_json=as_json,
     )
@@ -80,7 +80,7 @@ def _write_or_raise(write: Callable[[bytes], object], octets: bytes) -> None:
         raise _WriteFailed(error.strerror) from error
 
 
-async def _write(database: Database, path: Path, file_format: Format) -> ExportTotals:
+def _write(database: str | None, path: Path, file_format: Format) -> ExportTotals:
     try:
         with path.open("wb") as file:
 
@@ -92,13 +92,13 @@ async def _write(database: Database, path: Path, file_format: Format) -> ExportT
                     ledger, partial(_write_or_raise, file.write), file_format.value
                 )
 
-            return await database.snapshot(work)
+            return run_on_snapshot(database, work)
     except (OSError, _WriteFailed) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         fail(f"the export cannot be written: {reason}")
 
 
-async def _print(database: Database, file_format: Format) -> ExportTotals:
+def _print(database: str | None, file_format: Format) -> None:
     started = False
 
     async def work(transaction: Transaction) -> ExportTotals:
@@ -110,9 +110,8 @@ async def _print(database: Database, file_format: Format) -> ExportTotals:
         return await export_ledger(DatabaseLedger(transaction), write, file_format.value)
 
     try:
-        exported = await database.snapshot(work)
+        run_on_snapshot(database, work)
         sys.stdout.buffer.flush()
     except (OSError, _WriteFailed):
         discard_output()
         fail("the export was not read to its end")
-    return exported

@@ -10,7 +10,14 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ousel.cli.console import DatabaseOption, JsonOption, open_database, run, settings, show
+from ousel.cli.console import (
+    DatabaseOption,
+    JsonOption,
+    open_database,
+    run_on_snapshot,
+    settings,
+    show,
+)
 from ousel.cli.export import verify_file
 from ousel.cli.server import (
     address_at,
@@ -21,7 +28,7 @@ from ousel.cli.server import (
 )
 from ousel.cli.verification import totals_record, verify_everything
 from ousel.database import schema
-from ousel.database.port import Database
+from ousel.database.port import Transaction
 from ousel.kernel.settings import PORT_DEFAULT, PORT_MAX
 from ousel.ledger import journal
 from ousel.ledger.verify import VerifiedTotals
@@ -57,16 +64,19 @@ def serve(  # noqa: PLR0913 - one for each option
     changes: dict[str, Any] = {"sandbox": True} if sandbox else {}
     if admin_port is not None:
         changes["admin_port"] = admin_port
-    wanted = settings(database, port, **changes)
-    asyncio.run(prepare(wanted, port, workers))
+    server_settings = settings(database, port, **changes)
+    asyncio.run(prepare(server_settings, port, workers))
     with bind_socket(host, port) as listener:
-        asyncio.run(claim_database_mode(wanted))
+        asyncio.run(claim_database_mode(server_settings))
         if as_json or sys.stdout.isatty():  # otherwise it would end up in the log
-            mode = "sandbox" if wanted.sandbox else "live"
-            addresses = {"base_url": wanted.base_url, "portal_url": wanted.portal_url}
+            mode = "sandbox" if server_settings.sandbox else "live"
+            addresses = {
+                "base_url": server_settings.base_url,
+                "portal_url": server_settings.portal_url,
+            }
             record = {"mode": mode, "listening": address_at(host, port), **addresses}
             show(record | {"workers": workers}, as_json=as_json)
-        serve_until_stopped(wanted, listener, workers)
+        serve_until_stopped(server_settings, listener, workers)
 
 
 def migrate(database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
@@ -90,20 +100,18 @@ def verify(
     if exported is not None:
         record |= totals_record(verify_file(exported))
     else:
-        figures, charges_paid = run(database, _verify_with_progress_bar)
-        record |= totals_record(figures) | {"charges_paid": charges_paid}
+        totals, charges_paid = run_on_snapshot(database, _verify_with_progress_bar)
+        record |= totals_record(totals) | {"charges_paid": charges_paid}
     record["seconds"] = round(time.perf_counter() - started, 3)
     show(record, as_json=as_json)
 
 
-async def _verify_with_progress_bar(opened: Database) -> tuple[VerifiedTotals, int]:
-    total = await opened.read(journal.count_entries)
-    with _progress() as progress:
+async def _verify_with_progress_bar(transaction: Transaction) -> tuple[VerifiedTotals, int]:
+    total = await journal.count_entries(transaction)
+    with _progress_bar() as progress:
         bar = progress.add_task("entries", total=total)
-        return await opened.snapshot(
-            lambda transaction: verify_everything(
-                transaction, lambda done: progress.update(bar, completed=done)
-            )
+        return await verify_everything(
+            transaction, lambda done: progress.update(bar, completed=done)
         )
 
 
@@ -114,7 +122,7 @@ async def _migrate(url: str) -> None:
     await schema.migrate(url)
 
 
-def _progress() -> Progress:
+def _progress_bar() -> Progress:
     """Return a progress bar that is shown only on a terminal."""
     console = Console(stderr=True)
     return Progress(

@@ -68,7 +68,7 @@ class ApiError(msgspec.Struct, frozen=True):
 
 
 def parse_name(text: str, *, param: str = "name") -> str:
-    """Return an app's or key's name without surrounding space, or raise the rule that it breaks."""
+    """Return an app's or key's name without surrounding space, or raise InvalidField."""
     name = text.strip()
     if not 1 <= len(name) <= NAME_CHARACTERS_MAX or not name.isprintable():
         raise InvalidField(
@@ -86,7 +86,7 @@ def parse_redirect_uri(text: str) -> str:
 
 
 def parse_origin(text: str) -> str:
-    """Return the origin as a browser spells it, or raise the rule that it breaks."""
+    """Return the origin as a browser spells it, or raise InvalidField."""
     parts = parse_url(text, param="origin")
     if parts.path not in {"", "/"} or parts.query or parts.fragment:
         raise InvalidField(
@@ -100,7 +100,7 @@ def parse_origin(text: str) -> str:
 
 
 def parse_overlap_seconds(seconds: int) -> int:
-    """Return how long a rotated key stays valid, or raise the rule that it breaks."""
+    """Return how long a rotated key stays valid, or raise InvalidField."""
     if not 0 <= seconds <= OVERLAP_SECONDS_MAX:
         raise InvalidField("The overlap must be 0 seconds to 30 days.", param="overlap")
     return seconds

@@ -92,7 +92,7 @@ def counted_address(address: str) -> str:
 
 
 def parse_password(password: str, *, param: str = "password") -> str:
-    """Return the password, or raise the rule that it breaks."""
+    """Return the password, or raise InvalidField."""
     if len(password) < PASSWORD_CHARACTERS_MIN:
         raise InvalidField(
             f"The password needs {PASSWORD_CHARACTERS_MIN} characters or more.", param=param

@@ -34,7 +34,7 @@ class AddressPages:
         change = self._apps.add_redirect_uri(
             visit.signed_in.account_id, visit.path["client_id"], uri, event_source(visit)
         )
-        return await self._editor.after(visit, change)
+        return await self._editor.apply(visit, change)
 
     async def remove_redirect_uri(self, visit: Visit) -> Answer:
         """Remove a redirect URI."""
@@ -42,7 +42,7 @@ class AddressPages:
         change = self._apps.remove_redirect_uri(
             visit.signed_in.account_id, visit.path["client_id"], uri, event_source(visit)
         )
-        return await self._editor.after(visit, change)
+        return await self._editor.apply(visit, change)
 
     async def add_origin(self, visit: Visit) -> Answer:
         """Register an origin."""
@@ -50,7 +50,7 @@ class AddressPages:
         change = self._apps.add_origin(
             visit.signed_in.account_id, visit.path["client_id"], origin, event_source(visit)
         )
-        return await self._editor.after(visit, change)
+        return await self._editor.apply(visit, change)
 
     async def remove_origin(self, visit: Visit) -> Answer:
         """Remove an origin."""
@@ -58,4 +58,4 @@ class AddressPages:
         change = self._apps.remove_origin(
             visit.signed_in.account_id, visit.path["client_id"], origin, event_source(visit)
         )
-        return await self._editor.after(visit, change)
+        return await self._editor.apply(visit, change)

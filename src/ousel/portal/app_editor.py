@@ -13,7 +13,7 @@ from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import Visit
 
-OVERLAPS: Final = {"0": "at once", "3600": "1 hour", "86400": "24 hours", "604800": "7 days"}
+OVERLAP_LABELS: Final = {"0": "at once", "3600": "1 hour", "86400": "24 hours", "604800": "7 days"}
 
 
 class AppEditor:
@@ -33,12 +33,12 @@ class AppEditor:
             "refusal": refusal,
             "errors": field_errors(refusal),
             "issued": issued,
-            "overlaps": OVERLAPS,
+            "overlaps": OVERLAP_LABELS,
         }
         status = HTTPStatus.OK if refusal is None else refusal.status
         return self._pages.render("portal/app.html", visit, status=status, **context)
 
-    async def after(self, visit: Visit, change: Awaitable[None]) -> Answer:
+    async def apply(self, visit: Visit, change: Awaitable[None]) -> Answer:
         """Await the change and show the app again, or show what is wrong with the input."""
         try:
             await change

@@ -73,7 +73,7 @@ class AppPages:
         change = self._apps.rename(
             visit.signed_in.account_id, visit.path["client_id"], name, event_source(visit)
         )
-        return await self._editor.after(visit, change)
+        return await self._editor.apply(visit, change)
 
     async def ask_to_delete(self, visit: Visit) -> Answer:
         """Ask whether to delete the app and say what follows, once it can be deleted."""

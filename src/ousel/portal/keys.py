@@ -7,7 +7,7 @@ from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField
 from ousel.partners.key_service import KeyService, SecondFactorNeeded
 from ousel.partners.service import IssuedKey
-from ousel.portal.app_editor import OVERLAPS, AppEditor
+from ousel.portal.app_editor import OVERLAP_LABELS, AppEditor
 from ousel.portal.sign_in import event_source
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
@@ -47,7 +47,7 @@ class KeyPages:
     async def rotate(self, visit: Visit) -> Answer:
         """Rotate a key, and show the new one this once."""
         overlap = visit.form.get("overlap", "")
-        if overlap not in OVERLAPS:
+        if overlap not in OVERLAP_LABELS:
             refusal = InvalidField("Choose how long the old key goes on.", param="overlap")
             return await self._editor.page(visit, refusal)
         issuing = self._keys.rotate(
@@ -76,7 +76,7 @@ class KeyPages:
             visit.path["handle"],
             event_source(visit),
         )
-        return await self._editor.after(visit, change)
+        return await self._editor.apply(visit, change)
 
     async def _show_issued(self, visit: Visit, issuing: Awaitable[IssuedKey]) -> Answer:
         try:
