@@ -13,8 +13,7 @@ from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.postgres_proxy import PostgresProxy
 from tests.support.programs import told_missing
 from tests.support.raw_sql import RawSql
-from tests.support.servers import Server
-from tests.support.shared import SharedServers
+from tests.support.server import Server, SharedServers
 from tests.support.signals import signals_for_children
 from tests.support.world import World
 
@@ -131,24 +130,23 @@ def server(database_url: str) -> Iterator[Server]:
 def shared_servers(
     engines: Engines, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SharedServers]:
-    """Servers that run for as long as the tests do."""
+    """Servers that run as long as the tests do."""
     servers = SharedServers(engines, tmp_path_factory.mktemp("shared"))
     yield servers
     servers.close()
 
 
 @pytest.fixture
-def shared_server(shared_servers: SharedServers, engine: Engine) -> tuple[Server, str, Engine]:
-    """The server for all tests that keep to accounts of their own."""
-    return *shared_servers.on(engine), engine
+def shared_server(shared_servers: SharedServers, engine: Engine) -> Server:
+    """The server for all tests that use only their own accounts."""
+    return shared_servers.on(engine)
 
 
 @pytest.fixture
-async def world(shared_server: tuple[Server, str, Engine]) -> AsyncIterator[World]:
-    """The shared server, and the database below it, open."""
-    running, url, engine = shared_server
-    async with open_database(url) as ready:
-        yield World(running, ready, url, engine)
+async def world(shared_server: Server) -> AsyncIterator[World]:
+    """The shared server with its database."""
+    async with open_database(shared_server.database_url) as ready:
+        yield World(shared_server, ready)
 
 
 @pytest.fixture(scope="module")

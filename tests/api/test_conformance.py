@@ -17,7 +17,7 @@ import pytest
 from tests.oauth.consents import Consent
 from tests.support.accounts import open_database, partner, verify
 from tests.support.engines import ENGINES, Engine, Engines
-from tests.support.servers import Server
+from tests.support.server import Server
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [str(Path(sys.executable).parent / "st"), "--config-file=tests/api/conformance.toml"]
@@ -37,7 +37,7 @@ def test_every_operation_answers_as_documented(
     with Server(url, OUSEL_LOG_LEVEL="error") as server:
         environment = asyncio.run(_furnished(server, url, "live"))
         _conforms(server, environment, "live")
-        log = server.stopped()
+        log = server.stop()
 
     assert "internal error" not in log, log
     asyncio.run(_proven(url))
@@ -51,7 +51,7 @@ def test_the_sandbox_answers_as_documented(engines: Engines, tmp_path: Path) -> 
     with Server(url, "--sandbox", OUSEL_LOG_LEVEL="error") as server:
         environment = asyncio.run(_furnished(server, url, "test"))
         _conforms(server, environment, "test", "--include-path-regex=^/sandbox/")
-        log = server.stopped()
+        log = server.stop()
 
     assert "internal error" not in log, log
     asyncio.run(_proven(url))

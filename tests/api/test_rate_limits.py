@@ -14,7 +14,7 @@ from ousel.kernel.settings import RateLimit
 from tests.support.accounts import app_with_key, partner, unique_name
 from tests.support.engines import Engines
 from tests.support.problems import assert_problem
-from tests.support.servers import Server
+from tests.support.server import Server
 
 LEFT = re.compile(r'"default";r=(\d+);t=(\d+)')
 

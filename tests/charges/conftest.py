@@ -15,7 +15,7 @@ from tests.support.clock import ManualClock
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.passwords import hash_quickly
 from tests.support.portal import open_portal
-from tests.support.servers import Server
+from tests.support.server import Server
 
 
 @pytest.fixture(params=ENGINES, scope="module")

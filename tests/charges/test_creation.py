@@ -18,7 +18,7 @@ from ousel.ledger.refusals import IdempotencyConflict, QueueFull
 from tests.charges.shops import Shop, open_shop, until_blocked
 from tests.ledger.databases import StagedDatabase
 from tests.support.accounts import open_database
-from tests.support.servers import Server
+from tests.support.server import Server
 
 REQUEST = {
     "amount": 25,

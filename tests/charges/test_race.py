@@ -20,7 +20,7 @@ from tests.charges.shops import AMOUNT, Shop, count_proven_payments, open_shop
 from tests.support.accounts import balance, person, unique_name, verify
 from tests.support.clock import ManualClock
 from tests.support.engines import Engine
-from tests.support.servers import Server
+from tests.support.server import Server
 
 ROUNDS = 40
 CHARGES_PER_ROUND = 25

@@ -10,7 +10,7 @@ from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from tests.charges.shops import Shop, in_another_process, open_shop
 from tests.support.clock import ManualClock
-from tests.support.servers import Server
+from tests.support.server import Server
 
 
 async def create_charge(client: httpx2.AsyncClient, **terms: Any) -> str:

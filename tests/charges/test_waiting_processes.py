@@ -14,7 +14,7 @@ from ousel.database.addresses import database_at
 from ousel.kernel.clock import system_clock
 from tests.charges.shops import Shop, in_another_process, open_shop
 from tests.support.engines import Engine, Engines
-from tests.support.servers import Server
+from tests.support.server import Server
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow

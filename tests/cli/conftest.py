@@ -5,8 +5,7 @@ import pytest
 
 from tests.cli.commands import Outcome, ousel
 from tests.support.accounts import unique_name
-from tests.support.engines import Engine
-from tests.support.servers import Server
+from tests.support.server import Server
 
 
 class Operator:
@@ -45,7 +44,6 @@ class Operator:
 
 
 @pytest.fixture
-def operator(shared_server: tuple[Server, str, Engine]) -> Operator:
+def operator(shared_server: Server) -> Operator:
     """An operator at work while the server runs."""
-    server, url, _ = shared_server
-    return Operator(server, url)
+    return Operator(shared_server, shared_server.database_url)

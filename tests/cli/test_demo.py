@@ -17,7 +17,7 @@ import pytest
 from ousel.cli import demo as demo_command
 from tests.cli.commands import OUSEL, assert_fails, ousel
 from tests.support.programs import program
-from tests.support.servers import free_port
+from tests.support.server import free_port
 
 START_SECONDS_MAX = 60
 

@@ -13,7 +13,7 @@ from tests.cli.conftest import Operator
 from tests.support.accounts import unique_name
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.raw_sql import RawSql
-from tests.support.servers import free_port
+from tests.support.server import free_port
 
 CREATE = ("account", "create", "--username", "x_1", "--email", "x@example.com", "--name", "X")
 REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (

@@ -14,7 +14,7 @@ from tests.cli.commands import assert_fails, ousel
 from tests.cli.conftest import Operator
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.raw_sql import RawSql
-from tests.support.servers import Server, free_port
+from tests.support.server import Server, free_port
 
 
 def test_the_version_is_that_of_the_installed_package(tmp_path: Path) -> None:

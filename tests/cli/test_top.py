@@ -17,7 +17,7 @@ from ousel.cli.top import frame_of
 from tests.cli.commands import OUSEL, assert_fails, ousel
 from tests.cli.conftest import Operator
 from tests.support.engines import Engines
-from tests.support.servers import Server, free_port
+from tests.support.server import Server, free_port
 
 INFINITE = float("inf")
 

@@ -10,7 +10,7 @@ from itertools import count, pairwise
 
 import httpx2
 
-from tests.support.servers import Server
+from tests.support.server import Server
 
 CLIENTS = 8
 PAUSE_SECONDS = 0.02

@@ -18,7 +18,7 @@ from tests.cluster.clusters import Cluster
 from tests.cluster.load import Load
 from tests.cluster.nodes import POSTGRES_BIN
 from tests.support.accounts import open_database, partner, person
-from tests.support.servers import Server
+from tests.support.server import Server
 
 FULL = os.environ.get("OUSEL_CLUSTER") == "full"
 ROUNDS = 10 if FULL else 1

@@ -11,8 +11,8 @@ from ousel.kernel.ids import new_id
 from ousel.ledger.batch import PostingResult
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Posting, Replay
-from tests.faults.clusters import OwnPostgres
 from tests.support.accounts import balance, open_database, person, verify
+from tests.support.postgres_server import PostgresServer
 
 FUNDS_LEFT = 9_999_999
 UNANSWERED_SECONDS = 1.5
@@ -21,19 +21,19 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def postgres() -> Iterator[OwnPostgres]:
+def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server for this test alone."""
-    with OwnPostgres() as own:
+    with PostgresServer() as own:
         yield own
 
 
 @pytest.fixture
-def url(postgres: OwnPostgres) -> str:
+def url(postgres: PostgresServer) -> str:
     """A fresh database on it."""
     return postgres.fresh_url()
 
 
-async def test_a_replay_waits_for_a_follower(postgres: OwnPostgres, url: str) -> None:
+async def test_a_replay_waits_for_a_follower(postgres: PostgresServer, url: str) -> None:
     """With no follower there is no answer, whatever the leader has in its own books."""
     async with open_database(url) as database:
         sender = await person(database, "harbour", "10")
@@ -65,7 +65,7 @@ async def _sent(database: Database, sender: Account) -> PostingResult:
     )
 
 
-async def _followers_needed(postgres: OwnPostgres, names: str) -> None:
+async def _followers_needed(postgres: PostgresServer, names: str) -> None:
     await postgres.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
     await postgres.execute("SELECT pg_reload_conf()")
     await asyncio.sleep(0.2)

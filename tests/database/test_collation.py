@@ -17,8 +17,8 @@ from ousel.people import store
 from ousel.people.audit import EventKind, EventSource, record_event
 from ousel.people.settings import AFTER_ALL_EVENTS
 from tests.cli.commands import assert_fails, ousel
-from tests.faults.clusters import OwnPostgres
 from tests.support.accounts import open_database, person, verify
+from tests.support.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ EVENTS: tuple[EventKind, ...] = ("signed_up", "password_changed", "signed_out")
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[OwnPostgres]:
+def server() -> Iterator[PostgresServer]:
     """A server that knows these languages, which a bare system does not."""
     compiler = shutil.which("localedef")
     if compiler is None:
@@ -42,26 +42,26 @@ def server() -> Iterator[OwnPostgres]:
             pytest.skip(f"there are no sources of the locale {language}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOCPATH", str(folder))
-        running = OwnPostgres()
+        running = PostgresServer()
     with running:
         yield running
     shutil.rmtree(folder)
 
 
-def created(server: OwnPostgres, language: str) -> str:
+def created(server: PostgresServer, language: str) -> str:
     """Return the address of a new database in which texts sort as in this language."""
     options = f"TEMPLATE template0 ENCODING 'UTF8' LOCALE '{language}.UTF-8'"
     return server.empty_url(language.lower(), options)
 
 
 @pytest.fixture
-def english(server: OwnPostgres) -> str:
+def english(server: PostgresServer) -> str:
     """An empty database in which punctuation comes before digits, and case counts last."""
     return created(server, "en_US")
 
 
 @pytest.fixture
-def czech(server: OwnPostgres) -> str:
+def czech(server: PostgresServer) -> str:
     """An empty database in which some pairs of letters sort as one."""
     return created(server, "cs_CZ")
 

@@ -1,4 +1,4 @@
-"""What the tests of faults share: a seed that repeats them, figures, and a town to trade in."""
+"""Fixtures for tests of faults: a random seed, figures, a seeded database, a PostgreSQL server."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.faults.clusters import OwnPostgres
 from tests.faults.sizes import SEED, TEST_SECONDS_MAX
-from tests.faults.town import Town, founded
+from tests.support.postgres_server import PostgresServer
+from tests.support.seeded import SeededDatabase, seed_database
 
 Figure = Callable[[str], None]
 
@@ -34,13 +34,13 @@ def figure(record_property: Callable[[str, Any], None]) -> Figure:
 
 
 @pytest.fixture
-async def town(database_url: str) -> Town:
-    """A town on a fresh database."""
-    return await founded(database_url)
+async def seeded(database_url: str) -> SeededDatabase:
+    """A fresh database with a partner and people."""
+    return await seed_database(database_url)
 
 
 @pytest.fixture
-def postgres() -> Iterator[OwnPostgres]:
+def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server for this test alone."""
-    with OwnPostgres() as own:
-        yield own
+    with PostgresServer() as running:
+        yield running

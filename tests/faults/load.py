@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tests.faults.town import Town
+from tests.support.seeded import SeededDatabase, run_verify
 from tests.support.waiting import until
 
 WORKERS = 16
@@ -32,9 +32,9 @@ class Answer(msgspec.Struct, frozen=True):
 class Load:
     """Workers that each send one transfer after the other, under keys of their own."""
 
-    def __init__(self, town: Town, port: int, *, patient: bool = True) -> None:
+    def __init__(self, seeded: SeededDatabase, port: int, *, patient: bool = True) -> None:
         """Send to this port; without patience a worker leaves at the first answer that is lost."""
-        self.town = town
+        self.seeded = seeded
         self.port = port
         self.patient = patient
         self.acknowledged: dict[int, str] = {}  # transfer ids by number
@@ -134,12 +134,12 @@ class Load:
             self.wrong.append(f"{self.key(number)}: {answer.head!r} {answer.body}")
 
     def _request(self, number: int) -> bytes:
-        to = self.town.people[number % len(self.town.people)]
+        to = self.seeded.people[number % len(self.seeded.people)]
         whole, fraction = divmod(self.amount(number), 1_000_000)
         body = f'{{"to":"@{to}","amount":{whole}.{fraction:06d}}}'
         head = (
             "POST /v1/transfers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-            f"Authorization: Bearer {self.town.key}\r\nIdempotency-Key: {self.key(number)}\r\n"
+            f"Authorization: Bearer {self.seeded.key}\r\nIdempotency-Key: {self.key(number)}\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
         return f"{head}{body}".encode()
@@ -178,3 +178,16 @@ async def _exchanged(
     length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
     body = await reader.readexactly(int(length))
     return Answer(int(head.split(b" ", 2)[1]), head, msgspec.json.decode(body))
+
+
+async def assert_settled_exactly_once(load: Load) -> None:
+    """Check that the ledger has each acknowledged transfer once, nothing else, and verifies."""
+    assert not load.wrong, load.wrong[:3]
+    assert not load.unanswered, load.unanswered
+    expected = [
+        (load.key(number), transfer_id, load.amount(number))
+        for number, transfer_id in sorted(load.acknowledged.items())
+    ]
+    stored = await load.seeded.transfers()
+    assert [(each.idempotency_key, each.id, each.amount) for each in stored] == expected
+    run_verify(load.seeded.url)

@@ -6,11 +6,11 @@ import pytest
 
 from clients.python.tests.faults import FaultProxy
 from tests.faults.conftest import Figure
-from tests.faults.load import Load
+from tests.faults.load import Load, assert_settled_exactly_once
 from tests.faults.sizes import SEED, TRANSFERS_THROUGH_A_PROXY
-from tests.faults.town import Town, settled_exactly_once
 from tests.support.engines import Engine
-from tests.support.servers import Server
+from tests.support.seeded import SeededDatabase
+from tests.support.server import Server
 
 pytestmark = pytest.mark.slow
 
@@ -18,21 +18,21 @@ LOST_SHARE = 0.05
 
 
 async def test_a_lost_answer_is_told_again(
-    town: Town, engine: Engine, chance: random.Random, figure: Figure
+    seeded: SeededDatabase, engine: Engine, chance: random.Random, figure: Figure
 ) -> None:
     """Of all answers 5 % are lost after the commit; each transfer is acknowledged, and once."""
     count = TRANSFERS_THROUGH_A_PROXY
-    with Server(town.url, OUSEL_LOG_LEVEL="error") as server:
+    with Server(seeded.url, OUSEL_LOG_LEVEL="error") as server:
         async with FaultProxy(server.port, seed=SEED, chance=0) as proxy:
             proxy.planned = [
                 "answer lost" if chance.random() < LOST_SHARE else None for _ in range(2 * count)
             ]
-            load = Load(town, int(proxy.base_url.rpartition(":")[2].partition("/")[0]))
+            load = Load(seeded, int(proxy.base_url.rpartition(":")[2].partition("/")[0]))
             async with load.running(count):
                 pass
-        log = server.stopped()
+        log = server.stop()
 
-    await settled_exactly_once(load)
+    await assert_settled_exactly_once(load)
     assert log == ""
     assert len(load.acknowledged) == count
     assert load.lost == proxy.met["answer lost"] > 0

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.faults.town import Town, verified
 from tests.support.clock import ManualClock
 from tests.support.in_process import in_process_client
 from tests.support.raw_sql import RawSql
+from tests.support.seeded import SeededDatabase, run_verify
 
 pytestmark = pytest.mark.slow
 
@@ -32,13 +32,13 @@ async def listed(client: Any, key: str) -> list[dict[str, Any]]:
 
 
 async def test_a_clock_that_steps_back_does_not_bring_the_books_out_of_order(
-    town: Town, chance: random.Random
+    seeded: SeededDatabase, chance: random.Random
 ) -> None:
     """Steps of up to a day, back and forth: each transfer is there once, and dated in order."""
     clock = ManualClock()
-    authorization = f"Bearer {town.key}"
+    authorization = f"Bearer {seeded.key}"
     sent: list[str] = []
-    async with in_process_client(town.url, clock) as client:
+    async with in_process_client(seeded.url, clock) as client:
         for number in range(STEPS):
             clock.advance(seconds=chance.randint(-86_400, 60_000), micros=chance.randint(0, 999))
             wish = partial(
@@ -56,7 +56,7 @@ async def test_a_clock_that_steps_back_does_not_bring_the_books_out_of_order(
     assert [each["id"] for each in transfers if each["kind"] == "transfer"] == sent[::-1]
     dates = [each["created_at"] for each in transfers]
     assert dates == sorted(dates, reverse=True)
-    async with RawSql(town.url) as raw_sql:
+    async with RawSql(seeded.url) as raw_sql:
         rows = await raw_sql.run("SELECT count(*) FROM entries WHERE kind = 'transfer'")
     assert rows == [(2 * STEPS,)]
-    verified(town.url)
+    run_verify(seeded.url)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.clusters import OwnPostgres
 from tests.faults.conftest import Figure
 from tests.faults.disks import SmallDisk
-from tests.faults.load import Load
-from tests.faults.town import Town, founded, settled_exactly_once
+from tests.faults.load import Load, assert_settled_exactly_once
 from tests.support.engines import Engine, Engines
-from tests.support.servers import Server
+from tests.support.postgres_server import PostgresServer
+from tests.support.seeded import SeededDatabase, seed_database
+from tests.support.server import Server
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ def database_url(engine: Engine, engines: Engines, disk: SmallDisk) -> Iterator[
     if engine == "sqlite":
         yield engines.fresh_url("sqlite", disk.folder)
         return
-    with OwnPostgres() as postgres:
+    with PostgresServer() as postgres:
         space = disk.folder / "tables"
         space.mkdir(mode=0o700)
         if postgres.system_user is not None:
@@ -50,29 +50,29 @@ async def refused(load: Load) -> None:
     await until(lambda: load.refused["database_unavailable"] >= before + REFUSALS or load.wrong)
 
 
-async def reads(server: Server, town: Town) -> None:
+async def reads(server: Server, seeded: SeededDatabase) -> None:
     """See that whoever only looks is served."""
-    async with server.client(town.key) as client:
+    async with server.client(seeded.key) as client:
         answers = [await client.get("/balance"), await client.get(f"{server.origin}/readyz")]
     assert [answer.status_code for answer in answers] == [200, 200]
 
 
 async def test_a_full_disk_refuses_and_recovers(
-    disk: SmallDisk, town: Town, engine: Engine, figure: Figure
+    disk: SmallDisk, seeded: SeededDatabase, engine: Engine, figure: Figure
 ) -> None:
     """Transfers are refused with 503 while there is no room, and written once there is."""
-    with Server(town.url, OUSEL_LOG_LEVEL="error") as server:
-        load = Load(town, server.port)
+    with Server(seeded.url, OUSEL_LOG_LEVEL="error") as server:
+        load = Load(seeded, server.port)
         async with load.running():
             await load.progress()
             disk.fill()
             await refused(load)
-            await reads(server, town)
+            await reads(server, seeded)
             disk.make_room()
             await load.progress()
-        log = server.stopped()
+        log = server.stop()
 
-    await settled_exactly_once(load)
+    await assert_settled_exactly_once(load)
     assert load.lost == 0
     assert set(load.refused) == {"database_unavailable"}
     assert "Traceback" not in log, log
@@ -86,18 +86,18 @@ async def test_a_server_that_may_not_write_a_byte_still_answers(
     engines: Engines, tmp_path: Path
 ) -> None:
     """Neither its SQLite file nor its log takes anything: requests are refused, not left alone."""
-    town = await founded(await asyncio.to_thread(engines.fresh_url, "sqlite", tmp_path))
-    with Server(town.url, OUSEL_LOG_LEVEL="error") as server:
-        load = Load(town, server.port)
+    seeded = await seed_database(await asyncio.to_thread(engines.fresh_url, "sqlite", tmp_path))
+    with Server(seeded.url, OUSEL_LOG_LEVEL="error") as server:
+        load = Load(seeded, server.port)
         async with load.running():
             await load.progress()
             _, most = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
             resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (0, most))
             await refused(load)
-            await reads(server, town)
+            await reads(server, seeded)
             resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (most, most))
             await load.progress()
 
-    await settled_exactly_once(load)
+    await assert_settled_exactly_once(load)
     assert load.lost == 0
     assert set(load.refused) == {"database_unavailable"}

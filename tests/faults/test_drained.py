@@ -7,11 +7,11 @@ import signal
 import pytest
 
 from tests.faults.conftest import Figure
-from tests.faults.load import Load
+from tests.faults.load import Load, assert_settled_exactly_once
 from tests.faults.sizes import TERMINATIONS
-from tests.faults.town import Town, moved, settled_exactly_once
 from tests.support.engines import Engine
-from tests.support.servers import Server
+from tests.support.seeded import SeededDatabase
+from tests.support.server import Server
 
 pytestmark = pytest.mark.slow
 
@@ -19,26 +19,30 @@ pytestmark = pytest.mark.slow
 @pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGHUP], ids=["asked", "hung up"])
 async def test_a_server_that_is_asked_to_stop_answers_what_it_took_on(
-    town: Town, engine: Engine, chance: random.Random, figure: Figure, stop: signal.Signals
+    seeded: SeededDatabase,
+    engine: Engine,
+    chance: random.Random,
+    figure: Figure,
+    stop: signal.Signals,
 ) -> None:
     """After the signal every movement was acknowledged: none is carried out unanswered."""
-    server = Server(town.url, OUSEL_LOG_LEVEL="error")
-    load = Load(town, server.port, patient=False)
+    server = Server(seeded.url, OUSEL_LOG_LEVEL="error")
+    load = Load(seeded, server.port, patient=False)
     refused_at_the_door = 0
     for _ in range(TERMINATIONS):
         with server:
             async with load.running():
                 await load.progress()
                 await asyncio.sleep(chance.uniform(0, 0.2))
-                log = await asyncio.to_thread(server.stopped, stop)
+                log = await asyncio.to_thread(server.stop, stop)
         assert server.process.returncode == -signal.SIGTERM
         assert log == ""
         acknowledged = {load.key(number) for number in load.acknowledged}
-        assert set(await moved(town)) == acknowledged
+        assert {each.idempotency_key for each in await seeded.transfers()} == acknowledged
         refused_at_the_door += len(load.unanswered)
         load.unanswered.clear()
 
-    await settled_exactly_once(load)
+    await assert_settled_exactly_once(load)
     figure(
         f"{engine}: {TERMINATIONS} times {stop.name} under load, {len(load.acknowledged)} "
         f"transfers, all answered; {refused_at_the_door} requests found the door closed and moved "

@@ -7,34 +7,34 @@ import time
 import pytest
 
 from tests.faults.conftest import Figure
-from tests.faults.load import Load
+from tests.faults.load import Load, assert_settled_exactly_once
 from tests.faults.sizes import KILLS
-from tests.faults.town import Town, settled_exactly_once
 from tests.support.engines import Engine
-from tests.support.servers import Server
+from tests.support.seeded import SeededDatabase
+from tests.support.server import Server
 
 pytestmark = pytest.mark.slow
 
 
 async def test_a_server_that_is_killed_loses_and_doubles_nothing(
-    town: Town, engine: Engine, chance: random.Random, figure: Figure
+    seeded: SeededDatabase, engine: Engine, chance: random.Random, figure: Figure
 ) -> None:
     """After every SIGKILL the books hold each acknowledged transfer once, and retries settle."""
     restarts: list[float] = []
-    with Server(town.url, OUSEL_LOG_LEVEL="error") as server:
-        load = Load(town, server.port)
+    with Server(seeded.url, OUSEL_LOG_LEVEL="error") as server:
+        load = Load(seeded, server.port)
         async with load.running():
             for _ in range(KILLS):
                 await load.progress()
                 await asyncio.sleep(chance.uniform(0, 0.2))
                 server.process.kill()
                 begun = time.monotonic()
-                await asyncio.to_thread(server.stopped)
+                await asyncio.to_thread(server.stop)
                 await asyncio.to_thread(server.__enter__)
                 restarts.append(time.monotonic() - begun)
             await load.progress()
 
-    await settled_exactly_once(load)
+    await assert_settled_exactly_once(load)
     assert load.lost >= KILLS, "a kill that cuts off nobody proves nothing"
     figure(
         f"{engine}: {KILLS} kills under load, {len(load.acknowledged)} transfers, each once; "

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.faults.conftest import Figure
-from tests.faults.load import WORKERS, Load
+from tests.faults.load import WORKERS, Load, assert_settled_exactly_once
 from tests.faults.sizes import COMMITS_CUT
-from tests.faults.town import Town, settled_exactly_once
 from tests.support.engines import Engines
 from tests.support.postgres_proxy import Cut, PostgresProxy
-from tests.support.servers import Server
+from tests.support.seeded import SeededDatabase
+from tests.support.server import Server
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -38,13 +38,13 @@ async def started(url: str) -> Server:
 
 
 async def test_cuts_in_the_midst_of_commits_move_nothing_twice(
-    town: Town, chance: random.Random, figure: Figure
+    seeded: SeededDatabase, chance: random.Random, figure: Figure
 ) -> None:
     """Cut before or after a commit reached the server, alone or in a row: all are told, once."""
-    async with PostgresProxy(town.url) as wire:
+    async with PostgresProxy(seeded.url) as wire:
         server = await started(wire.url)
         try:
-            load = Load(town, server.port)
+            load = Load(seeded, server.port)
             left = COMMITS_CUT
             async with load.running():
                 while left:
@@ -54,9 +54,9 @@ async def test_cuts_in_the_midst_of_commits_move_nothing_twice(
                     left -= in_a_row
                     await until(lambda: not wire.cuts)
         finally:
-            log = await asyncio.to_thread(server.stopped)
+            log = await asyncio.to_thread(server.stop)
 
-    await settled_exactly_once(load)
+    await assert_settled_exactly_once(load)
     assert load.lost == 0
     assert load.refused.total() == 0, "the journal settles it: no caller hears of it"
     assert "Traceback" not in log, log
@@ -67,12 +67,14 @@ async def test_cuts_in_the_midst_of_commits_move_nothing_twice(
     )
 
 
-async def test_a_slow_database_slows_and_breaks_nothing(town: Town, figure: Figure) -> None:
+async def test_a_slow_database_slows_and_breaks_nothing(
+    seeded: SeededDatabase, figure: Figure
+) -> None:
     """Each word to the database takes 100 ms: what waits is written together, none is refused."""
-    async with PostgresProxy(town.url) as wire:
+    async with PostgresProxy(seeded.url) as wire:
         server = await started(wire.url)
         try:
-            load = Load(town, server.port)
+            load = Load(seeded, server.port)
             async with load.running(WORKERS):  # what is prepared once is prepared
                 pass
             wire.delay_seconds = SLOW_SECONDS
@@ -82,9 +84,9 @@ async def test_a_slow_database_slows_and_breaks_nothing(town: Town, figure: Figu
             seconds = time.monotonic() - begun
         finally:
             wire.delay_seconds = 0.0
-            log = await asyncio.to_thread(server.stopped)
+            log = await asyncio.to_thread(server.stop)
 
-    await settled_exactly_once(load)
+    await assert_settled_exactly_once(load)
     assert load.lost + load.refused.total() == 0
     assert log == ""
     assert seconds < SLOW_TRANSFERS * SLOW_SECONDS, "one after the other would take longer"

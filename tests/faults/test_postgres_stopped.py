@@ -6,18 +6,18 @@ import time
 
 import pytest
 
-from tests.faults.clusters import OwnPostgres
 from tests.faults.conftest import Figure
-from tests.faults.load import Load
+from tests.faults.load import Load, assert_settled_exactly_once
 from tests.faults.sizes import STOPS
-from tests.faults.town import Town, settled_exactly_once
-from tests.support.servers import Server
+from tests.support.postgres_server import PostgresServer
+from tests.support.seeded import SeededDatabase
+from tests.support.server import Server
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def database_url(postgres: OwnPostgres) -> str:
+def database_url(postgres: PostgresServer) -> str:
     """A fresh database on it."""
     return postgres.fresh_url()
 
@@ -31,12 +31,12 @@ async def health(server: Server) -> tuple[int, int]:
 
 
 async def test_postgres_stops_immediately_and_comes_back(
-    postgres: OwnPostgres, town: Town, chance: random.Random, figure: Figure
+    postgres: PostgresServer, seeded: SeededDatabase, chance: random.Random, figure: Figure
 ) -> None:
     """No acknowledged transfer is lost, retries settle the others, nobody restarts Ousel."""
     recoveries: list[float] = []
-    with Server(town.url, OUSEL_LOG_LEVEL="error") as server:
-        load = Load(town, server.port)
+    with Server(seeded.url, OUSEL_LOG_LEVEL="error") as server:
+        load = Load(seeded, server.port)
         async with load.running():
             for _ in range(STOPS):
                 await load.progress()
@@ -49,9 +49,9 @@ async def test_postgres_stops_immediately_and_comes_back(
                 await load.progress()
                 recoveries.append(time.monotonic() - begun)
         assert server.process.poll() is None
-        log = server.stopped()
+        log = server.stop()
 
-    await settled_exactly_once(load)
+    await assert_settled_exactly_once(load)
     assert load.lost == 0, "every request was answered"
     assert set(load.refused) <= {"database_unavailable", "outcome_unknown"}
     assert load.refused["database_unavailable"] > 0

@@ -6,12 +6,12 @@ import time
 import pytest
 
 from tests.faults.conftest import Figure
-from tests.faults.load import WORKERS, Load
-from tests.faults.town import Town, settled_exactly_once
+from tests.faults.load import WORKERS, Load, assert_settled_exactly_once
 from tests.support.engines import Engine
 from tests.support.problems import assert_problem
 from tests.support.raw_sql import RawSql
-from tests.support.servers import Server
+from tests.support.seeded import SeededDatabase
+from tests.support.server import Server
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -25,12 +25,16 @@ HOLD: dict[Engine, list[str]] = {
 
 
 async def test_a_full_queue_refuses_at_once_and_empties(
-    town: Town, engine: Engine, figure: Figure
+    seeded: SeededDatabase, engine: Engine, figure: Figure
 ) -> None:
     """While nothing can be written, what does not fit gets 503 and Retry-After within a moment."""
-    with Server(town.url, OUSEL_LOG_LEVEL="error", OUSEL_QUEUE_LIMIT=str(QUEUE_LIMIT)) as server:
-        load = Load(town, server.port)
-        async with RawSql(town.url) as holding, server.client(town.key) as client, load.running():
+    with Server(seeded.url, OUSEL_LOG_LEVEL="error", OUSEL_QUEUE_LIMIT=str(QUEUE_LIMIT)) as server:
+        load = Load(seeded, server.port)
+        async with (
+            RawSql(seeded.url) as holding,
+            server.client(seeded.key) as client,
+            load.running(),
+        ):
             await load.progress()
             for statement in HOLD[engine]:
                 await holding.run(statement)
@@ -44,7 +48,7 @@ async def test_a_full_queue_refuses_at_once_and_empties(
             await holding.run("COMMIT")
             await load.progress()
 
-    await settled_exactly_once(load)
+    await assert_settled_exactly_once(load)
     assert_problem(answer, 503, "queue_full")
     assert answer.headers["Retry-After"] == "1"
     assert balance.status_code == 200

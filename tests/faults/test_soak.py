@@ -15,12 +15,12 @@ import pytest
 from ousel.workload import sample_data
 from ousel.workload.load import LoadPlan
 from ousel.workload.processes import run_load_process
-from tests.faults.clusters import OwnPostgres
 from tests.faults.conftest import Figure
 from tests.faults.paced import PacedPlan, PacedTally
 from tests.faults.sizes import SOAK_SECONDS, TOP_SPEED_SECONDS
 from tests.support.engines import Engine, Engines
-from tests.support.servers import Server
+from tests.support.postgres_server import PostgresServer
+from tests.support.server import Server
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ def database_url(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[s
         yield engines.fresh_url(engine, tmp_path)
         shutil.rmtree(tmp_path)
         return
-    with OwnPostgres() as postgres:
+    with PostgresServer() as postgres:
         yield postgres.fresh_url()
 
 
@@ -113,7 +113,7 @@ def test_a_long_time_at_70_percent(database_url: str, engine: Engine, figure: Fi
             tails=tails,
         )
         tally, memory = soaked(server, plan)
-        log = server.stopped()
+        log = server.stop()
 
     assert tally.failed == 0
     assert log == ""

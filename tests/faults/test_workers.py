@@ -9,11 +9,11 @@ import httpx2
 import psutil
 import pytest
 
-from tests.faults.clusters import OwnPostgres
-from tests.faults.load import Load
+from tests.faults.load import Load, assert_settled_exactly_once
 from tests.faults.sizes import FULL
-from tests.faults.town import founded, settled_exactly_once
-from tests.support.servers import Server, two_free_ports
+from tests.support.postgres_server import PostgresServer
+from tests.support.seeded import seed_database
+from tests.support.server import Server, free_port_pair
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -23,13 +23,13 @@ HANGING_SECONDS_MAX = 90.0
 
 
 @pytest.fixture
-def fragile_url(postgres: OwnPostgres) -> str:
+def fragile_url(postgres: PostgresServer) -> str:
     """A database that can be taken away."""
     return postgres.fresh_url()
 
 
 async def test_processes_that_die_while_postgres_is_away_come_back_with_it(
-    postgres: OwnPostgres, fragile_url: str
+    postgres: PostgresServer, fragile_url: str
 ) -> None:
     """A process that cannot start without the database is tried again, and ends no other."""
     with Server(fragile_url, SEVERAL) as server:
@@ -41,15 +41,15 @@ async def test_processes_that_die_while_postgres_is_away_come_back_with_it(
         replaced = _workers(server)
         await until(lambda: not _alive(replaced))
         postgres.start()
-        await until(server.answers)
+        await until(server.is_ready)
 
 
 async def test_processes_are_replaced_one_after_the_other_under_load(postgres_url: str) -> None:
     """After SIGHUP each serves anew and is watched at its port; no transfer is lost or refused."""
-    admin = two_free_ports()
-    town = await founded(postgres_url)
+    admin = free_port_pair()
+    seeded = await seed_database(postgres_url)
     with Server(postgres_url, SEVERAL, f"--admin-port={admin}") as server:
-        load = Load(town, server.port)
+        load = Load(seeded, server.port)
         async with load.running():
             await load.progress()
             before = _workers(server)
@@ -59,17 +59,17 @@ async def test_processes_are_replaced_one_after_the_other_under_load(postgres_ur
         await until(lambda: _are_watched(admin))
         assert len(_workers(server)) == len(before)
 
-    await settled_exactly_once(load)
+    await assert_settled_exactly_once(load)
     assert not load.refused
 
 
 async def test_processes_leave_it_to_their_parent_when_they_are_hung_up(postgres_url: str) -> None:
     """A terminal that is closed tells all of them: none ends in the midst of an answer."""
-    admin = two_free_ports()
-    town = await founded(postgres_url)
+    admin = free_port_pair()
+    seeded = await seed_database(postgres_url)
     with Server(postgres_url, SEVERAL, f"--admin-port={admin}") as server:
         await until(lambda: _are_watched(admin))
-        load = Load(town, server.port)
+        load = Load(seeded, server.port)
         async with load.running():
             await load.progress()
             workers = _workers(server)
@@ -98,7 +98,7 @@ async def test_a_server_that_is_stopped_replaces_no_more_processes(postgres_url:
     with Server(postgres_url, SEVERAL) as server:
         server.process.send_signal(signal.SIGHUP)
         server.process.send_signal(signal.SIGTERM)
-        log = server.stopped()
+        log = server.stop()
 
     assert log.count("Started server process") <= 2
 
@@ -109,7 +109,7 @@ async def test_a_server_whose_parent_is_killed_leaves_its_port(postgres_url: str
         workers = _workers(server)
         server.process.kill()
         await until(lambda: not _alive(workers))
-        server.stopped()
+        server.stop()
         server.__enter__()
 
 

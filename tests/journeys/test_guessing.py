@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from tests.support.sample_data import create_sample_data
-from tests.support.servers import Server
+from tests.support.server import Server
 from tests.support.visitor import PASSWORD
 
 pytestmark = pytest.mark.slow

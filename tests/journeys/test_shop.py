@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browser import axe_violations, chromium
-from tests.support.servers import free_port
+from tests.support.server import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -6,22 +6,21 @@ import pytest
 
 from ousel.database.port import Database
 from tests.oauth.consents import Consent
-from tests.support.engines import Engine
 from tests.support.passwords import hash_quickly
 from tests.support.portal import Portal, open_portal
-from tests.support.servers import Server
+from tests.support.server import Server
 
 
 @pytest.fixture
-def database_url(shared_server: tuple[Server, str, Engine]) -> str:
+def database_url(shared_server: Server) -> str:
     """The address of the shared server's database."""
-    return shared_server[1]
+    return shared_server.database_url
 
 
 @pytest.fixture
-def server(shared_server: tuple[Server, str, Engine]) -> Server:
+def server(shared_server: Server) -> Server:
     """The shared server."""
-    return shared_server[0]
+    return shared_server
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from ousel.oauth import service
 from ousel.oauth.service import Connection
 from ousel.partners.store import remove_app
 from tests.oauth.consents import Consent, bearer
-from tests.support.servers import Server
+from tests.support.server import Server
 
 
 async def connection_of(consent: Consent) -> Connection | None:

@@ -8,7 +8,7 @@ import pytest
 
 from ousel.database.port import Database
 from tests.oauth.consents import Consent, bearer
-from tests.support.servers import Server
+from tests.support.server import Server
 
 
 async def at_once(clients: list[httpx2.AsyncClient], consent: Consent, code: str) -> list[str]:

@@ -11,7 +11,7 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.oauth.connect import ConnectRequest, connect_request, issue_code, redirect_with_code
 from tests.oauth.consents import BOTH, REDIRECT_URI, Consent
-from tests.support.servers import Server
+from tests.support.server import Server
 
 
 @pytest.mark.parametrize("proof", [None, "S256"])

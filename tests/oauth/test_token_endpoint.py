@@ -4,7 +4,7 @@ import pytest
 
 from ousel.database.port import Database
 from tests.oauth.consents import BOTH, VERIFIER, Consent, basic, bearer, challenge_of
-from tests.support.servers import Server
+from tests.support.server import Server
 
 
 async def test_a_code_becomes_a_token(database: Database, server: Server) -> None:

@@ -17,7 +17,7 @@ from ousel.kernel.settings import RateLimit
 from ousel.partners.store import api_errors_of
 from tests.oauth.consents import REDIRECT_URI, VERIFIER, Consent, basic, challenge_of
 from tests.support.in_process import in_process_client
-from tests.support.servers import Server
+from tests.support.server import Server
 
 ORIGIN = "https://shop.example"
 

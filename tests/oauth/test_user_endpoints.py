@@ -11,7 +11,7 @@ from ousel.partners.service import issue_key
 from tests.oauth.consents import Consent, bearer
 from tests.support.clock import ManualClock
 from tests.support.in_process import in_process_client
-from tests.support.servers import Server
+from tests.support.server import Server
 
 PARTNERS_PATHS = ["/me", "/balance", "/accounts/@ada", "/transfers"]
 USERS_PATHS = ["/user/me", "/user/balance"]

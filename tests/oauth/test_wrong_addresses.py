@@ -13,7 +13,7 @@ from ousel.oauth.connect_urls import QUERY_BYTES_MAX
 from tests.oauth.asking import codes_of, new_name
 from tests.oauth.attacks import ATTACKS, REGISTERED
 from tests.oauth.consents import REDIRECT_URI, Consent, challenge_of
-from tests.support.servers import Server
+from tests.support.server import Server
 from tests.support.visitor import Visitor
 
 PAGE = "a page"

@@ -1,29 +1,34 @@
-"""What the tests of observation share: a watched server on each engine."""
+"""Fixtures for tests of observation: a server with an admin port on each engine."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.observation.posts import Post
+from tests.observation.observed_server import ObservedServer
 from tests.support.accounts import open_database, person
 from tests.support.engines import ENGINES, Engine, Engines
-from tests.support.servers import Server, free_port
+from tests.support.world import World
 
 
 @pytest.fixture(scope="package", params=ENGINES)
-def post(
+def observed(
     request: pytest.FixtureRequest, engines: Engines, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Post]:
+) -> Iterator[ObservedServer]:
     """A sandbox with an admin port and a request log, for all tests of this folder."""
     engine: Engine = request.param
-    url = engines.fresh_url(engine, tmp_path_factory.mktemp("post"))
-    asyncio.run(_furnished(url))
-    port = free_port()
-    options = ("--sandbox", "--admin-port", str(port))
-    with Server(url, *options, OUSEL_RATE_LIMIT="40/hour") as running:
-        yield Post(running, url, f"http://127.0.0.1:{port}")
+    url = engines.fresh_url(engine, tmp_path_factory.mktemp("observed"))
+    asyncio.run(_issue_money(url))
+    with ObservedServer(url, OUSEL_RATE_LIMIT="40/hour") as running:
+        yield running
+
+
+@pytest.fixture
+async def world(observed: ObservedServer) -> AsyncIterator[World]:
+    """The observed server with its database."""
+    async with open_database(observed.database_url) as database:
+        yield World(observed, database)
 
 
 @pytest.fixture
@@ -32,7 +37,7 @@ def file_url(engines: Engines, tmp_path: Path) -> str:
     return engines.fresh_url("sqlite", tmp_path)
 
 
-async def _furnished(url: str) -> None:
-    """Put some money into the books, so that the first scrape finds it there."""
+async def _issue_money(url: str) -> None:
+    """Put some money into the ledger, so that the first scrape finds it there."""
     async with open_database(url) as database:
-        await person(database, "furnished", "12.5")
+        await person(database, "somebody", "12.5")

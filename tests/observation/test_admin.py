@@ -12,55 +12,59 @@ import structlog
 from ousel.app import Ousel
 from ousel.kernel.settings import Settings
 from tests.cli.commands import assert_fails, ousel
-from tests.observation.posts import Post, Scraped
-from tests.support.engines import Engine, Engines
+from tests.observation.observed_server import ObservedServer, Scraped
+from tests.support.engines import Engines
 from tests.support.in_process import InProcessTransport, in_process_client
 from tests.support.raw_http import exchange
 from tests.support.raw_sql import RawSql
-from tests.support.servers import START_SECONDS_MAX, Server, free_port, two_free_ports
+from tests.support.server import START_SECONDS_MAX, Server, free_port, free_port_pair
 
 REFUSED = "ousel_refusals_total"
 STARTED = "process_start_time_seconds"
 
 
-def test_probes_and_metrics_are_all_there_is(post: Post) -> None:
+def test_probes_and_metrics_are_all_there_is(observed: ObservedServer) -> None:
     """Nothing of the interface, the portal or the docs answers there, and nothing can be sent."""
-    assert post.get("/healthz").json() == {"status": "ok"}
-    assert post.get("/readyz").json()["status"] == "ok"
-    assert post.get("/metrics").headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    assert post.get("/metrics", "HEAD").content == b""
+    assert observed.get_admin("/healthz").json() == {"status": "ok"}
+    assert observed.get_admin("/readyz").json()["status"] == "ok"
+    assert (
+        observed.get_admin("/metrics")
+        .headers["Content-Type"]
+        .startswith("text/plain; version=0.0.4")
+    )
+    assert observed.get_admin("/metrics", "HEAD").content == b""
     for path in ("/", "/v1/me", "/login", "/docs", "/metrics/", "/metricsx"):
-        assert post.get(path).status_code == 404
-    refused = post.get("/metrics", "POST")
+        assert observed.get_admin(path).status_code == 404
+    refused = observed.get_admin("/metrics", "POST")
     assert refused.status_code == 405
     assert refused.headers["Allow"] == "GET, HEAD"
 
 
-async def test_noise_is_refused_there_too(post: Post) -> None:
+async def test_noise_is_refused_there_too(observed: ObservedServer) -> None:
     """What is no request is told so, in a word."""
-    answer = await exchange(int(post.admin.rpartition(":")[2]), b"noise\r\n\r\n")
+    answer = await exchange(observed.admin_port, b"noise\r\n\r\n")
 
     assert (answer.status_code, answer.text) == (400, "This is not an HTTP request.\n")
 
 
-def test_the_public_port_tells_no_metrics(post: Post) -> None:
+def test_the_public_port_tells_no_metrics(observed: ObservedServer) -> None:
     """What partners reach has the probes, and not the figures."""
-    assert httpx2.get(f"{post.server.origin}/metrics", verify=False).status_code == 404
-    assert httpx2.get(f"{post.server.origin}/readyz", verify=False).status_code == 200
+    assert httpx2.get(f"{observed.origin}/metrics", verify=False).status_code == 404
+    assert httpx2.get(f"{observed.origin}/readyz", verify=False).status_code == 200
 
 
-def test_it_listens_for_this_machine_alone(post: Post) -> None:
+def test_it_listens_for_this_machine_alone(observed: ObservedServer) -> None:
     """Unless a setting says otherwise, nobody reaches it from outside."""
-    port = int(post.admin.rpartition(":")[2])
+    port = observed.admin_port
 
-    assert _hosts(psutil.Process(post.server.process.pid), port) == {"127.0.0.1"}
+    assert _hosts(psutil.Process(observed.process.pid), port) == {"127.0.0.1"}
 
 
 def test_there_is_none_unless_it_is_asked_for(
-    shared_server: tuple[Server, str, Engine],
+    shared_server: Server,
 ) -> None:
     """By default a server listens on its one public port and no other."""
-    running = shared_server[0]
+    running = shared_server
 
     assert _listening(psutil.Process(running.process.pid)) == {running.port}
 
@@ -135,7 +139,7 @@ async def test_the_service_goes_on_without_its_admin_port(file_url: str) -> None
 @pytest.mark.slow
 def test_each_worker_has_a_port_of_its_own(engines: Engines, tmp_path: Path) -> None:
     """Two processes answer on two ports, each for itself; one that is started anew is back."""
-    url, port = engines.fresh_url("postgresql", tmp_path), two_free_ports()
+    url, port = engines.fresh_url("postgresql", tmp_path), free_port_pair()
     with Server(url, "--workers=2", OUSEL_ADMIN_PORT=str(port)) as running:
         before = [_when_it_answers(port), _when_it_answers(port + 1)]
         for _ in range(20):

@@ -9,7 +9,8 @@ import promql_parser
 import pytest
 import yaml
 
-from tests.observation.posts import Post, Scraped
+from tests.observation.observed_server import ObservedServer, Scraped
+from tests.support.world import World
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "deploy" / "grafana" / "ousel.json"
@@ -20,15 +21,15 @@ INTERVALS = {"$__rate_interval": "5m"}
 
 
 @pytest.fixture
-async def busy(post: Post) -> Scraped:
+async def busy(observed: ObservedServer, world: World) -> Scraped:
     """The metrics of a server on which a little of everything has happened."""
-    payer = await post.person()
-    async with post.partner() as client:
-        charge = (await client.post("/charges", json={"amount": 1})).json()["id"]
-        paid = await client.post(f"/sandbox/charges/{charge}/pay", json={"payer": payer})
+    payer = (await world.person("100")).account_number
+    async with world.partner("100") as partner:
+        charge = (await partner.client.post("/charges", json={"amount": 1})).json()["id"]
+        paid = await partner.client.post(f"/sandbox/charges/{charge}/pay", json={"payer": payer})
         assert paid.status_code == 200
-        assert (await client.get("/charges/none")).status_code == 404
-    return post.scrape()
+        assert (await partner.client.get("/charges/none")).status_code == 404
+    return observed.scrape()
 
 
 def dashboard_queries() -> list[str]:

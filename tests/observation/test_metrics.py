@@ -4,8 +4,9 @@ import asyncio
 
 import httpx2
 
-from tests.observation.posts import Post, Scraped
-from tests.support.accounts import open_database, verify
+from tests.observation.observed_server import ObservedServer, Scraped
+from tests.support.accounts import verify
+from tests.support.world import World
 
 
 def grown(before: Scraped, after: Scraped, name: str, **labels: str) -> float:
@@ -13,14 +14,16 @@ def grown(before: Scraped, after: Scraped, name: str, **labels: str) -> float:
     return after.value(name, **labels) - before.value(name, **labels)
 
 
-async def test_requests_are_counted_by_route_method_and_status(post: Post) -> None:
+async def test_requests_are_counted_by_route_method_and_status(
+    observed: ObservedServer, world: World
+) -> None:
     """The route is a template, whatever account or charge the address names."""
-    async with post.partner() as client:
-        before = post.scrape()
-        for identifier in ("@nobody1", "@nobody2", "@furnished"):
-            await client.get(f"/accounts/{identifier}")
-        await client.post("/transfers", json={"to": "@nobody1", "amount": 1})
-        after = post.scrape()
+    async with world.partner("100") as partner:
+        before = observed.scrape()
+        for identifier in ("@nobody1", "@nobody2", "@somebody"):
+            await partner.client.get(f"/accounts/{identifier}")
+        await partner.client.post("/transfers", json={"to": "@nobody1", "amount": 1})
+        after = observed.scrape()
 
     route = "/v1/accounts/{identifier}"
     requests = "ousel_http_requests_total"
@@ -34,13 +37,13 @@ async def test_requests_are_counted_by_route_method_and_status(post: Post) -> No
     assert 0 < grown(before, after, f"{durations}_sum", route=route) < 30
 
 
-async def test_addresses_that_are_none_share_one_name(post: Post) -> None:
+async def test_addresses_that_are_none_share_one_name(observed: ObservedServer) -> None:
     """A stranger who tries addresses makes one series grow, not thousands begin."""
-    before = post.scrape()
+    before = observed.scrape()
     for number in range(3):
-        httpx2.get(f"{post.server.origin}/guess/{number}", verify=False)
-    httpx2.delete(f"{post.server.base_url}/me", verify=False)
-    after = post.scrape()
+        httpx2.get(f"{observed.origin}/guess/{number}", verify=False)
+    httpx2.delete(f"{observed.base_url}/me", verify=False)
+    after = observed.scrape()
 
     assert grown(before, after, "ousel_http_requests_total", route="unmatched") == 4
     assert grown(before, after, "ousel_refusals_total", code="not_found") == 3
@@ -48,18 +51,18 @@ async def test_addresses_that_are_none_share_one_name(post: Post) -> None:
     assert "guess" not in after.text
 
 
-async def test_refusals_are_counted_by_their_code(post: Post) -> None:
+async def test_refusals_are_counted_by_their_code(observed: ObservedServer, world: World) -> None:
     """Of the interface, of OAuth and of pages; and a caller over the limit among them."""
-    async with post.partner() as client:
-        before = post.scrape()
-        await client.post("/transfers", json={"to": "@furnished", "amount": 1000})
-        await client.post("/transfers", json={"to": "@furnished", "amount": 0})
-        await client.get("/me", headers={"Authorization": "Bearer nonsense"})
-        await client.post("/oauth/token", json={"grant_type": "password"})
-        httpx2.post(f"{post.server.origin}/login", data={"form_token": "stale"}, verify=False)
+    async with world.partner("100") as partner:
+        before = observed.scrape()
+        await partner.client.post("/transfers", json={"to": "@somebody", "amount": 1000})
+        await partner.client.post("/transfers", json={"to": "@somebody", "amount": 0})
+        await partner.client.get("/me", headers={"Authorization": "Bearer nonsense"})
+        await partner.client.post("/oauth/token", json={"grant_type": "password"})
+        httpx2.post(f"{observed.origin}/login", data={"form_token": "stale"}, verify=False)
         for _ in range(45):
-            await client.get("/balance")
-        after = post.scrape()
+            await partner.client.get("/balance")
+        after = observed.scrape()
 
     refusals = "ousel_refusals_total"
     assert grown(before, after, refusals, code="insufficient_balance") == 1
@@ -71,15 +74,20 @@ async def test_refusals_are_counted_by_their_code(post: Post) -> None:
     assert grown(before, after, refusals) == 12
 
 
-async def test_batches_are_counted_with_their_size_and_time(post: Post) -> None:
+async def test_batches_are_counted_with_their_size_and_time(
+    observed: ObservedServer, world: World
+) -> None:
     """Every posting is in one batch, in as many transactions as it took."""
-    recipient = await post.person()
-    async with post.partner() as client:
-        before = post.scrape()
+    recipient = (await world.person("100")).account_number
+    async with world.partner("100") as partner:
+        before = observed.scrape()
         sent = await asyncio.gather(
-            *(client.post("/transfers", json={"to": recipient, "amount": 1}) for _ in range(20))
+            *(
+                partner.client.post("/transfers", json={"to": recipient, "amount": 1})
+                for _ in range(20)
+            )
         )
-        after = post.scrape()
+        after = observed.scrape()
 
     assert {answer.status_code for answer in sent} == {201}
     batches = grown(before, after, "ousel_posting_batch_postings_count")
@@ -91,29 +99,35 @@ async def test_batches_are_counted_with_their_size_and_time(post: Post) -> None:
     assert after.value("ousel_posting_queue_limit") == 10_000
 
 
-async def test_charges_are_counted_by_what_became_of_them(post: Post) -> None:
+async def test_charges_are_counted_by_what_became_of_them(
+    observed: ObservedServer, world: World
+) -> None:
     """Created, canceled, paid, and expired when that is seen: each once, however often it is read.
 
     A replay creates nothing, and a cancellation that is refused cancels nothing.
     """
-    payer = await post.person()
-    async with post.partner() as client:
-        before = post.scrape()
+    payer = (await world.person("100")).account_number
+    async with world.partner("100") as partner:
+        before = observed.scrape()
         first, second, third, fourth = [
-            (await client.post("/charges", json={"amount": 2}, headers={"Idempotency-Key": key}))
+            (
+                await partner.client.post(
+                    "/charges", json={"amount": 2}, headers={"Idempotency-Key": key}
+                )
+            )
             for key in ("a", "b", "c", "a")
         ]
         assert fourth.json()["id"] == first.json()["id"]
         paid, canceled, forgotten = (each.json()["id"] for each in (first, second, third))
-        await client.post("/sandbox/clock", json={"advance": 400})
-        await client.post(f"/sandbox/charges/{paid}/pay", json={"payer": payer})
-        await client.post(f"/charges/{canceled}/cancel")
-        await client.post(f"/charges/{canceled}/cancel")
-        await client.post("/sandbox/clock", json={"advance": 7200})
-        await client.post(f"/charges/{forgotten}/cancel")
+        await partner.client.post("/sandbox/clock", json={"advance": 400})
+        await partner.client.post(f"/sandbox/charges/{paid}/pay", json={"payer": payer})
+        await partner.client.post(f"/charges/{canceled}/cancel")
+        await partner.client.post(f"/charges/{canceled}/cancel")
+        await partner.client.post("/sandbox/clock", json={"advance": 7200})
+        await partner.client.post(f"/charges/{forgotten}/cancel")
         for _ in range(2):
-            assert (await client.get(f"/charges/{forgotten}")).json()["status"] == "expired"
-        after = post.scrape()
+            assert (await partner.client.get(f"/charges/{forgotten}")).json()["status"] == "expired"
+        after = observed.scrape()
 
     counted = {
         outcome: grown(before, after, "ousel_charges_total", outcome=outcome)
@@ -127,30 +141,33 @@ async def test_charges_are_counted_by_what_became_of_them(post: Post) -> None:
     assert 400 <= grown(before, after, f"{seconds}_sum") < 460
 
 
-async def test_an_expiry_is_counted_by_whoever_sees_it(post: Post) -> None:
+async def test_an_expiry_is_counted_by_whoever_sees_it(
+    observed: ObservedServer, world: World
+) -> None:
     """A read, a list: the first that sees it, once."""
-    async with post.partner() as client:
-        before = post.scrape()
+    async with world.partner("100") as partner:
+        before = observed.scrape()
         for _ in range(3):
-            await client.post("/charges", json={"amount": 1})
-        last = (await client.post("/charges", json={"amount": 1})).json()["id"]
-        await client.post("/sandbox/clock", json={"advance": 7200})
-        await client.get(f"/charges/{last}")
-        read = post.scrape()
-        listed = (await client.get("/charges", params={"status": "expired"})).json()["data"]
-        after = post.scrape()
+            await partner.client.post("/charges", json={"amount": 1})
+        last = (await partner.client.post("/charges", json={"amount": 1})).json()["id"]
+        await partner.client.post("/sandbox/clock", json={"advance": 7200})
+        await partner.client.get(f"/charges/{last}")
+        read = observed.scrape()
+        listed = (await partner.client.get("/charges", params={"status": "expired"})).json()["data"]
+        after = observed.scrape()
 
     assert len(listed) == 4
     assert grown(before, read, "ousel_charges_total", outcome="expired") == 1
     assert grown(before, after, "ousel_charges_total", outcome="expired") == 4
 
 
-async def test_the_ledger_is_told_as_verify_finds_it(post: Post) -> None:
+async def test_the_ledger_is_told_as_verify_finds_it(
+    observed: ObservedServer, world: World
+) -> None:
     """All balances add up to 0; entries, accounts and money are never more than there are."""
-    async with post.partner():
-        scraped = post.scrape()
-    async with open_database(post.database_url) as database:
-        figures = await verify(database)
+    async with world.partner("100"):
+        scraped = observed.scrape()
+    figures = await verify(world.database)
 
     assert scraped.value("ousel_ledger_balances_sum_millionths") == 0
     assert 0 < scraped.value("ousel_ledger_entries") <= figures.entries
@@ -158,13 +175,12 @@ async def test_the_ledger_is_told_as_verify_finds_it(post: Post) -> None:
     assert 0 < scraped.value("ousel_ledger_issued_ousd") <= figures.issued / 1_000_000
 
 
-async def test_the_process_says_what_it_is(post: Post) -> None:
+async def test_the_process_says_what_it_is(observed: ObservedServer) -> None:
     """Its version, engine and mode; its connections, memory and processor time."""
-    scraped = post.scrape()
+    scraped = observed.scrape()
 
     (about,) = (each.labels for each in scraped.samples if each.name == "ousel_build_info")
-    engine = "postgresql" if post.database_url.startswith("postgresql") else "sqlite"
-    assert about["engine"] == engine
+    assert about["engine"] == observed.engine
     assert about["mode"] == "test"
     assert set(about) == {"version", "schema", "engine", "mode"}
     assert scraped.value("ousel_database_connections") >= 1

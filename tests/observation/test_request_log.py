@@ -12,7 +12,7 @@ from ousel.api.observers import AnsweredRequest
 from ousel.observation.request_log import RequestLog
 from tests.support.accounts import open_database, partner
 from tests.support.in_process import in_process_client
-from tests.support.servers import Server
+from tests.support.server import Server
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 FIELDS = {
@@ -34,7 +34,7 @@ async def test_each_request_is_one_line(file_url: str) -> None:
                 await client.post("/transfers", json={"to": "@b0dy", "amount": 1, "note": "n0te"}),
             ]
         httpx2.get(f"{running.origin}/l0st", verify=False)
-        log = running.stopped()
+        log = running.stop()
 
     lines = _requests(log)
     assert [set(line) for line in lines] == [FIELDS] * len(lines)

@@ -20,7 +20,7 @@ from tests.cli.commands import assert_fails, ousel
 from tests.support.accounts import open_database, partner, person
 from tests.support.in_process import in_process_client
 from tests.support.raw_sql import RawSql
-from tests.support.servers import Server, free_port
+from tests.support.server import Server, free_port
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"

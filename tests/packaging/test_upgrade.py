@@ -17,7 +17,7 @@ from tests.packaging.history import ROOT, checked_out, code_before_the_last_migr
 from tests.support.accounts import open_database, partner, person
 from tests.support.engines import Engine, Engines
 from tests.support.raw_sql import RawSql
-from tests.support.servers import Server
+from tests.support.server import Server
 
 pytestmark = pytest.mark.slow
 
@@ -205,7 +205,7 @@ def test_a_server_answers_what_it_has_begun_before_it_ends(tmp_path: Path) -> No
     with Server(url) as server:
         key = asyncio.run(_partner(url))
         status, took = asyncio.run(_waiting_while_stopped(server, key))
-        log = server.stopped()
+        log = server.stop()
 
     assert status == "created"
     assert took < 20

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.support.servers import Server
+from tests.support.server import Server
 
 pytestmark = pytest.mark.slow
 

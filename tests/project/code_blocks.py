@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from tests.oauth.consents import REDIRECT_URI, Consent
 from tests.support.accounts import open_database, partner, person
 from tests.support.programs import program
-from tests.support.servers import Server
+from tests.support.server import Server
 
 SHELL = {"sh", "shell"}
 PROGRAMS = {"python", *SHELL}

@@ -13,7 +13,7 @@ import pytest
 from tests.project.code_blocks import PROGRAMS, Block, Reader, blocks_in
 from tests.project.documents import ROOT, documents
 from tests.support.engines import Engines
-from tests.support.servers import Server
+from tests.support.server import Server
 from tests.support.visitor import Visitor
 
 TEXTS = {"html", "sql", "text", "yaml"}  # shown, but not run
@@ -29,8 +29,8 @@ CANNOT_RUN = {
     "deploy/cluster/README.md": ("it needs three machines", "tests/cluster"),
     "docs/operating/cluster.md-1": ("it needs three machines", "tests/cluster"),
     "docs/operating/install.md-1": ("it installs in /opt", "tests/packaging/test_wheel.py"),
-    "docs/operating/install.md-2": ("it serves until it is stopped", "tests/support/servers.py"),
-    "docs/operating/install.md-3": ("it serves until it is stopped", "tests/support/servers.py"),
+    "docs/operating/install.md-2": ("it serves until it is stopped", "tests/support/server.py"),
+    "docs/operating/install.md-3": ("it serves until it is stopped", "tests/support/server.py"),
     "docs/operating/install.md-4": ("it builds a container", "tests/project/test_deploy.py"),
     "docs/operating/performance.md-1": ("it measures for minutes", "tests/bench"),
     "docs/operating/postgresql.md-1": ("it serves until it is stopped", "tests/support/engines.py"),

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support import node
 from tests.support.sample_data import SampleData, create_sample_data
-from tests.support.servers import Server
+from tests.support.server import Server
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.engines import ENGINES, Engine, Engines
-from tests.support.servers import Server
+from tests.support.server import Server
 
 
 @pytest.fixture(params=ENGINES, scope="module")

@@ -13,7 +13,7 @@ from ousel.database.deployment import Mode, claim_mode
 from tests.cli.commands import assert_fails, ousel
 from tests.support.accounts import open_database, unique_name
 from tests.support.engines import Engine, Engines
-from tests.support.servers import Server, free_port
+from tests.support.server import Server, free_port
 
 TWO_DAYS_SECONDS = 172_800
 

@@ -16,7 +16,7 @@ from ousel.sandbox.clock import SandboxClock
 from tests.charges.shops import Shop, open_shop
 from tests.support.accounts import balance, verify
 from tests.support.in_process import InProcessTransport
-from tests.support.servers import Server
+from tests.support.server import Server
 
 PATHS = ("/sandbox/clock", "/sandbox/charges/{id}/pay", "/sandbox/fund")
 

@@ -23,7 +23,7 @@ from tests.support.accounts import app_with_key, open_database, partner
 from tests.support.engines import Engine, Engines
 from tests.support.forms import form_with
 from tests.support.raw_sql import RawSql
-from tests.support.servers import Server
+from tests.support.server import Server
 from tests.support.visitor import secret_of
 
 pytestmark = pytest.mark.slow
@@ -87,7 +87,7 @@ async def witnessed(url: str) -> AsyncIterator[Witness]:
         async with httpx2.AsyncClient(verify=False, timeout=30) as client:
             witness = Witness(server, client)
             yield witness
-        log = server.stopped()
+        log = server.stop()
     assert {200, 201, 303, 400, 401, 404, 429} <= witness.statuses
     assert {500, 503} & witness.statuses  # as the engine tells that a table is gone
     assert "internal error" in log or "unavailable" in log

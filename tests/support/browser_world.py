@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 from tests.support.browser import WAIT_MILLISECONDS, chromium, run_in_thread, sign_in
 from tests.support.raw_sql import RawSql
 from tests.support.sample_data import SampleData, create_sample_data
-from tests.support.servers import Server
+from tests.support.server import Server
 from tests.support.site import Site
 
 WorldType = TypeVar("WorldType", bound="BrowserWorld")

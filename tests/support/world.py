@@ -15,9 +15,8 @@ from ousel.ledger.rules import Account, Status
 from ousel.partners import service
 from ousel.partners.rules import App
 from tests.support import accounts
-from tests.support.engines import Engine
 from tests.support.raw_http import exchange, request
-from tests.support.servers import Server
+from tests.support.server import Server
 
 
 class PartnerClient(msgspec.Struct, frozen=True):
@@ -39,16 +38,17 @@ class PartnerClient(msgspec.Struct, frozen=True):
 class World:
     """A running server and the open database below it; tests bring their own accounts."""
 
-    def __init__(self, server: Server, database: Database, url: str, engine: Engine) -> None:
+    def __init__(self, server: Server, database: Database) -> None:
         self.server = server
         self.database = database
-        self.url = url
-        self.engine = engine
+        self.url = server.database_url
+        self.engine = server.engine
 
     @asynccontextmanager
     async def partner(self, funds: str | None = None, **app: Any) -> AsyncIterator[PartnerClient]:
-        """Open an account with funds, an app and a live key, and a client that uses the key."""
-        opened = await accounts.partner(self.database, accounts.unique_name(), funds, **app)
+        """Open an account with funds, an app and a key, and a client that uses the key."""
+        kind = "test" if self.server.is_sandbox else "live"
+        opened = await accounts.partner(self.database, accounts.unique_name(), funds, kind, **app)
         async with self.server.client(opened.key) as client:
             yield PartnerClient(*opened, client)
 

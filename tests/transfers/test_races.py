@@ -12,26 +12,23 @@ import httpx2
 import pytest
 
 from tests.support.accounts import verify
-from tests.support.engines import Engine
-from tests.support.servers import Server
-from tests.support.shared import SharedServers
+from tests.support.server import Server, SharedServers
 from tests.support.world import World
 
 
 @pytest.fixture(scope="module")
 def second(shared_servers: SharedServers) -> Iterator[Server]:
     """A second process on the PostgreSQL database."""
-    with Server(shared_servers.on("postgresql")[1]) as running:
+    with Server(shared_servers.on("postgresql").database_url) as running:
         yield running
 
 
 @pytest.fixture
-def servers(
-    shared_server: tuple[Server, str, Engine], request: pytest.FixtureRequest
-) -> list[Server]:
+def servers(shared_server: Server, request: pytest.FixtureRequest) -> list[Server]:
     """All processes that serve the database: one on SQLite, two on PostgreSQL."""
-    running, _, engine = shared_server
-    return [running] if engine == "sqlite" else [running, request.getfixturevalue("second")]
+    if shared_server.engine == "sqlite":
+        return [shared_server]
+    return [shared_server, request.getfixturevalue("second")]
 
 
 async def test_one_key_many_times_at_once_moves_once(world: World, servers: list[Server]) -> None:

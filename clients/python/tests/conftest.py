@@ -1,24 +1,26 @@
-"""What the client's tests share: servers to call, for each module one."""
+"""Fixtures for the client's tests: servers to call, and both kinds of client."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable
+from functools import cache
 from typing import Any
 
 import pytest
 
-from clients.python.tests.both import MANNERS, Manner, client_of
-from clients.python.tests.houses import House, Street
-from tests.conftest import engines
-from tests.support.engines import Engine, Engines
+from clients.python.tests.client_kinds import CLIENT_KINDS, ClientKind, client_of
+from tests.conftest import engines, shared_servers
+from tests.support.engines import Engine
+from tests.support.seeded import SeededServer, seed_server
+from tests.support.server import SharedServers
 
-__all__ = ["engines"]
+__all__ = ["engines", "shared_servers"]
+
+SeededServers = Callable[..., SeededServer]
 
 
 @pytest.fixture(scope="session")
-def street(engines: Engines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Street]:
-    """Servers that run for as long as the tests do: tests tell themselves apart by names."""
-    with ExitStack() as stack:
-        yield Street(engines, tmp_path_factory.mktemp("street"), stack)
+def seeded_servers(shared_servers: SharedServers) -> SeededServers:
+    """Servers with a partner and people; tests use names of their own."""
+    return cache(lambda engine, *options: seed_server(shared_servers.on(engine, *options)))
 
 
 @pytest.fixture
@@ -28,33 +30,33 @@ def engine() -> Engine:
 
 
 @pytest.fixture
-def live(street: Street, engine: Engine) -> House:
+def live(seeded_servers: SeededServers, engine: Engine) -> SeededServer:
     """A live server, with a partner, a key and people."""
-    return street.house(engine)
+    return seeded_servers(engine)
 
 
 @pytest.fixture
-def sandbox(street: Street) -> House:
+def sandbox(seeded_servers: SeededServers) -> SeededServer:
     """A sandbox, with a partner, a key and people."""
-    return street.house("sqlite", "--sandbox")
+    return seeded_servers("sqlite", "--sandbox")
 
 
-@pytest.fixture(params=MANNERS)
-def manner(request: pytest.FixtureRequest) -> Manner:
+@pytest.fixture(params=CLIENT_KINDS)
+def kind(request: pytest.FixtureRequest) -> ClientKind:
     """Both kinds of client in turn."""
-    chosen: Manner = request.param
+    chosen: ClientKind = request.param
     return chosen
 
 
 @pytest.fixture
-async def client(live: House, manner: Manner) -> AsyncIterator[Any]:
+async def client(live: SeededServer, kind: ClientKind) -> AsyncIterator[Any]:
     """A client of the live server."""
-    async with client_of(manner, live.key, live.base_url) as opened:
+    async with client_of(kind, live.key, live.base_url) as opened:
         yield opened
 
 
 @pytest.fixture
-async def tester(sandbox: House, manner: Manner) -> AsyncIterator[Any]:
+async def tester(sandbox: SeededServer, kind: ClientKind) -> AsyncIterator[Any]:
     """A client of the sandbox."""
-    async with client_of(manner, sandbox.key, sandbox.base_url) as opened:
+    async with client_of(kind, sandbox.key, sandbox.base_url) as opened:
         yield opened

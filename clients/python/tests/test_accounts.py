@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from clients.python.tests.both import Manner, client_of, done
-from clients.python.tests.houses import House
+from clients.python.tests.client_kinds import ClientKind, client_of, result_of
 from ousel_client import Account, AsyncClient, Balance, Client, ConnectionFailed, OwnAccount
 from ousel_client.refusals import AccountNotFound, NotFound, Unauthorized
-from tests.support.servers import free_port
+from tests.support.seeded import SeededServer
+from tests.support.server import free_port
 
 
-async def test_me_is_the_key_owner_and_the_app(client: Any, live: House) -> None:
+async def test_me_is_the_key_owner_and_the_app(client: Any, live: SeededServer) -> None:
     """The owner sees the whole account, and which app the key belongs to."""
-    me = await done(client.me())
+    me = await result_of(client.me())
 
     assert isinstance(me, OwnAccount)
     assert (me.username, me.email, me.status) == ("harbour", "harbour@example.com", "active")
@@ -24,9 +24,9 @@ async def test_me_is_the_key_owner_and_the_app(client: Any, live: House) -> None
 
 async def test_balance_is_exact(client: Any) -> None:
     """The balance is the decimal that the last movement left."""
-    moved = await done(client.transfers.send(to="@ada", amount="0.000001"))
+    moved = await result_of(client.transfers.send(to="@ada", amount="0.000001"))
 
-    balance = await done(client.balance())
+    balance = await result_of(client.balance())
 
     assert isinstance(balance, Balance)
     assert (balance.available, balance.currency) == (moved.balance_after, "OUSD")
@@ -35,11 +35,11 @@ async def test_balance_is_exact(client: Any) -> None:
 
 async def test_an_account_is_found_by_each_of_its_names(client: Any) -> None:
     """By @username, email and account number, in either case, it is the same account."""
-    ada = await done(client.accounts.get("@ada"))
+    ada = await result_of(client.accounts.get("@ada"))
 
     assert type(ada) is Account
     for name in ("@ADA", "ada@example.com", ada.account_number, ada.account_number.lower()):
-        assert await done(client.accounts.get(name)) == ada
+        assert await result_of(client.accounts.get(name)) == ada
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ async def test_an_account_is_found_by_each_of_its_names(client: Any) -> None:
 async def test_a_name_that_nobody_has_is_not_found(client: Any, name: str) -> None:
     """Whatever the name has in it, it stays one segment of the path."""
     with pytest.raises((AccountNotFound, NotFound)) as raised:
-        await done(client.accounts.get(name))
+        await result_of(client.accounts.get(name))
 
     assert raised.value.request_id is not None
 
@@ -57,23 +57,23 @@ async def test_a_name_that_nobody_has_is_not_found(client: Any, name: str) -> No
 async def test_a_name_that_would_leave_the_path_is_refused_here(client: Any, name: str) -> None:
     """What a URL would resolve to another path is no name."""
     with pytest.raises(ValueError, match="not an identifier"):
-        await done(client.accounts.get(name))
+        await result_of(client.accounts.get(name))
 
 
-async def test_a_wrong_key_is_told_and_not_repeated(live: House, manner: Manner) -> None:
+async def test_a_wrong_key_is_told_and_not_repeated(live: SeededServer, kind: ClientKind) -> None:
     """A key that the server does not know is told from a key that cannot be sent."""
-    async with client_of(manner, "sk_live_wrong", live.base_url) as client:
+    async with client_of(kind, "sk_live_wrong", live.base_url) as client:
         with pytest.raises(Unauthorized) as raised:
-            await done(client.me())
+            await result_of(client.me())
 
     assert raised.value.attempts == 1
 
 
-async def test_a_server_that_is_not_there_is_a_failed_connection(manner: Manner) -> None:
+async def test_a_server_that_is_not_there_is_a_failed_connection(kind: ClientKind) -> None:
     """After its attempts, the client says that nobody answers, and that nothing happened."""
-    async with client_of(manner, "sk_live_any", f"http://127.0.0.1:{free_port()}/v1") as client:
+    async with client_of(kind, "sk_live_any", f"http://127.0.0.1:{free_port()}/v1") as client:
         with pytest.raises(ConnectionFailed) as raised:
-            await done(client.transfers.send(to="@ada", amount=1))
+            await result_of(client.transfers.send(to="@ada", amount=1))
 
     assert raised.value.attempts == 8
     assert raised.value.in_doubt is False

@@ -9,9 +9,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from clients.python.tests.both import Manner, client_of, done, listed
+from clients.python.tests.client_kinds import ClientKind, all_of, client_of, result_of
 from clients.python.tests.faults import FaultProxy
-from clients.python.tests.houses import House
 from clients.python.tests.scripts import charge_json
 from ousel_client import Charge, Client, IdempotencyConflict, WaitTimedOut
 from ousel_client.refusals import (
@@ -23,13 +22,14 @@ from ousel_client.refusals import (
     InvalidField,
     NotFound,
 )
+from tests.support.seeded import SeededServer
 
 RETURNS = {"success_url": "https://shop.example/ok", "cancel_url": "https://shop.example/no"}
 
 
-async def test_a_charge_is_created_with_all_its_terms(tester: Any, sandbox: House) -> None:
+async def test_a_charge_is_created_with_all_its_terms(tester: Any, sandbox: SeededServer) -> None:
     """The charge has its terms, a checkout page, and two hours to be paid."""
-    charge = await done(
+    charge = await result_of(
         tester.charges.create(amount="25.00", description="Tea", reference="order-7", **RETURNS)
     )
 
@@ -39,37 +39,37 @@ async def test_a_charge_is_created_with_all_its_terms(tester: Any, sandbox: Hous
     assert charge.checkout_url == f"{sandbox.server.origin}/pay/{charge.id}"
     assert (charge.status, charge.is_final) == ("created", False)
     assert (charge.expires_at - charge.created_at).total_seconds() == 7200
-    assert await done(tester.charges.get(charge.id)) == charge
+    assert await result_of(tester.charges.get(charge.id)) == charge
 
 
 async def test_a_charge_is_paid(tester: Any) -> None:
     """A paid charge tells who paid it, when, and by which transfer."""
-    await done(tester.sandbox.fund(to="@ada", amount="50"))
-    charge = await done(tester.charges.create(amount="12.5"))
+    await result_of(tester.sandbox.fund(to="@ada", amount="50"))
+    charge = await result_of(tester.charges.create(amount="12.5"))
 
-    paid = await done(tester.sandbox.pay(charge.id, payer="@ada"))
+    paid = await result_of(tester.sandbox.pay(charge.id, payer="@ada"))
 
     assert paid.status == "paid"
     assert paid.is_final
     assert paid.paid_by is not None
     assert paid.paid_by.username == "ada"
     assert paid.paid_at is not None
-    newest = (await listed(tester.transfers.list(kind="charge_payment")))[0]
+    newest = (await all_of(tester.transfers.list(kind="charge_payment")))[0]
     assert (newest.id, newest.charge_id) == (paid.transfer_id, charge.id)
     with pytest.raises(ChargeNotPayable):
-        await done(tester.sandbox.pay(charge.id, payer="@ada"))
+        await result_of(tester.sandbox.pay(charge.id, payer="@ada"))
 
 
-async def test_a_key_creates_one_charge(tester: Any, manner: Manner) -> None:
+async def test_a_key_creates_one_charge(tester: Any, kind: ClientKind) -> None:
     """The same key and terms return the first charge; other terms tell it in the error."""
-    terms = {"amount": "3", "reference": "once", "idempotency_key": f"charge-{manner}"}
-    first = await done(tester.charges.create(**terms))
+    terms = {"amount": "3", "reference": "once", "idempotency_key": f"charge-{kind}"}
+    first = await result_of(tester.charges.create(**terms))
 
-    assert await done(tester.charges.create(**terms)) == first
+    assert await result_of(tester.charges.create(**terms)) == first
     with pytest.raises(IdempotencyConflict) as raised:
-        await done(tester.charges.create(**terms | {"amount": "4"}))
+        await result_of(tester.charges.create(**terms | {"amount": "4"}))
     assert raised.value.original == first
-    assert raised.value.idempotency_key == f"charge-{manner}"
+    assert raised.value.idempotency_key == f"charge-{kind}"
 
 
 def conflicting(original: dict[str, Any] | None) -> Client:
@@ -106,28 +106,28 @@ def test_a_conflict_that_does_not_tell_the_original_is_raised() -> None:
 async def test_a_refused_charge_tells_why(tester: Any) -> None:
     """What is wrong with the terms is told by its class and field."""
     with pytest.raises(InvalidAmount) as raised:
-        await done(tester.charges.create(amount=0))
+        await result_of(tester.charges.create(amount=0))
     assert raised.value.param == "amount"
     assert raised.value.idempotency_key is not None
     with pytest.raises(InvalidField) as other:
-        await done(tester.charges.create(amount=1, success_url="ftp://shop.example"))
+        await result_of(tester.charges.create(amount=1, success_url="ftp://shop.example"))
     assert other.value.param == "success_url"
 
 
 async def test_a_charge_is_canceled_once(tester: Any) -> None:
     """Only a charge in created can be canceled; the error tells what it is instead."""
-    charge = await done(tester.charges.create(amount=1))
+    charge = await result_of(tester.charges.create(amount=1))
 
-    canceled = await done(tester.charges.cancel(charge.id))
+    canceled = await result_of(tester.charges.cancel(charge.id))
 
     assert canceled.status == "canceled"
     assert canceled.canceled_at is not None
     with pytest.raises(ChargeNotCancelable) as raised:
-        await done(tester.charges.cancel(charge.id))
+        await result_of(tester.charges.cancel(charge.id))
     assert raised.value.members["charge_status"] == "canceled"
 
 
-async def test_a_cancellation_whose_answer_was_lost_is_done(sandbox: House) -> None:
+async def test_a_cancellation_whose_answer_was_lost_is_done(sandbox: SeededServer) -> None:
     """The second attempt finds the charge canceled: that is what was wanted."""
     async with (
         FaultProxy(sandbox.server.port, seed=1, chance=0) as proxy,
@@ -143,20 +143,22 @@ async def test_a_cancellation_whose_answer_was_lost_is_done(sandbox: House) -> N
 async def test_what_is_not_there_is_not_found(tester: Any) -> None:
     """A charge that does not exist, and an account that does not, are told apart."""
     with pytest.raises(ChargeNotFound):
-        await done(tester.charges.get("ch_00000000000000000000000000"))
-    charge = await done(tester.charges.create(amount=1))
+        await result_of(tester.charges.get("ch_00000000000000000000000000"))
+    charge = await result_of(tester.charges.create(amount=1))
     with pytest.raises(AccountNotFound):
-        await done(tester.sandbox.pay(charge.id, payer="@nobody"))
+        await result_of(tester.sandbox.pay(charge.id, payer="@nobody"))
 
 
-async def test_a_list_is_filtered_and_turns_its_pages(tester: Any, manner: Manner) -> None:
+async def test_a_list_is_filtered_and_turns_its_pages(tester: Any, kind: ClientKind) -> None:
     """By reference and status, newest first."""
-    reference = f"list-{manner}"
-    created = [await done(tester.charges.create(amount=1, reference=reference)) for _ in range(5)]
-    await done(tester.charges.cancel(created[2].id))
+    reference = f"list-{kind}"
+    created = [
+        await result_of(tester.charges.create(amount=1, reference=reference)) for _ in range(5)
+    ]
+    await result_of(tester.charges.cancel(created[2].id))
 
-    found = await listed(tester.charges.list(reference=reference, page_size=2))
-    canceled = await listed(tester.charges.list(reference=reference, status="canceled"))
+    found = await all_of(tester.charges.list(reference=reference, page_size=2))
+    canceled = await all_of(tester.charges.list(reference=reference, status="canceled"))
 
     assert [each.id for each in found] == [each.id for each in created[::-1]]
     assert [each.id for each in canceled] == [created[2].id]
@@ -164,16 +166,16 @@ async def test_a_list_is_filtered_and_turns_its_pages(tester: Any, manner: Manne
 
 async def test_time_that_is_moved_on_expires_a_charge(tester: Any) -> None:
     """In a sandbox two hours take no time."""
-    charge = await done(tester.charges.create(amount=1))
+    charge = await result_of(tester.charges.create(amount=1))
 
-    now = (await done(tester.sandbox.advance_clock(7200))).now
-    expired = await done(tester.charges.wait(charge.id, 5))
+    now = (await result_of(tester.sandbox.advance_clock(7200))).now
+    expired = await result_of(tester.charges.wait(charge.id, 5))
 
     assert now >= charge.expires_at
     assert expired.status == "expired"
 
 
-async def test_waiting_ends_with_the_payment(sandbox: House) -> None:
+async def test_waiting_ends_with_the_payment(sandbox: SeededServer) -> None:
     """The server holds its answer until the charge is paid: one request, and no delay."""
     async with client_of("awaiting", sandbox.key, sandbox.base_url) as client:
         await client.sandbox.fund(to="@grace", amount="50")
@@ -189,7 +191,7 @@ async def test_waiting_ends_with_the_payment(sandbox: House) -> None:
     assert time.monotonic() - begun < 5
 
 
-def test_a_thread_waits_while_another_pays(sandbox: House) -> None:
+def test_a_thread_waits_while_another_pays(sandbox: SeededServer) -> None:
     """Threads share a client."""
     with Client(sandbox.key, base_url=sandbox.base_url) as client:
         client.sandbox.fund(to="@alan", amount="50")
@@ -204,10 +206,10 @@ def test_a_thread_waits_while_another_pays(sandbox: House) -> None:
 
 async def test_waiting_ends_with_its_time(tester: Any) -> None:
     """A charge that stays open is told as it is."""
-    charge = await done(tester.charges.create(amount=1))
+    charge = await result_of(tester.charges.create(amount=1))
 
     with pytest.raises(WaitTimedOut) as raised:
-        await done(tester.charges.wait(charge.id, 1))
+        await result_of(tester.charges.wait(charge.id, 1))
 
     assert raised.value.charge == charge
 
@@ -215,6 +217,6 @@ async def test_waiting_ends_with_its_time(tester: Any) -> None:
 async def test_a_live_server_has_no_sandbox(client: Any) -> None:
     """Outside of a sandbox, time and money are real."""
     with pytest.raises(NotFound):
-        await done(client.sandbox.fund(to="@ada", amount=1))
+        await result_of(client.sandbox.fund(to="@ada", amount=1))
     with pytest.raises(NotFound):
-        await done(client.sandbox.advance_clock(1))
+        await result_of(client.sandbox.advance_clock(1))

@@ -11,8 +11,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx2
 import pytest
 
-from clients.python.tests.both import Manner, client_of, done
-from clients.python.tests.houses import REDIRECT_URI, House
+from clients.python.tests.client_kinds import ClientKind, client_of, result_of
 from ousel.kernel.clock import Clock, system_clock
 from ousel.ledger.rules import Account
 from ousel.oauth.connect import ConnectRequest, connect_request, issue_code
@@ -37,16 +36,19 @@ from ousel_client.refusals import (
     InvalidToken,
 )
 from tests.support.accounts import open_database, person
+from tests.support.seeded import REDIRECT_URI, SeededServer
 
 BOTH = ("profile", "balance")
 
 
-async def connected(house: House, url: str, clock: Clock = system_clock) -> tuple[str, Account]:
+async def connected(
+    seeded: SeededServer, url: str, clock: Clock = system_clock
+) -> tuple[str, Account]:
     """Return where a new person comes back to from a connect address, having allowed it."""
-    async with open_database(house.database_url) as database:
+    async with open_database(seeded.url) as database:
         user = await person(database, f"user_{secrets.token_hex(5)}", "12.5")
         query = urlsplit(url).query.encode()
-        issuer = house.server.origin
+        issuer = seeded.server.origin
         request = await database.read(
             lambda transaction: connect_request(transaction, query, issuer)
         )
@@ -58,21 +60,21 @@ async def connected(house: House, url: str, clock: Clock = system_clock) -> tupl
     return f"{REDIRECT_URI}?{urlencode({'code': code, 'state': state, 'iss': issuer})}", user
 
 
-async def token_for(client: Any, house: House, *scope: str) -> tuple[UserToken, Account]:
+async def token_for(client: Any, seeded: SeededServer, *scope: str) -> tuple[UserToken, Account]:
     """Return a user token for a new person, by the whole flow."""
     url = client.connect_url(
-        client_id=house.app.id, redirect_uri=REDIRECT_URI, state="s", scope=scope
+        client_id=seeded.app.id, redirect_uri=REDIRECT_URI, state="s", scope=scope
     )
-    return_url, user = await connected(house, url)
+    return_url, user = await connected(seeded, url)
     code = client.code_from(return_url, state="s")
-    token = await done(
-        client.exchange_code(code, client_id=house.app.id, redirect_uri=REDIRECT_URI)
+    token = await result_of(
+        client.exchange_code(code, client_id=seeded.app.id, redirect_uri=REDIRECT_URI)
     )
     assert isinstance(token, UserToken)
     return token, user
 
 
-async def test_a_person_connects_and_is_read(client: Any, live: House) -> None:
+async def test_a_person_connects_and_is_read(client: Any, live: SeededServer) -> None:
     """From the connect address to the person's profile and balance, with a proof key."""
     proof_key = ProofKey()
     url = client.connect_url(
@@ -84,7 +86,7 @@ async def test_a_person_connects_and_is_read(client: Any, live: House) -> None:
     )
     return_url, user = await connected(live, url)
 
-    token = await done(
+    token = await result_of(
         client.exchange_code(
             client.code_from(return_url, state="a secret & more"),
             client_id=live.app.id,
@@ -92,8 +94,8 @@ async def test_a_person_connects_and_is_read(client: Any, live: House) -> None:
             code_verifier=proof_key.verifier,
         )
     )
-    me = await done(client.user(token.access_token).me())
-    balance = await done(client.user(token.access_token).balance())
+    me = await result_of(client.user(token.access_token).me())
+    balance = await result_of(client.user(token.access_token).balance())
 
     assert (token.token_type, token.scope, token.user_id) == ("Bearer", "profile balance", user.id)
     assert token.expires_in == 30 * 24 * 60 * 60
@@ -102,7 +104,7 @@ async def test_a_person_connects_and_is_read(client: Any, live: House) -> None:
     assert balance.available == Decimal("12.5")
 
 
-async def test_a_user_client_needs_a_token_alone(client: Any, live: House) -> None:
+async def test_a_user_client_needs_a_token_alone(client: Any, live: SeededServer) -> None:
     """Who holds no partner key reads with the token."""
     token, user = await token_for(client, live, "profile")
 
@@ -118,36 +120,36 @@ async def test_a_user_client_needs_a_token_alone(client: Any, live: House) -> No
     assert raised.value.members["scope"] == "balance"
 
 
-async def test_a_revoked_token_has_ended(client: Any, live: House) -> None:
+async def test_a_revoked_token_has_ended(client: Any, live: SeededServer) -> None:
     """After its revocation a token reads nothing; revoking it again changes nothing."""
     token, _ = await token_for(client, live, "profile")
 
     for _ in range(2):
-        assert await done(client.revoke(token.access_token, client_id=live.app.id)) is None
+        assert await result_of(client.revoke(token.access_token, client_id=live.app.id)) is None
 
     with pytest.raises(InvalidToken):
-        await done(client.user(token.access_token).me())
+        await result_of(client.user(token.access_token).me())
 
 
-async def test_a_code_is_good_once(client: Any, live: House) -> None:
+async def test_a_code_is_good_once(client: Any, live: SeededServer) -> None:
     """A second exchange is refused in OAuth's own words."""
     url = client.connect_url(client_id=live.app.id, redirect_uri=REDIRECT_URI, state="s")
     code = client.code_from((await connected(live, url))[0], state="s")
     parts = {"client_id": live.app.id, "redirect_uri": REDIRECT_URI}
-    await done(client.exchange_code(code, **parts))
+    await result_of(client.exchange_code(code, **parts))
 
     with pytest.raises(InvalidGrant) as raised:
-        await done(client.exchange_code(code, **parts))
+        await result_of(client.exchange_code(code, **parts))
 
     assert raised.value.status == 400
     assert raised.value.attempts == 1
 
 
-async def test_the_key_is_the_apps_secret(live: House, manner: Manner) -> None:
+async def test_the_key_is_the_apps_secret(live: SeededServer, kind: ClientKind) -> None:
     """Another key is refused as another client."""
-    async with client_of(manner, "sk_live_wrong", live.base_url) as client:
+    async with client_of(kind, "sk_live_wrong", live.base_url) as client:
         with pytest.raises(InvalidClient):
-            await done(
+            await result_of(
                 client.exchange_code("ac_x", client_id=live.app.id, redirect_uri=REDIRECT_URI)
             )
 

@@ -2,20 +2,16 @@
 
 import asyncio
 import random
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from clients.python.tests.both import client_of
+from clients.python.tests.client_kinds import client_of
 from clients.python.tests.faults import FAULTS, LATE_SECONDS, Fault, FaultProxy
-from clients.python.tests.houses import PEOPLE, House, furnished
 from ousel_client import (
     AsyncClient,
     Client,
@@ -25,13 +21,13 @@ from ousel_client import (
     TransferIntent,
 )
 from tests.support.engines import ENGINES, Engine, Engines
-from tests.support.raw_sql import RawSql
+from tests.support.seeded import PEOPLE, SeededServer, run_seeded_server, run_verify
 
 SEED = 20_260_131
 COUNTS: dict[Engine, int] = {"sqlite": 20_000, "postgresql": 2_000}
 WORKERS = 24
 FAILURES = tuple(fault for fault in FAULTS if fault not in {"delayed", "request doubled"})
-HURRIED = RetryPolicy(
+QUICK_RETRIES = RetryPolicy(
     attempts_max=60, seconds_max=120, first_delay_seconds=0.002, delay_seconds_max=0.05
 )
 
@@ -70,27 +66,12 @@ async def all_sent(client: AsyncClient, wanted: list[TransferIntent]) -> list[Tr
     return [sent[number] for number in range(len(wanted))]
 
 
-async def moved(house: House) -> list[tuple[Any, ...]]:
-    """Return what the books say left the partner's account: key, millionths, note."""
-    async with RawSql(house.database_url) as raw_sql:
-        return await raw_sql.run(
-            "SELECT idempotency_key, -amount, note FROM entries WHERE account_id = ?"
-            " AND kind = 'transfer' ORDER BY idempotency_key",
-            house.app.account_id,
-        )
+async def stored(seeded: SeededServer) -> list[tuple[str, int, str | None]]:
+    """Return the key, amount and note of each transfer of the partner in the ledger."""
+    return [(each.idempotency_key, each.amount, each.note) for each in await seeded.transfers()]
 
 
-def verified(house: House) -> str:
-    """Return what `ousel verify` says of the books, which must balance."""
-    command = [str(Path(sys.executable).parent / "ousel"), "verify", "--database"]
-    done = subprocess.run(
-        [*command, house.database_url], check=False, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-async def sent_through(live: House, intent: TransferIntent, *faults: Fault) -> Transfer:
+async def sent_through(live: SeededServer, intent: TransferIntent, *faults: Fault) -> Transfer:
     """Send an intent while its first attempts meet these faults."""
     async with (
         FaultProxy(live.server.port, seed=SEED, chance=0) as proxy,
@@ -103,7 +84,7 @@ async def sent_through(live: House, intent: TransferIntent, *faults: Fault) -> T
     return transfer
 
 
-async def test_each_fault_alone_and_one_after_the_other(live: House) -> None:
+async def test_each_fault_alone_and_one_after_the_other(live: SeededServer) -> None:
     """Whatever befalls the attempts before, the last one settles it, and money moved once."""
     wanted = []
     for faults in [(fault,) for fault in FAULTS] + [FAILURES]:
@@ -114,10 +95,10 @@ async def test_each_fault_alone_and_one_after_the_other(live: House) -> None:
         transfer = await sent_through(live, intent, *faults)
 
         assert (transfer.idempotency_key, transfer.amount) == (key, Decimal("0.5"))
-    assert [row for row in await moved(live) if row in wanted] == sorted(wanted)
+    assert [row for row in await stored(live) if row in wanted] == sorted(wanted)
 
 
-async def test_an_intent_that_was_written_down_survives_its_process(live: House) -> None:
+async def test_an_intent_that_was_written_down_survives_its_process(live: SeededServer) -> None:
     """A process that dies not knowing whether money moved is followed by one that finds out."""
     written = {"to": "@grace", "amount": "7.25", "note": "rent", "idempotency_key": "rent-2026-01"}
     async with (
@@ -135,12 +116,12 @@ async def test_an_intent_that_was_written_down_survives_its_process(live: House)
         again = await next_process.transfers.send(**written)
 
     assert again == found
-    assert [row for row in await moved(live) if row[0] == "rent-2026-01"] == [
+    assert [row for row in await stored(live) if row[0] == "rent-2026-01"] == [
         ("rent-2026-01", 7_250_000, "rent")
     ]
 
 
-async def test_an_answer_that_comes_too_late_is_asked_for_again(live: House) -> None:
+async def test_an_answer_that_comes_too_late_is_asked_for_again(live: SeededServer) -> None:
     """Who does not wait any longer asks again with the same key, and gets the same transfer."""
     async with (
         FaultProxy(live.server.port, seed=SEED, chance=0) as proxy,
@@ -151,13 +132,13 @@ async def test_an_answer_that_comes_too_late_is_asked_for_again(live: House) -> 
 
     assert proxy.met["answer late"] == 1
     assert proxy.requests > 1
-    assert [row for row in await moved(live) if row[0] == "patience"] == [
+    assert [row for row in await stored(live) if row[0] == "patience"] == [
         ("patience", 1_000_000, None)
     ]
     assert sent.idempotency_key == "patience"
 
 
-async def test_threads_share_a_client_through_a_failing_network(live: House) -> None:
+async def test_threads_share_a_client_through_a_failing_network(live: SeededServer) -> None:
     """The waiting client keeps the same promise as the awaiting one."""
     wanted = [
         TransferIntent(to="@alan", amount=Decimal("0.01"), idempotency_key=f"thread-{number:02d}")
@@ -167,7 +148,7 @@ async def test_threads_share_a_client_through_a_failing_network(live: House) -> 
 
         def send_all() -> list[Transfer]:
             with (
-                Client(live.key, base_url=proxy.base_url, retry=HURRIED) as client,
+                Client(live.key, base_url=proxy.base_url, retry=QUICK_RETRIES) as client,
                 ThreadPoolExecutor(8) as threads,
             ):
                 return list(threads.map(client.transfers.send, wanted))
@@ -175,7 +156,7 @@ async def test_threads_share_a_client_through_a_failing_network(live: House) -> 
         sent = await asyncio.to_thread(send_all)
 
     assert [each.idempotency_key for each in sent] == [each.idempotency_key for each in wanted]
-    assert [row[0] for row in await moved(live) if row[0].startswith("thread-")] == [
+    assert [row[0] for row in await stored(live) if row[0].startswith("thread-")] == [
         each.idempotency_key for each in wanted
     ]
     assert proxy.met.total() > 0
@@ -183,7 +164,7 @@ async def test_threads_share_a_client_through_a_failing_network(live: House) -> 
 
 @pytest.mark.slow
 async def test_each_intent_moves_once_through_a_failing_network(
-    live: House, engine: Engine
+    live: SeededServer, engine: Engine
 ) -> None:
     """Thousands of intents, four requests in ten ill-fated: the books show each of them once."""
     count = COUNTS[engine]
@@ -191,7 +172,7 @@ async def test_each_intent_moves_once_through_a_failing_network(
     begun = time.monotonic()
     async with (
         FaultProxy(live.server.port, seed=SEED) as proxy,
-        AsyncClient(live.key, base_url=proxy.base_url, retry=HURRIED) as client,
+        AsyncClient(live.key, base_url=proxy.base_url, retry=QUICK_RETRIES) as client,
     ):
         sent = await all_sent(client, wanted)
     seconds = time.monotonic() - begun
@@ -199,51 +180,51 @@ async def test_each_intent_moves_once_through_a_failing_network(
     expected = [
         (intent.idempotency_key, int(intent.amount.scaleb(6)), intent.note) for intent in wanted
     ]
-    assert [row for row in await moved(live) if row[0].startswith("intent-")] == expected
+    assert [row for row in await stored(live) if row[0].startswith("intent-")] == expected
     assert [each.idempotency_key for each in sent] == [each.idempotency_key for each in wanted]
     assert [each.amount for each in sent] == [each.amount for each in wanted]
     assert len({each.id for each in sent}) == count
     assert set(proxy.met) == set(FAULTS), "a fault that never struck proves nothing"
     print(f"\n{count} transfers in {proxy.requests} requests, {seconds:.0f} s; {dict(proxy.met)}")
-    print(verified(live))
+    print(run_verify(live.url))
 
 
 @pytest.fixture
-def mortal(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[House]:
-    """A house of the test's own, whose server may be killed."""
-    with furnished(engines.fresh_url(engine, tmp_path)) as house:
-        yield house
+def killable(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[SeededServer]:
+    """A server of the test's own, which may be killed."""
+    with run_seeded_server(engines.fresh_url(engine, tmp_path)) as seeded:
+        yield seeded
 
 
 @pytest.mark.slow
-async def test_each_intent_moves_once_though_the_server_dies(mortal: House) -> None:
+async def test_each_intent_moves_once_though_the_server_dies(killable: SeededServer) -> None:
     """The server is killed in the midst of its work, time and again: the client carries on."""
     wanted = intents(1_000)
     patient = RetryPolicy(attempts_max=100, delay_seconds_max=1)
-    async with client_of("awaiting", mortal.key, mortal.base_url, retry=patient) as client:
+    async with client_of("awaiting", killable.key, killable.base_url, retry=patient) as client:
         sending = asyncio.create_task(all_sent(client, wanted))
         for _ in range(3):
             await asyncio.sleep(0.5)
-            mortal.server.process.kill()
-            await asyncio.to_thread(mortal.server.stopped)
-            await asyncio.to_thread(mortal.server.__enter__)
+            killable.server.process.kill()
+            await asyncio.to_thread(killable.server.stop)
+            await asyncio.to_thread(killable.server.__enter__)
         sent = await sending
 
-    assert [row[0] for row in await moved(mortal)] == [each.idempotency_key for each in wanted]
+    assert [row[0] for row in await stored(killable)] == [each.idempotency_key for each in wanted]
     assert [each.amount for each in sent] == [each.amount for each in wanted]
-    print(verified(mortal))
+    print(run_verify(killable.url))
 
 
 @pytest.fixture
-def limited(engines: Engines, tmp_path: Path) -> Iterator[House]:
-    """A house whose server lets a key make 50 requests a second."""
+def limited(engines: Engines, tmp_path: Path) -> Iterator[SeededServer]:
+    """A server that allows 50 requests a second for each key."""
     database_url = engines.fresh_url("sqlite", tmp_path)
-    with furnished(database_url, OUSEL_RATE_LIMIT="50/second") as house:
-        yield house
+    with run_seeded_server(database_url, OUSEL_RATE_LIMIT="50/second") as seeded:
+        yield seeded
 
 
 @pytest.mark.slow
-async def test_a_client_keeps_to_the_servers_own_limit(limited: House) -> None:
+async def test_a_client_keeps_to_the_servers_own_limit(limited: SeededServer) -> None:
     """Under a real rate limit every transfer goes through, as fast as the limit lets them."""
     wanted = intents(200)
     async with client_of("awaiting", limited.key, limited.base_url, retry=RetryPolicy()) as client:

@@ -9,18 +9,18 @@ from urllib.parse import urlencode
 
 import pytest
 
-from clients.python.tests.houses import REDIRECT_URI, House
 from clients.python.tests.test_connect import connected
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel_client import RetryPolicy
 from ousel_client.clients import TIMEOUT_SECONDS
+from tests.support.seeded import REDIRECT_URI, SeededServer
 
 README = Path(__file__).parents[1] / "README.md"
 
 
 @pytest.fixture
 def readme(
-    sandbox: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sandbox: SeededServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dict[str, Any]]:
     """A module for the README's code, which closes what that leaves open."""
     monkeypatch.chdir(tmp_path)
@@ -34,7 +34,7 @@ def readme(
 
 
 def test_the_readme_does_what_it_says(
-    readme: dict[str, Any], sandbox: House, capsys: pytest.CaptureFixture[str]
+    readme: dict[str, Any], sandbox: SeededServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every block runs: money moves, an open intent is finished, and a person connects."""
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
@@ -62,7 +62,7 @@ def _an_open_intent_is_finished(readme: dict[str, Any]) -> None:
     assert after == [(key, transfer_id)]
 
 
-def _a_person_connects(readme: dict[str, Any], sandbox: House) -> None:
+def _a_person_connects(readme: dict[str, Any], sandbox: SeededServer) -> None:
     session: dict[str, str] = {}
     now = readme["client"].sandbox.advance_clock(0).now  # other tests may have moved it on
     micros = int(now.timestamp() * MICROS_PER_SECOND)

@@ -7,7 +7,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from clients.python.tests.houses import REDIRECT_URI, House
 from clients.python.tests.test_connect import connected
 from ousel.app import Ousel
 from ousel.docs.client_examples import PYTHON_EXAMPLES
@@ -15,6 +14,7 @@ from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.settings import Settings
 from ousel_client import Charge, Client, ProofKey, Transfer
 from ousel_client.refusals import InvalidToken
+from tests.support.seeded import REDIRECT_URI, SeededServer
 
 
 def test_every_operation_has_an_example_in_python() -> None:
@@ -25,7 +25,7 @@ def test_every_operation_has_an_example_in_python() -> None:
     assert sorted(PYTHON_EXAMPLES) == sorted(names)
 
 
-def test_the_examples_run_as_they_stand(sandbox: House) -> None:
+def test_the_examples_run_as_they_stand(sandbox: SeededServer) -> None:
     """One after the other, as a reader would try them."""
     with Client(sandbox.key, base_url=sandbox.base_url) as client:
         found: dict[str, Any] = {"client": client, "client_id": sandbox.app.id}
@@ -54,7 +54,7 @@ def test_the_examples_run_as_they_stand(sandbox: House) -> None:
             found["user"].me()
 
 
-def test_a_transfer_in_python_is_the_one_by_curl(sandbox: House) -> None:
+def test_a_transfer_in_python_is_the_one_by_curl(sandbox: SeededServer) -> None:
     """Both stand side by side with one key: whoever tries both moves the money once."""
     page = html.unescape(httpx2.get(f"{sandbox.server.origin}/docs/api").text)
     body = page.partition('id="createTransfer"')[2].partition("-d '")[2].partition("'")[0]
@@ -72,7 +72,7 @@ def test_a_transfer_in_python_is_the_one_by_curl(sandbox: House) -> None:
     assert found["transfer"].id == by_curl["id"]
 
 
-def _connect(client: Client, sandbox: House, found: dict[str, Any]) -> None:
+def _connect(client: Client, sandbox: SeededServer, found: dict[str, Any]) -> None:
     """Let a person come back from the connect page with a code."""
     proof_key = ProofKey()
     url = client.connect_url(

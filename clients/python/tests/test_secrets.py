@@ -7,10 +7,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from clients.python.tests.both import client_of, done
-from clients.python.tests.houses import REDIRECT_URI, House
+from clients.python.tests.client_kinds import client_of, result_of
 from ousel_client import AsyncClient, Client, OuselError, RetryPolicy, UserClient, UserToken
 from ousel_client.credentials import Secret
+from tests.support.seeded import REDIRECT_URI, SeededServer
 
 KEY = "sk_live_do-not-show-this"
 
@@ -43,11 +43,13 @@ def test_nothing_that_is_logged_or_raised_has_the_key(caplog: pytest.LogCaptureF
     assert not any(KEY in each for each in shown)
 
 
-async def test_the_wire_itself_is_not_logged(live: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_wire_itself_is_not_logged(
+    live: SeededServer, caplog: pytest.LogCaptureFixture
+) -> None:
     """The HTTP library at its most talkative does not show the key either."""
     caplog.set_level(logging.DEBUG)
     async with client_of("awaiting", live.key, live.base_url) as client:
-        await done(client.transfers.send(to="@ada", amount=1))
+        await result_of(client.transfers.send(to="@ada", amount=1))
 
     assert "/v1/transfers" in caplog.text
     assert live.key not in caplog.text

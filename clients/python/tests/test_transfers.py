@@ -8,8 +8,7 @@ import httpx2
 import pytest
 from typing_extensions import override
 
-from clients.python.tests.both import Manner, client_of, done, listed
-from clients.python.tests.houses import House
+from clients.python.tests.client_kinds import ClientKind, all_of, client_of, result_of
 from ousel_client import (
     BadRequest,
     Client,
@@ -22,6 +21,7 @@ from ousel_client import (
 )
 from ousel_client.refusals import AccountNotFound, InsufficientBalance, InvalidAmount, SameAccount
 from tests.support.engines import ENGINES, Engine
+from tests.support.seeded import SeededServer
 
 NOW = datetime(2100, 1, 1, tzinfo=UTC)
 
@@ -35,9 +35,9 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 async def test_a_transfer_is_sent_and_tells_its_key(client: Any) -> None:
     """Without a key one is made, and the transfer shows it."""
-    before = (await done(client.balance())).available
+    before = (await result_of(client.balance())).available
 
-    transfer = await done(client.transfers.send(to="@ada", amount="25.50", note="Hello"))
+    transfer = await result_of(client.transfers.send(to="@ada", amount="25.50", note="Hello"))
 
     assert isinstance(transfer, Transfer)
     assert (transfer.amount, transfer.note) == (Decimal("25.50"), "Hello")
@@ -52,8 +52,8 @@ async def test_an_intent_sent_twice_moves_once(client: Any) -> None:
     """The same intent returns the same transfer."""
     intent = client.transfers.prepare(to="@grace", amount=3)
 
-    first = await done(client.transfers.send(intent))
-    again = await done(client.transfers.send(intent))
+    first = await result_of(client.transfers.send(intent))
+    again = await result_of(client.transfers.send(intent))
 
     assert first == again
     assert first.idempotency_key == intent.idempotency_key
@@ -67,15 +67,15 @@ async def test_keys_that_are_made_differ_and_sort_by_time(client: Any) -> None:
     assert [key[:12] for key in keys] == sorted(key[:12] for key in keys)
 
 
-async def test_a_key_of_ones_own_is_kept(client: Any, manner: Manner) -> None:
+async def test_a_key_of_ones_own_is_kept(client: Any, kind: ClientKind) -> None:
     """The caller's key goes out, and finds the transfer afterwards."""
-    key = f"order/{manner}~1"
+    key = f"order/{kind}~1"
 
-    sent = await done(client.transfers.send(to="@ada", amount=1, idempotency_key=key))
+    sent = await result_of(client.transfers.send(to="@ada", amount=1, idempotency_key=key))
 
     assert sent.idempotency_key == key
-    assert await done(client.transfers.find(idempotency_key=key)) == sent
-    assert await done(client.transfers.find(idempotency_key=f"{key}0")) is None
+    assert await result_of(client.transfers.find(idempotency_key=key)) == sent
+    assert await result_of(client.transfers.find(idempotency_key=f"{key}0")) is None
 
 
 @pytest.mark.parametrize("key", ["", "a b", "\n", "\u00e9", "k" * 256])
@@ -103,25 +103,25 @@ async def test_a_refusal_is_raised_at_once_with_its_key(
 ) -> None:
     """What must be changed is not retried; the exception has the key, which is still free."""
     with pytest.raises(kind) as raised:
-        await done(client.transfers.send(**parts))
+        await result_of(client.transfers.send(**parts))
 
     assert isinstance(raised.value, BadRequest | AccountNotFound)
     assert raised.value.attempts == 1
     assert raised.value.idempotency_key is not None
-    await done(
+    await result_of(
         client.transfers.send(to="@ada", amount=1, idempotency_key=raised.value.idempotency_key)
     )
 
 
 async def test_another_request_with_a_used_key_tells_the_original(client: Any) -> None:
     """A key belongs to its first intent: the error carries the transfer that it made."""
-    first = await done(client.transfers.send(to="@ada", amount=1))
+    first = await result_of(client.transfers.send(to="@ada", amount=1))
     assert first.idempotency_key is not None
 
     for changes in ({"amount": 2}, {"to": "@grace"}, {"note": "other"}):
         parts = {"to": "@ada", "amount": 1, "idempotency_key": first.idempotency_key} | changes
         with pytest.raises(IdempotencyConflict) as raised:
-            await done(client.transfers.send(**parts))
+            await result_of(client.transfers.send(**parts))
 
         assert raised.value.original == first
         assert raised.value.idempotency_key == first.idempotency_key
@@ -130,15 +130,15 @@ async def test_another_request_with_a_used_key_tells_the_original(client: Any) -
 
 @pytest.mark.parametrize("to", ["@ada", "ADA@example.com", "account number"])
 async def test_a_conflict_with_what_was_meant_is_success(
-    client: Any, live: House, manner: Manner, to: str
+    client: Any, live: SeededServer, kind: ClientKind, to: str
 ) -> None:
     """A server may answer 409 to a repetition: an original that is what was meant is success."""
     if to == "account number":
-        to = (await done(client.accounts.get("@ada"))).account_number
-    first = await done(client.transfers.send(to="@ada", amount="2.5", note="once"))
+        to = (await result_of(client.accounts.get("@ada"))).account_number
+    first = await result_of(client.transfers.send(to="@ada", amount="2.5", note="once"))
 
-    async with client_of(manner, live.key, live.base_url, transport=strict(manner)) as other:
-        again = await done(
+    async with client_of(kind, live.key, live.base_url, transport=strict(kind)) as other:
+        again = await result_of(
             other.transfers.send(
                 to=to, amount="2.50", note="once", idempotency_key=first.idempotency_key
             )
@@ -148,36 +148,36 @@ async def test_a_conflict_with_what_was_meant_is_success(
 
 
 async def test_a_conflict_whose_original_cannot_be_found_is_raised(
-    live: House, manner: Manner
+    live: SeededServer, kind: ClientKind
 ) -> None:
     """Without the original there is nothing to compare."""
-    async with client_of(manner, live.key, live.base_url, transport=strict(manner)) as client:
+    async with client_of(kind, live.key, live.base_url, transport=strict(kind)) as client:
         with pytest.raises(IdempotencyConflict) as raised:
-            await done(client.transfers.send(to="@ada", amount=1))
+            await result_of(client.transfers.send(to="@ada", amount=1))
 
     assert raised.value.original is None
 
 
 async def test_a_list_turns_its_pages(client: Any) -> None:
     """All that fit are there once, newest first, whatever the size of a page."""
-    begun = (await done(client.transfers.send(to="@edsger", amount=1))).created_at
-    sent = [await done(client.transfers.send(to="@alan", amount=1)) for _ in range(5)]
+    begun = (await result_of(client.transfers.send(to="@edsger", amount=1))).created_at
+    sent = [await result_of(client.transfers.send(to="@alan", amount=1)) for _ in range(5)]
 
     for page_size in (1, 2, 5, 6, 100):
-        found = await listed(client.transfers.list(created_after=begun, page_size=page_size))
+        found = await all_of(client.transfers.list(created_after=begun, page_size=page_size))
 
         assert found == sent[::-1]
 
 
 async def test_a_list_is_filtered(client: Any) -> None:
     """Direction, kind and time narrow it."""
-    await done(client.transfers.send(to="@alan", amount=1))
+    await result_of(client.transfers.send(to="@alan", amount=1))
 
-    incoming = await listed(client.transfers.list(direction="in"))
-    fundings = await listed(client.transfers.list(kind="funding"))
-    future = await listed(client.transfers.list(created_after=NOW))
+    incoming = await all_of(client.transfers.list(direction="in"))
+    fundings = await all_of(client.transfers.list(kind="funding"))
+    future = await all_of(client.transfers.list(created_after=NOW))
     elsewhere = NOW.astimezone(tz=datetime.fromisoformat("2100-01-01T00:00:00+05:30").tzinfo)
-    past = await listed(client.transfers.list(created_before=elsewhere, direction="out"))
+    past = await all_of(client.transfers.list(created_before=elsewhere, direction="out"))
 
     assert [each.kind for each in incoming] == ["funding"]
     assert fundings == incoming
@@ -189,7 +189,7 @@ async def test_a_moment_needs_a_zone(client: Any) -> None:
     """A time without a zone could mean any of 24 hours."""
     naive = (NOW - timedelta(days=1)).replace(tzinfo=None)
     with pytest.raises(ValueError, match="time zone"):
-        await listed(client.transfers.list(created_after=naive))
+        await all_of(client.transfers.list(created_after=naive))
 
 
 def test_an_answer_from_something_else_leaves_doubt() -> None:
@@ -249,7 +249,7 @@ def _conflict() -> httpx2.Response:
     return httpx2.Response(409, json={"code": "idempotency_conflict", "detail": "Used."})
 
 
-def strict(manner: Manner) -> Any:
+def strict(kind: ClientKind) -> Any:
     """Return a transport for this kind of client."""
-    kind = StrictTransport if manner == "waiting" else AsyncStrictTransport
-    return kind(verify=False)
+    transport = StrictTransport if kind == "waiting" else AsyncStrictTransport
+    return transport(verify=False)

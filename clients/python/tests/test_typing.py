@@ -7,7 +7,6 @@ import inspect
 from collections.abc import AsyncIterator, Iterator
 from typing import assert_type
 
-from clients.python.tests.houses import House
 from ousel_client import (
     AsyncClient,
     Balance,
@@ -19,9 +18,10 @@ from ousel_client import (
 )
 from ousel_client.charges import Charges
 from ousel_client.transfers import Transfers
+from tests.support.seeded import SeededServer
 
 
-def test_what_a_waiting_client_returns(live: House) -> None:
+def test_what_a_waiting_client_returns(live: SeededServer) -> None:
     """Records, and iterators over them."""
     with Client(live.key, base_url=live.base_url) as client:
         assert isinstance(assert_type(client.me(), OwnAccount), OwnAccount)
@@ -36,7 +36,7 @@ def test_what_a_waiting_client_returns(live: House) -> None:
         assert list(assert_type(client.charges.list(), Iterator[Charge])) == []
 
 
-async def test_what_an_awaiting_client_returns(live: House) -> None:
+async def test_what_an_awaiting_client_returns(live: SeededServer) -> None:
     """The same, awaited."""
     async with AsyncClient(live.key, base_url=live.base_url) as client:
         assert isinstance(assert_type(await client.balance(), Balance), Balance)
@@ -48,7 +48,7 @@ async def test_what_an_awaiting_client_returns(live: House) -> None:
         assert isinstance(await anext(transfers), Transfer)
 
 
-def test_a_call_shows_its_documentation(live: House) -> None:
+def test_a_call_shows_its_documentation(live: SeededServer) -> None:
     """`help` and `inspect` see the name, the words and the parameters of each call."""
     described = vars(Charges)["wait"]
     assert "paid, canceled or expired" in described.__doc__

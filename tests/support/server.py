@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
@@ -17,6 +16,10 @@ from typing import Self
 
 import httpx2
 
+from ousel.database.addresses import is_postgres
+from tests.support.engines import Engine, Engines
+from tests.support.waiting import wait_until
+
 START_SECONDS_MAX = 20.0
 ESTABLISHED = "01"  # in the kernel's table of connections
 
@@ -25,6 +28,7 @@ class Server:
     """One `ousel serve` process."""
 
     def __init__(self, database_url: str, *options: str, **environment: str) -> None:
+        self.database_url = database_url
         self.port = free_port()
         self.is_sandbox = "--sandbox" in options
         self.origin = f"http://127.0.0.1:{self.port}"
@@ -48,14 +52,15 @@ class Server:
         self._written = ""
 
     def __enter__(self) -> Self:
-        # A pipe that nobody reads would stop a server that has much to say.
+        # A full pipe that nobody reads would block a server that logs a lot.
         self._log = tempfile.TemporaryFile()
         self.process = subprocess.Popen(self._command, env=self._environment, stderr=self._log)
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while not self.answers():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"the server did not start: {self.stopped()}")
-            time.sleep(0.05)
+        with suppress(AssertionError):
+            wait_until(
+                lambda: self.process.poll() is not None or self.is_ready(), START_SECONDS_MAX
+            )
+        if not self.is_ready():
+            raise AssertionError(f"the server did not start: {self.stop()}")
         return self
 
     def __exit__(
@@ -64,10 +69,10 @@ class Server:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.stopped()
+        self.stop()
 
-    def stopped(self, by: signal.Signals = signal.SIGTERM) -> str:
-        """Stop the server, and return what it wrote to its log."""
+    def stop(self, by: signal.Signals = signal.SIGTERM) -> str:
+        """Stop the server, and return its log."""
         if self.process.poll() is None:
             self.process.send_signal(by)
         self.process.wait(timeout=60)
@@ -89,8 +94,8 @@ class Server:
             verify=False,  # plain HTTP: certificates would be loaded for nothing
         )
 
-    def answers(self) -> bool:
-        """Say whether the server is ready."""
+    def is_ready(self) -> bool:
+        """Return whether the server is ready."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=START_SECONDS_MAX)
         try:
             connection.request("GET", "/readyz")
@@ -100,8 +105,13 @@ class Server:
         finally:
             connection.close()
 
+    @property
+    def engine(self) -> Engine:
+        """The engine of the server's database."""
+        return "postgresql" if is_postgres(self.database_url) else "sqlite"
+
     def bytes_unread(self) -> int:
-        """Return how much has been sent to the server that it has not read, as the kernel says."""
+        """Return how many bytes sent to the server it has not read yet, according to the kernel."""
         lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
         sockets = [line.split() for line in lines]
         return sum(
@@ -109,6 +119,30 @@ class Server:
             for _, local, _, state, queues, *_ in sockets
             if local.endswith(f":{self.port:04X}") and state == ESTABLISHED
         )
+
+
+class SharedServers:
+    """Servers for tests that use only their own accounts; each starts when first asked for."""
+
+    def __init__(self, engines: Engines, folder: Path) -> None:
+        self._engines = engines
+        self._folder = folder
+        self._running: dict[tuple[str, ...], Server] = {}
+
+    def on(self, engine: Engine, *options: str) -> Server:
+        """Return the server on this engine with these options."""
+        key = (engine, *options)
+        if key not in self._running:
+            url = self._engines.fresh_url(engine, self._folder)
+            self._running[key] = Server(url, *options, OUSEL_LOG_LEVEL="error").__enter__()
+        return self._running[key]
+
+    def close(self) -> None:
+        """Stop the servers, and check that none of them failed inside."""
+        logs = [server.stop() for server in self._running.values()]
+        for log in logs:
+            assert "internal error" not in log, log
+            assert "Traceback" not in log, log
 
 
 def free_port() -> int:
@@ -119,8 +153,8 @@ def free_port() -> int:
         return port
 
 
-def two_free_ports() -> int:
-    """Return a free port whose next is free as well, where no client's own port comes to lie."""
+def free_port_pair() -> int:
+    """Return a free port whose successor is free too, outside the range of clients' ports."""
     while True:
         port = 20_000 + secrets.randbelow(10_000)
         with socket.socket() as one, socket.socket() as next_one, suppress(OSError):
