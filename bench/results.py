@@ -148,11 +148,11 @@ def _cpu(sample: Sample) -> float:
 
 
 def _median_ratio(
-    samples: Samples, name: str, other: str, figure: Callable[[Sample], float] = _rate
+    samples: Samples, name: str, other: str, value: Callable[[Sample], float] = _rate
 ) -> float:
     """Return the median ratio of two cases, each compared within the same round."""
     pairs = zip(samples[name], samples[other], strict=True)
-    return median(figure(one) / figure(two) for one, two in pairs)
+    return median(value(one) / value(two) for one, two in pairs)
 
 
 def _single_transfer_time(samples: Samples) -> float:

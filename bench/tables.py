@@ -88,8 +88,8 @@ def target_rows(report: Report) -> Iterator[tuple[str, ...]]:
 def growth_rows(sizes: list[SizeResult]) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the growth table."""
     for size in sizes:
-        figures = (size.entries, size.transfers, size.balances, size.pages, size.verified)
-        yield (size.engine, *(f"{figure:,.0f}" for figure in figures))
+        values = (size.entries, size.transfers, size.balances, size.pages, size.verified)
+        yield (size.engine, *(f"{value:,.0f}" for value in values))
 
 
 def markdown(headings: tuple[str, ...], lines: Iterator[tuple[str, ...]]) -> str:

@@ -59,8 +59,8 @@ ousel = AsyncClient(
     base_url=os.environ.get("OUSEL_BASE_URL", "http://127.0.0.1:8000/v1"),
     portal_url=os.environ.get("OUSEL_PORTAL_URL", "http://127.0.0.1:8000"),
 )
-books = sqlite3.connect(os.environ.get("SHOP_DATABASE", ":memory:"), isolation_level=None)
-books.execute(
+database = sqlite3.connect(os.environ.get("SHOP_DATABASE", ":memory:"), isolation_level=None)
+database.execute(
     "CREATE TABLE IF NOT EXISTS orders"
     " (id TEXT PRIMARY KEY, visitor TEXT, items TEXT, total TEXT, charge_id TEXT,"
     " delivered INTEGER DEFAULT 0)"
@@ -86,10 +86,10 @@ async def catalogue(request: Request) -> Response:
             f"<ul>{''.join(f'<li>{escape(BOOKS[slug][0])}</li>' for slug in cart)}</ul>"
             f'<form method="post" action="/pay"><button>Pay {total_of(cart)} OUSD</button></form>'
         )
-    begun = "".join(
+    unpaid_orders = "".join(
         f'<div><form method="post" action="/orders/{order_id}/pay">'
         f"<button>Pay your order of {total} OUSD</button></form></div>"
-        for order_id, total in books.execute(
+        for order_id, total in database.execute(
             "SELECT id, total FROM orders WHERE visitor = ? AND charge_id IS NULL", (visitor,)
         )
     )
@@ -98,7 +98,7 @@ async def catalogue(request: Request) -> Response:
         request,
         "The Blackbird Bookshop",
         f"{await greeting(visitor, person)}<h2>Books</h2><ul>{shelf}</ul>"
-        f"<h2>Cart</h2>{basket}{begun}{await office(person)}",
+        f"<h2>Cart</h2>{basket}{unpaid_orders}{await office(person)}",
     )
 
 
@@ -117,25 +117,25 @@ async def pay(request: Request) -> Response:
     if not cart:
         return redirect(request, "/")
     order_id = f"order-{secrets.token_hex(8)}"
-    books.execute(
+    database.execute(
         "INSERT INTO orders (id, visitor, items, total) VALUES (?, ?, ?, ?)",
         (order_id, visitor, ",".join(cart), total_of(cart)),
     )
     del carts[visitor]
-    return await to_checkout(request, order_id)
+    return await redirect_to_checkout(request, order_id)
 
 
 async def pay_order(request: Request) -> Response:
     """Ask again for the payment of a stored order."""
-    return await to_checkout(request, request.path_params["order_id"])
+    return await redirect_to_checkout(request, request.path_params["order_id"])
 
 
-async def to_checkout(request: Request, order_id: str) -> Response:
+async def redirect_to_checkout(request: Request, order_id: str) -> Response:
     """Send the payer to the checkout page of the order, whose charge is created only once."""
-    found = books.execute("SELECT items, total FROM orders WHERE id = ?", (order_id,)).fetchone()
-    if found is None:
+    row = database.execute("SELECT items, total FROM orders WHERE id = ?", (order_id,)).fetchone()
+    if row is None:
         return page(request, "No such order", '<p><a href="/">Back to the shop</a></p>', 404)
-    items, total = found
+    items, total = row
     charge = await ousel.charges.create(
         amount=Decimal(total),
         description=", ".join(BOOKS[slug][0] for slug in items.split(",")),
@@ -144,23 +144,23 @@ async def to_checkout(request: Request, order_id: str) -> Response:
         cancel_url=f"{SHOP_URL}/orders/{order_id}/canceled",
         idempotency_key=order_id,
     )
-    books.execute("UPDATE orders SET charge_id = ? WHERE id = ?", (charge.id, order_id))
+    database.execute("UPDATE orders SET charge_id = ? WHERE id = ?", (charge.id, order_id))
     return redirect(request, charge.checkout_url)
 
 
 async def order(request: Request) -> Response:
     """Ask Ousel for the outcome of the payment: a payer who returns proves nothing."""
     order_id = request.path_params["order_id"]
-    found = books.execute("SELECT charge_id FROM orders WHERE id = ?", (order_id,)).fetchone()
-    if found is None or found[0] is None:
+    row = database.execute("SELECT charge_id FROM orders WHERE id = ?", (order_id,)).fetchone()
+    if row is None or row[0] is None:
         return page(request, "No such order", '<p><a href="/">Back to the shop</a></p>', 404)
     try:
-        charge = await ousel.charges.wait(found[0], timeout_seconds=WAIT_SECONDS)
+        charge = await ousel.charges.wait(row[0], timeout_seconds=WAIT_SECONDS)
     except WaitTimedOut:
         return page(request, "Not paid yet", f'<p><a href="/orders/{order_id}">Look again</a></p>')
     if charge.status != "paid":
         return page(request, f"The payment is {charge.status}", '<p><a href="/">Shop on</a></p>')
-    delivered = books.execute(
+    delivered = database.execute(
         "UPDATE orders SET delivered = 1 WHERE id = ? AND delivered = 0", (order_id,)
     )
     news = "Your books are on their way." if delivered.rowcount else "Your books left already."
@@ -170,16 +170,16 @@ async def order(request: Request) -> Response:
 async def canceled(request: Request) -> Response:
     """Cancel the charge of a payer who gave up, and put the books back into the cart."""
     order_id = request.path_params["order_id"]
-    found = books.execute(
+    row = database.execute(
         "SELECT charge_id, items FROM orders WHERE id = ?", (order_id,)
     ).fetchone()
-    if found is None or found[0] is None:
+    if row is None or row[0] is None:
         return page(request, "No such order", '<p><a href="/">Back to the shop</a></p>', 404)
     try:
-        await ousel.charges.cancel(found[0])
+        await ousel.charges.cancel(row[0])
     except ChargeNotCancelable:  # it is already paid or canceled
         return redirect(request, f"/orders/{order_id}")
-    carts.setdefault(visitor_of(request), []).extend(found[1].split(","))
+    carts.setdefault(visitor_of(request), []).extend(row[1].split(","))
     return redirect(request, "/")
 
 
@@ -271,7 +271,7 @@ async def office(person: Holder | None) -> str:
     )
 
 
-async def not_answered(request: Request, error: Exception) -> Response:
+async def show_error(request: Request, error: Exception) -> Response:
     """Show why Ousel refused or could not be reached. The visitor can try again."""
     reason = escape(str(error))
     return page(request, "Please try again", f'<p>{reason}</p><p><a href="/">Back</a></p>', 502)
@@ -296,15 +296,15 @@ def page(request: Request, title: str, body: str, status: int = 200) -> Response
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{STYLE}</style><h1>{escape(title)}</h1>{body}</html>"
     )
-    return remembered(request, HTMLResponse(html, status))
+    return with_visitor_cookie(request, HTMLResponse(html, status))
 
 
 def redirect(request: Request, target: str) -> Response:
     """Send the browser to another address."""
-    return remembered(request, RedirectResponse(target, 303))
+    return with_visitor_cookie(request, RedirectResponse(target, 303))
 
 
-def remembered(request: Request, response: Response) -> Response:
+def with_visitor_cookie(request: Request, response: Response) -> Response:
     """Store the id of the browser in a cookie."""
     response.set_cookie("visitor", visitor_of(request), httponly=True, samesite="lax")
     return response
@@ -322,7 +322,7 @@ shop = Starlette(
         Route("/connected", connected),
         Route("/supplier", pay_supplier, methods=["POST"]),
     ],
-    exception_handlers={OuselError: not_answered},
+    exception_handlers={OuselError: show_error},
 )
 
 if __name__ == "__main__":

@@ -25,14 +25,14 @@ def bench(
         typer.Option(
             "--database",
             metavar="URL",
-            help="An empty PostgreSQL database to fill; default: an SQLite file, removed after.",
+            help="An empty PostgreSQL database to fill; default: a temporary SQLite file.",
         ),
     ] = None,
     seconds: Annotated[float, typer.Option(help="How long each load lasts.", min=1)] = 3.0,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure this machine: a server of its own, and loads on it over HTTP."""
+    """Measure this machine with a temporary server and a load over HTTP."""
     # Measured transfers must not mix with real money.
     reason = "this database is in use: a measurement needs an empty one"
     try:

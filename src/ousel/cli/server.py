@@ -74,7 +74,7 @@ async def claim_database_mode(settings: Settings) -> None:
 def bind_socket(host: str, port: int, option: str = "--port") -> socket.socket:
     """Return a socket bound to this address, or fail and name the option of the port."""
     if not host:  # an unset variable; the system would listen on every address
-        fail("there is no address to listen on: 0.0.0.0 stands for all")
+        fail("there is no address to listen on: 0.0.0.0 means all addresses")
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -31,7 +31,7 @@ def timestamp(micros: int) -> str:
 
 
 def micros_from_timestamp(text: str, *, param: str) -> int:
-    """Return the time that an RFC 3339 text with a zone stands for, or refuse the text."""
+    """Return the time of an RFC 3339 text with a zone, or refuse the text."""
     written = text.upper()
     try:
         moment = datetime.fromisoformat(written) if _RFC_3339.fullmatch(written) else None

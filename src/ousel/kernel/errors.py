@@ -66,7 +66,7 @@ class OutcomeUnknown(Refusal):
     code = "outcome_unknown"
     title = "The outcome is not known"
     cure = (
-        "Send the same request again with the same Idempotency-Key: the answer tells the outcome."
+        "Send the same request again with the same Idempotency-Key: the answer states the outcome."
     )
 
 

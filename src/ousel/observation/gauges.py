@@ -1,4 +1,4 @@
-"""Gauges: values that are read when somebody asks, rather than counted as things happen."""
+"""Gauges: values that are read on request, rather than counted as things happen."""
 
 import asyncio
 import time

@@ -20,7 +20,7 @@ function sleep(milliseconds) {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
-async function ask() {
+async function fetchStatus() {
   const answer = await fetch(`${address}/status`, {
     headers: { Prefer: `wait=${WAIT_SECONDS}` },
     cache: "no-store",
@@ -29,11 +29,11 @@ async function ask() {
   return { ...(await answer.json()), waited: answer.headers.has("Preference-Applied") };
 }
 
-async function watch() {
+async function followCharge() {
   let pause = 1000;
   for (;;) {
     try {
-      const charge = await ask();
+      const charge = await fetchStatus();
       if (charge.status !== "created") {
         // The payer is already on the way to another page, which may be what ended the charge.
         if (leaving) await sleep(PAUSE_MILLISECONDS_MAX);
@@ -57,4 +57,4 @@ document.addEventListener("click", (event) => {
 window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 show();
 setInterval(show, 250);
-watch();
+followCharge();
