@@ -73,7 +73,7 @@ def _is_wanted(name: str, only: list[str] | None) -> bool:
 def _measure(cases: list[Case], seconds: float, rounds: int) -> dict[str, list[Sample]]:
     """Run every case once per round; cases that are compared run next to each other."""
     samples: dict[str, list[Sample]] = {case.name: [] for case in cases}
-    compared = {name: place for place, name in enumerate(results.SIDE_BY_SIDE)}
+    compared = {name: place for place, name in enumerate(results.COMPARED_CASES)}
     ordered = sorted(cases, key=lambda case: compared.get(case.name, len(compared)))
     for number in range(rounds):
         for case in ordered:

@@ -29,7 +29,7 @@ TRANSFERS: Final[tuple[tuple[Shape, int], ...]] = (
 REFERENCE_CONNECTIONS: Final = 64
 WORKERS: Final = 2
 REPLAYED_KEYS: Final = 1_000
-PAYMENTS_A_SECOND_MAX: Final = 4_000
+PAYMENTS_PER_SECOND_MAX: Final = 4_000
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -160,7 +160,7 @@ class BenchEnvironment:
             return self._measure(plan, ledger.server, on_postgres=engine == "postgresql")
 
         def payments(seconds: float) -> Sample:
-            count = round((seconds + plans.WARM_SECONDS) * PAYMENTS_A_SECOND_MAX)
+            count = round((seconds + plans.WARM_SECONDS) * PAYMENTS_PER_SECOND_MAX)
             requests = fixtures.payment_requests(
                 ledger.url, ledger.sample_data, ledger.fixtures, count
             )

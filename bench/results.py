@@ -13,23 +13,23 @@ import msgspec
 from bench.cases import BenchEnvironment, Sample
 
 BASELINE: Final = "pgbench"
-EMPTY: Final = "empty endpoint 256"
-FLUSH: Final = "flush of 4 KiB"
+EMPTY_CASE: Final = "empty endpoint 256"
+FLUSH_CASE: Final = "flush of 4 KiB"
 # Compared cases run next to each other, because a noisy machine changes within a minute.
-SIDE_BY_SIDE: Final = (
+COMPARED_CASES: Final = (
     "pgbench tpcb-like 8",
     "pgbench tpcb-like 32",
     "postgresql spread 256",
     "reference fastapi hot 64",
     "postgresql hot 256",
-    EMPTY,
+    EMPTY_CASE,
     "sqlite hot 256",
     "postgresql charge 256",
     "postgresql charge unchanged 256",
     "sqlite charge 256",
     "sqlite charge unchanged 256",
     "empty endpoint 1",
-    FLUSH,
+    FLUSH_CASE,
     "sqlite hot 1",
 )
 
@@ -157,7 +157,9 @@ def _median_ratio(
 
 def _single_transfer_time(samples: Samples) -> float:
     """Return the time of one transfer on SQLite, relative to a flush plus an empty response."""
-    rounds = zip(samples["sqlite hot 1"], samples[FLUSH], samples["empty endpoint 1"], strict=True)
+    rounds = zip(
+        samples["sqlite hot 1"], samples[FLUSH_CASE], samples["empty endpoint 1"], strict=True
+    )
     return median(
         transfer.load_result.p50_seconds
         / (flush.load_result.p50_seconds + empty.load_result.p50_seconds)
@@ -192,25 +194,25 @@ _TARGETS: Final[tuple[Callable[[Samples, str], Target], ...]] = (
     ),
     lambda samples, _: Target(
         "PostgreSQL: CPU per transfer, relative to an empty response",
-        _median_ratio(samples, "postgresql hot 256", EMPTY, _cpu),
+        _median_ratio(samples, "postgresql hot 256", EMPTY_CASE, _cpu),
         "at most",
         2.5,
     ),
     lambda samples, _: Target(
         "SQLite: CPU per transfer, relative to an empty response",
-        _median_ratio(samples, "sqlite hot 256", EMPTY, _cpu),
+        _median_ratio(samples, "sqlite hot 256", EMPTY_CASE, _cpu),
         "at most",
         2.5,
     ),
     lambda samples, _: Target(
         "SQLite: rate of polls, relative to empty responses",
-        _median_ratio(samples, "sqlite charge 256", EMPTY),
+        _median_ratio(samples, "sqlite charge 256", EMPTY_CASE),
         "at least",
         0.6,
     ),
     lambda samples, _: Target(
         "PostgreSQL: rate of polls, relative to empty responses",
-        _median_ratio(samples, "postgresql charge 256", EMPTY),
+        _median_ratio(samples, "postgresql charge 256", EMPTY_CASE),
         "at least",
         0.45,
     ),

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.growth import SizeResult
-from bench.results import EMPTY, Report, Result
+from bench.results import EMPTY_CASE, Report, Result
 
 HEADINGS: Final = (
     "case",
@@ -62,7 +62,7 @@ def show_growth(sizes: list[SizeResult]) -> None:
 
 def rows(report: Report) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the results table."""
-    empty = next((each for each in report.results if each.name == EMPTY), None)
+    empty = next((each for each in report.results if each.name == EMPTY_CASE), None)
     for each in report.results:
         yield (
             each.name,
@@ -72,7 +72,7 @@ def rows(report: Report) -> Iterator[tuple[str, ...]]:
             f"{each.p50_milliseconds:.2f}",
             f"{each.p99_milliseconds:.2f}",
             _micros_text(each.server_cpu_micros),
-            _of_empty(each, empty),
+            _relative_to_empty(each, empty),
             _micros_text(each.database_cpu_micros),
             _micros_text(each.client_cpu_micros),
         )
@@ -100,7 +100,7 @@ def markdown(headings: tuple[str, ...], lines: Iterator[tuple[str, ...]]) -> str
 
 def narrow_table(report: Report) -> str:
     """Return the results as Markdown without the last columns and without line breaks."""
-    lines = (tuple(_unbroken(cell) for cell in row[:7]) for row in rows(report))
+    lines = (tuple(_without_breaks(cell) for cell in row[:7]) for row in rows(report))
     return markdown(HEADINGS[:7], lines)
 
 
@@ -142,7 +142,7 @@ def _table(title: str, headings: tuple[str, ...], lines: Iterator[tuple[str, ...
     return table
 
 
-def _unbroken(cell: str) -> str:
+def _without_breaks(cell: str) -> str:
     return cell.replace(" ", "\N{NO-BREAK SPACE}")
 
 
@@ -150,7 +150,7 @@ def _micros_text(micros: float) -> str:
     return f"{micros:.0f}" if micros else ""
 
 
-def _of_empty(each: Result, empty: Result | None) -> str:
+def _relative_to_empty(each: Result, empty: Result | None) -> str:
     if empty is None or not each.server_cpu_micros:
         return ""
     return f"{each.server_cpu_micros / empty.server_cpu_micros:.1f}x"

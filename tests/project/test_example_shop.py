@@ -75,7 +75,7 @@ async def opened(world: World, caller: PartnerClient) -> AsyncIterator[Shop]:
         await shop.call(world.server.base_url)
         yield shop
         await module.ousel.close()
-        module.books.close()
+        module.database.close()
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 import msgspec
 
 from ousel.api.callers import Partner, User
-from ousel.api.route_table import Routed
+from ousel.api.route_table import RouteLike
 from ousel.api.traces import Trace, TraceParent, continue_trace, parse_trace_parent
 from ousel.http.messages import Answer, Request
 from ousel.kernel.clock import Clock
@@ -18,7 +18,7 @@ class AnsweredRequest(msgspec.Struct, gc=False, kw_only=True):
 
     request_id: str
     method: str
-    route: Routed | None
+    route: RouteLike | None
     caller: Partner | User | None
     status: int
     code: str | None  # of the refusal, if there was one

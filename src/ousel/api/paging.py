@@ -69,7 +69,7 @@ def sequence_from_cursor(cursor: str | None) -> int | None:
     text = text_from_cursor(cursor)
     position = int(text) if text.isdigit() and len(text) <= _POSITION_DIGITS_MAX else 0
     if not 1 <= position <= BIGINT_MAX or cursor_at(position) != cursor:
-        raise cursor_refused()
+        raise invalid_cursor()
     return position
 
 
@@ -79,12 +79,12 @@ def text_from_cursor(cursor: str) -> str:
         octets = base64.b64decode(cursor + "=" * (-len(cursor) % 4), b"-_", validate=True)
         position = octets.decode("ascii").removeprefix("after:")
     except (ValueError, binascii.Error):
-        raise cursor_refused() from None
+        raise invalid_cursor() from None
     if cursor_at(position) != cursor:
-        raise cursor_refused()
+        raise invalid_cursor()
     return position
 
 
-def cursor_refused() -> InvalidField:
+def invalid_cursor() -> InvalidField:
     """Return the refusal of a cursor that we did not issue."""
     return InvalidField("cursor must be the next_cursor of a previous page.", param="cursor")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from ousel.api.refusals import Challenged
+from ousel.api.refusals import ChallengeRefusal
 from ousel.http.messages import Answer, RawHeader
 from ousel.kernel.errors import Refusal
 
@@ -37,7 +37,7 @@ def problem_answer(
     members = msgspec.to_builtins(problem) | refusal.members
     if refusal.retry_after_seconds is not None:
         headers += ((b"retry-after", b"%d" % refusal.retry_after_seconds),)
-    if isinstance(refusal, Challenged):
+    if isinstance(refusal, ChallengeRefusal):
         headers += ((b"www-authenticate", refusal.challenge),)
     body = msgspec.json.encode(members)
     return Answer(refusal.status, body, b"application/problem+json", headers, code=refusal.code)

@@ -43,13 +43,13 @@ class UnknownParameter(Refusal):
     cure = "Correct or remove the parameter that `param` names."
 
 
-class Challenged(Refusal):
+class ChallengeRefusal(Refusal):
     """A refusal whose answer names the needed credential in WWW-Authenticate."""
 
     challenge: bytes = _BEARER
 
 
-class Unauthorized(Challenged):
+class Unauthorized(ChallengeRefusal):
     """The key is missing, malformed, unknown or revoked; the answers are alike."""
 
     status = 401
@@ -62,7 +62,7 @@ class Unauthorized(Challenged):
         super().__init__(detail)
 
 
-class InvalidToken(Challenged):
+class InvalidToken(ChallengeRefusal):
     """The user token is missing, malformed, unknown, expired or revoked; the answers are alike."""
 
     status = 401
@@ -78,7 +78,7 @@ class InvalidToken(Challenged):
             self.challenge = b'Bearer error="invalid_token"'
 
 
-class InsufficientScope(Challenged):
+class InsufficientScope(ChallengeRefusal):
     """The person did not allow the app to read this: the user token lacks the scope."""
 
     status = 403

@@ -11,7 +11,7 @@ SEGMENT_BYTES_MAX: Final = 1_000
 CACHED_PATHS_MAX: Final = 4_096
 
 
-class Routed(Protocol):
+class RouteLike(Protocol):
     """Anything that is found by a method and a path."""
 
     @property
@@ -25,7 +25,7 @@ class Routed(Protocol):
         ...
 
 
-AnyRoute = TypeVar("AnyRoute", bound=Routed)
+AnyRoute = TypeVar("AnyRoute", bound=RouteLike)
 
 
 class _Node(Generic[AnyRoute]):
@@ -37,7 +37,7 @@ class _Node(Generic[AnyRoute]):
         self.names: list[str] = []  # of the parameters on the path to this node
         self.methods: dict[str, AnyRoute] = {}
 
-    def next(self, segment: str) -> "_Node[AnyRoute]":
+    def child(self, segment: str) -> "_Node[AnyRoute]":
         """Return the child node for a segment of a route's path; create it if needed."""
         if segment.startswith("{"):
             assert not self.plain, f"{segment} conflicts with a plain segment"
@@ -57,7 +57,7 @@ class RouteTable(Generic[AnyRoute]):
         cached = lru_cache(maxsize=CACHED_PATHS_MAX)  # polls repeat the same paths
         self._methods_at = cached(self._find_methods)
         for route in routes:
-            methods = self._methods_for_new(route.path)
+            methods = self._add_path(route.path)
             assert route.method not in methods, f"{route.method} {route.path} is registered twice"
             methods[route.method] = route
 
@@ -79,12 +79,12 @@ class RouteTable(Generic[AnyRoute]):
             return False
         return True
 
-    def _methods_for_new(self, path: str) -> dict[str, AnyRoute]:
+    def _add_path(self, path: str) -> dict[str, AnyRoute]:
         if "{" not in path:
             return self._plain.setdefault(path, {})
         node, names = self._root, []
         for segment in path.split("/"):
-            node = node.next(segment)
+            node = node.child(segment)
             if segment.startswith("{"):
                 names.append(segment[1:-1])
         assert node.names in ([], names), f"{path} is registered with other parameter names"

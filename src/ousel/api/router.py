@@ -11,7 +11,7 @@ import structlog
 from ousel.api.authentication import ApiAuthenticator
 from ousel.api.observers import RequestObservers
 from ousel.api.problems import problem_answer
-from ousel.api.route_table import Routed, RouteTable
+from ousel.api.route_table import RouteLike, RouteTable
 from ousel.api.routes import Route
 from ousel.api.server import EndpointServer
 from ousel.http.messages import Answer, RawHeader, Request, Response, answer_head, header_lines
@@ -34,7 +34,7 @@ _log = structlog.get_logger()
 class PageServer(Protocol):
     """Serves pages."""
 
-    def is_visited_by(self, request: Request) -> bool:
+    def expects_page(self, request: Request) -> bool:
         """Return whether a request without a route comes from a browser that expects a page."""
         ...
 
@@ -54,7 +54,7 @@ class Router:
 
     def __init__(
         self,
-        routes: Iterable[Routed],
+        routes: Iterable[RouteLike],
         authenticator: ApiAuthenticator,
         endpoints: EndpointServer,
         pages: PageServer,
@@ -90,7 +90,7 @@ class Router:
                 self._common_lines_without(answer) if answer.headers else self._common_lines,
             )
             if trace is not None:
-                head += header_lines((b"traceresponse", trace.response))
+                head += header_lines((b"traceresponse", trace.response_header))
         except Exception:  # noqa: BLE001 - an answer that cannot be sent is an internal error
             request.is_last = True
             answer = self._internal_error(request, request_id)
@@ -132,7 +132,7 @@ class Router:
         headers = (*extra, (b"allow", allow.encode())) if allow else tuple(extra)
         if isinstance(refusal, NotFound) and self._table.has(f"{self._base_path}{request.path}"):
             refusal = NotFound(f"There is nothing at this path: begin it with {self._base_url}.")
-        if not self._pages.is_visited_by(request):
+        if not self._pages.expects_page(request):
             return problem_answer(refusal, request_id, self._docs_url, headers)
         page = await self._pages.problem(refusal, request, request_id)
         return msgspec.structs.replace(page, headers=(*page.headers, *headers))
@@ -150,7 +150,7 @@ class Router:
 
     async def _find_route(
         self, request: Request, extra: list[RawHeader]
-    ) -> tuple[Routed, dict[str, str]]:
+    ) -> tuple[RouteLike, dict[str, str]]:
         """Return the route and its path parameters; if none is found, add CORS headers."""
         try:
             return self._table.find(request.method, request.path)

@@ -28,7 +28,7 @@ class Trace(msgspec.Struct, frozen=True, gc=False):
     is_sampled: bool
 
     @property
-    def response(self) -> bytes:
+    def response_header(self) -> bytes:
         """The value of the traceresponse header."""
         return f"00-{self.trace_id}-{self.span_id}-{self.is_sampled:02x}".encode()
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from ousel.api.fields import Currency, Money, Time, money_field
-from ousel.api.paging import cursor_refused, text_from_cursor
+from ousel.api.paging import invalid_cursor, text_from_cursor
 from ousel.charges.rules import Charge, Status
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import CURRENCY
@@ -79,5 +79,5 @@ def position_after(cursor: str | None) -> tuple[int, str] | None:
         return None
     position = _POSITION.fullmatch(text_from_cursor(cursor))
     if position is None:
-        raise cursor_refused()
+        raise invalid_cursor()
     return int(position[1]), position[2]

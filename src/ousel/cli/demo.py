@@ -15,7 +15,7 @@ from ousel.cli.server import (
     address_at,
     bind_socket,
     claim_database_mode,
-    prepare,
+    prepare_database,
     serve_until_stopped,
 )
 from ousel.cli.shop import run_shop, shop_can_run
@@ -106,7 +106,7 @@ def _why_no_shop(shop_port: int) -> str | None:
 
 def _fill(server_settings: Settings, port: int, shop_url: str) -> _Demo:
     """Create the demo's people with their money, and the partner's app with its key."""
-    asyncio.run(prepare(server_settings, port, workers=1))
+    asyncio.run(prepare_database(server_settings, port, workers=1))
     asyncio.run(claim_database_mode(server_settings))
     run_with(server_settings.database_url, AccountService, _open_accounts)
     created = run_with(

@@ -23,7 +23,7 @@ from ousel.cli.server import (
     address_at,
     bind_socket,
     claim_database_mode,
-    prepare,
+    prepare_database,
     serve_until_stopped,
 )
 from ousel.cli.verification import totals_record, verify_everything
@@ -65,7 +65,7 @@ def serve(  # noqa: PLR0913 - one for each option
     if admin_port is not None:
         changes["admin_port"] = admin_port
     server_settings = settings(database, port, **changes)
-    asyncio.run(prepare(server_settings, port, workers))
+    asyncio.run(prepare_database(server_settings, port, workers))
     with bind_socket(host, port) as listener:
         asyncio.run(claim_database_mode(server_settings))
         if as_json or sys.stdout.isatty():  # otherwise it would end up in the log

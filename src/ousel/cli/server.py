@@ -20,9 +20,7 @@ from ousel.observation.logs import log_to_standard_error
 from ousel.observation.telemetry import check_tracing
 
 DRAIN_SECONDS_MAX: Final = 30
-KEEP_ALIVE_SECONDS: Final = (
-    75  # longer than clients keep a connection open, so that they close it first
-)
+KEEP_ALIVE_SECONDS: Final = 75  # longer than clients keep connections, so that they close first
 CONNECTIONS_WAITING_MAX: Final = 2_048
 WORKER_STOP_SECONDS_MAX: Final = DRAIN_SECONDS_MAX + 15  # queued postings are written last
 
@@ -34,7 +32,7 @@ class _UvicornConnection(Connection):
         super().__init__(cast("Ousel", config.app), server_state, config.timeout_keep_alive)
 
 
-async def prepare(settings: Settings, port: int, workers: int) -> None:
+async def prepare_database(settings: Settings, port: int, workers: int) -> None:
     """Check that this database can be served; create or migrate an SQLite file."""
     embedded = not is_postgres(settings.database_url)
     if embedded and workers > 1:
@@ -100,7 +98,7 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
         serve = partial(_serve_in_worker, settings, listener, workers)
         Supervisor(serve, workers, WORKER_STOP_SECONDS_MAX).run()
     else:
-        _stop_when_hung_up()
+        _stop_on_hangup()
         _server(Ousel(settings)).run(sockets=[listener])
 
 
@@ -132,7 +130,7 @@ def _server(service: Ousel) -> uvicorn.Server:
     )
 
 
-def _stop_when_hung_up() -> None:
+def _stop_on_hangup() -> None:
     """Stop in an orderly way when the terminal is closed, unless SIGHUP is ignored."""
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))

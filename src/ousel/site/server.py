@@ -38,7 +38,7 @@ class PageServer:
         self._proxies = settings.trusted_proxies
         self.cookies = Cookies(secure=settings.portal_url.startswith("https:"))
 
-    def is_visited_by(self, request: Request) -> bool:
+    def expects_page(self, request: Request) -> bool:
         """Return whether a request without a route comes from a browser that expects a page."""
         accept = request.headers.get(b"accept", b"")
         return b"text/html" in accept and not request.path.startswith(f"{self._base_path}/")
