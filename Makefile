@@ -34,7 +34,7 @@ types: .venv/bench
 # To watch every line slows every test, so it is done where the tests of these modules are.
 whole: .venv/bench
 	$(BIN)/pytest $(PURE) $(addprefix --cov=ousel.,$(WHOLE)) --cov-report=term-missing --cov-fail-under=100
-PURE := tests/kernel $(addprefix tests/ledger/test_,rules.py rules_properties.py claims.py)
+PURE := tests/kernel $(addprefix tests/ledger/test_,rules.py rules_properties.py charge_rules.py)
 WHOLE := kernel.money kernel.ids kernel.account_numbers ledger.rules
 
 client-matrix: ## Test the client on every Python that is found here
