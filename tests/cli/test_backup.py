@@ -158,7 +158,7 @@ def test_a_database_without_books_is_not_backed_up(elsewhere: str, tmp_path: Pat
 
     ended = ousel("backup", str(tmp_path / "books.backup"), database=elsewhere)
 
-    assert_fails(ended, "holds no books of Ousel")
+    assert_fails(ended, "contains no ledger of Ousel")
     assert not list(tmp_path.glob("books.backup*"))
 
 
@@ -177,7 +177,7 @@ def test_a_backup_of_something_else_is_not_restored(
     file = tmp_path / "other.backup"
     _back_up_nothing(engines.empty_url(engine, tmp_path), file)
 
-    assert_fails(ousel("restore", str(file), database=elsewhere), "holds no books of Ousel")
+    assert_fails(ousel("restore", str(file), database=elsewhere), "contains no ledger of Ousel")
 
 
 def test_a_backup_that_is_not_there_is_named(elsewhere: str, tmp_path: Path) -> None:

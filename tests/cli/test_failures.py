@@ -249,7 +249,7 @@ def test_a_log_without_its_file_is_left_alone(command: tuple[str, ...], tmp_path
 
     ended = ousel(*command, database=str(tmp_path / "ousel.db"))
 
-    assert_fails(ended, "put the file back beside ousel.db-wal")
+    assert_fails(ended, "its log ousel.db-wal exists: put the file back")
     assert list(tmp_path.iterdir()) == [log]
     assert log.read_bytes() == b"the last transfers"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ousel.database.backup import BackupFailed, back_up
-from ousel.database.hosts import one_host_each, to_primary
+from ousel.database.hosts import primary_url, single_host_urls
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.schema import migrate
 from ousel.kernel.errors import DatabaseUnavailable
@@ -57,7 +57,7 @@ def timers_of_connections_to(port: int) -> list[list[str]]:
 )
 def test_an_address_is_taken_apart_by_hosts(url: str, hosts: list[str]) -> None:
     """Each host gets the address for itself; a comma elsewhere divides nothing."""
-    assert one_host_each(url) == hosts
+    assert single_host_urls(url) == hosts
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_an_address_is_taken_apart_by_hosts(url: str, hosts: list[str]) -> None:
 )
 def test_several_hosts_mean_the_one_that_takes_writes(url: str, primary: str) -> None:
     """Unless the address says itself which host it wants, or names one alone."""
-    assert to_primary(url) == primary
+    assert primary_url(url) == primary
 
 
 async def test_a_host_that_is_dead_or_stuck_delays_nobody(

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ousel.database.addresses import database_at, may_exist, sqlite_path
+from ousel.database.addresses import database_at, database_may_exist, sqlite_path
 from ousel.database.backup import BackupFailed
 from ousel.database.deployment import mode_of
 from ousel.database.port import Database, Transaction
@@ -61,7 +61,7 @@ def require_database(database: str | None) -> str:
     Opening a mistyped path would create an empty database there.
     """
     url = settings(database).database_url
-    if not may_exist(url):
+    if not database_may_exist(url):
         folder = sqlite_path(url).parent
         fail(f"there is no SQLite file of this name in {folder}: run 'ousel migrate' to create it")
     return url
@@ -132,7 +132,7 @@ async def check_schema(database: Database, url: str) -> None:
 
 async def check_empty(url: str, message: str) -> None:
     """End the command with this message if the database is not empty."""
-    if not may_exist(url):
+    if not database_may_exist(url):
         return
     async with open_database(url) as database:
         version = await schema_version(database, url)

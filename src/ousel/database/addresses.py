@@ -1,4 +1,4 @@
-"""Database addresses: which engine one names, and the engine it opens."""
+"""Database addresses: which engine an address names, and the database at it."""
 
 from pathlib import Path
 from typing import Final
@@ -12,14 +12,14 @@ POSTGRES: Final = ("postgresql://", "postgres://")
 
 
 def is_postgres(url: str) -> bool:
-    """Say whether the address is one of PostgreSQL."""
+    """Return whether the address is a PostgreSQL URL."""
     return url.startswith(POSTGRES)
 
 
 def sqlite_path(url: str) -> Path:
-    """Return the file that an SQLite address, or a plain path, stands for.
+    """Return the file that an SQLite address or a plain path names.
 
-    Nothing in it is escaped, and no name means anything else: ":memory:" is a file too.
+    Nothing in it is escaped, and no name is special: ":memory:" is a file too.
     """
     if "://" in url and not url.startswith(SQLITE):
         raise SettingError(
@@ -28,8 +28,8 @@ def sqlite_path(url: str) -> Path:
     return Path(url.removeprefix(SQLITE)).absolute()
 
 
-def may_exist(url: str) -> bool:
-    """Say whether there may be a database: there is none where neither file nor log of it is."""
+def database_may_exist(url: str) -> bool:
+    """Return False if the address is an SQLite file and neither it nor its log exists."""
     if is_postgres(url):
         return True
     from ousel.database.sqlite import wal_path

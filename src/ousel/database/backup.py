@@ -1,4 +1,4 @@
-"""Backup and restore, while servers run: SQLite's own backup, or pg_dump's custom format."""
+"""Backup and restore, also while servers run: SQLite's backup, or pg_dump's custom format."""
 
 import os
 import re
@@ -13,20 +13,21 @@ from typing import Final
 from urllib.parse import parse_qsl, unquote
 
 from ousel.database.addresses import is_postgres, sqlite_path
-from ousel.database.hosts import ADDRESS, to_primary
+from ousel.database.hosts import ADDRESS, primary_url
 
-# PostgreSQL's tools try one host after the other; without this, a dead one holds them for minutes.
-_PATIENCE: Final = {"PGCONNECT_TIMEOUT": "5"}
+# PostgreSQL's tools try one host after the other. Without a timeout they would wait minutes for a
+# host that is down.
+_CONNECT_TIMEOUT: Final = {"PGCONNECT_TIMEOUT": "5"}
 
-_JOURNAL: Final = "entries"  # the table without which there are no books
+_ENTRIES_TABLE: Final = "entries"  # a database with this table has a ledger
 
 
 class BackupFailed(Exception):
-    """A backup, an export or a restore that could not be made; its text says why."""
+    """A backup, an export or a restore failed; the text says why."""
 
 
 def back_up(url: str, target: Path) -> None:
-    """Write the database, as it is at one moment, to a new file."""
+    """Write one consistent snapshot of the database to a new file."""
     try:
         with write_atomically(target, "a backup") as unfinished:
             if is_postgres(url):
@@ -39,7 +40,7 @@ def back_up(url: str, target: Path) -> None:
 
 
 def restore(url: str, source: Path) -> None:
-    """Fill an empty database from a backup; one that is not empty is the caller's to refuse."""
+    """Fill an empty database from a backup; the caller checks first that it is empty."""
     if not source.is_file():
         raise BackupFailed(f"there is no backup at {source}")
     if is_postgres(url):
@@ -52,9 +53,9 @@ def restore(url: str, source: Path) -> None:
 
 @contextmanager
 def write_atomically(target: Path, what: str) -> Iterator[Path]:
-    """Lend a path that nobody else writes to; what is there in the end is then at the target.
+    """Yield a temporary path to write to, and rename it to the target at the end.
 
-    It overwrites nothing, nor what another command has put there meanwhile.
+    An existing file is never overwritten, even if another command has created it meanwhile.
     """
     _check_absent(target, what)
     unfinished = target.with_name(f"{target.name}.{token_hex(4)}.unfinished")
@@ -73,63 +74,64 @@ def _check_absent(target: Path, what: str) -> None:
 
 def _copy_sqlite(source: Path, target: Path) -> None:
     try:
-        with closing(_reader(source)) as reader:
+        with closing(_connect_read_only(source)) as reader:
             if not reader.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table' AND name = ?", (_JOURNAL,)
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name = ?",
+                (_ENTRIES_TABLE,),
             ).fetchall():
-                raise _no_books(str(source))
+                raise _no_ledger_in(str(source))
             with closing(sqlite3.connect(target.absolute())) as writer:
                 reader.backup(writer)
     except sqlite3.Error as error:
         raise BackupFailed(f"SQLite could not copy the database: {error}") from error
 
 
-def _reader(path: Path) -> sqlite3.Connection:
-    """Open a file that is there; whatever its name, its URI means no other."""
+def _connect_read_only(path: Path) -> sqlite3.Connection:
+    """Open an existing file; as a URI, so that no character of its name is special."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
-def _check_dump(file: Path, named: str) -> None:
-    """See that the file has the books in it, by what PostgreSQL's own tool finds there."""
+def _check_dump(file: Path, name: str) -> None:
+    """Check with PostgreSQL's own tool that the dump contains a ledger."""
     contents = _output("pg_restore", "--list", str(file.absolute()))
-    if not re.search(rf" TABLE .*\b{_JOURNAL} ", contents):
-        raise _no_books(named)
+    if not re.search(rf" TABLE .*\b{_ENTRIES_TABLE} ", contents):
+        raise _no_ledger_in(name)
 
 
-def _no_books(named: str) -> BackupFailed:
-    return BackupFailed(f"{named} holds no books of Ousel")
+def _no_ledger_in(name: str) -> BackupFailed:
+    return BackupFailed(f"{name} contains no ledger of Ousel")
 
 
 def _run(program: str, url: str, *arguments: str) -> None:
-    """Run a tool on a database; the password is in no list of processes that others can see."""
-    public_url, password = _split_password(to_primary(url))
+    """Run a tool on a database; hide the password, since others can see a process's arguments."""
+    public_url, password = _split_password(primary_url(url))
     _output(program, f"--dbname={public_url}", *arguments, **password)
 
 
 def _output(program: str, *arguments: str, **environment: str) -> str:
-    """Return what one of PostgreSQL's tools prints."""
+    """Return what one of PostgreSQL's tools prints, or raise BackupFailed."""
     path = shutil.which(program)
     if path is None:
         raise BackupFailed(f"{program} is not installed: it comes with PostgreSQL's client tools")
     ended = subprocess.run(  # noqa: S603 - PostgreSQL's own tool
         [path, *arguments],
-        env=_PATIENCE | os.environ | environment,
+        env=_CONNECT_TIMEOUT | os.environ | environment,
         capture_output=True,
         check=False,
         text=True,
         errors="replace",
     )
     if ended.returncode != 0:
-        lines = ended.stderr.strip().splitlines() or ["it said nothing"]
+        lines = ended.stderr.strip().splitlines() or ["it printed nothing"]
         raise BackupFailed(f"{program} failed: {lines[0]}")
     return ended.stdout
 
 
 def _split_password(url: str) -> tuple[str, dict[str, str]]:
-    """Return the address without its password, and the environment that hands it over."""
+    """Return the address without its password, and the environment variable that holds it."""
     parts = ADDRESS.fullmatch(url)
     if parts is None:
-        raise BackupFailed("the database's address cannot be read: escape what is special in it")
+        raise BackupFailed("the database's address is invalid: escape special characters in it")
     scheme, user, password, place, query = parts.groups(default="")
     secrets = {"password": "", "sslpassword": ""}
     public = []
@@ -140,7 +142,10 @@ def _split_password(url: str) -> tuple[str, dict[str, str]]:
         else:
             public.append(option)
     if secrets["sslpassword"]:
-        raise BackupFailed("PostgreSQL's tools take an sslpassword where all see it: use none")
-    known = unquote(password) or secrets["password"]  # of two, the one that servers sign in with
+        raise BackupFailed(
+            "PostgreSQL's tools would show the sslpassword to everyone: remove it from the address"
+        )
+    # If the address has both, Ousel's server uses the first one as well.
+    used_password = unquote(password) or secrets["password"]
     address = scheme + user + place + ("?" + "&".join(public) if public else "")
-    return address, {"PGPASSWORD": known} if known else {}
+    return address, {"PGPASSWORD": used_password} if used_password else {}

@@ -1,4 +1,4 @@
-"""Batching: what many callers ask for at the same time is done in one transaction.
+"""Batching: one transaction does what many callers ask for at the same time.
 
 There is no delay: the first item runs at once, and the next batch is made of the items that
 arrived meanwhile. A batch that fails is halved until the item at fault fails alone.
@@ -36,7 +36,7 @@ class Batcher(ABC, Generic[Item, Result]):
     """Runs the items that wait in batches, one batch after the other."""
 
     def __init__(self) -> None:
-        """Begin with nothing to run."""
+        """Begin with an empty queue."""
         self._queue: deque[Waiting[Item, Result]] = deque()
         self._running: asyncio.Task[None] | None = None
 
@@ -46,7 +46,7 @@ class Batcher(ABC, Generic[Item, Result]):
         return len(self._queue)
 
     async def close(self) -> None:
-        """Run what still waits."""
+        """Run the items that still wait."""
         if self._running is not None:
             await self._running
 
@@ -97,9 +97,9 @@ class Batcher(ABC, Generic[Item, Result]):
 
 
 class SharedReads(Batcher[Key, Value]):
-    """Looks many keys up with one statement; a value is never older than the question.
+    """Looks up many keys with one statement; a value is never older than the call that asks for it.
 
-    Where the database knows that nothing was committed since, the last value is used again.
+    If the database knows that nothing was committed since, the last value is used again.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class SharedReads(Batcher[Key, Value]):
         database: Database,
         load: Callable[[Transaction, list[Key]], Awaitable[dict[Key, Value]]],
     ) -> None:
-        """Look keys up with `load`, which returns a value for each of them."""
+        """Look up keys with `load`, which returns a value for each of them."""
         super().__init__()
         self._database = database
         self._load = load
@@ -115,7 +115,7 @@ class SharedReads(Batcher[Key, Value]):
         self._cached_version: int | None = None
 
     async def get(self, key: Key) -> Value:
-        """Return the key's value as of now or a moment later."""
+        """Return the key's value as of now or later."""
         version = self._database.version()
         if version is not None and version == self._cached_version and key in self._cached:
             return self._cached[key]
@@ -139,7 +139,7 @@ class SharedReads(Batcher[Key, Value]):
 
 
 class SharedWrites(Batcher[Item, Result]):
-    """Writes what many callers ask for with one commit; each is answered after that."""
+    """Writes the items of many callers with one commit; each caller is answered after it."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""A thread beside the event loop, for what would hold it up.
+"""A thread beside the event loop, for commits, which would block the loop.
 
-An executor of the standard library does the same, but takes three times as long to get there and
-back: as long as a flush of a good disk.
+The standard library's executor does the same, but its overhead is three times as high: as long as
+a fast disk takes to flush.
 """
 
 import asyncio
@@ -15,16 +15,16 @@ Result = TypeVar("Result")
 
 
 class CommitThread:
-    """Runs one task after the other."""
+    """Runs one task after the other on its own thread."""
 
     def __init__(self, name: str) -> None:
-        """Start the thread; until it is closed it waits for tasks."""
+        """Start the thread, which waits for tasks until `close`."""
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     async def run(self, task: Callable[[], Result]) -> Result:
-        """Return what the task returns; whoever gives up meanwhile still waits for its end."""
+        """Return what the task returns; a canceled caller still waits until the task has ended."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
         self._tasks.put(partial(_run_task, task, done, loop))
@@ -35,7 +35,7 @@ class CommitThread:
             raise
 
     def close(self) -> None:
-        """End the thread, after what it has to do still."""
+        """Run the remaining tasks, then end the thread."""
         self._tasks.put(None)
         self._thread.join()
 
@@ -49,7 +49,7 @@ def _run_task(
 ) -> None:
     try:
         result = task()
-    except BaseException as error:  # noqa: BLE001 - whoever waits for it gets it
+    except BaseException as error:  # noqa: BLE001 - the caller of `run` gets it
         loop.call_soon_threadsafe(done.set_exception, error)
     else:
         loop.call_soon_threadsafe(done.set_result, result)

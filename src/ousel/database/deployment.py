@@ -1,6 +1,7 @@
-"""What a database is for: real money, or a sandbox. The first server to start decides it.
+"""The database's mode: live for real money, or test for a sandbox.
 
-Before that, so does the first key that a command issues for a sandbox: no test key is ever live.
+The first server that starts sets it. So does a command that issues a key for a sandbox before
+that, so that a test key is never valid on a live server.
 """
 
 from typing import Final, Literal
@@ -18,12 +19,12 @@ MODE: Final = Statement("the database's mode", "SELECT value FROM deployment WHE
 
 
 async def claim_mode(transaction: Transaction, mode: Mode) -> Mode:
-    """Return the mode that the database has from now on: this one, unless it had another."""
+    """Set the database's mode unless it has one already, and return the mode that it has."""
     await transaction.execute(MODE_CLAIMED, mode=mode)
     return await mode_of(transaction)
 
 
 async def mode_of(transaction: Transaction) -> Mode:
-    """Return the database's mode; before a server has run on it, it is live."""
+    """Return the database's mode, which is live as long as nothing has set it."""
     rows = await transaction.fetch(MODE)
     return "test" if rows and rows[0][0] == "test" else "live"

@@ -6,7 +6,7 @@ from typing import Final
 from ousel.kernel.settings import PORT_MAX, SettingError
 
 _HOST: Final = r"(?:[^:,@/?#\[\]]*|\[[^\]/?#]*\])(?::[0-9]*)?"
-# Scheme, name, password, hosts with the database's name, and options.
+# Groups: scheme, user, password, hosts with the database's name, options.
 ADDRESS: Final = re.compile(
     r"(postgres(?:ql)?://)(?:([^:/?#]*)(?::([^/?#]*))?(?=@))?"
     rf"(@?{_HOST}(?:,{_HOST})*(?:/[^?#]*)?)(?:\?([^#]*))?"
@@ -16,24 +16,24 @@ _HOSTS: Final = re.compile(r"(postgres(?:ql)?://(?:[^/?#]*@)?)([^/?#]*)(.*)", re
 
 
 def check_address(url: str) -> None:
-    """Refuse an address that cannot be read, before anybody looks for a server there."""
+    """Refuse an invalid address before anything tries to connect to it."""
     parts = ADDRESS.fullmatch(url)
     if parts is None or any(float(port) > PORT_MAX for port in _ports(parts[4])):
         raise SettingError(
             "OUSEL_DATABASE_URL must be like postgresql://NAME:PASSWORD@HOST:PORT/DATABASE,"
-            " with what is special in a name or a password escaped: # as %23, / as %2F."
+            " with special characters in the name and the password escaped: # as %23, / as %2F."
         )
 
 
-def to_primary(url: str) -> str:
-    """Return an address that means, of several hosts, the one that takes writes."""
-    if len(one_host_each(url)) == 1 or "target_session_attrs=" in url:
+def primary_url(url: str) -> str:
+    """Return the address with the option to choose, of several hosts, the one that takes writes."""
+    if len(single_host_urls(url)) == 1 or "target_session_attrs=" in url:
         return url
     return f"{url}{'&' if '?' in url else '?'}target_session_attrs=read-write"
 
 
-def one_host_each(url: str) -> list[str]:
-    """Return the address once for each host that it names, with that host alone."""
+def single_host_urls(url: str) -> list[str]:
+    """Return one address for each host that this address names."""
     parts = _HOSTS.fullmatch(url)
     if parts is None:
         return [url]

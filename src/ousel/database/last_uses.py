@@ -1,10 +1,10 @@
-"""When keys and tokens were last used: gathered in memory, and written down now and then."""
+"""When keys and tokens were last used: collected in memory and written from time to time."""
 
 from collections.abc import Awaitable, Callable
 
 from ousel.database.port import Database, Transaction
 
-Uses = dict[tuple[str, str], int]  # moments, by account and handle
+Uses = dict[tuple[str, str], int]  # the time of the last use, by account id and handle
 
 
 class LastUseRecorder:
@@ -19,7 +19,7 @@ class LastUseRecorder:
         self.unwritten: Uses = {}
 
     async def record(self) -> None:
-        """Write them down, all in one go; what could not be written waits for the next time."""
+        """Write all uses in one transaction; if that fails, keep them for the next time."""
         uses, self.unwritten = self.unwritten, {}
         if not uses:
             return

@@ -37,11 +37,11 @@ class Transaction(Protocol):
         ...
 
     async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
-        """Insert all rows at once; their values are in the order of the columns."""
+        """Insert all rows at once; each row has its values in the order of the table's columns."""
         ...
 
     async def update(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
-        """Update all rows that exist at once: find each by its key, and write the columns."""
+        """Update all rows at once: find each by its key, and write its other columns."""
         ...
 
 
@@ -96,4 +96,4 @@ class Database(Protocol):
 
 
 class IntegrityViolation(Exception):
-    """A row that a constraint of the schema refuses."""
+    """A constraint of the schema refuses a row."""

@@ -2,52 +2,42 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
 from ousel.database import primary
-from ousel.database.port import Connections, IntegrityViolation, Result, Row, Work
+from ousel.database.port import Connections, IntegrityViolation, Result, Work
+from ousel.database.postgres_transaction import STATEMENTS_CACHED, PostgresTransaction
 from ousel.database.retries import TransientFailure, with_retries
-from ousel.database.statements import (
-    CompiledStatement,
-    Statement,
-    Table,
-    UnstorableValue,
-    bulk_insert,
-    bulk_update,
-    for_postgres,
-)
+from ousel.database.statements import UnstorableValue
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
-
-    from ousel.database.primary import MonitoredConnection
 
 CONNECTIONS_MAX: Final = 10
 CONNECT_TIMEOUT_SECONDS: Final = 5.0
 ACQUIRE_TIMEOUT_SECONDS: Final = 10.0
 COMMIT_TIMEOUT_SECONDS: Final = 8.0
 STATEMENT_TIMEOUT_SECONDS: Final = 12.0
-STATEMENTS_CACHED: Final = 256
 
-# Every statement of Ousel finds its rows by an index, in the order that it wants them in. Without
-# these, a plan made while a table is still empty reads all of it or sorts it, and stays so; or
-# short lists of keys are planned anew each time, which takes longer than to look them up.
+# Every statement of Ousel finds its rows by an index, in the order in which it needs them. Without
+# the settings about plans, a plan made while a table is still empty reads or sorts the whole table
+# and is never replaced; or a short list of keys is planned each time, which takes longer than
+# looking it up.
 _SERVER_SETTINGS: Final = {
     "application_name": "ousel",
     "lock_timeout": "5s",
-    "idle_in_transaction_session_timeout": "15s",  # a process that died holds no locks for long
+    "idle_in_transaction_session_timeout": "15s",  # ends the locks of a process that hangs
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "jit": "off",
-    "standard_conforming_strings": "on",  # as _quoted needs it
+    "standard_conforming_strings": "on",  # PostgresTransaction quotes literals accordingly
 }
 
 _ROLLED_BACK: Final = (
@@ -59,7 +49,7 @@ _DISCONNECTED: Final = (
     OSError,
     asyncio.TimeoutError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # the server said goodbye while the connection was idle
+    asyncpg.InternalClientError,  # the server ended the connection while it was idle
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.IdleInTransactionSessionTimeoutError,
@@ -71,8 +61,8 @@ _DISCONNECTED: Final = (
 _DRIVER_ERRORS: Final = (
     *_DISCONNECTED,
     *_ROLLED_BACK,
-    asyncpg.InsufficientPrivilegeError,  # the tables are another role's
-    asyncpg.InsufficientResourcesError,  # a full disk, above all
+    asyncpg.InsufficientPrivilegeError,  # the tables belong to another role
+    asyncpg.InsufficientResourcesError,  # mostly a full disk
     asyncpg.PostgresSystemError,
     asyncpg.IntegrityConstraintViolationError,
     asyncpg.DataError,
@@ -80,71 +70,14 @@ _DRIVER_ERRORS: Final = (
 )
 
 
-class PostgresTransaction:
-    """Statements on one connection.
-
-    What returns nothing need not wait for an answer: the transaction's beginning and its bulk
-    writes travel with whatever is sent next, in the end with the commit. A posting's batch so
-    takes three round trips: begin, look, write and commit.
-    """
-
-    def __init__(
-        self, connection: "PoolConnectionProxy[Any]", *unsent: str, in_doubt: bool = False
-    ) -> None:
-        """Run statements on this connection, after those that are still to be sent."""
-        self._connection = connection
-        self.in_doubt = in_doubt
-        self._unsent = list(unsent)
-
-    async def send(self, *statements: str) -> None:
-        """Send what is unsent, and these statements after it."""
-        texts, self._unsent = [*self._unsent, *statements], []
-        await self._connection.execute("; ".join(texts))
-
-    async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
-        """Run the statement and return all its rows."""
-        if self._unsent:
-            await self.send()
-        compiled = _compiled(statement)
-        rows = await self._connection.fetch(compiled.text, *compiled.arguments(parameters))
-        return list(rows)
-
-    async def execute(self, statement: Statement, **parameters: object) -> int:
-        """Run the statement and return how many rows it touched."""
-        if self._unsent:
-            await self.send()
-        compiled = _compiled(statement)
-        tag = await self._connection.execute(compiled.text, *compiled.arguments(parameters))
-        return int(tag.rpartition(" ")[2])
-
-    async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
-        """Insert the rows, all in one go."""
-        await self._write(bulk_insert, table, rows)
-
-    async def update(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
-        """Write the columns after the key of the rows that exist, all in one go."""
-        await self._write(bulk_update, table, rows)
-
-    async def _write(
-        self,
-        make: Callable[[Table], Statement],
-        table: Table,
-        rows: Iterable[Sequence[object]],
-    ) -> None:
-        compiled = _compiled_bulk(make, table)
-        [values] = compiled.arguments({"rows": rows})
-        name = await cast("MonitoredConnection", self._connection).prepare_once(compiled.text)
-        self._unsent.append(f"EXECUTE {name}({_quoted(values)})")
-
-
 class PostgresDatabase:
     """A pool of connections to one PostgreSQL primary."""
 
     def __init__(self, url: str) -> None:
-        """Connect to this address, once opened."""
+        """Remember the address; `open` connects to it."""
         self._url = url
         self._pool: asyncpg.Pool[Any] | None = None
-        self._idle: list[PoolConnectionProxy[Any]] = []  # the pool takes its time to lend one
+        self._idle: list[PoolConnectionProxy[Any]] = []  # faster to take than the pool's
         self._waiters = 0
 
     async def open(self) -> None:
@@ -165,7 +98,7 @@ class PostgresDatabase:
             raise _unavailable(error) from error
 
     async def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         if self._pool is not None:
             self._pool.terminate()
 
@@ -174,7 +107,7 @@ class PostgresDatabase:
         return await with_retries(lambda _: self._read(work))
 
     async def snapshot(self, work: Work[Result]) -> Result:
-        """Run reads that all see the one state of the database at their start."""
+        """Run reads that all see the state of the database at their start."""
         return await with_retries(lambda _: self._snapshot(work))
 
     async def write(
@@ -191,11 +124,11 @@ class PostgresDatabase:
         )
 
     def version(self) -> int | None:
-        """Return nothing: other processes commit, and only the server knows when."""
+        """Return None: other processes commit, and only the server knows when."""
         return None
 
     def connections(self) -> Connections:
-        """Return how many connections the pool has open at this moment."""
+        """Return how many connections are open now."""
         idle = self._connections.get_idle_size() + len(self._idle)
         return Connections(in_use=self._connections.get_size() - idle, idle=idle)
 
@@ -223,7 +156,7 @@ class PostgresDatabase:
                 if while_committing is not None:
                     while_committing()
                 await _commit(connection, transaction)
-            except (*_DISCONNECTED, OutcomeUnknown):  # there is no session left to roll back
+            except (*_DISCONNECTED, OutcomeUnknown):  # there is no session left for a rollback
                 raise
             except BaseException:
                 await _roll_back(connection)
@@ -232,7 +165,7 @@ class PostgresDatabase:
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> "AsyncIterator[PoolConnectionProxy[Any]]":
-        """Lend a connection; one whose server is gone, stuck or demoted is lent to nobody else."""
+        """Yield a connection; do not reuse it if its server turns out to be gone or demoted."""
         try:
             connection = await self._acquire()
             try:
@@ -250,9 +183,9 @@ class PostgresDatabase:
             raise _translate(error) from error
 
     async def _acquire(self) -> "PoolConnectionProxy[Any]":
-        """Return a connection that is at hand, or the pool's next one.
+        """Return an idle connection, or the pool's next one.
 
-        Whatever a server says to a new connection but welcome, it is no fault of a statement's.
+        If the server refuses a new connection for any reason, that is a transient failure.
         """
         while self._idle:
             connection = self._idle.pop()
@@ -268,7 +201,7 @@ class PostgresDatabase:
             self._waiters -= 1
 
     async def _release(self, connection: "PoolConnectionProxy[Any]") -> None:
-        """Give a connection back; should it break now, what was committed stays committed."""
+        """Give a connection back to the pool; ignore it if it breaks now, after the commit."""
         with contextlib.suppress(*_DISCONNECTED):
             await self._connections.release(connection)
 
@@ -279,10 +212,10 @@ class PostgresDatabase:
 
 
 async def _commit(connection: "PoolConnectionProxy[Any]", transaction: PostgresTransaction) -> None:
-    """Commit; where the connection breaks meanwhile, nobody can tell whether it took effect.
+    """Commit, or raise OutcomeUnknown if the connection breaks before the answer arrives.
 
-    A commit that takes too long is never canceled, its connection is ended: one that waits for
-    a standby would, if canceled, stand on the primary alone and yet be reported as done.
+    If the commit takes too long, we end the connection instead of canceling the commit: a commit
+    that waits for a standby would, if canceled, be on the primary alone and be reported as done.
     """
     if connection.is_closed():
         raise ConnectionResetError("The server ended the transaction before its commit was sent.")
@@ -299,7 +232,7 @@ async def _commit(connection: "PoolConnectionProxy[Any]", transaction: PostgresT
 
 
 def _terminate(connection: "PoolConnectionProxy[Any]") -> None:
-    """End a connection at once, unless the driver has given it up already."""
+    """End a connection at once, unless the driver has ended it already."""
     with contextlib.suppress(asyncpg.InterfaceError):
         connection.terminate()
 
@@ -313,9 +246,9 @@ async def _roll_back(connection: "PoolConnectionProxy[Any]") -> None:
 
 
 async def _skip_reset(_: object) -> None:
-    """Spare the round trip of a reset: all that Ousel leaves in a session is statements prepared.
+    """Do not reset a session when it is given back, which would take a round trip.
 
-    Those are to stay; nothing that it runs changes a session's settings or keeps a lock there.
+    Ousel leaves only prepared statements there, which are used again: no settings and no locks.
     """
 
 
@@ -333,19 +266,3 @@ def _unavailable(error: BaseException) -> DatabaseUnavailable:
         f"PostgreSQL cannot be reached or refuses the connection ({reason}).",
         retry_after_seconds=1,
     )
-
-
-def _quoted(text: str) -> str:
-    """Return a text as a literal of SQL."""
-    doubled = text.replace("'", "''")
-    return f"'{doubled}'"
-
-
-@lru_cache(maxsize=STATEMENTS_CACHED)
-def _compiled(statement: Statement) -> CompiledStatement:
-    return for_postgres(statement)
-
-
-@lru_cache(maxsize=STATEMENTS_CACHED)
-def _compiled_bulk(make: Callable[[Table], Statement], table: Table) -> CompiledStatement:
-    return for_postgres(make(table))

@@ -1,6 +1,6 @@
-"""Connections to PostgreSQL: of several hosts, to the one that takes writes.
+"""Connections to PostgreSQL: if there are several hosts, to the one that takes writes.
 
-All hosts are asked at once, so that one that is dead, or stuck, delays nobody.
+All hosts are tried at the same time, so that one that is down or stuck delays nobody.
 """
 
 import asyncio
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
 
-from ousel.database.hosts import one_host_each, to_primary
+from ousel.database.hosts import primary_url, single_host_urls
 
 if TYPE_CHECKING:
     DriverConnection = asyncpg.Connection[Any]
 else:
     DriverConnection = asyncpg.Connection
 
-# How soon a connection ends whose other end has gone without a word: its machine lost power,
-# or the network between. Named, since not every system knows each of them.
-_LIVENESS: Final = {
+# These options end a connection soon after the other host has vanished, because it or the network
+# failed. They are looked up by name, since not every system has all of them.
+_KEEPALIVE_OPTIONS: Final = {
     "TCP_KEEPIDLE": 5,
     "TCP_KEEPINTVL": 2,
     "TCP_KEEPCNT": 3,
@@ -27,22 +27,22 @@ _LIVENESS: Final = {
 
 
 class MonitoredConnection(DriverConnection):
-    """A connection that notices within seconds that the host at its other end is gone."""
+    """A connection that ends within seconds after the other host has vanished."""
 
     def __init__(self, protocol: Any, transport: Any, *rest: Any) -> None:
-        """Take the driver's new connection, and watch over its socket."""
+        """Set the keepalive options on the socket of the driver's new connection."""
         super().__init__(protocol, transport, *rest)
         self._prepared: dict[str, str] = {}
-        wire: socket.socket = transport.get_extra_info("socket")
-        if wire.family == socket.AF_UNIX:
+        connected: socket.socket = transport.get_extra_info("socket")
+        if connected.family == socket.AF_UNIX:
             return
-        wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in _LIVENESS.items():
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEPALIVE_OPTIONS.items():
             if hasattr(socket, name):
-                wire.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+                connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     async def prepare_once(self, text: str) -> str:
-        """Return the name by which EXECUTE knows the statement on this connection."""
+        """Prepare the statement once on this connection; return its name for EXECUTE."""
         name = self._prepared.get(text)
         if name is None:
             name = f"ousel_{len(self._prepared)}"
@@ -52,28 +52,31 @@ class MonitoredConnection(DriverConnection):
 
 
 async def connect(dsn: str | None = None, **options: Any) -> DriverConnection:
-    """Return a connection to the address: of several hosts, to the one that takes writes."""
-    assert dsn is not None, "a pool calls with the address that it was made for"
+    """Return a connection to the address: if it names several hosts, to the one that takes writes.
+
+    If no host accepts a connection, raise the error of the first one.
+    """
+    assert dsn is not None, "the pool always passes its address"
     options["connection_class"] = MonitoredConnection
-    searches: list[asyncio.Future[DriverConnection]] = [
+    attempts: list[asyncio.Future[DriverConnection]] = [
         asyncio.ensure_future(asyncpg.connect(address, **options))
-        for address in one_host_each(to_primary(dsn))
+        for address in single_host_urls(primary_url(dsn))
     ]
-    found: asyncio.Future[DriverConnection] | None = None
+    successful: asyncio.Future[DriverConnection] | None = None
     try:
-        waiting = set(searches)
-        while waiting and found is None:
-            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            found = next((each for each in done if each.exception() is None), None)
+        pending = set(attempts)
+        while pending and successful is None:
+            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            successful = next((each for each in done if each.exception() is None), None)
     finally:
-        await _cancel_searches([each for each in searches if each is not found])
-    return (found or searches[0]).result()  # where none was found, what the first host said
+        await _cancel([each for each in attempts if each is not successful])
+    return (successful or attempts[0]).result()
 
 
-async def _cancel_searches(searches: "list[asyncio.Future[DriverConnection]]") -> None:
-    """End searches that nobody waits for, and the connections that they found."""
-    for search in searches:
-        search.cancel()
-    for outcome in await asyncio.gather(*searches, return_exceptions=True):
+async def _cancel(attempts: "list[asyncio.Future[DriverConnection]]") -> None:
+    """Cancel the other attempts, and end the connections that they have opened."""
+    for attempt in attempts:
+        attempt.cancel()
+    for outcome in await asyncio.gather(*attempts, return_exceptions=True):
         if isinstance(outcome, asyncpg.Connection):
             outcome.terminate()

@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class TransientFailure(Exception):
-    """A transaction that surely did not commit and may be tried again."""
+    """A transaction failed that certainly did not commit, and may be tried again."""
 
     def __init__(self, refusal: DatabaseUnavailable) -> None:
         """Carry the refusal that the caller gets if the last attempt fails as well."""

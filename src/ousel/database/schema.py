@@ -1,4 +1,4 @@
-"""The schema's version: reading it, which is quick, and migrating to it, which loads Alembic."""
+"""The schema's version, and the migration to it (which alone loads Alembic, since that is slow)."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION: Final = "0005"
 
-_LOCK: Final = 0x6F7573656C  # two migrations of one PostgreSQL database go one after the other
+_MIGRATION_LOCK: Final = 0x6F7573656C  # held by whoever migrates a PostgreSQL database
 
 TABLES = {
     "sqlite": Statement(
-        "the names of all tables in SQLite, without those of its own",
+        "the names of all tables in SQLite, without its internal tables",
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
     ),
     "postgres": Statement(
@@ -27,10 +27,11 @@ TABLES = {
         "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
     ),
 }
-_OURS: Final = {"alembic_version", "entries"}  # tables of the first migration, and of every later
+_OUSEL_TABLES: Final = {"alembic_version", "entries"}  # every version has these tables
 VERSION = Statement("the version of the schema", "SELECT version_num FROM alembic_version")
-# Ids sort by time, and the books are walked in their order. Most languages keep it; one in which
-# two letters sort as a third, as "ch" in Czech, does not.
+# Ids must sort by their bytes: then they sort by time, and verification can read all accounts in
+# one order. Most collations do so, but not one that sorts a pair of letters as another letter, as
+# Czech does with "ch".
 IDS_IN_ORDER = {
     "sqlite": Statement("whether SQLite sorts ids by their bytes: always", "SELECT TRUE"),
     "postgres": Statement(
@@ -44,16 +45,16 @@ IDS_IN_ORDER = {
 
 
 async def schema_version(database: Database, url: str) -> str | None:
-    """Return the version that the database's schema is at; None where nothing is there yet.
+    """Return the version of the database's schema, or None if Ousel has no tables there yet.
 
-    Raises DatabaseUnavailable where the database is another program's: an SQLite file with other
-    tables, or one that is migrated by another's versions. PostgreSQL's may have tables beside.
+    Raises DatabaseUnavailable if the database belongs to another program: one that migrates it
+    with Alembic or, on SQLite, any tables at all. On PostgreSQL other tables may exist as well.
     """
-    named = TABLES[_engine(url)]
+    table_names = TABLES[_engine(url)]
 
     async def version(transaction: Transaction) -> str | None:
-        tables = {name for (name,) in await transaction.fetch(named)}
-        rows = await transaction.fetch(VERSION) if tables >= _OURS else []
+        tables = {name for (name,) in await transaction.fetch(table_names)}
+        rows = await transaction.fetch(VERSION) if tables >= _OUSEL_TABLES else []
         if rows:
             return str(rows[0][0])
         if "alembic_version" in tables or (tables and not is_postgres(url)):
@@ -66,21 +67,21 @@ async def schema_version(database: Database, url: str) -> str | None:
 
 
 async def check_collation(database: Database, url: str) -> None:
-    """Refuse a database in which ids would stand in another order than their bytes do."""
+    """Refuse a database that does not sort ids by their bytes."""
     in_order = IDS_IN_ORDER[_engine(url)]
     rows = await database.read(lambda transaction: transaction.fetch(in_order))
-    _refuse_unless(in_order=rows[0][0])
+    _check_order(in_order=rows[0][0])
 
 
 def is_supported(version: str | None) -> bool:
-    """Say whether this Ousel serves a schema: its own, or a newer one, which only adds to it."""
+    """Return whether this Ousel can use a schema: its own, or a newer one, which only adds."""
     return version is not None and version >= SCHEMA_VERSION
 
 
 async def migrate(url: str) -> None:
-    """Bring the database at this address to today's schema, from empty or from any older one.
+    """Migrate the database at this address to today's schema, from empty or any older version.
 
-    Raises DatabaseUnavailable where it cannot be reached, or comes from a newer Ousel.
+    Raises DatabaseUnavailable if it cannot be reached or was migrated by a newer Ousel.
     """
     from alembic.util import CommandError
     from sqlalchemy.exc import DBAPIError
@@ -121,18 +122,19 @@ async def _migrate_postgres(url: str) -> None:
     engine = create_async_engine("postgresql+asyncpg://", async_creator=connect)
     try:
         async with engine.begin() as connection:
-            await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            await connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_MIGRATION_LOCK})")
             order = await connection.exec_driver_sql(IDS_IN_ORDER["postgres"].text)
-            _refuse_unless(in_order=order.scalar_one())
+            _check_order(in_order=order.scalar_one())
             await connection.run_sync(_upgrade)
     finally:
         await engine.dispose()
 
 
-def _refuse_unless(*, in_order: bool) -> None:
+def _check_order(*, in_order: bool) -> None:
     if not in_order:
         raise DatabaseUnavailable(
-            'The database sorts ids in an order of its language: create it with the collation "C".'
+            "The database's collation does not sort ids by their bytes: create it with the"
+            ' collation "C".'
         )
 
 

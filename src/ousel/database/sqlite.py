@@ -1,34 +1,28 @@
 """SQLite: the embedded default. One writer at a time, readers beside it, WAL and full flushes.
 
-Work is written as coroutines for both engines. Here no statement ever waits for the event loop,
-so the statements of a transaction, which take microseconds, run through in one go, right where
-they are asked for. Only the commit has a thread of its own, where a slow flush stalls nobody.
+Work is written as coroutines for both engines. On SQLite no statement ever suspends, so all
+statements of a transaction, which take microseconds, run in one step on the event loop. Only the
+commit runs on a thread of its own, where a slow flush delays nobody.
 """
 
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine
 from contextlib import closing
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 
 from ousel.database.commit_thread import CommitThread
-from ousel.database.port import Connections, IntegrityViolation, Result, Row, Work
+from ousel.database.port import Connections, IntegrityViolation, Result, Work
 from ousel.database.retries import TransientFailure, with_retries
-from ousel.database.statements import (
-    CompiledStatement,
-    Statement,
-    Table,
-    UnstorableValue,
-    for_sqlite,
-)
+from ousel.database.sqlite_transaction import STATEMENTS_CACHED, SqliteTransaction
+from ousel.database.statements import UnstorableValue
 from ousel.kernel.errors import DatabaseUnavailable
 
 BUSY_SECONDS_MAX: Final = 5.0
 BUSY_PAUSE_SECONDS: Final = 0.005
-STATEMENTS_CACHED: Final = 256
 
 _WRITER_PRAGMAS: Final = (
     "PRAGMA journal_mode = WAL",
@@ -37,57 +31,30 @@ _WRITER_PRAGMAS: Final = (
     "PRAGMA temp_store = MEMORY",
     "PRAGMA wal_autocheckpoint = 4000",
     "PRAGMA journal_size_limit = 67108864",
-    "PRAGMA busy_timeout = 0",  # whoever waits for another process lets the event loop go on
+    "PRAGMA busy_timeout = 0",  # _begin waits without blocking the event loop
 )
 
-_File = tuple[int, int]  # its device, and its number there
+_FileIdentity = tuple[int, int]  # device and inode
 
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _DRIVER_ERRORS: Final = (sqlite3.DatabaseError, UnicodeEncodeError, OverflowError)
 
 
-class SqliteTransaction:
-    """Statements on one connection; its coroutines never suspend."""
-
-    def __init__(self, connection: sqlite3.Connection, *, in_doubt: bool = False) -> None:
-        """Run statements on this connection, in the transaction that is open there."""
-        self._connection = connection
-        self.in_doubt = in_doubt
-
-    async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
-        """Run the statement and return all its rows."""
-        compiled = _compiled(statement)
-        return self._connection.execute(compiled.text, compiled.arguments(parameters)).fetchall()
-
-    async def execute(self, statement: Statement, **parameters: object) -> int:
-        """Run the statement and return how many rows it touched."""
-        compiled = _compiled(statement)
-        return self._connection.execute(compiled.text, compiled.arguments(parameters)).rowcount
-
-    async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
-        """Insert the rows, all in one go."""
-        self._connection.executemany(_insert(table), rows)
-
-    async def update(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
-        """Write the columns after the key of the rows that exist, all in one go."""
-        self._connection.executemany(_update(table), rows)
-
-
 class SqliteDatabase:
-    """A file, a connection that writes, and one for reads."""
+    """A file, with one connection for writes and one for reads."""
 
     def __init__(self, path: Path) -> None:
-        """Live in the file at this path, which is created where there is none."""
+        """Use the file at this path; `open` creates it if it does not exist."""
         self._path = path
-        self._write_lock = asyncio.Lock()  # to write
+        self._write_lock = asyncio.Lock()
         self._commits: CommitThread | None = None
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._version: int | None = None
-        self._file: _File | None = None
+        self._file: _FileIdentity | None = None
 
     async def open(self) -> None:
-        """Open the file for one writer and for reads."""
+        """Open the file, or raise DatabaseUnavailable."""
         _check_orphaned_log(self._path)
         try:
             self._writer = _connect(self._path)
@@ -116,9 +83,9 @@ class SqliteDatabase:
         return await with_retries(lambda _: self._read(work))
 
     async def snapshot(self, work: Work[Result]) -> Result:
-        """Run reads that all see the one state of the database at their start, however long.
+        """Run reads that all see the state of the database at their start.
 
-        They have a thread and a connection of their own, and hold nobody up.
+        They may take long, so they have a thread and a connection of their own.
         """
         return await with_retries(lambda _: asyncio.to_thread(self._snapshot, work))
 
@@ -136,9 +103,10 @@ class SqliteDatabase:
         )
 
     def version(self) -> int | None:
-        """Return the number that SQLite keeps of others' commits, as of this turn of the loop.
+        """Return a number that changes with every commit of any process.
 
-        Whoever asks in one turn had come before it began, and may have the same answer.
+        It is read once per iteration of the event loop. All callers of one iteration arrived
+        before it began, so the number is new enough for each of them.
         """
         if self._version is None:
             assert self._reader is not None, "the database is not open"
@@ -147,7 +115,7 @@ class SqliteDatabase:
         return self._version
 
     def connections(self) -> Connections:
-        """Return how many connections are open: one for reads, one that writes or waits to."""
+        """Return the two connections; only the one for writes is ever in use."""
         assert self._writer is not None, "the database is not open"
         in_use = int(self._writer.in_transaction)
         return Connections(in_use=in_use, idle=2 - in_use)
@@ -164,7 +132,7 @@ class SqliteDatabase:
             raise _translate(error) from error
 
     def _snapshot(self, work: Work[Result]) -> Result:
-        self._check_file_unmoved()  # to a new connection, the log beside it would be another file's
+        self._check_file_unmoved()  # a new connection would combine this log with another file
         try:
             with closing(_connect(self._path)) as connection:
                 connection.execute("BEGIN")
@@ -198,32 +166,32 @@ class SqliteDatabase:
         return result
 
     def _check_file_unmoved(self) -> None:
-        """Write nothing, and read nothing, where nobody could find it again."""
+        """Refuse to use a file that is no longer at its path: what is written would be lost."""
         if _file_identity(self._path) != self._file:
             raise DatabaseUnavailable(
                 "The SQLite file was moved, removed or replaced while it was open: put it back,"
-                " or start anew.",
+                " or restart Ousel.",
                 retry_after_seconds=5,
             )
 
 
 def wal_path(path: Path) -> Path:
-    """Return where SQLite keeps the write-ahead log of the file at this path."""
+    """Return the path of the write-ahead log that belongs to the file at this path."""
     return path.with_name(f"{path.name}-wal")
 
 
 def _check_orphaned_log(path: Path) -> None:
-    """Leave a log alone whose file is elsewhere: to begin a new file would erase what it holds."""
+    """Refuse to create a file beside the log of a missing file: that would erase the log."""
     log = wal_path(path)
     if log.exists() and not path.exists():
         raise DatabaseUnavailable(
-            f"There is no SQLite file at {path}, but the log of one: put the file back beside"
-            f" {log.name}, or move that away as well."
+            f"There is no SQLite file at {path}, but its log {log.name} exists: put the file back,"
+            " or move the log away as well."
         )
 
 
-def _file_identity(path: Path) -> "_File | None":
-    """Return which file is at this path now, if there is one."""
+def _file_identity(path: Path) -> "_FileIdentity | None":
+    """Return the identity of the file at this path, or None if there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -244,7 +212,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 async def _begin(connection: sqlite3.Connection) -> None:
-    """Begin to write, as soon as no other process does."""
+    """Begin a transaction that writes, as soon as no other process is writing."""
     last_try = time.monotonic() + BUSY_SECONDS_MAX
     while True:
         try:
@@ -258,7 +226,7 @@ async def _begin(connection: sqlite3.Connection) -> None:
 
 
 def _run_to_end(work: Work[Result], transaction: SqliteTransaction) -> Result:
-    """Drive the coroutine to its end in one step: a SQLite transaction never suspends."""
+    """Run the coroutine to its end in one step: a transaction on SQLite never suspends."""
     coroutine = cast("Coroutine[Any, Any, Result]", work(transaction))
     try:
         coroutine.send(None)
@@ -281,7 +249,7 @@ def _translate(error: Exception) -> Exception:
     if isinstance(error, sqlite3.IntegrityError):
         return IntegrityViolation(str(error))
     code = getattr(error, "sqlite_errorcode", None)
-    if code is None or isinstance(error, sqlite3.DataError):  # it never came to the engine
+    if code is None or isinstance(error, sqlite3.DataError):  # the value did not reach SQLite
         return UnstorableValue(str(error))
     if _is_busy(code):
         return TransientFailure(
@@ -289,22 +257,3 @@ def _translate(error: Exception) -> Exception:
         )
     reason = getattr(error, "sqlite_errorname", "unknown")
     return DatabaseUnavailable(f"SQLite could not read or write ({reason}).", retry_after_seconds=5)
-
-
-@lru_cache(maxsize=STATEMENTS_CACHED)
-def _compiled(statement: Statement) -> CompiledStatement:
-    return for_sqlite(statement)
-
-
-@lru_cache(maxsize=STATEMENTS_CACHED)
-def _insert(table: Table) -> str:
-    marks = ", ".join("?" for _ in table.names)
-    return f"INSERT INTO {table.name} ({', '.join(table.names)}) VALUES ({marks})"
-
-
-@lru_cache(maxsize=STATEMENTS_CACHED)
-def _update(table: Table) -> str:
-    given = {name: f"{name} = ?{number}" for number, name in enumerate(table.names, 1)}
-    changes = ", ".join(given[name] for name in table.column_names)
-    match = " AND ".join(given[name] for name in table.key_names)
-    return f"UPDATE {table.name} SET {changes} WHERE {match}"

@@ -1,7 +1,7 @@
-"""Statements and tables: SQL with a name, written once and read by both engines.
+"""Statements and tables: SQL with a name, written once for both engines.
 
-The text is SQL that SQLite and PostgreSQL share, and four notations that each engine spells in
-its own way:
+The text is SQL that SQLite and PostgreSQL share, with four notations that are translated for each
+engine:
 
 - `:name`                      a parameter;
 - `= ANY(:names)`              membership in a list;
@@ -16,14 +16,14 @@ from typing import Any, Final
 
 import msgspec
 
-BIGINT_MAX: Final = 2**63 - 1  # what a column of integers holds
+BIGINT_MAX: Final = 2**63 - 1  # the largest number that a column of integers can hold
 
 _PARAMETER: Final = re.compile(r"(?<!:):([a-z_]+)")
 _ANY: Final = re.compile(r"= ANY\((:[a-z_]+)\)")
 _ROWS: Final = re.compile(r"ROWS\(:([a-z_]+), ([a-z_, ]+)\)")
 _LOCK: Final = re.compile(r"\s+FOR UPDATE\b")
 
-Spread = Callable[[dict[str, Any]], Sequence[Any]]
+ArgumentBuilder = Callable[[dict[str, Any]], Sequence[Any]]
 
 
 class UnstorableValue(Exception):
@@ -31,14 +31,14 @@ class UnstorableValue(Exception):
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """One SQL statement with its name, by which logs and plans speak of it."""
+    """One SQL statement with a name, which says what it does."""
 
     name: str
     text: str
 
 
 class Table(msgspec.Struct, frozen=True):
-    """The columns of a table that bulk work writes, each as `name type`, the key's first."""
+    """The columns of a table that bulk statements write, each as `name type`, the key's first."""
 
     name: str
     key: tuple[str, ...]
@@ -61,10 +61,10 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class CompiledStatement(msgspec.Struct, frozen=True):
-    """A statement as one engine wants it: its text, and how parameters become arguments."""
+    """A statement for one engine: its text, and how named parameters become arguments."""
 
     text: str
-    arguments: Spread
+    arguments: ArgumentBuilder
 
 
 def for_postgres(statement: Statement) -> CompiledStatement:
@@ -91,7 +91,7 @@ def for_postgres(statement: Statement) -> CompiledStatement:
 
 
 def for_sqlite(statement: Statement) -> CompiledStatement:
-    """Return the statement with a mark for each use of a parameter, and lists and rows as JSON."""
+    """Return the statement with a `?` for each use of a parameter, and lists and rows as JSON."""
 
     def from_json(match: re.Match[str]) -> str:
         columns = ", ".join(
@@ -113,13 +113,13 @@ def _columns(declared: str) -> list[list[str]]:
     return [column.split() for column in declared.split(", ")]
 
 
-def _argument_builder(names: list[str], lists: Collection[str]) -> Spread:
-    """Return how parameters become arguments, in the order of the names; lists become JSON."""
+def _argument_builder(names: list[str], lists: Collection[str]) -> ArgumentBuilder:
+    """Return a function that orders parameters by these names, and writes lists as JSON."""
 
-    def spread(given: dict[str, Any]) -> Sequence[Any]:
+    def build_arguments(given: dict[str, Any]) -> Sequence[Any]:
         return [_json(given[name]) if name in lists else given[name] for name in names]
 
-    return spread
+    return build_arguments
 
 
 _encode: Final = msgspec.json.Encoder().encode

@@ -1,1 +1,1 @@
-"""The schema's history, forward only; run by `ousel migrate`."""
+"""The migrations of the schema, which only go forward; `ousel migrate` runs them."""

@@ -1,4 +1,4 @@
-"""Alembic's entry: runs the migrations on the connection that `schema.migrate` opened."""
+"""Alembic loads this module to run the migrations on the connection of `schema.migrate`."""
 
 from alembic import context
 

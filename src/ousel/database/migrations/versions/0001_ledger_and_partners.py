@@ -1,9 +1,9 @@
-"""The ledger, the people it belongs to, and the partners that use it.
+"""The ledger, the people who own its accounts, and the partners that use it.
 
-Each table that grows with an account begins its primary key with the account's id, and no
-unique index or foreign key reaches across accounts, so that the tables can be spread by account
-over several machines. The directory of identifiers, by which an account is found, is keyed by
-what it is asked for.
+The primary key of each table that grows with an account begins with the account's id, and no
+unique index or foreign key spans several accounts, so that the tables can be distributed over
+several machines by account. The exception is the table of identifiers, which finds the account:
+its key is the identifier.
 """
 
 from alembic import op
@@ -12,7 +12,7 @@ revision = "0001"
 down_revision = None
 
 STATEMENTS = (
-    # What is true of the whole database: whether it is live or a sandbox.
+    # Settings of the whole database: whether it is live or a sandbox.
     """
     CREATE TABLE deployment (
         name TEXT NOT NULL PRIMARY KEY,
@@ -35,7 +35,7 @@ STATEMENTS = (
         CHECK (balance >= 0 OR id = 'acct_00000000000000000000000000')
     )
     """,
-    # The account that money is issued from: the only one whose balance may be negative.
+    # Money is issued from the system account, the only one whose balance may be negative.
     """
     INSERT INTO accounts VALUES (
         'acct_00000000000000000000000000', 'ousel', 'OU830000000000', 'Ousel', 'active', 0, 0,
@@ -122,7 +122,7 @@ STATEMENTS = (
 )
 
 POSTGRES_TUNING = (
-    # An account's row is rewritten with each batch: room on its page keeps that in place.
+    # Each batch rewrites an account's row. Free space on its page lets PostgreSQL do so in place.
     "ALTER TABLE accounts SET (fillfactor = 50)",
 )
 

@@ -1,4 +1,4 @@
-"""People who sign in: their sessions, second factors, attempts, and what happened."""
+"""People who sign in: sessions, second factors, failed attempts, and a log of security events."""
 
 from alembic import op
 
@@ -6,7 +6,7 @@ revision = "0002"
 down_revision = "0001"
 
 STATEMENTS = (
-    # Keyed by what a cookie is asked for; an account's own are found by the index.
+    # A cookie is looked up by its hash. The index finds all sessions of an account.
     """
     CREATE TABLE sessions (
         hash TEXT NOT NULL PRIMARY KEY,
@@ -37,7 +37,7 @@ STATEMENTS = (
         PRIMARY KEY (account_id, hash)
     )
     """,
-    # A subject is an account or an address; a window of failures begins anew after a while.
+    # A subject is an account or an IP address. Failures are counted within a time window.
     """
     CREATE TABLE sign_in_failures (
         subject TEXT NOT NULL PRIMARY KEY,

@@ -36,7 +36,7 @@ STATEMENTS = (
         CHECK (canceled_at < expires_at)
     )
     """,
-    # A payer comes with the charge's id alone.
+    # A payer's link contains only the charge's id.
     "CREATE INDEX charges_by_id ON charges (id)",
     """
     CREATE UNIQUE INDEX charges_by_idempotency_key

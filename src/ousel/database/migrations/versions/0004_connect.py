@@ -1,7 +1,7 @@
-"""Connect: what people let apps read of their accounts.
+"""OAuth: people allow apps to read their accounts.
 
-Codes and tokens belong to the person's account. The app's own account stands beside the app's
-id, so that the app is found by its whole key.
+Codes and tokens belong to the person's account. They also name the app's account, so that the app
+is found by its whole primary key.
 """
 
 from alembic import op
@@ -10,7 +10,7 @@ revision = "0004"
 down_revision = "0003"
 
 STATEMENTS: tuple[str, ...] = (
-    # A used code is kept as long as its token lives, so that a second use is known for one.
+    # A used code is kept as long as its token is valid, to recognize a second use.
     """
     CREATE TABLE authorization_codes (
         account_id TEXT NOT NULL,

@@ -1,4 +1,4 @@
-"""Warrants: what entitles a partner to debit an account, as the books ask for it when they post."""
+"""The view by which the ledger checks partner keys while it writes a batch."""
 
 from alembic import op
 
@@ -7,7 +7,7 @@ down_revision = "0004"
 
 
 def upgrade() -> None:
-    """Let the books see which keys there are and until when, and nothing more of them."""
+    """Create the view: it shows only which keys exist and when they end."""
     op.execute(
         "CREATE VIEW warrants (account_id, handle, ends_at)"
         " AS SELECT account_id, handle, ends_at FROM partner_keys"

@@ -1,1 +1,1 @@
-"""One file a step, each in SQL that both engines read."""
+"""One file for each migration, in SQL that both engines understand."""

@@ -1,0 +1,95 @@
+"""A transaction on PostgreSQL: how statements are compiled, and which of them are sent together."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ousel.database.port import Row
+from ousel.database.statements import (
+    CompiledStatement,
+    Statement,
+    Table,
+    bulk_insert,
+    bulk_update,
+    for_postgres,
+)
+
+if TYPE_CHECKING:
+    from asyncpg.pool import PoolConnectionProxy
+
+    from ousel.database.primary import MonitoredConnection
+
+STATEMENTS_CACHED: Final = 256
+
+
+class PostgresTransaction:
+    """Statements on one connection.
+
+    BEGIN and bulk writes return nothing, so they are not sent alone: they are sent together with
+    the next statement, at the latest with the commit. A batch of postings therefore takes three
+    round trips: begin, look up and lock, write and commit.
+    """
+
+    def __init__(
+        self, connection: "PoolConnectionProxy[Any]", *unsent: str, in_doubt: bool = False
+    ) -> None:
+        """Run statements on this connection, and send the unsent ones before them."""
+        self._connection = connection
+        self.in_doubt = in_doubt
+        self._unsent = list(unsent)
+
+    async def send(self, *statements: str) -> None:
+        """Send the unsent statements, followed by these."""
+        texts, self._unsent = [*self._unsent, *statements], []
+        await self._connection.execute("; ".join(texts))
+
+    async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
+        """Run the statement and return all its rows."""
+        if self._unsent:
+            await self.send()
+        compiled = _compiled(statement)
+        rows = await self._connection.fetch(compiled.text, *compiled.arguments(parameters))
+        return list(rows)
+
+    async def execute(self, statement: Statement, **parameters: object) -> int:
+        """Run the statement and return how many rows it touched."""
+        if self._unsent:
+            await self.send()
+        compiled = _compiled(statement)
+        tag = await self._connection.execute(compiled.text, *compiled.arguments(parameters))
+        return int(tag.rpartition(" ")[2])
+
+    async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
+        """Insert all rows at once."""
+        await self._write(bulk_insert, table, rows)
+
+    async def update(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
+        """Update all rows at once: find each by its key, and write its other columns."""
+        await self._write(bulk_update, table, rows)
+
+    async def _write(
+        self,
+        make: Callable[[Table], Statement],
+        table: Table,
+        rows: Iterable[Sequence[object]],
+    ) -> None:
+        compiled = _compiled_bulk(make, table)
+        [values] = compiled.arguments({"rows": rows})
+        name = await cast("MonitoredConnection", self._connection).prepare_once(compiled.text)
+        self._unsent.append(f"EXECUTE {name}({_quoted(values)})")
+
+
+def _quoted(text: str) -> str:
+    """Return the text as an SQL literal."""
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"
+
+
+@lru_cache(maxsize=STATEMENTS_CACHED)
+def _compiled(statement: Statement) -> CompiledStatement:
+    return for_postgres(statement)
+
+
+@lru_cache(maxsize=STATEMENTS_CACHED)
+def _compiled_bulk(make: Callable[[Table], Statement], table: Table) -> CompiledStatement:
+    return for_postgres(make(table))
