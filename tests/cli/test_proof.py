@@ -12,7 +12,7 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from ousel.ledger.queue import PostingQueue
-from ousel.ledger.rules import ChargeStatuses, Kind, Movement, Posting
+from ousel.ledger.rules import ClosedCharges, Kind, Movement, Posting
 from ousel.ledger.verify import VerificationFailed
 from tests.charges.shops import AMOUNT, Shop, open_shop
 from tests.cli.commands import assert_fails, ousel
@@ -26,8 +26,8 @@ CHARGES = 5
 class UnguardedCharges:
     """Charge rows that let every payment pass, and mark none."""
 
-    async def lock(self, _: Transaction, charge_ids: Collection[str], __: int) -> ChargeStatuses:
-        return dict.fromkeys(charge_ids, "created")
+    async def lock(self, _: Transaction, __: Collection[str], ___: int) -> ClosedCharges:
+        return {}
 
     async def mark_paid(self, _: Transaction, __: Sequence[Movement], ___: int) -> None:
         """Leave the charges as they are."""

@@ -8,7 +8,7 @@ from ousel.ledger.rules import (
     FIRST_HASH,
     SYSTEM_ACCOUNT_ID,
     Account,
-    ChargeStatuses,
+    ClosedCharges,
     KnownKeys,
     Outcome,
     Posting,
@@ -67,7 +67,7 @@ class Books:
     def __init__(self, *accounts: Account) -> None:
         self.accounts = {each.id: each for each in accounts}
         self.keys: KnownKeys = {}
-        self.charges: ChargeStatuses = {}
+        self.charges: ClosedCharges = {}
 
     def decide(self, *postings: Posting, now: int = NOW) -> list[Outcome]:
         """Decide the postings; every account is found by `@` and its id."""

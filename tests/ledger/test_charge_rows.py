@@ -10,7 +10,7 @@ from ousel.database.statements import Statement, Table
 from ousel.kernel.clock import system_clock
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import InsufficientBalance
-from ousel.ledger.rules import ChargeClosed, ChargeStatuses, Movement, Posting, Refused
+from ousel.ledger.rules import ChargeClosed, ClosedCharges, Movement, Posting, Refused
 from tests.ledger.conftest import Desk
 from tests.ledger.databases import Breakdown
 from tests.ledger.examples import posting, refusals
@@ -33,10 +33,11 @@ class Tickets:
 
     async def lock(
         self, transaction: Transaction, charge_ids: Collection[str], now: int
-    ) -> ChargeStatuses:
+    ) -> ClosedCharges:
         assert now > 0
         rows = await transaction.fetch(LOCKED, names=list(charge_ids))
-        return {row[0]: "created" if row[1] == "free" else "paid" for row in rows}
+        free = {row[0] for row in rows if row[1] == "free"}
+        return dict.fromkeys(set(charge_ids) - free, "paid")
 
     async def mark_paid(
         self, transaction: Transaction, payments: Sequence[Movement], now: int

@@ -3,11 +3,12 @@
 from collections.abc import Collection, Sequence
 
 from ousel.charges import store, transitions
+from ousel.charges.lifecycle import is_final
 from ousel.charges.rules import Charge
 from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import new_id
-from ousel.ledger.rules import ChargeStatuses, Movement, Posting
+from ousel.ledger.rules import ClosedCharges, Movement, Posting
 
 
 class ChargePayments:
@@ -15,10 +16,16 @@ class ChargePayments:
 
     async def lock(
         self, transaction: Transaction, charge_ids: Collection[str], now: int
-    ) -> ChargeStatuses:
-        """Lock the charges and return the status of each one that exists."""
+    ) -> ClosedCharges:
+        """Lock the charges and return those that cannot be paid."""
         locked = await transitions.lock_charges(transaction, charge_ids, now)
-        return {charge.id: charge.status for charge in locked.charges.values()}
+        closed: ClosedCharges = dict.fromkeys(charge_ids)
+        for charge in locked.charges.values():
+            if is_final(charge.status):
+                closed[charge.id] = charge.status
+            else:
+                del closed[charge.id]
+        return closed
 
     async def mark_paid(
         self, transaction: Transaction, payments: Sequence[Movement], now: int

@@ -10,7 +10,7 @@ from ousel.kernel.clock import Clock
 from ousel.ledger import journal, key_check
 from ousel.ledger.rules import (
     Account,
-    ChargeStatuses,
+    ClosedCharges,
     Entry,
     KeyRejected,
     Movement,
@@ -27,8 +27,8 @@ class ChargeRows(Protocol):
 
     async def lock(
         self, transaction: Transaction, charge_ids: Collection[str], now: int
-    ) -> ChargeStatuses:
-        """Lock the charges and return the status of each one that exists."""
+    ) -> ClosedCharges:
+        """Lock the charges and return those that cannot be paid."""
         ...
 
     async def mark_paid(
@@ -41,9 +41,9 @@ class ChargeRows(Protocol):
 class NoCharges:
     """The charge rows of a queue that takes no charge payments."""
 
-    async def lock(self, _: Transaction, __: Collection[str], ___: int) -> ChargeStatuses:
-        """Return no status: there are no charges."""
-        return {}
+    async def lock(self, _: Transaction, charge_ids: Collection[str], __: int) -> ClosedCharges:
+        """Return all of them: none of these charges exists."""
+        return dict.fromkeys(charge_ids)
 
     async def mark_paid(self, _: Transaction, __: Sequence[Movement], ___: int) -> None:
         """Do nothing: no charge can be paid."""
@@ -78,12 +78,12 @@ class PostingBatch:
         """Decide the postings on the current ledger, and write the movements."""
         now = self._clock()
         await self._look_up_recipients(transaction)
-        charge_statuses = await self._lock_charges(transaction, now)
+        closed_charges = await self._lock_charges(transaction, now)
         ledger = await journal.lock_accounts(transaction, self._account_ids(), self._postings, now)
         outcomes = await self._outcomes_before(transaction, ledger)
         postings = [each for each in self._postings if each.transfer_id not in outcomes]
         decided = decide(
-            postings, ledger.accounts, self._recipients, ledger.known_keys, now, charge_statuses
+            postings, ledger.accounts, self._recipients, ledger.known_keys, now, closed_charges
         )
         await self._write_movements(transaction, decided, ledger.accounts, now)
         outcomes |= zip((each.transfer_id for each in postings), decided, strict=True)
@@ -99,7 +99,7 @@ class PostingBatch:
         if unknown:
             self._recipients |= await journal.find_account_ids(transaction, unknown)
 
-    async def _lock_charges(self, transaction: Transaction, now: int) -> ChargeStatuses:
+    async def _lock_charges(self, transaction: Transaction, now: int) -> ClosedCharges:
         """Lock the charges to be paid: charges are always locked before accounts."""
         ids = {each.charge_id for each in self._postings if each.charge_id is not None}
         return await self._charge_rows.lock(transaction, ids, now) if ids else {}

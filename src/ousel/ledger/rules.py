@@ -114,7 +114,7 @@ class ChargeClosed(msgspec.Struct, frozen=True, gc=False):
 
 Outcome = Movement | Replay | Refused | KeyRejected | ChargeClosed
 KnownKeys = dict[tuple[str, str], Entry]
-ChargeStatuses = dict[str, str]
+ClosedCharges = dict[str, str | None]  # the final status, or None if there is no such charge
 
 
 def decide(
@@ -123,15 +123,15 @@ def decide(
     recipients: Mapping[str, str],
     known_keys: KnownKeys,
     now: int,
-    charge_statuses: ChargeStatuses | None = None,
+    closed_charges: ClosedCharges | None = None,
 ) -> list[Outcome]:
     """Decide the postings in their order, and update accounts, keys and charges accordingly.
 
     `accounts` holds each account that a posting touches, `recipients` the account id of each
     identifier that exists, `known_keys` the first entry of each idempotency key that was used,
-    `charge_statuses` the status of each charge that a posting pays.
+    `closed_charges` the charges that can no longer be paid.
     """
-    charge_statuses = {} if charge_statuses is None else charge_statuses
+    closed_charges = {} if closed_charges is None else closed_charges
     outcomes: list[Outcome] = []
     for posting in postings:
         credit_id = credit_account_id(posting, recipients)
@@ -140,7 +140,7 @@ def decide(
         if first is not None:
             outcomes.append(_replay_or_conflict(posting, first, credit_id))
             continue
-        outcome = _decide_new(posting, accounts, credit_id, now, charge_statuses)
+        outcome = _decide_new(posting, accounts, credit_id, now, closed_charges)
         outcomes.append(outcome)
         if posting.idempotency_key is not None and isinstance(outcome, Movement):
             known_keys[key] = outcome.debit
@@ -240,13 +240,11 @@ def _decide_new(
     accounts: Mapping[str, Account],
     credit_id: str | None,
     now: int,
-    charge_statuses: ChargeStatuses,
+    closed_charges: ClosedCharges,
 ) -> Outcome:
     charge_id = posting.charge_id
-    if charge_id is not None:
-        status = charge_statuses.get(charge_id)
-        if status != "created":
-            return ChargeClosed(status)
+    if charge_id is not None and charge_id in closed_charges:
+        return ChargeClosed(closed_charges[charge_id])
     debit = accounts[posting.debit_account_id]
     if credit_id is None:
         return Refused(AccountNotFound("No account has the identifier in `to`.", param="to"))
@@ -255,7 +253,7 @@ def _decide_new(
     if refusal is not None:
         return Refused(refusal)
     if charge_id is not None:
-        charge_statuses[charge_id] = "paid"
+        closed_charges[charge_id] = "paid"
     return _move(posting, debit, credit, now)
 
 
