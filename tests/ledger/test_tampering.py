@@ -122,7 +122,7 @@ async def test_a_wrong_count_or_head_is_named(
         "UPDATE accounts SET sequence = 11, head_hash = ? WHERE id = ?", FIRST_HASH, people.bob.id
     )
     assert await wrong(database) == (
-        f"account {people.bob.id} does not carry the hash of its last entry"
+        f"account {people.bob.id} does not have the hash of its last entry"
     )
 
 

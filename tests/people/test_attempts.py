@@ -163,7 +163,7 @@ async def test_an_address_asks_for_a_hundred_accounts(ada: Member, clock: Manual
     with pytest.raises(InvalidField):  # what cannot be a name costs nothing, and is not counted
         await ada.sign_in.sign_up(msgspec.structs.replace(grace, email="grace"), PASSWORD, OFFICE)
     for holder in (taken, grace):
-        with pytest.raises(TooManyAttempts, match="accounts were asked for"):
+        with pytest.raises(TooManyAttempts, match="accounts were requested"):
             await ada.sign_in.sign_up(holder, PASSWORD, HOME)
     await ada.sign_in.sign_up(grace, PASSWORD, OFFICE)
     await ada.sign_in.sign_in("ada", PASSWORD, HOME)

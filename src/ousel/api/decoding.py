@@ -184,7 +184,7 @@ def _first_refusal(
         if name not in fields and kind.__struct_config__.forbid_unknown_fields:
             known = ", ".join(fields) or "none"
             shown = name[:NAME_CHARACTERS_SHOWN]
-            return unknown(f"{shown} is not known here; the known names are: {known}.", param=shown)
+            return unknown(f"{shown} is unknown; the allowed names are: {known}.", param=shown)
     for name, field in fields.items():
         if name not in values:
             if field.required:

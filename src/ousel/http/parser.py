@@ -82,7 +82,7 @@ class RequestParser(asyncio.Protocol, ABC):
         if name not in headers:
             headers[name] = value
         elif name == b"host":
-            raise MalformedRequest("A request names one Host.")
+            raise MalformedRequest("A request must have exactly one Host header.")
         else:
             headers[name] += b", " + value
 
@@ -92,11 +92,11 @@ class RequestParser(asyncio.Protocol, ABC):
         method = parser.get_method()
         if parser.should_upgrade():
             if method == b"CONNECT":
-                raise MalformedRequest("This is no proxy.")
+                raise MalformedRequest("This server is not a proxy.")
             return  # it is parsed again without the offer
         headers = self._headers
         if b"host" not in headers and parser.get_http_version() == "1.1":
-            raise MalformedRequest("HTTP/1.1 asks for a Host.")
+            raise MalformedRequest("HTTP/1.1 requires a Host header.")
         path, query = _path_and_query(self._url)
         request = self._request = Request(
             method=method.decode("ascii"),
@@ -192,7 +192,7 @@ class RequestParser(asyncio.Protocol, ABC):
 def _parse_refusal(error: httptools.HttpParserError) -> Refusal:
     """Return the refusal that one of our callbacks raised, or a general one."""
     cause = error.__context__
-    return cause if isinstance(cause, Refusal) else MalformedRequest("It could not be read.")
+    return cause if isinstance(cause, Refusal) else MalformedRequest("The request is not valid.")
 
 
 def _path_and_query(url: bytes) -> tuple[bytes, bytes]:

@@ -9,7 +9,7 @@ class MalformedRequest(Refusal):
     status = 400
     code = "malformed_request"
     title = "This is not an HTTP request"
-    cure = "Send HTTP/1.1 with a `Host`, from a client or through a proxy that speaks it."
+    cure = "Send an HTTP/1.1 request with a `Host` header."
 
 
 class NotFound(Refusal):

@@ -56,7 +56,7 @@ class PostingQueue(Batcher[Posting, PostingResult]):
         try:
             return await self._enqueue(posting)
         except UnstorableValue as error:
-            raise PostingRefused("The database cannot hold a value of this transfer.") from error
+            raise PostingRefused("The database cannot store a value of this transfer.") from error
 
     @override
     def _next_batch(self, items_max: int) -> list[Waiting[Posting, PostingResult]]:

@@ -27,7 +27,7 @@ class AccountFrozen(Refusal):
     status = 400
     code = "account_frozen"
     title = "The account is frozen"
-    cure = "Ask the operator why the account is frozen; do not retry before that is settled."
+    cure = "Ask the operator why the account is frozen. Do not retry while it is."
 
 
 class InsufficientBalance(Refusal):
@@ -36,11 +36,11 @@ class InsufficientBalance(Refusal):
     status = 400
     code = "insufficient_balance"
     title = "The balance is not sufficient"
-    cure = "Fund the balance or send less; do not retry blindly."
+    cure = "Send less, or retry when the account has enough money."
 
 
 class BalanceLimitReached(Refusal):
-    """The recipient's balance would pass what an account can hold."""
+    """The recipient's balance would exceed the limit of an account."""
 
     status = 400
     code = "balance_limit_reached"
@@ -56,12 +56,12 @@ class IdempotencyConflict(Refusal):
     title = "The idempotency key belongs to another request"
     cure = (
         "Use one key for one intent: a new intent needs a new key. `transfer_id` or `charge_id` "
-        "is what the key has made."
+        "names what the key was used for."
     )
 
 
 class QueueFull(Refusal):
-    """More transfers or charges are waiting to be written than the server takes on."""
+    """More transfers or charges are waiting to be written than the server allows."""
 
     status = 503
     code = "queue_full"
@@ -70,7 +70,7 @@ class QueueFull(Refusal):
 
 
 class PostingRefused(Refusal):
-    """The database cannot hold a value of this transfer."""
+    """The database cannot store a value of this transfer."""
 
     status = 400
     code = "posting_refused"

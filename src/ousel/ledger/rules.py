@@ -157,7 +157,7 @@ def credit_account_id(posting: Posting, recipients: Mapping[str, str]) -> str | 
 def transfer_refusal(debit: Account, credit: Account, amount: int) -> Refusal | None:
     """Return why this amount cannot move from one account to the other, or None if it can."""
     if credit.id == debit.id:
-        return SameAccount("The recipient must be another account than the sender.", param="to")
+        return SameAccount("The recipient must not be the sender.", param="to")
     if debit.status == "frozen":
         return AccountFrozen("The sender's account is frozen.")
     refusal = recipient_refusal(credit)
@@ -174,7 +174,7 @@ def transfer_refusal(debit: Account, credit: Account, amount: int) -> Refusal | 
             param="amount",
         )
     if credit.balance + amount > BALANCE_MICROS_MAX:
-        return BalanceLimitReached("The recipient's balance would pass its limit.", param="amount")
+        return BalanceLimitReached("The recipient's balance would be too large.", param="amount")
     return None
 
 

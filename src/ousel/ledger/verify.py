@@ -170,9 +170,7 @@ def _check(entry: Entry, last: Account) -> None:
         missing = f"entry {last.sequence + 1} of account {entry.account_id}"
         raise VerificationFailed(f"{missing} is missing: entry {entry.sequence} follows")
     if entry.hash != entry_hash(last.head_hash, entry):
-        raise VerificationFailed(
-            f"{describe_entry(entry)} was changed or moved: its hash does not hold"
-        )
+        raise VerificationFailed(f"{describe_entry(entry)} was changed or moved: its hash is wrong")
     if entry.balance_after != last.balance + entry.amount:
         raise VerificationFailed(
             f"{describe_entry(entry)} leaves {entry.balance_after}, "
@@ -207,7 +205,7 @@ def _compare(account: Account, replayed: Account) -> None:
             f"but its last entry, {replayed.sequence}, leaves {replayed.balance}"
         )
     if account.head_hash != replayed.head_hash:
-        raise VerificationFailed(f"account {account.id} does not carry the hash of its last entry")
+        raise VerificationFailed(f"account {account.id} does not have the hash of its last entry")
 
 
 def _movement_fields(entry: Entry) -> Hashable:

@@ -62,7 +62,7 @@ class InvalidScope(OauthRefusal):
 
 
 class AccessDenied(OauthRefusal):
-    """The person did not let the app read the account."""
+    """The person did not allow the app to read the account."""
 
     status = 403
     code = "access_denied"

@@ -90,7 +90,7 @@ def parse_origin(text: str) -> str:
     parts = parse_url(text, param="origin")
     if parts.path not in {"", "/"} or parts.query or parts.fragment:
         raise InvalidField(
-            "An origin is scheme, host and port alone, such as https://shop.example.",
+            "An origin has only a scheme, a host and a port, such as https://shop.example.",
             param="origin",
         )
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
@@ -124,10 +124,10 @@ def parse_url(text: str, *, param: str) -> SplitResult:
             f"An address has at most {URL_CHARACTERS_MAX} printable ASCII characters.", param=param
         )
     if " " in text or "\\" in text or not reachable or not _HOST_AND_PORT.fullmatch(parts.netloc):
-        raise InvalidField("The address needs a host, and no spaces or user names.", param=param)
+        raise InvalidField("The address must have a host, and no spaces or user name.", param=param)
     if parts.scheme != "https" and not (parts.scheme == "http" and _is_loopback(parts.hostname)):
         raise InvalidField(
-            "The address must begin with https:// (http:// on a loopback host alone).", param=param
+            "The address must begin with https:// (or http:// on a loopback host).", param=param
         )
     return parts
 

@@ -38,7 +38,7 @@ class KeyNotFound(Refusal):
     status = 404
     code = "key_not_found"
     title = "There is no such key"
-    cure = "Check the key's handle, the part that lists show of it."
+    cure = "Check the handle of the key, which lists show."
 
 
 class HandleShared(Refusal):

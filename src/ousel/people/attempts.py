@@ -62,7 +62,7 @@ class AttemptCounter:
         limits = {f"sign-ups:{counted_address(source.address)}": SIGN_UP_LIMIT}
         await self._database.write(
             lambda transaction: self._count(
-                transaction, limits, "Too many accounts were asked for from your address."
+                transaction, limits, "Too many accounts were requested from your address."
             )
         )
 
