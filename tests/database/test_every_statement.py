@@ -26,8 +26,8 @@ from tests.support.query_plans import postgres_plan
 NOT_TO_BE_IMPORTED = ("ousel.__main__", "ousel.database.migrations")
 READ_A_WHOLE_TABLE = {
     "delete the failures of windows that are over",
-    "how many entries there are, by the accounts' own count",
-    "the figures of all accounts together",
+    "the number of entries, from the sequences of all accounts",
+    "the totals of all accounts",
 }
 
 

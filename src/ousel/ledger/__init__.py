@@ -1,1 +1,1 @@
-"""The books: pure rules, rows, group commit and their verification."""
+"""The ledger: rules (pure), the queue and batches of postings, the journal's rows, verification."""

@@ -58,7 +58,7 @@ class PostingResult(msgspec.Struct, frozen=True):
 
 
 class PostingBatch:
-    """The work of one transaction."""
+    """The postings of one transaction."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class PostingBatch:
         self._recipients = recipients
         self._charge_rows = charge_rows
         self._clock = clock
-        self._sequences: dict[str, int] = {}  # of the accounts, before the first attempt
+        self._sequences: dict[str, int] = {}  # by account id, before the first attempt
 
     async def write(self, transaction: Transaction) -> list[PostingResult]:
         """Decide the postings on the current ledger, and write the movements."""
@@ -115,7 +115,7 @@ class PostingBatch:
     async def _outcomes_before(
         self, transaction: Transaction, ledger: journal.LockedLedger
     ) -> dict[str, Outcome]:
-        """Return the outcomes, by transfer id, that are settled before the rules decide."""
+        """Return the outcomes, by transfer id, of postings that the rules need not decide."""
         outcomes: dict[str, Outcome] = {}
         if ledger.rejected_keys:
             for posting in self._postings:
@@ -128,9 +128,9 @@ class PostingBatch:
         return outcomes
 
     async def _movements_written_before(self, transaction: Transaction) -> dict[str, Movement]:
-        """Return what an earlier attempt wrote whose commit got no answer, by transfer id.
+        """Return the movements of an earlier attempt whose commit got no answer, by transfer id.
 
-        This transaction holds the accounts' locks, so that attempt has ended either way.
+        This transaction holds the accounts' locks, so the earlier one has committed or rolled back.
         """
         entries = await journal.entries_since(transaction, self._sequences)
         own = {posting.transfer_id for posting in self._postings}

@@ -1,8 +1,8 @@
-"""The journal as a file: written from one snapshot, and proven without the database.
+"""The journal as a file, which is written from one snapshot and verified without the database.
 
-First come the accounts, each with its balance and its last entry's number and hash, then all
-entries in the order of accounts and sequences, then one line that ends the file. Both formats
-have the same fields; amounts are millionths and times microseconds, as they are hashed.
+It lists all accounts, each with its balance and the number and hash of its last entry, then all
+entries in the order of accounts and sequences. One line ends the file. Both formats have the same
+fields. As in the hashes, amounts are in millionths and times in microseconds.
 """
 
 import re
@@ -21,11 +21,11 @@ Write = Callable[[bytes], object]
 
 LINE_BYTES_MAX: Final = 64 * 1024
 
-_IN_MICROS: Final = frozenset({"amount", "balance_after", "created_at"})
+_FIELDS_IN_MICROS: Final = frozenset({"amount", "balance_after", "created_at"})
 
 
 def _column(field: str) -> str:
-    return f"{field}_micros" if field in _IN_MICROS else field
+    return f"{field}_micros" if field in _FIELDS_IN_MICROS else field
 
 
 class _Line(
@@ -36,11 +36,11 @@ class _Line(
     tag_field="object",
     rename=_column,
 ):
-    """A line of an export, which says itself what it is."""
+    """A line of an export; its field `object` says which kind it is."""
 
 
 class AccountLine(_Line, frozen=True, tag="account"):
-    """An account: how many entries it has, what they leave, and the hash of the last one."""
+    """An account: how many entries it has, its balance after them, and the last one's hash."""
 
     account_id: str
     sequence: int
@@ -93,87 +93,90 @@ _decode: Final = msgspec.json.Decoder(Line).decode
 
 
 class ExportTotals(msgspec.Struct, frozen=True):
-    """How much was written."""
+    """How many accounts and entries were written."""
 
     accounts: int
     entries: int
 
 
-async def export_ledger(books: LedgerSource, write: Write, form: Format) -> ExportTotals:
-    """Write the books line by line, however many entries there are."""
-    encoded = _csv_line if form == "csv" else _json_line
-    if form == "csv":
+async def export_ledger(ledger: LedgerSource, write: Write, file_format: Format) -> ExportTotals:
+    """Write the ledger line by line, so that it takes the same memory at any length."""
+    encode_line = _csv_line if file_format == "csv" else _json_line
+    if file_format == "csv":
         write(_HEADER)
     accounts = entries = 0
-    async for account in books.accounts():
-        write(encoded(_account_line(account)))
+    async for account in ledger.accounts():
+        write(encode_line(_account_line(account)))
         accounts += 1
-    async for page in books.entries():
-        write(b"".join([encoded(EntryLine(*msgspec.structs.astuple(entry))) for entry in page]))
+    async for page in ledger.entries():
+        lines = [encode_line(EntryLine(*msgspec.structs.astuple(entry))) for entry in page]
+        write(b"".join(lines))
         entries += len(page)
-    write(encoded(EndLine(entries)))
+    write(encode_line(EndLine(entries)))
     return ExportTotals(accounts, entries)
 
 
 class ExportedLedger:
-    """The books as an export has them; the file is read anew, line by line, for each walk."""
+    """The ledger in an export; each call reads the file again, line by line."""
 
     def __init__(self, path: Path) -> None:
-        """Read them from this file."""
+        """Read the ledger from this file."""
         self._path = path
 
     async def accounts(self) -> AsyncIterator[Account]:
-        """Return the accounts, which stand before the entries."""
+        """Return the accounts, which come before the entries."""
         for _, line in self._lines():
             if not isinstance(line, AccountLine):
                 return
             yield _account(line)
 
     async def entries(self) -> AsyncIterator[list[Entry]]:
-        """Return the whole journal, page by page, up to the line that ends it."""
+        """Return the whole journal, page by page; check that the file is complete."""
         page: list[Entry] = []
-        number, count, told = 0, 0, None
-        for number, line in self._lines():  # noqa: B007 - the last one is told below
+        number, count, expected_count = 0, 0, None
+        for number, line in self._lines():  # noqa: B007 - the error message below names the last one
             if isinstance(line, EntryLine):
                 page.append(Entry(*msgspec.structs.astuple(line)))
                 count += 1
             elif isinstance(line, EndLine):
-                told = line.sequence
+                expected_count = line.sequence
             if len(page) == verify.PAGE_ENTRIES:
                 yield page
                 page = []
         if page:
             yield page
-        if told is None:
+        if expected_count is None:
             raise VerificationFailed(f"the export breaks off after line {number}")
-        if told != count:
-            raise VerificationFailed(f"the export has {count} entries, but its end counts {told}")
+        if expected_count != count:
+            raise VerificationFailed(
+                f"the export has {count} entries, but its last line says {expected_count}"
+            )
 
     def _lines(self) -> Iterator[tuple[int, Line]]:
-        """Return each line with its number; they must be in order, and nothing follows the end."""
-        last = (-1, "")
+        """Return each line with its number; check that the lines are in order."""
+        last_key = (-1, "")
         with self._path.open("rb") as file:
             is_csv = file.readline(LINE_BYTES_MAX) == _HEADER
             number = 2 if is_csv else 1
             file.seek(len(_HEADER) if is_csv else 0)
             while octets := _record(file, number, is_csv=is_csv):
                 line = _parse_line(octets, number, is_csv=is_csv)
-                place = _place(line)
-                if place < last or (place == last and not isinstance(line, EntryLine)):
+                key = _sort_key(line)
+                if key < last_key or (key == last_key and not isinstance(line, EntryLine)):
                     raise VerificationFailed(f"line {number} of the export is out of order")
                 yield number, line
-                last = place
+                last_key = key
                 number += octets.count(b"\n")
 
 
-def _place(line: Line) -> tuple[int, str]:
+def _sort_key(line: Line) -> tuple[int, str]:
     if isinstance(line, EndLine):
         return 2, ""
     return (0 if isinstance(line, AccountLine) else 1), line.account_id
 
 
 def _record(file: BinaryIO, number: int, *, is_csv: bool) -> bytes:
-    """Return the next line; a text in CSV may hold line breaks of its own."""
+    """Return the next record; in CSV, a quoted text may contain line breaks."""
     record = piece = file.readline(LINE_BYTES_MAX)
     is_open = is_csv and piece.count(b'"') % 2 == 1
     while is_open and piece and len(record) < LINE_BYTES_MAX:
@@ -194,7 +197,7 @@ def _parse_line(octets: bytes, number: int, *, is_csv: bool) -> Line:
 
 
 def _cells(text: str) -> dict[str, str | int | None]:
-    """Return the cells of a line of CSV by column; an empty one without quotes holds nothing."""
+    """Return the cells of a CSV line by column, without those that are empty and not quoted."""
     cells: dict[str, str | int | None] = {}
     cell, position = None, 0
     for column in COLUMNS:
@@ -207,7 +210,7 @@ def _cells(text: str) -> dict[str, str | int | None]:
         elif cell[2]:
             cells[column] = int(cell[2]) if _NUMBER.fullmatch(cell[2]) else cell[2]
     if cell is None or position != len(text):
-        raise msgspec.ValidationError(f"there are other cells than {len(COLUMNS)}")
+        raise msgspec.ValidationError(f"there are not exactly {len(COLUMNS)} cells")
     if cells.get("object") == "entry":
         return dict.fromkeys(_OPTIONAL) | cells
     return cells

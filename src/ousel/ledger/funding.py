@@ -1,4 +1,4 @@
-"""Funding: money issued from the system account, by the operator alone."""
+"""Funding: the operator issues money from the system account."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Account, Movement, Posting, Re
 
 
 class FundingResult(msgspec.Struct, frozen=True):
-    """Money that was issued: now, or before with the same idempotency key."""
+    """The transfer that issued the money, now or earlier with the same idempotency key."""
 
     transfer_id: str
     replayed: bool
@@ -26,7 +26,7 @@ async def fund_account(
     note: str | None = None,
     idempotency_key: str | None = None,
 ) -> FundingResult:
-    """Issue money to the account from outside a server, or raise the refusal."""
+    """Issue money to the account from a command, which has no queue, or raise the refusal."""
     queue = PostingQueue(database, clock, queue_limit=1)
     result = await issue_money(
         queue, clock, account, amount, note=note, idempotency_key=idempotency_key
@@ -45,7 +45,7 @@ async def issue_money(
     note: str | None = None,
     idempotency_key: str | None = None,
 ) -> PostingResult:
-    """Issue money to the account, or raise the refusal."""
+    """Issue money to the account through this queue, or raise the refusal."""
     result = await queue.post(
         Posting(
             transfer_id=new_id("tr_", clock),

@@ -12,7 +12,7 @@ from ousel.ledger.rules import Account, Entry, Kind
 _COUNTERPARTY_COLUMNS: Final = ", ".join(f"counterparty.{name}" for name in ACCOUNTS.names)
 _ENTRY_WIDTH: Final = len(ENTRIES.names)
 
-_FITTING: Final = (
+_MATCHING_ENTRIES: Final = (
     f"SELECT {ENTRY_COLUMNS}, {_COUNTERPARTY_COLUMNS} FROM entries"
     " JOIN accounts AS counterparty ON counterparty.id = entries.counterparty_id"
     " WHERE entries.account_id = :account_id"
@@ -22,13 +22,14 @@ _FITTING: Final = (
 
 HISTORY: Final = Statement(
     "a page of an account's entries with their counterparties, newest first",
-    _FITTING + " AND entries.sequence >= :first AND entries.sequence < :before"
+    _MATCHING_ENTRIES + " AND entries.sequence >= :first AND entries.sequence < :before"
     " ORDER BY entries.sequence DESC LIMIT :limit",
 )
-# A sum is not looked up in an index: what remains is the one by key, however old the statistics.
+# No index can serve `sequence + 0`, so PostgreSQL must choose the index by key, whatever its
+# statistics say.
 HISTORY_OF_KEY: Final = Statement(
     "an account's entry that used an idempotency key, with its counterparty",
-    _FITTING + " AND entries.idempotency_key = :idempotency_key"
+    _MATCHING_ENTRIES + " AND entries.idempotency_key = :idempotency_key"
     " AND entries.sequence + 0 >= :first AND entries.sequence + 0 < :before",
 )
 ENTRY_OF_TRANSFER: Final = Statement(
@@ -37,7 +38,7 @@ ENTRY_OF_TRANSFER: Final = Statement(
     " WHERE entries.account_id = :account_id AND entries.sequence >= :first"
     " AND entries.transfer_id = :transfer_id ORDER BY entries.sequence LIMIT 1",
 )
-# An account's entries never go back in time, so a moment is found by halving the sequence.
+# An account's entries are in the order of time, so a binary search by sequence finds a moment.
 FIRST_SINCE: Final = Statement(
     "the first sequence number of an account at or after a moment",
     "WITH RECURSIVE search(low, high) AS ("
@@ -55,7 +56,7 @@ KINDS: Final[tuple[Kind, ...]] = ("transfer", "charge_payment", "funding")
 
 
 class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of an account's entries are wanted."""
+    """Which of an account's entries to return."""
 
     account_id: str
     limit: int
@@ -70,12 +71,15 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
 async def newest_entries(
     transaction: Transaction, query: HistoryQuery
 ) -> list[tuple[Entry, Account]]:
-    """Return the newest entries that fit, each with its counterparty, one more than the limit."""
+    """Return the newest matching entries with their counterparties, one more than the limit.
+
+    The additional one shows that there is a next page.
+    """
     return await matching_entries(transaction, query, await sequence_range(transaction, query))
 
 
 async def sequence_range(transaction: Transaction, query: HistoryQuery) -> range:
-    """Return the sequence numbers, oldest first, that the query's cursor and moments leave."""
+    """Return the sequence numbers that the query's cursor and times allow, oldest first."""
     first = 1
     before = BIGINT_MAX if query.before_sequence is None else query.before_sequence
     if query.created_after is not None:
@@ -89,7 +93,7 @@ async def sequence_range(transaction: Transaction, query: HistoryQuery) -> range
 async def matching_entries(
     transaction: Transaction, query: HistoryQuery, among: range
 ) -> list[tuple[Entry, Account]]:
-    """Return the newest entries that fit among these sequence numbers, one more than the limit."""
+    """Return the newest matching entries with these sequence numbers, one more than the limit."""
     rows = await transaction.fetch(
         HISTORY if query.idempotency_key is None else HISTORY_OF_KEY,
         account_id=query.account_id,
@@ -107,7 +111,7 @@ async def matching_entries(
 async def entry_of_transfer(
     transaction: Transaction, account_id: str, transfer_id: str, since: int
 ) -> Entry:
-    """Return the account's entry of a transfer of its own that was made at this moment or later."""
+    """Return the account's entry of one of its transfers, made at this moment or later."""
     first = await _first_since(transaction, account_id, since)
     rows = await transaction.fetch(
         ENTRY_OF_TRANSFER, account_id=account_id, first=first, transfer_id=transfer_id

@@ -85,7 +85,7 @@ _KEYS_USED: Final = (
     " AND entries.idempotency_key = keys.idempotency_key"
 )
 ACCOUNTS_LOCKED: Final = Statement(
-    "accounts locked in the order of their ids, and what was true when the statement began",
+    "lock accounts in the order of their ids, and count keys as of the start of the statement",
     f"SELECT {_ACCOUNT_COLUMNS},"
     " (SELECT CAST(SUM(sequence) AS BIGINT) FROM accounts WHERE id = ANY(:debited)),"
     f" (SELECT COUNT(*) FROM {_KEYS_USED}),"
@@ -109,7 +109,7 @@ ENTRIES_IN_ORDER: Final = Statement(
 )
 
 ENTRIES_COUNTED: Final = Statement(
-    "how many entries there are, by the accounts' own count",
+    "the number of entries, from the sequences of all accounts",
     "SELECT CAST(COALESCE(SUM(sequence), 0) AS BIGINT) FROM accounts",
 )
 
@@ -181,12 +181,12 @@ async def accounts_after(transaction: Transaction, after: str, limit: int) -> li
 
 
 async def set_status(transaction: Transaction, account_id: str, status: Status) -> None:
-    """Freeze or unfreeze an account: the next posting sees it."""
+    """Freeze or unfreeze an account, which takes effect for the next posting."""
     await transaction.execute(STATUS_SET, id=account_id, status=status)
 
 
 class LockedLedger(msgspec.Struct, frozen=True):
-    """What the postings of a batch are decided on."""
+    """What the rules need to decide the postings of a batch."""
 
     accounts: dict[str, Account]  # locked until the transaction ends
     known_keys: KnownKeys  # the idempotency keys that were used before
@@ -246,7 +246,7 @@ async def entries_after(
 
 
 async def count_entries(transaction: Transaction) -> int:
-    """Return how many entries the accounts say they have."""
+    """Return the number of entries, which is the sum of the accounts' sequences."""
     rows = await transaction.fetch(ENTRIES_COUNTED)
     return int(rows[0][0])
 

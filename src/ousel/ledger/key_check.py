@@ -1,7 +1,7 @@
 """The check of partner keys inside the transaction that moves the money.
 
-A key may be revoked between a request's authentication and its posting. To move no money after
-that, the transaction looks the key up itself; the authentication can then rely on its cache.
+A key may be revoked between a request's authentication and its posting. The transaction looks the
+key up itself, so that no money moves after that, and the authentication can rely on its cache.
 """
 
 from collections.abc import Iterable
@@ -41,5 +41,5 @@ async def rejected_keys(transaction: Transaction, checked: Keys, now: int) -> Ke
 
 
 def is_rejected(check: KeyCheck | None, rejected: Keys) -> bool:
-    """Say whether this check failed; without a check there is nothing to fail."""
+    """Return whether this check failed; a posting without a check is never rejected."""
     return check is not None and (check.account_id, check.handle) in rejected

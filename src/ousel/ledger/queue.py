@@ -1,4 +1,4 @@
-"""The queue of postings: the only way by which a balance changes.
+"""The queue of postings: the only way to change a balance.
 
 All postings that wait are one batch: one transaction, one flush to disk. Under load callers take
 turns in two halves: while the database commits one half, this process answers the other half and
@@ -38,7 +38,7 @@ class PostingQueue(Batcher[Posting, PostingResult]):
         charge_rows: ChargeRows | None = None,
         observer: PostingObserver = NO_OBSERVER,
     ) -> None:
-        """Write to this database; refuse a posting if `queue_limit` others wait already."""
+        """Write to this database; refuse a posting while `queue_limit` others wait."""
         super().__init__()
         self._database = database
         self._clock = clock

@@ -1,4 +1,4 @@
-"""What the ledger refuses, each by its name."""
+"""The refusals of the ledger."""
 
 from ousel.kernel.errors import Refusal
 

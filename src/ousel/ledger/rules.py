@@ -1,4 +1,4 @@
-"""The rules of the ledger, pure: what a posting does to the accounts, or why it may not."""
+"""The rules of the ledger, pure: what a posting does to the accounts, or why it is refused."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ Status = Literal["active", "frozen"]
 
 SYSTEM_ACCOUNT_ID: Final = "acct_00000000000000000000000000"  # money is issued from here
 BALANCE_MICROS_MAX: Final = 10**18
-FIRST_HASH: Final = "0" * 64  # what an account's first entry follows
+FIRST_HASH: Final = "0" * 64  # the previous hash of an account's first entry
 
 
 class Account(msgspec.Struct, gc=False):
@@ -57,7 +57,7 @@ class Posting(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     credit_identifier: str | None = None
     amount: int
     note: str | None = None
-    charge_id: str | None = None  # of the charge that it pays; it must be in created
+    charge_id: str | None = None  # the charge that it pays, which must have the status "created"
     idempotency_key: str | None = None
     key_check: KeyCheck | None = None
 
@@ -69,25 +69,25 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     sequence: int
     transfer_id: str
     kind: Kind
-    amount: int  # negative where money leaves
+    amount: int  # negative for the sender
     balance_after: int
     counterparty_id: str
     note: str | None
     charge_id: str | None
-    idempotency_key: str | None  # on the sender's side alone
+    idempotency_key: str | None  # None for the recipient
     created_at: int
     hash: str
 
 
 class Movement(msgspec.Struct, frozen=True, gc=False):
-    """The posting moved money: its two entries."""
+    """The posting moved money; these are its two entries."""
 
     debit: Entry
     credit: Entry
 
 
 class Replay(msgspec.Struct, frozen=True, gc=False):
-    """The same posting was made before with the same idempotency key: the entry it debited."""
+    """The same posting was made before with the same idempotency key; this is its debit entry."""
 
     debit: Entry
 
@@ -95,8 +95,8 @@ class Replay(msgspec.Struct, frozen=True, gc=False):
 class Refused(msgspec.Struct, frozen=True):
     """The ledger's rules forbid the posting.
 
-    A refusal that is raised refers to stack frames that refer to this: the garbage collector
-    must track it.
+    Once the refusal is raised, it refers to stack frames that refer to this struct, so the garbage
+    collector must track it (no gc=False).
     """
 
     refusal: Refusal
@@ -107,7 +107,7 @@ class KeyRejected(msgspec.Struct, frozen=True, gc=False):
 
 
 class ChargeClosed(msgspec.Struct, frozen=True, gc=False):
-    """The charge cannot be paid: this is its final status, or None where there is no charge."""
+    """The charge cannot be paid: this is its final status, or None if it does not exist."""
 
     status: str | None
 

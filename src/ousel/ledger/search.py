@@ -1,7 +1,7 @@
-"""Searching a history: filters may leave little of it, and then a page is far to seek.
+"""Searching a history with filters, which may have to read many entries to fill a page.
 
-It is sought in steps, between which others have their turn, and one step at a time: however long
-an account's history is, and however often it is searched, nobody else waits for the end of it.
+A search reads a few thousand entries at a time, and only one search reads at a time. Other requests
+run in between, so a long history delays nobody else, however often it is searched.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ STEP_ENTRIES: Final = 2_000  # a few milliseconds
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """The account whose history it is, and the newest entries that fit with their other sides."""
+    """The account, and its newest matching entries with their counterparties."""
 
     own: Account
-    entries: list[tuple[Entry, Account]]  # one more than the limit
+    entries: list[tuple[Entry, Account]]  # up to one more than the limit
 
 
 class HistorySearch:
@@ -30,10 +30,10 @@ class HistorySearch:
     def __init__(self, database: Database) -> None:
         """Search in this database."""
         self._database = database
-        self._turn = asyncio.Lock()
+        self._step_lock = asyncio.Lock()
 
     async def find(self, query: HistoryQuery) -> SearchResult:
-        """Return the newest entries that fit: most pages are found with the first step."""
+        """Return the newest matching entries; for most pages the first step is enough."""
 
         async def begin(transaction: Transaction) -> tuple[SearchResult, range]:
             own = (await accounts_by_id(transaction, [query.account_id]))[query.account_id]
@@ -52,22 +52,22 @@ class HistorySearch:
     async def _step(
         self, query: HistoryQuery, among: range, count: int
     ) -> list[tuple[Entry, Account]]:
-        """Return what fits among these, where so many have been found before."""
-        left = msgspec.structs.replace(query, limit=query.limit - count)
-        async with self._turn:
-            await asyncio.sleep(0)  # a database may answer at once, and let nobody in between
+        """Return the matching entries with these sequence numbers, after `count` were found."""
+        remaining = msgspec.structs.replace(query, limit=query.limit - count)
+        async with self._step_lock:
+            await asyncio.sleep(0)  # SQLite never suspends: let other requests run before it
             return await self._database.read(
-                lambda transaction: matching_entries(transaction, left, among)
+                lambda transaction: matching_entries(transaction, remaining, among)
             )
 
 
 def _split_range(among: range) -> tuple[range, range]:
-    """Return the newest, as many as are looked at in one step, and the rest."""
+    """Return the newest numbers, as many as one step reads, and the rest."""
     middle = max(len(among) - STEP_ENTRIES, 0)
     return among[middle:], among[:middle]
 
 
 def _uses_index(query: HistoryQuery) -> bool:
-    """Say whether an index leads to all that fits."""
+    """Return whether an index finds all matching entries, so that no steps are needed."""
     unfiltered = query.direction is None and query.kind is None
     return unfiltered or query.idempotency_key is not None

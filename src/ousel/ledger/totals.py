@@ -1,4 +1,4 @@
-"""The ledger's figures at one moment, from the accounts alone: no entry is read for them."""
+"""The ledger's totals, computed from the accounts alone without reading entries."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from ousel.database.statements import Statement
 from ousel.ledger.rules import SYSTEM_ACCOUNT_ID
 
 TOTALS: Final = Statement(
-    "the figures of all accounts together",
+    "the totals of all accounts",
     "SELECT COUNT(*), CAST(SUM(sequence) AS BIGINT), CAST(SUM(balance) AS BIGINT),"
     " CAST(SUM(CASE WHEN id = :system_account_id THEN -balance ELSE 0 END) AS BIGINT)"
     " FROM accounts",
@@ -17,15 +17,15 @@ TOTALS: Final = Statement(
 
 
 class LedgerTotals(msgspec.Struct, frozen=True):
-    """What all accounts have together."""
+    """The totals of all accounts."""
 
     accounts: int
-    entries: int  # each account counts its own
-    balances_sum: int  # in millionths, and always 0
+    entries: int  # the sum of the accounts' sequences
+    balances_sum: int  # in millionths; always 0
     issued: int  # in millionths: what the system account owes
 
 
 async def read_totals(transaction: Transaction) -> LedgerTotals:
-    """Return the figures; the system account is always there."""
+    """Return the totals; there is always at least one account, the system account."""
     rows = await transaction.fetch(TOTALS, system_account_id=SYSTEM_ACCOUNT_ID)
     return LedgerTotals(*rows[0])

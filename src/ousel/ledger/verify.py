@@ -1,6 +1,6 @@
-"""Proof that the ledger balances: it replays the whole journal and checks every invariant.
+"""Verification: it replays the whole journal and checks every invariant of the ledger.
 
-It streams one snapshot in pages and holds only running totals in memory. So it can run while
+It reads one snapshot page by page and keeps only running totals in memory. So it can run while
 servers write, over any number of entries.
 """
 
@@ -89,28 +89,28 @@ async def verify_ledger(
 ) -> VerifiedTotals:
     """Return the totals of this ledger, or raise the first error.
 
-    The observer gets every page of entries once the page itself was found correct.
+    The observer gets every page of entries after the page was found correct.
     """
-    replay = _Replay(ledger.accounts())
+    check = _JournalCheck(ledger.accounts())
     async for page in ledger.entries():
-        await replay.add_page(page)
+        await check.add_page(page)
         observer(page)
-        progress(replay.entries)
-    await replay.finish()
-    if not replay.movements.is_balanced:
-        raise VerificationFailed(await _describe_unpaired(ledger, replay.movements))
-    if replay.balances != 0:
-        total = f"{replay.balances} millionths, not 0"
+        progress(check.entries)
+    await check.finish()
+    if not check.movements.is_balanced:
+        raise VerificationFailed(await _describe_unpaired(ledger, check.movements))
+    if check.balances != 0:
+        total = f"{check.balances} millionths, not 0"
         raise VerificationFailed(f"the balances of all accounts add up to {total}")
     return VerifiedTotals(
-        entries=replay.entries,
-        accounts=replay.accounts,
-        transfers=replay.entries // 2,
-        issued=replay.issued,
+        entries=check.entries,
+        accounts=check.accounts,
+        transfers=check.entries // 2,
+        issued=check.issued,
     )
 
 
-class _Replay:
+class _JournalCheck:
     """Reads the journal and the accounts side by side, both in the order of account ids."""
 
     def __init__(self, accounts: AsyncIterator[Account]) -> None:
