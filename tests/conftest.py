@@ -9,7 +9,10 @@ from hypothesis import settings
 from ousel.database.port import Database
 from tests.support.accounts import open_database
 from tests.support.browser_world import SampleWorld, run_browser_world
+from tests.support.clock import ManualClock
 from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.passwords import hash_quickly
+from tests.support.portal import Portal, open_portal
 from tests.support.postgres_proxy import PostgresProxy
 from tests.support.programs import told_missing
 from tests.support.raw_sql import RawSql
@@ -95,6 +98,20 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     """A fresh database, open."""
     async with open_database(database_url) as ready:
         yield ready
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """A clock that stands still until the test moves it."""
+    return ManualClock()
+
+
+@pytest.fixture
+async def portal(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Portal]:
+    """The service inside the test's process, with a clock that stands still."""
+    hash_quickly(monkeypatch)
+    async with open_portal(database_url) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -15,10 +15,11 @@ from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import IdempotencyConflict, QueueFull
-from tests.charges.shops import Shop, open_shop, until_blocked
-from tests.ledger.databases import StagedDatabase
 from tests.support.accounts import open_database
+from tests.support.controlled_database import ControlledDatabase
 from tests.support.server import Server
+from tests.support.shop import Shop, open_shop
+from tests.support.waiting import until_blocked
 
 REQUEST = {
     "amount": 25,
@@ -257,23 +258,23 @@ async def test_concurrent_creations_respect_idempotency_keys(shop: Shop) -> None
 
 async def test_the_queue_of_creations_is_limited(shop: Shop) -> None:
     """When the queue is full, a request is refused at once and writes nothing."""
-    staged = StagedDatabase(shop.database)
-    posting_queue = PostingQueue(staged, shop.clock, queue_limit=2)
-    charges = ChargeService(staged, posting_queue, shop.clock)
+    controlled = ControlledDatabase(shop.database)
+    posting_queue = PostingQueue(controlled, shop.clock, queue_limit=2)
+    charges = ChargeService(controlled, posting_queue, shop.clock)
 
     async def create() -> CreatedCharge:
         return await charges.create(
             shop.merchant.id, shop.app.id, ChargeTerms(amount=1_000_000), None
         )
 
-    staged.hold()
+    controlled.hold()
     under_way = asyncio.create_task(create())
-    await staged.entered.wait()
+    await controlled.entered.wait()
     waiting = [asyncio.create_task(create()) for _ in range(2)]
     await asyncio.sleep(0)
     with pytest.raises(QueueFull) as refused:
         await asyncio.wait_for(create(), 5)
-    staged.release()
+    controlled.release()
     await asyncio.gather(under_way, *waiting)
     await create()
 

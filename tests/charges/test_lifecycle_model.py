@@ -19,9 +19,9 @@ from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.store import ChargeQuery
 from ousel.database.addresses import database_at
 from ousel.kernel.errors import Refusal
-from tests.charges.shops import Shop, count_proven_payments, open_shop
 from tests.support.accounts import verify
 from tests.support.clock import ManualClock
+from tests.support.shop import Shop, count_proven_payments, open_shop
 
 if TYPE_CHECKING:
     from ousel.charges.rules import Charge

@@ -14,11 +14,11 @@ from ousel.database.postgres import PostgresDatabase
 from ousel.database.sqlite import SqliteDatabase
 from ousel.kernel.errors import OutcomeUnknown
 from ousel.ledger.rules import Movement
-from tests.charges.shops import AMOUNT, Shop, count_proven_payments, in_another_process, open_shop
-from tests.ledger.databases import Fault, StagedDatabase
 from tests.support.accounts import verify
 from tests.support.clock import ManualClock
+from tests.support.controlled_database import ControlledDatabase, Fault
 from tests.support.postgres_proxy import Cut, PostgresProxy
+from tests.support.shop import AMOUNT, Shop, count_proven_payments, in_another_process, open_shop
 from tests.support.slow_commits import commit_slowly
 
 
@@ -115,14 +115,14 @@ async def test_a_lost_commit_creates_and_cancels_once(
 @pytest.mark.parametrize("cut", ["before the commit", "after the commit"])
 async def test_an_uncertain_commit_is_an_unknown_outcome(shop: Shop, cut: Cut, then: Fault) -> None:
     """If something may have been written, no answer says otherwise, with or without a key."""
-    staged = StagedDatabase(shop.database)
-    cut_off = in_another_process(msgspec.structs.replace(shop, database=staged), shop.clock)
+    controlled = ControlledDatabase(shop.database)
+    cut_off = in_another_process(msgspec.structs.replace(shop, database=controlled), shop.clock)
     charge = await shop.charge()
 
-    staged.faults.extend([cut, then])
+    controlled.faults.extend([cut, then])
     with pytest.raises(OutcomeUnknown):
         await cut_off.charge()
-    staged.faults.extend([cut, then])
+    controlled.faults.extend([cut, then])
     with pytest.raises(OutcomeUnknown):
         await cut_off.charges.cancel(shop.merchant.id, charge.id)
 

@@ -9,7 +9,7 @@ from ousel.charges.refusals import ChargeNotCancelable, ChargeNotPayable, OwnCha
 from ousel.charges.service import ChargeService
 from ousel.ledger.refusals import InsufficientBalance
 from ousel.observation.metrics import ChargeMetrics
-from tests.charges.shops import Shop
+from tests.support.shop import Shop
 
 
 @pytest.fixture

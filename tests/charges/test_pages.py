@@ -10,7 +10,15 @@ from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.records import charge_record
 from ousel.charges.rules import Charge
 from ousel.site.qr_codes import qr_code
-from tests.charges.tills import CANCEL_URL, PAY, PRICE, SUCCESS_URL, Person, Till, checkout_page
+from tests.charges.portal_shop import (
+    CANCEL_URL,
+    PAY,
+    PRICE,
+    SUCCESS_URL,
+    Customer,
+    PortalShop,
+    checkout_page,
+)
 from tests.support.engines import Engine
 from tests.support.forms import forms_of
 
@@ -29,15 +37,15 @@ def offers_payment(page: str) -> bool:
     return any(PAY in form.buttons for form in forms_of(page))
 
 
-async def test_a_payer_sees_all_details(till: Till) -> None:
+async def test_a_payer_sees_all_details(portal_shop: PortalShop) -> None:
     """App, owner, amount, description, reference, the payer's name and balance, and the button."""
-    charge = await till.charge(description="Two tickets\nRow 7", reference="order-1")
-    payer = await till.person(40_500_000)
+    charge = await portal_shop.charge(description="Two tickets\nRow 7", reference="order-1")
+    payer = await portal_shop.person(40_500_000)
 
     page = await payer.page(charge)
 
-    assert f"<h1>{till.shop.app.name}</h1>" in page
-    assert f"@{till.shop.merchant.username}" in page
+    assert f"<h1>{portal_shop.app.name}</h1>" in page
+    assert f"@{portal_shop.merchant.username}" in page
     assert '<p class="figure">25.00 OUSD</p>' in page
     assert "Two tickets\nRow 7" in page
     assert "order-1" in page
@@ -47,10 +55,12 @@ async def test_a_payer_sees_all_details(till: Till) -> None:
     assert f'href="{CANCEL_URL}">Cancel</a>' in page
 
 
-async def test_a_signed_out_visitor_signs_in_and_returns_to_the_charge(till: Till) -> None:
+async def test_a_signed_out_visitor_signs_in_and_returns_to_the_charge(
+    portal_shop: PortalShop,
+) -> None:
     """Signing in or up from the page leads back to it; only then is payment offered."""
-    charge = await till.charge()
-    stranger = till.portal.visitor()
+    charge = await portal_shop.charge()
+    stranger = portal_shop.portal.visitor()
 
     page = await checkout_page(stranger, charge)
     signed_up = await stranger.press(
@@ -69,10 +79,10 @@ async def test_a_signed_out_visitor_signs_in_and_returns_to_the_charge(till: Til
     assert "Your balance is 25.00 OUSD short." in await checkout_page(stranger, charge)
 
 
-async def test_using_another_account_leads_back_to_the_charge(till: Till) -> None:
+async def test_using_another_account_leads_back_to_the_charge(portal_shop: PortalShop) -> None:
     """Signing out from the page does not lose the charge."""
-    charge = await till.charge()
-    payer = await till.person(PRICE)
+    charge = await portal_shop.charge()
+    payer = await portal_shop.person(PRICE)
 
     left = await payer.visitor.press(f"/pay/{charge.id}", "Use another account")
 
@@ -81,10 +91,12 @@ async def test_using_another_account_leads_back_to_the_charge(till: Till) -> Non
     assert back.headers["location"] == f"/pay/{charge.id}"
 
 
-async def test_too_little_balance_says_by_how_much_and_stays_payable(till: Till) -> None:
+async def test_too_little_balance_says_by_how_much_and_stays_payable(
+    portal_shop: PortalShop,
+) -> None:
     """The page says how much is missing and how to get it; after that, the charge can be paid."""
-    charge = await till.charge()
-    payer = await till.person(3_000_000)
+    charge = await portal_shop.charge()
+    payer = await portal_shop.person(3_000_000)
 
     page = await payer.page(charge)
     refused = await payer.pay(charge)
@@ -98,45 +110,45 @@ async def test_too_little_balance_says_by_how_much_and_stays_payable(till: Till)
     assert await payer.balance() == 0
 
 
-async def test_a_balance_that_just_covers_the_amount_is_enough(till: Till) -> None:
+async def test_a_balance_that_just_covers_the_amount_is_enough(portal_shop: PortalShop) -> None:
     """Exactly the amount is enough; one millionth less is short by one millionth."""
-    charge = await till.charge()
-    enough, short = await till.person(PRICE), await till.person(PRICE - 1)
+    charge = await portal_shop.charge()
+    enough, short = await portal_shop.person(PRICE), await portal_shop.person(PRICE - 1)
 
     assert "short." not in await enough.page(charge)
     assert "Your balance is 0.000001 OUSD short." in await short.page(charge)
 
 
-async def frozen_payer(till: Till, _: Charge) -> Person:
+async def frozen_payer(portal_shop: PortalShop, _: Charge) -> Customer:
     """Return a payer whose account is frozen."""
-    payer = await till.person(PRICE)
+    payer = await portal_shop.person(PRICE)
     await payer.set_status("frozen")
     return payer
 
 
-async def payer_of_frozen_merchant(till: Till, _: Charge) -> Person:
+async def payer_of_frozen_merchant(portal_shop: PortalShop, _: Charge) -> Customer:
     """Return a payer, after the merchant's account was frozen."""
-    await till.set_status(till.shop.merchant, "frozen")
-    return await till.person(PRICE)
+    await portal_shop.set_status(portal_shop.merchant, "frozen")
+    return await portal_shop.person(PRICE)
 
 
-async def payer_after_expiry(till: Till, _: Charge) -> Person:
+async def payer_after_expiry(portal_shop: PortalShop, _: Charge) -> Customer:
     """Return a payer who comes after the charge has expired."""
-    payer = await till.person(PRICE)
-    till.clock.advance(micros=LIFETIME_MICROS)
+    payer = await portal_shop.person(PRICE)
+    portal_shop.clock.advance(micros=LIFETIME_MICROS)
     return payer
 
 
-async def payer_after_cancellation(till: Till, charge: Charge) -> Person:
+async def payer_after_cancellation(portal_shop: PortalShop, charge: Charge) -> Customer:
     """Return a payer who comes after the charge was canceled."""
-    await till.shop.charges.cancel(charge.account_id, charge.id)
-    return await till.person(PRICE)
+    await portal_shop.charges.cancel(charge.account_id, charge.id)
+    return await portal_shop.person(PRICE)
 
 
-async def payer_after_payment(till: Till, charge: Charge) -> Person:
+async def payer_after_payment(portal_shop: PortalShop, charge: Charge) -> Customer:
     """Return a payer who comes after somebody else has paid."""
-    await till.shop.pay(charge)
-    return await till.person(PRICE)
+    await portal_shop.pay(charge)
+    return await portal_shop.person(PRICE)
 
 
 @pytest.mark.parametrize(
@@ -150,15 +162,15 @@ async def payer_after_payment(till: Till, charge: Charge) -> Person:
     ],
 )
 async def test_a_page_without_payment_says_why_and_moves_nothing(
-    till: Till,
-    arrange: Callable[[Till, Charge], Awaitable[Person]],
+    portal_shop: PortalShop,
+    arrange: Callable[[PortalShop, Charge], Awaitable[Customer]],
     says: str,
     refusal: str,
 ) -> None:
     """Each reason has its own text and no button; a form sent anyway leads back to the page."""
-    charge = await till.charge()
-    person = await arrange(till, charge)
-    before = await till.merchant_balance()
+    charge = await portal_shop.charge()
+    person = await arrange(portal_shop, charge)
+    before = await portal_shop.merchant_balance()
 
     page = await person.page(charge)
 
@@ -167,12 +179,12 @@ async def test_a_page_without_payment_says_why_and_moves_nothing(
     assert not offers_payment(page)
     assert await person.post_form(charge) == f"/pay/{charge.id}"
     assert await person.balance() == PRICE
-    assert await till.merchant_balance() == before
+    assert await portal_shop.merchant_balance() == before
 
 
-async def test_an_owner_can_show_but_not_pay_the_charge(till: Till) -> None:
+async def test_an_owner_can_show_but_not_pay_the_charge(portal_shop: PortalShop) -> None:
     """The owner sees the QR code, but no button; a form sent anyway moves nothing."""
-    owner = await till.person(PRICE)
+    owner = await portal_shop.person(PRICE)
     app = await owner.app("Own")
     charge = await owner.charge(app)
 
@@ -186,22 +198,22 @@ async def test_an_owner_can_show_but_not_pay_the_charge(till: Till) -> None:
     assert await owner.balance() == PRICE
 
 
-async def test_the_qr_code_leads_to_the_same_page(till: Till) -> None:
+async def test_the_qr_code_leads_to_the_same_page(portal_shop: PortalShop) -> None:
     """The QR code contains the checkout_url of the charge, on the portal's origin."""
-    charge = await till.charge()
-    checkout_url = charge_record(charge, till.portal.settings.portal_url).checkout_url
+    charge = await portal_shop.charge()
+    checkout_url = charge_record(charge, portal_shop.portal.settings.portal_url).checkout_url
 
-    page = await checkout_page(till.portal.visitor(), charge)
+    page = await checkout_page(portal_shop.portal.visitor(), charge)
 
     assert checkout_url == f"http://ousel.test/pay/{charge.id}"
     assert f'<img src="{qr_code(checkout_url)}"' in page
 
 
 async def test_the_qr_code_of_a_charge_is_drawn_once(
-    till: Till, monkeypatch: pytest.MonkeyPatch
+    portal_shop: PortalShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Opening a page many times must not keep the server busy with drawing."""
-    charge = await till.charge()
+    charge = await portal_shop.charge()
     drawn: list[str] = []
 
     def record_and_draw(address: str) -> str:
@@ -209,41 +221,43 @@ async def test_the_qr_code_of_a_charge_is_drawn_once(
         return qr_code(address)
 
     monkeypatch.setattr(pages, "qr_code", record_and_draw)
-    shown = [await checkout_page(till.portal.visitor(), charge) for _ in range(3)]
+    shown = [await checkout_page(portal_shop.portal.visitor(), charge) for _ in range(3)]
 
     assert drawn == [f"http://ousel.test/pay/{charge.id}"]
     assert all(f'<img src="{qr_code(drawn[0])}"' in page for page in shown)
 
 
 @pytest.mark.parametrize("charge_id", ["ch_00000000000000000000000000", "ch_", "ä"])
-async def test_an_unknown_id_shows_a_page_that_helps(till: Till, charge_id: str) -> None:
+async def test_an_unknown_id_shows_a_page_that_helps(
+    portal_shop: PortalShop, charge_id: str
+) -> None:
     """The page says what to do about a broken link."""
-    answer = await till.portal.visitor().get(f"/pay/{charge_id}")
+    answer = await portal_shop.portal.visitor().get(f"/pay/{charge_id}")
 
     assert answer.status_code == 404
     assert answer.headers["content-type"].startswith("text/html")
     assert "There is no such charge" in answer.text
 
 
-async def test_the_cancel_link_leaves_the_charge_open(till: Till) -> None:
+async def test_the_cancel_link_leaves_the_charge_open(portal_shop: PortalShop) -> None:
     """The link leads to the cancel_url, or to the start page if there is none."""
-    with_address, without = await till.charge(), await till.charge(cancel_url=None)
-    payer = await till.person(PRICE)
+    with_address, without = await portal_shop.charge(), await portal_shop.charge(cancel_url=None)
+    payer = await portal_shop.person(PRICE)
 
     assert f'href="{CANCEL_URL}">Cancel</a>' in await payer.page(with_address)
     assert 'href="/">Cancel</a>' in await payer.page(without)
-    assert await till.shop.status(with_address) == "created"
+    assert await portal_shop.status(with_address) == "created"
 
 
-async def test_the_last_microsecond_is_payable_and_the_next_is_not(till: Till) -> None:
+async def test_the_last_microsecond_is_payable_and_the_next_is_not(portal_shop: PortalShop) -> None:
     """The time left is rounded up: one microsecond is shown as 1 ms, not 0."""
-    charge = await till.charge()
-    payer = await till.person(PRICE)
-    till.clock.advance(micros=LIFETIME_MICROS - 1)
+    charge = await portal_shop.charge()
+    payer = await portal_shop.person(PRICE)
+    portal_shop.clock.advance(micros=LIFETIME_MICROS - 1)
 
     before = await payer.page(charge)
     status_before = (await payer.visitor.get(f"/pay/{charge.id}/status")).json()
-    till.clock.advance(micros=1)
+    portal_shop.clock.advance(micros=1)
     after = await payer.page(charge)
     status_after = (await payer.visitor.get(f"/pay/{charge.id}/status")).json()
 
@@ -254,27 +268,27 @@ async def test_the_last_microsecond_is_payable_and_the_next_is_not(till: Till) -
     assert status_after == {"status": "expired", "milliseconds_left": 0}
 
 
-async def test_the_time_of_expiry_is_never_shown_too_early(till: Till) -> None:
+async def test_the_time_of_expiry_is_never_shown_too_early(portal_shop: PortalShop) -> None:
     """Without scripts the page shows the time to the second, rounded up."""
-    till.clock.now = 1_790_000_000_000_000
-    whole = await till.charge()
-    till.clock.now += 1
-    later = await till.charge()
-    stranger = till.portal.visitor()
+    portal_shop.clock.now = 1_790_000_000_000_000
+    whole = await portal_shop.charge()
+    portal_shop.clock.now += 1
+    later = await portal_shop.charge()
+    stranger = portal_shop.portal.visitor()
 
     assert "until 2026-09-21 16:13:20 UTC" in await checkout_page(stranger, whole)
     assert "until 2026-09-21 16:13:21 UTC" in await checkout_page(stranger, later)
 
 
-async def test_texts_of_partners_are_escaped(till: Till) -> None:
+async def test_texts_of_partners_are_escaped(portal_shop: PortalShop) -> None:
     """This holds for names, descriptions, references and addresses, on every page."""
-    owner = await till.person(0, display_name=EVIL)
+    owner = await portal_shop.person(0, display_name=EVIL)
     app = await owner.app(EVIL)
     evil_url = f"https://shop.example/?{EVIL.replace(' ', '')}"
     charge = await owner.charge(
         app, description=EVIL, reference=EVIL, success_url=evil_url, cancel_url=evil_url
     )
-    payer = await till.person(PRICE, display_name=EVIL)
+    payer = await portal_shop.person(PRICE, display_name=EVIL)
     charges = f"/apps/{app.id}/charges"
     pages = [await payer.visitor.get(f"/pay/{charge.id}")]
     receipt = await payer.pay(charge)
@@ -289,21 +303,21 @@ async def test_texts_of_partners_are_escaped(till: Till) -> None:
         assert "<img src=x" not in page.text
 
 
-async def test_the_page_of_a_deleted_app_shows_its_owners_name(till: Till) -> None:
+async def test_the_page_of_a_deleted_app_shows_its_owners_name(portal_shop: PortalShop) -> None:
     """Charges outlive their app, and the payer still reads who receives the money."""
-    owner = await till.person(name="owner", display_name="Still Here Ltd")
+    owner = await portal_shop.person(name="owner", display_name="Still Here Ltd")
     app = await owner.app("Gone")
     charge = await owner.charge(app)
     await owner.visitor.press_and_confirm(f"/apps/{app.id}", "Delete app")
 
-    assert "<h1>Still Here Ltd</h1>" in await checkout_page(till.portal.visitor(), charge)
+    assert "<h1>Still Here Ltd</h1>" in await checkout_page(portal_shop.portal.visitor(), charge)
 
 
-async def test_checkout_cannot_be_framed_or_cached(till: Till) -> None:
+async def test_checkout_cannot_be_framed_or_cached(portal_shop: PortalShop) -> None:
     """The page has the strictest headers, and its forms post to this site only."""
-    charge = await till.charge()
+    charge = await portal_shop.charge()
 
-    answer = await till.portal.visitor().get(f"/pay/{charge.id}")
+    answer = await portal_shop.portal.visitor().get(f"/pay/{charge.id}")
 
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -318,11 +332,11 @@ async def test_checkout_cannot_be_framed_or_cached(till: Till) -> None:
     [({}, ""), ({}, "0" * 64), ({"Origin": "https://evil.example"}, None)],
 )
 async def test_a_form_from_another_site_pays_nothing(
-    till: Till, headers: dict[str, str], token: str | None
+    portal_shop: PortalShop, headers: dict[str, str], token: str | None
 ) -> None:
     """Without the token of the page, or from another origin, the form is refused."""
-    charge = await till.charge()
-    payer = await till.person(PRICE)
+    charge = await portal_shop.charge()
+    payer = await portal_shop.person(PRICE)
     form = await payer.visitor.form(f"/pay/{charge.id}", PAY)
     fields = form.fields if token is None else {"form_token": token}
 
@@ -330,13 +344,13 @@ async def test_a_form_from_another_site_pays_nothing(
 
     assert answer.status_code == 403
     assert await payer.balance() == PRICE
-    assert await till.shop.status(charge) == "created"
+    assert await portal_shop.status(charge) == "created"
 
 
-async def test_a_form_sent_after_signing_out_leads_to_sign_in(till: Till) -> None:
+async def test_a_form_sent_after_signing_out_leads_to_sign_in(portal_shop: PortalShop) -> None:
     """It moves nothing; signing in leads back to the charge."""
-    charge = await till.charge()
-    stranger = till.portal.visitor()
+    charge = await portal_shop.charge()
+    stranger = portal_shop.portal.visitor()
     token = (await stranger.form("/login", "Sign in")).fields["form_token"]
 
     answer = await stranger.post(f"/pay/{charge.id}", {"form_token": token})
@@ -350,11 +364,11 @@ def redirect_of(answer: httpx2.Response) -> str | None:
     return answer.headers.get("refresh")
 
 
-async def test_an_open_page_redirects_after_another_device_paid(till: Till) -> None:
+async def test_an_open_page_redirects_after_another_device_paid(portal_shop: PortalShop) -> None:
     """It does so for two minutes after the payment, and never for the owner."""
-    owner = await till.person()
+    owner = await portal_shop.person()
     charge = await owner.charge(await owner.app("Shop"), success_url=SUCCESS_URL)
-    payer, screen = await till.person(PRICE), till.portal.visitor()
+    payer, screen = await portal_shop.person(PRICE), portal_shop.portal.visitor()
     await payer.pay(charge)
     address = f"/pay/{charge.id}?onward=yes"
 
@@ -363,7 +377,7 @@ async def test_an_open_page_redirects_after_another_device_paid(till: Till) -> N
     assert redirect_of(await owner.visitor.get(address)) is None
     payers = await payer.visitor.get(address)
     assert payers.headers["location"] == f"/pay/{charge.id}/receipt?onward=yes"
-    till.clock.advance(seconds=120)
+    portal_shop.clock.advance(seconds=120)
     assert redirect_of(await screen.get(address)) == f"5; url={SUCCESS_URL}"
-    till.clock.advance(micros=1)
+    portal_shop.clock.advance(micros=1)
     assert redirect_of(await screen.get(address)) is None

@@ -8,30 +8,30 @@ import pytest
 from ousel.charges import notifier
 from ousel.ledger.history import HistoryQuery, newest_entries
 from ousel.ledger.rules import Account, Entry
-from tests.charges.shops import until_waiters
-from tests.charges.tills import PAY, PRICE, SUCCESS_URL, Person, Till, checkout_page
+from tests.charges.portal_shop import PAY, PRICE, SUCCESS_URL, Customer, PortalShop, checkout_page
 from tests.support.accounts import verify
 from tests.support.portal import open_portal
+from tests.support.shop import until_waiters
 
 
-async def payments_of(till: Till, account: Account) -> list[Entry]:
+async def payments_of(portal_shop: PortalShop, account: Account) -> list[Entry]:
     """Return the payment entries of an account, newest first."""
     query = HistoryQuery(account_id=account.id, limit=100, kind="charge_payment")
-    found = await till.shop.database.read(lambda transaction: newest_entries(transaction, query))
+    found = await portal_shop.database.read(lambda transaction: newest_entries(transaction, query))
     return [entry for entry, _ in found]
 
 
-async def test_paying_moves_the_money_and_leads_to_the_receipt(till: Till) -> None:
+async def test_paying_moves_the_money_and_leads_to_the_receipt(portal_shop: PortalShop) -> None:
     """Both balances move by the amount, with one entry on each side, and the charge is paid."""
-    charge = await till.charge(description="Two tickets", reference="order-1")
-    payer = await till.person(40_000_000)
+    charge = await portal_shop.charge(description="Two tickets", reference="order-1")
+    payer = await portal_shop.person(40_000_000)
 
     location = await payer.pay(charge)
     receipt = await payer.visitor.get(location)
 
-    paid = await till.shop.charges.own_charge(charge.account_id, charge.id)
-    [debit] = await payments_of(till, payer.account)
-    [credit] = await payments_of(till, till.shop.merchant)
+    paid = await portal_shop.charges.own_charge(charge.account_id, charge.id)
+    [debit] = await payments_of(portal_shop, payer.account)
+    [credit] = await payments_of(portal_shop, portal_shop.merchant)
     assert location == f"/pay/{charge.id}/receipt?onward=yes"
     assert (paid.status, paid.paid_by, paid.transfer_id) == (
         "paid",
@@ -41,19 +41,21 @@ async def test_paying_moves_the_money_and_leads_to_the_receipt(till: Till) -> No
     assert (debit.amount, debit.charge_id) == (-PRICE, charge.id)
     assert (credit.amount, credit.transfer_id) == (PRICE, debit.transfer_id)
     assert await payer.balance() == 15_000_000
-    assert await till.merchant_balance() == PRICE
+    assert await portal_shop.merchant_balance() == PRICE
     assert receipt.headers["refresh"] == f"5; url={SUCCESS_URL}"
     for text in ("25.00 OUSD", "Two tickets", "order-1", debit.transfer_id, debit.hash):
         assert text in receipt.text
-    for account in (payer.account, till.shop.merchant):
+    for account in (payer.account, portal_shop.merchant):
         assert account.display_name in receipt.text
         assert account.account_number in receipt.text
 
 
-async def test_the_receipt_redirects_only_after_a_payment_with_a_success_url(till: Till) -> None:
+async def test_the_receipt_redirects_only_after_a_payment_with_a_success_url(
+    portal_shop: PortalShop,
+) -> None:
     """Without success_url, or when it is opened later, the receipt does not redirect."""
-    without_url, with_url = await till.charge(success_url=None), await till.charge()
-    payer = await till.person(2 * PRICE)
+    without_url, with_url = await portal_shop.charge(success_url=None), await portal_shop.charge()
+    payer = await portal_shop.person(2 * PRICE)
 
     receipt = await payer.visitor.get(await payer.pay(without_url))
     await payer.pay(with_url)
@@ -65,10 +67,10 @@ async def test_the_receipt_redirects_only_after_a_payment_with_a_success_url(til
     assert f'href="{SUCCESS_URL}">Return to' in later.text
 
 
-async def test_a_repeated_form_leads_to_the_receipt(till: Till) -> None:
+async def test_a_repeated_form_leads_to_the_receipt(portal_shop: PortalShop) -> None:
     """A double click, a reload and a stale page pay once."""
-    charge = await till.charge()
-    payer = await till.person(3 * PRICE)
+    charge = await portal_shop.charge()
+    payer = await portal_shop.person(3 * PRICE)
     form = await payer.visitor.form(f"/pay/{charge.id}", PAY)
 
     answers = [await payer.visitor.post(form.action, form.fields) for _ in range(3)]
@@ -80,10 +82,10 @@ async def test_a_repeated_form_leads_to_the_receipt(till: Till) -> None:
     assert "You paid this" in await payer.page(charge)
 
 
-async def test_many_forms_at_once_pay_once(till: Till) -> None:
+async def test_many_forms_at_once_pay_once(portal_shop: PortalShop) -> None:
     """Ten forms of one payer at once: one entry, and all ten lead to the receipt."""
-    charge = await till.charge()
-    payer = await till.person(10 * PRICE)
+    charge = await portal_shop.charge()
+    payer = await portal_shop.person(10 * PRICE)
     form = await payer.visitor.form(f"/pay/{charge.id}", PAY)
 
     answers = await asyncio.gather(
@@ -93,14 +95,14 @@ async def test_many_forms_at_once_pay_once(till: Till) -> None:
     assert Counter(answer.headers["location"] for answer in answers) == {
         f"/pay/{charge.id}/receipt?onward=yes": 10
     }
-    assert len(await payments_of(till, payer.account)) == 1
+    assert len(await payments_of(portal_shop, payer.account)) == 1
     assert await payer.balance() == 9 * PRICE
 
 
-async def test_several_payers_at_once_pay_once(till: Till) -> None:
+async def test_several_payers_at_once_pay_once(portal_shop: PortalShop) -> None:
     """One gets the receipt; the others read that nothing was taken, and nothing was."""
-    charge = await till.charge()
-    people = [await till.person(PRICE) for _ in range(4)]
+    charge = await portal_shop.charge()
+    people = [await portal_shop.person(PRICE) for _ in range(4)]
     forms = [await each.visitor.form(f"/pay/{charge.id}", PAY) for each in people]
 
     answers = await asyncio.gather(
@@ -113,68 +115,68 @@ async def test_several_payers_at_once_pay_once(till: Till) -> None:
     outcomes = Counter(answer.headers["location"] for answer in answers)
     assert outcomes == {f"/pay/{charge.id}/receipt?onward=yes": 1, f"/pay/{charge.id}": 3}
     assert sorted([await each.balance() for each in people]) == [0, PRICE, PRICE, PRICE]
-    assert await till.merchant_balance() == PRICE
+    assert await portal_shop.merchant_balance() == PRICE
     pages = [await each.page(charge) for each in people]
     assert sum("You paid this" in page for page in pages) == 1
     assert sum("Someone else paid it; nothing was taken" in page for page in pages) == 3
-    await verify(till.shop.database)
+    await verify(portal_shop.database)
 
 
-async def hash_on_receipt(till: Till, person: Person, charge_id: str) -> str:
+async def hash_on_receipt(portal_shop: PortalShop, person: Customer, charge_id: str) -> str:
     """Return the hash on the person's receipt, and check that it is that of their own entry."""
     page = (await person.visitor.get(f"/pay/{charge_id}/receipt")).text
-    [entry] = await payments_of(till, person.account)
+    [entry] = await payments_of(portal_shop, person.account)
     assert entry.hash in page
     return entry.hash
 
 
-async def test_only_payer_and_recipient_have_a_receipt(till: Till) -> None:
+async def test_only_payer_and_recipient_have_a_receipt(portal_shop: PortalShop) -> None:
     """Each receipt shows the hash of the viewer's own entry; others get a 404."""
-    owner = await till.person()
+    owner = await portal_shop.person()
     charge = await owner.charge(await owner.app("Shop"))
-    payer, other = await till.person(PRICE), await till.person()
+    payer, other = await portal_shop.person(PRICE), await portal_shop.person()
 
     before = await payer.visitor.get(f"/pay/{charge.id}/receipt")
     await payer.pay(charge)
     others = await other.visitor.get(f"/pay/{charge.id}/receipt")
-    strangers = await till.portal.visitor().get(f"/pay/{charge.id}/receipt")
+    strangers = await portal_shop.portal.visitor().get(f"/pay/{charge.id}/receipt")
     unknown = await payer.visitor.get("/pay/ch_00000000000000000000000000/receipt")
 
     assert [each.status_code for each in (before, others, unknown)] == [404] * 3
     assert strangers.headers["location"] == f"/login?next=%2Fpay%2F{charge.id}%2Freceipt"
-    hashes = [await hash_on_receipt(till, each, charge.id) for each in (owner, payer)]
+    hashes = [await hash_on_receipt(portal_shop, each, charge.id) for each in (owner, payer)]
     assert len(set(hashes)) == 2
     assert "You were paid." in (await owner.visitor.get(f"/pay/{charge.id}/receipt")).text
 
 
-async def test_a_receipt_is_found_in_a_long_history(till: Till) -> None:
+async def test_a_receipt_is_found_in_a_long_history(portal_shop: PortalShop) -> None:
     """It is not mixed up with other payments, not even with those of the same microsecond."""
-    owner = await till.person()
+    owner = await portal_shop.person()
     app = await owner.app("Shop")
-    payer = await till.person(10 * PRICE)
+    payer = await portal_shop.person(10 * PRICE)
     charges = [await owner.charge(app, reference=f"order-{number}") for number in range(6)]
     for number, charge in enumerate(charges):
         await payer.pay(charge)
-        till.clock.advance(micros=number % 2)
+        portal_shop.clock.advance(micros=number % 2)
 
     for number, charge in enumerate(charges):
         for person in (owner, payer):
             page = (await person.visitor.get(f"/pay/{charge.id}/receipt")).text
-            paid = await till.shop.charges.own_charge(charge.account_id, charge.id)
-            newest_first = await payments_of(till, person.account)
+            paid = await portal_shop.charges.own_charge(charge.account_id, charge.id)
+            newest_first = await payments_of(portal_shop, person.account)
             assert newest_first[5 - number].hash in page
             assert paid.transfer_id == newest_first[5 - number].transfer_id
 
 
-async def test_the_status_is_answered_as_soon_as_it_is_final(till: Till) -> None:
+async def test_the_status_is_answered_as_soon_as_it_is_final(portal_shop: PortalShop) -> None:
     """A page that waits learns of the payment at once; it waits for at most 25 seconds."""
-    charge = await till.charge()
-    payer, screen = await till.person(PRICE), till.portal.visitor()
+    charge = await portal_shop.charge()
+    payer, screen = await portal_shop.person(PRICE), portal_shop.portal.visitor()
     address = f"/pay/{charge.id}/status"
 
     plain = await screen.get(address)
     waiting = asyncio.create_task(screen.get(address, Prefer="wait=60"))
-    await until_waiters(till.portal.charge_watch, 1)
+    await until_waiters(portal_shop.portal.charge_watch, 1)
     await payer.pay(charge)
     answer = await asyncio.wait_for(waiting, 10)
 
@@ -186,15 +188,15 @@ async def test_the_status_is_answered_as_soon_as_it_is_final(till: Till) -> None
 
 @pytest.mark.slow
 async def test_one_charge_cannot_use_up_all_waits(
-    till: Till, monkeypatch: pytest.MonkeyPatch
+    portal_shop: PortalShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond the limit for one charge, a page is answered at once; other charges can wait."""
     monkeypatch.setattr(notifier, "ANONYMOUS_WAITERS_MAX", 1)
-    crowded, other = await till.charge(), await till.charge()
-    screen = till.portal.visitor()
+    crowded, other = await portal_shop.charge(), await portal_shop.charge()
+    screen = portal_shop.portal.visitor()
 
     waiting = asyncio.create_task(screen.get(f"/pay/{crowded.id}/status", Prefer="wait=2"))
-    await until_waiters(till.portal.charge_watch, 1)
+    await until_waiters(portal_shop.portal.charge_watch, 1)
     turned_away = await screen.get(f"/pay/{crowded.id}/status", Prefer="wait=2")
     elsewhere = await screen.get(f"/pay/{other.id}/status", Prefer="wait=1")
 
@@ -203,17 +205,19 @@ async def test_one_charge_cannot_use_up_all_waits(
     assert (await waiting).headers["preference-applied"] == "wait=2"
 
 
-async def test_the_status_of_an_unknown_charge_is_not_found(till: Till) -> None:
+async def test_the_status_of_an_unknown_charge_is_not_found(portal_shop: PortalShop) -> None:
     """The answer is a 404."""
-    answer = await till.portal.visitor().get("/pay/ch_00000000000000000000000000/status")
+    answer = await portal_shop.portal.visitor().get("/pay/ch_00000000000000000000000000/status")
 
     assert answer.status_code == 404
 
 
-async def test_a_busy_server_says_so_and_takes_nothing(till: Till, database_url: str) -> None:
+async def test_a_busy_server_says_so_and_takes_nothing(
+    portal_shop: PortalShop, database_url: str
+) -> None:
     """The page shows the reason and the button again, and no money has moved."""
-    charge = await till.charge()
-    payer = await till.person(PRICE)
+    charge = await portal_shop.charge()
+    payer = await portal_shop.person(PRICE)
     async with open_portal(database_url, queue_limit=0) as busy:
         visitor = busy.visitor()
         await visitor.sign_in(payer.account.username)

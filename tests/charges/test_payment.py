@@ -16,9 +16,9 @@ from ousel.ledger.batch import PostingResult
 from ousel.ledger.history import HistoryQuery, newest_entries
 from ousel.ledger.refusals import AccountFrozen, InsufficientBalance
 from ousel.ledger.rules import Account, Movement, Posting
-from tests.charges.shops import AMOUNT, Shop, count_proven_payments, in_another_process, open_shop
 from tests.support.accounts import person, unique_name, verify
 from tests.support.clock import ManualClock
+from tests.support.shop import AMOUNT, Shop, count_proven_payments, in_another_process, open_shop
 
 
 async def test_a_payment_moves_the_money_and_the_status(shop: Shop, database_url: str) -> None:

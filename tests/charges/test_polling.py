@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ousel.charges.refusals import ChargeNotFound
-from tests.charges.shops import Shop, in_another_process, open_shop
 from tests.support.accounts import open_database
 from tests.support.clock import ManualClock
+from tests.support.shop import Shop, in_another_process, open_shop
 
 
 async def test_a_cached_charge_is_not_shown_to_other_accounts(shop: Shop) -> None:

@@ -16,11 +16,11 @@ from ousel.charges.rules import Charge
 from ousel.charges.store import ChargeQuery
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
-from tests.charges.shops import AMOUNT, Shop, count_proven_payments, open_shop
 from tests.support.accounts import balance, person, unique_name, verify
 from tests.support.clock import ManualClock
 from tests.support.engines import Engine
 from tests.support.server import Server
+from tests.support.shop import AMOUNT, Shop, count_proven_payments, open_shop
 
 ROUNDS = 40
 CHARGES_PER_ROUND = 25

@@ -8,9 +8,9 @@ import pytest
 from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
-from tests.charges.shops import Shop, in_another_process, open_shop
 from tests.support.clock import ManualClock
 from tests.support.server import Server
+from tests.support.shop import Shop, in_another_process, open_shop
 
 
 async def create_charge(client: httpx2.AsyncClient, **terms: Any) -> str:

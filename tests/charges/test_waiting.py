@@ -11,8 +11,8 @@ from ousel.charges import notifier
 from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.rules import Charge
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
-from tests.charges.shops import Shop, in_another_process, until_waiters
 from tests.support.server import Server
+from tests.support.shop import Shop, in_another_process, until_waiters
 from tests.support.waiting import until
 
 

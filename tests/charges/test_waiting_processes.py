@@ -12,9 +12,9 @@ import pytest
 
 from ousel.database.addresses import database_at
 from ousel.kernel.clock import system_clock
-from tests.charges.shops import Shop, in_another_process, open_shop
 from tests.support.engines import Engine, Engines
 from tests.support.server import Server
+from tests.support.shop import Shop, in_another_process, open_shop
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow

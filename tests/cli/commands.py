@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import httpx2
 import msgspec
 
 from ousel.cli.console import run_commands
 from ousel.cli.main import commands
+from tests.support.accounts import unique_name
+from tests.support.server import Server
 
 PROCESS_SECONDS_MAX = 60
 OUSEL = Path(sys.executable).parent / "ousel"
@@ -71,6 +74,41 @@ def ousel_process(*arguments: str | bytes, database: str, stdin: bytes = b"") ->
         check=False,
     )
     return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+class Operator:
+    """Runs commands on the database of a running server, and calls that server."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.url = server.database_url
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> Outcome:
+        """Run a command on the server's database."""
+        return ousel(*arguments, database=self.url, stdin=stdin)
+
+    def open_account(self, funds: str | None = None) -> str:
+        """Open an account, and return its unique username."""
+        username = unique_name()
+        email = f"{username}@example.com"
+        self.run(*("account", "create", "--username", username, "--email", email, "--name", "Ada"))
+        if funds is not None:
+            assert self.run("account", "fund", f"@{username}", funds).exit_code == 0
+        return username
+
+    def get(self, path: str, key: str) -> httpx2.Response:
+        """Get a path of the interface with this key."""
+        headers = {"Authorization": f"Bearer {key}"}
+        return httpx2.get(f"{self.server.base_url}{path}", headers=headers, verify=False)
+
+    def send(self, key: str, to: str, amount: float) -> httpx2.Response:
+        """Post a transfer with this key."""
+        return httpx2.post(
+            f"{self.server.base_url}/transfers",
+            headers={"Authorization": f"Bearer {key}"},
+            json={"to": to, "amount": amount},
+            verify=False,
+        )
 
 
 def assert_fails(outcome: Outcome, says: str, exit_code: int = 1) -> None:

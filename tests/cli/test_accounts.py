@@ -3,8 +3,7 @@
 import re
 
 from ousel.kernel.account_numbers import check_digits_match
-from tests.cli.commands import assert_fails
-from tests.cli.conftest import Operator
+from tests.cli.commands import Operator, assert_fails
 from tests.support.accounts import unique_name
 
 FIELDS = [
@@ -68,7 +67,7 @@ def test_money_funded_on_the_command_line_is_there_for_the_next_request(
     operator: Operator,
 ) -> None:
     """A server that has just read and moved the balance keeps nothing of it that could go stale."""
-    ada, grace = operator.opened("10"), operator.opened()
+    ada, grace = operator.open_account("10"), operator.open_account()
     key = operator.run("app", "create", f"--owner=@{ada}", "--name=Shop", "--json").json["key"]
     assert operator.send(key, f"@{grace}", 10).status_code == 201
     assert operator.send(key, f"@{grace}", 1).status_code == 400
@@ -87,7 +86,7 @@ def test_money_funded_on_the_command_line_is_there_for_the_next_request(
 
 def test_funding_is_told_in_plain_words_too(operator: Operator) -> None:
     """An amount is printed as an amount."""
-    ada = operator.opened()
+    ada = operator.open_account()
 
     rows = operator.run("account", "fund", f"@{ada}", "0.000001", "--note=for a start").rows
 
@@ -99,7 +98,7 @@ def test_funding_is_told_in_plain_words_too(operator: Operator) -> None:
 
 def test_funding_with_a_key_moves_once(operator: Operator) -> None:
     """The same command again answers the first funding; another amount under the key fails."""
-    ada, key = operator.opened(), unique_name("fund")
+    ada, key = operator.open_account(), unique_name("fund")
     command = ("account", "fund", f"@{ada}", "7", f"--idempotency-key={key}", "--json")
 
     first, again = operator.run(*command).json, operator.run(*command).json
@@ -113,7 +112,7 @@ def test_funding_with_a_key_moves_once(operator: Operator) -> None:
 
 def test_a_freeze_holds_for_the_next_request(operator: Operator) -> None:
     """Frozen on the command line, neither side moves money; unfrozen, it does."""
-    ada, grace = operator.opened("10"), operator.opened()
+    ada, grace = operator.open_account("10"), operator.open_account()
     key = operator.run("app", "create", f"--owner=@{ada}", "--name=Shop", "--json").json["key"]
     assert operator.send(key, f"@{grace}", 1).status_code == 201
 
@@ -133,7 +132,7 @@ def test_a_freeze_holds_for_the_next_request(operator: Operator) -> None:
 
 def test_all_accounts_are_listed(operator: Operator) -> None:
     """Each account stands in the list, the system account too, whose balance is what was issued."""
-    names = {operator.opened("1"), operator.opened("2.5")}
+    names = {operator.open_account("1"), operator.open_account("2.5")}
 
     listed = operator.run("account", "list", "--json").json
     plain = operator.run("account", "list").output.splitlines()

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import OUSEL, assert_fails, ousel
-from tests.cli.conftest import Operator
+from tests.cli.commands import OUSEL, Operator, assert_fails, ousel
 from tests.support.engines import ENGINES, Engine, Engines
 
 
@@ -16,7 +15,7 @@ def test_an_export_is_proven_without_the_database(
     operator: Operator, tmp_path: Path, form: str
 ) -> None:
     """Written beside a running server; the proof has the figures that the export told."""
-    operator.opened("10")
+    operator.open_account("10")
     file = tmp_path / "journal"
 
     written = operator.run("export", str(file), f"--format={form}", "--json").json
@@ -31,7 +30,7 @@ def test_an_export_is_proven_without_the_database(
 
 def test_an_export_is_printed_where_no_file_is_wanted(operator: Operator, tmp_path: Path) -> None:
     """With - standard output has the journal and nothing else."""
-    operator.opened("1")
+    operator.open_account("1")
     printed = operator.run("export", "-")
     assert (printed.exit_code, printed.errors) == (0, "")
     file = tmp_path / "journal"

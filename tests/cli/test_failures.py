@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import OUSEL, PROCESS_SECONDS_MAX, assert_fails, ousel, ousel_process
-from tests.cli.conftest import Operator
+from tests.cli.commands import (
+    OUSEL,
+    PROCESS_SECONDS_MAX,
+    Operator,
+    assert_fails,
+    ousel,
+    ousel_process,
+)
 from tests.support.accounts import unique_name
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.raw_sql import RawSql
@@ -70,7 +76,7 @@ def test_a_refusal_is_one_line(operator: Operator, command: tuple[str, ...], say
 
 def test_what_is_no_amount_funds_nothing(operator: Operator) -> None:
     """The same rules as over HTTP: exact, positive, at most six decimals."""
-    ada = operator.opened()
+    ada = operator.open_account()
 
     for amount in AMOUNTS:
         assert_fails(operator.run("account", "fund", f"@{ada}", "--", amount), "amount must")
@@ -80,7 +86,7 @@ def test_what_is_no_amount_funds_nothing(operator: Operator) -> None:
 
 def test_a_note_and_a_key_of_funding_keep_the_rules_of_transfers(operator: Operator) -> None:
     """What no transfer may carry, no funding may."""
-    ada = operator.opened()
+    ada = operator.open_account()
     wrong = {
         "--note=a\x01b": "note must not contain control characters",
         f"--note={'x' * 501}": "at most 500 characters",
@@ -98,7 +104,7 @@ def test_a_note_and_a_key_of_funding_keep_the_rules_of_transfers(operator: Opera
 
 def test_a_name_that_is_taken_is_refused(operator: Operator) -> None:
     """The line names the username or the email that is in use."""
-    ada = operator.opened()
+    ada = operator.open_account()
 
     by_name = operator.run(*CREATE, "--username", ada.upper())
     by_email = operator.run(

@@ -10,8 +10,7 @@ import pytest
 
 from ousel.cli import operations
 from ousel.database.schema import SCHEMA_VERSION
-from tests.cli.commands import assert_fails, ousel
-from tests.cli.conftest import Operator
+from tests.cli.commands import Operator, assert_fails, ousel
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.raw_sql import RawSql
 from tests.support.server import Server, free_port
@@ -55,7 +54,7 @@ def test_the_database_option_wins_over_the_environment(tmp_path: Path) -> None:
 
 def test_verify_proves_the_books_of_a_running_server(operator: Operator) -> None:
     """It answers its figures, as JSON and for people, while the server goes on."""
-    ada, grace = operator.opened("10"), operator.opened()
+    ada, grace = operator.open_account("10"), operator.open_account()
     key = operator.run("app", "create", f"--owner=@{ada}", "--name=Shop", "--json").json["key"]
     before = operator.run("verify", "--json").json
     assert operator.send(key, f"@{grace}", 2.5).status_code == 201
@@ -220,8 +219,8 @@ def test_several_workers_serve_one_address(engines: Engines, tmp_path: Path) -> 
     """On PostgreSQL, two processes behind one port answer for the same books."""
     url = engines.fresh_url("postgresql", tmp_path)
     with Server(url, "--workers=2") as running:
-        operator = Operator(running, url)
-        ada, grace = operator.opened("10"), operator.opened()
+        operator = Operator(running)
+        ada, grace = operator.open_account("10"), operator.open_account()
         key = operator.run("app", "create", f"--owner=@{ada}", "--name=S", "--json").json["key"]
         sent = [operator.send(key, f"@{grace}", 1).status_code for _ in range(12)]
 

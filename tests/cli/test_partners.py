@@ -12,8 +12,7 @@ from ousel.database.addresses import database_at
 from ousel.kernel.ids import handle_of, secret_hash
 from ousel.people.settings import AFTER_ALL_EVENTS
 from ousel.people.store import events_before
-from tests.cli.commands import assert_fails
-from tests.cli.conftest import Operator
+from tests.cli.commands import Operator, assert_fails
 from tests.support.accounts import unique_name
 from tests.support.raw_sql import RawSql
 
@@ -22,7 +21,7 @@ KEY_FIELDS = ["handle", "name", "client_id", "created_at", "ends_at", "last_used
 
 def test_an_app_is_created_with_a_key_that_works_at_once(operator: Operator) -> None:
     """`--json` gives `client_id`, `name` and `key`; plain, the same."""
-    ada = operator.opened("3")
+    ada = operator.open_account("3")
 
     app = operator.run("app", "create", f"--owner=@{ada}", "--name=Ada's [shop]", "--json").json
     plain = operator.run("app", "create", f"--owner={ada}@example.com", "--name=Second").rows
@@ -41,7 +40,7 @@ def test_an_app_is_created_with_a_key_that_works_at_once(operator: Operator) -> 
 
 def test_an_app_is_created_with_origins(operator: Operator) -> None:
     """An origin that stands on the command line may call from then on, and no other."""
-    ada, host = operator.opened(), unique_name("shop").replace("_", "-")
+    ada, host = operator.open_account(), unique_name("shop").replace("_", "-")
     origins = [f"--origin=https://{name}.{host}.example" for name in ("one", "two")]
     redirects = [f"--redirect-uri=https://{host}.example/{path}" for path in ("back", "again")]
 
@@ -212,7 +211,7 @@ async def _made(url: str, key: str, other: str) -> None:
 
 def _app(operator: Operator) -> tuple[str, str]:
     """Create an app; return its client id and key."""
-    ada = operator.opened()
+    ada = operator.open_account()
     app = operator.run("app", "create", f"--owner=@{ada}", "--name=Shop", "--json").json
     return app["client_id"], app["key"]
 

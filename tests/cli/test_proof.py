@@ -14,11 +14,11 @@ from ousel.kernel.ids import new_id
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import ClosedCharges, Kind, Movement, Posting
 from ousel.ledger.verify import VerificationFailed
-from tests.charges.shops import AMOUNT, Shop, open_shop
 from tests.cli.commands import assert_fails, ousel
 from tests.support.accounts import person
 from tests.support.clock import ManualClock
 from tests.support.raw_sql import RawSql
+from tests.support.shop import AMOUNT, Shop, open_shop
 
 CHARGES = 5
 

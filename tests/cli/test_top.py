@@ -14,8 +14,7 @@ import pytest
 
 from ousel.cli.scrapes import Interval, Labels, Scrape, quantile_of
 from ousel.cli.top import frame_of
-from tests.cli.commands import OUSEL, assert_fails, ousel
-from tests.cli.conftest import Operator
+from tests.cli.commands import OUSEL, Operator, assert_fails, ousel
 from tests.support.engines import Engines
 from tests.support.server import Server, free_port
 
@@ -29,13 +28,13 @@ def watched(
     """An operator with a server that has an admin port."""
     url, port = engines.fresh_url("sqlite", tmp_path_factory.mktemp("top")), free_port()
     with Server(url, OUSEL_ADMIN_PORT=str(port)) as running:
-        yield Operator(running, url), f"http://127.0.0.1:{port}"
+        yield Operator(running), f"http://127.0.0.1:{port}"
 
 
 def test_a_frame_tells_what_happens(watched: tuple[Operator, str]) -> None:
     """Rates and times are those of the interval; the books are those of this moment."""
     operator, admin = watched
-    ada, grace = operator.opened("1000"), operator.opened()
+    ada, grace = operator.open_account("1000"), operator.open_account()
     key = operator.run("app", "create", f"--owner=@{ada}", "--name=S", "--json").json["key"]
 
     with _busy(operator, key, f"@{grace}"):

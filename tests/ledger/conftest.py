@@ -1,4 +1,4 @@
-"""The books of a fresh database, and a desk that writes to them."""
+"""Fixtures for tests of the ledger: a queue that writes to a fresh database."""
 
 import msgspec
 import pytest
@@ -8,26 +8,26 @@ from ousel.kernel.clock import Clock, system_clock
 from ousel.ledger.history import HistoryQuery, newest_entries
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Entry
-from tests.ledger.databases import StagedDatabase
 from tests.ledger.intruder import People, books_with_people
 from tests.support.accounts import balance, person
+from tests.support.controlled_database import ControlledDatabase
 
 
-class Desk(msgspec.Struct, frozen=True):
-    """A desk, the staged database that it writes to, and two people: one has 100 millionths."""
+class LedgerWorld(msgspec.Struct, frozen=True):
+    """A queue, the database that it writes to, and two people: Ada has 100 millionths."""
 
     queue: PostingQueue
-    staged: StagedDatabase
+    controlled: ControlledDatabase
     database: Database
     ada: Account
     bob: Account
 
     def another(self, clock: Clock = system_clock, queue_limit: int = 1_000) -> PostingQueue:
-        """Return another desk, as another process has one."""
-        return PostingQueue(self.staged, clock, queue_limit=queue_limit)
+        """Return another queue, like that of another process."""
+        return PostingQueue(self.controlled, clock, queue_limit=queue_limit)
 
     async def balances(self) -> tuple[int, int]:
-        """Return what ada and bob have."""
+        """Return the balances of Ada and Bob."""
         return await balance(self.database, self.ada), await balance(self.database, self.bob)
 
     async def entries(self, account: Account) -> list[Entry]:
@@ -38,15 +38,17 @@ class Desk(msgspec.Struct, frozen=True):
 
 
 @pytest.fixture
-async def queue(database: Database) -> Desk:
-    """A desk on a fresh database."""
-    staged = StagedDatabase(database)
+async def queue(database: Database) -> LedgerWorld:
+    """A queue on a fresh database."""
+    controlled = ControlledDatabase(database)
     ada = await person(database, "ada", "0.0001")
     bob = await person(database, "bob")
-    return Desk(PostingQueue(staged, system_clock, queue_limit=5_000), staged, database, ada, bob)
+    return LedgerWorld(
+        PostingQueue(controlled, system_clock, queue_limit=5_000), controlled, database, ada, bob
+    )
 
 
 @pytest.fixture
 async def people(database: Database) -> People:
-    """Two people in books with a little history."""
+    """Two people with a short history."""
     return await books_with_people(database)

@@ -11,10 +11,10 @@ from ousel.kernel.clock import system_clock
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import InsufficientBalance
 from ousel.ledger.rules import ChargeClosed, ClosedCharges, Movement, Posting, Refused
-from tests.ledger.conftest import Desk
-from tests.ledger.databases import Breakdown
+from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting, refusals
 from tests.support.accounts import verify
+from tests.support.controlled_database import Breakdown
 from tests.support.postgres_proxy import Cut
 
 TICKETS = Table("deployment", key=("name text",), columns=("value text",))
@@ -50,7 +50,7 @@ class Tickets:
 
 
 @pytest.fixture
-async def tickets(queue: Desk) -> Tickets:
+async def tickets(queue: LedgerWorld) -> Tickets:
     """Two tickets that nobody has yet."""
     free = [("one", "free"), ("two", "free")]
     await queue.database.write(lambda transaction: transaction.insert(TICKETS, free))
@@ -58,12 +58,12 @@ async def tickets(queue: Desk) -> Tickets:
 
 
 @pytest.fixture
-def selling(queue: Desk, tickets: Tickets) -> PostingQueue:
+def selling(queue: LedgerWorld, tickets: Tickets) -> PostingQueue:
     """A queue that sells the tickets."""
-    return PostingQueue(queue.staged, system_clock, queue_limit=1_000, charge_rows=tickets)
+    return PostingQueue(queue.controlled, system_clock, queue_limit=1_000, charge_rows=tickets)
 
 
-async def holders(queue: Desk) -> dict[str, str]:
+async def holders(queue: LedgerWorld) -> dict[str, str]:
     """Return who has each ticket."""
     rows = await queue.database.read(
         lambda transaction: transaction.fetch(FOUND, names=["one", "two"])
@@ -71,16 +71,16 @@ async def holders(queue: Desk) -> dict[str, str]:
     return {row[0]: row[1] for row in rows}
 
 
-def wish(queue: Desk, ticket: str, amount: int = 10, key: str | None = None) -> Posting:
+def wish(queue: LedgerWorld, ticket: str, amount: int = 10, key: str | None = None) -> Posting:
     return posting(queue.ada.id, "@bob", amount, key=key, charge_id=ticket)
 
 
-async def test_a_charge_is_marked_with_the_money(queue: Desk, selling: PostingQueue) -> None:
+async def test_a_charge_is_marked_with_the_money(queue: LedgerWorld, selling: PostingQueue) -> None:
     """Of those who come together one pays and has it; whoever comes later is told."""
     wishes = [wish(queue, "one", 1_000), wish(queue, "one"), wish(queue, "one"), wish(queue, "two")]
 
     answers = await asyncio.gather(*(selling.post(each) for each in wishes))
-    another = PostingQueue(queue.staged, system_clock, queue_limit=10, charge_rows=Tickets())
+    another = PostingQueue(queue.controlled, system_clock, queue_limit=10, charge_rows=Tickets())
     late = await another.post(wish(queue, "one"))
 
     outcomes = [each.outcome for each in (*answers, late)]
@@ -94,11 +94,11 @@ async def test_a_charge_is_marked_with_the_money(queue: Desk, selling: PostingQu
     assert refusals(outcomes)[0] is InsufficientBalance
     assert await holders(queue) == {"one": wishes[1].transfer_id, "two": wishes[3].transfer_id}
     assert await queue.balances() == (80, 20)
-    assert queue.staged.writes == 2
+    assert queue.controlled.writes == 2
 
 
 async def test_payments_and_transfers_share_a_transaction(
-    queue: Desk, selling: PostingQueue
+    queue: LedgerWorld, selling: PostingQueue
 ) -> None:
     """Postings that pay a charge and one that pays none, in one batch."""
     answers = await asyncio.gather(
@@ -108,14 +108,14 @@ async def test_payments_and_transfers_share_a_transaction(
     )
 
     assert [type(answer.outcome) for answer in answers] == [Movement] * 3
-    assert queue.staged.writes == 1
+    assert queue.controlled.writes == 1
     assert await queue.balances() == (70, 30)
 
 
-async def test_several_queues_race_for_one_charge(queue: Desk, tickets: Tickets) -> None:
+async def test_several_queues_race_for_one_charge(queue: LedgerWorld, tickets: Tickets) -> None:
     """As several processes do: exactly one payment moves money."""
     queues = [
-        PostingQueue(queue.staged, system_clock, queue_limit=10, charge_rows=tickets)
+        PostingQueue(queue.controlled, system_clock, queue_limit=10, charge_rows=tickets)
         for _ in range(4)
     ]
 
@@ -132,10 +132,10 @@ async def test_several_queues_race_for_one_charge(queue: Desk, tickets: Tickets)
 @pytest.mark.parametrize("key", ["k", None])
 @pytest.mark.parametrize("cut", ["before the commit", "after the commit"])
 async def test_a_payment_survives_a_lost_commit(
-    queue: Desk, selling: PostingQueue, cut: Cut, key: str | None
+    queue: LedgerWorld, selling: PostingQueue, cut: Cut, key: str | None
 ) -> None:
     """Whether the commit took effect or not: paid once, taken once, and told so."""
-    queue.staged.faults.append(cut)
+    queue.controlled.faults.append(cut)
     wanted = wish(queue, "one", key=key)
 
     answer = await selling.post(wanted)
@@ -146,7 +146,7 @@ async def test_a_payment_survives_a_lost_commit(
 
 
 async def test_a_charge_that_cannot_be_marked_takes_the_money_back(
-    queue: Desk, tickets: Tickets, selling: PostingQueue
+    queue: LedgerWorld, tickets: Tickets, selling: PostingQueue
 ) -> None:
     """What follows from a payment and the payment itself are written together or not at all."""
     tickets.broken = True
@@ -163,7 +163,9 @@ async def test_a_charge_that_cannot_be_marked_takes_the_money_back(
     assert await queue.balances() == (99, 1)
 
 
-async def test_a_queue_without_charge_rows_pays_no_charge(queue: Desk, tickets: Tickets) -> None:
+async def test_a_queue_without_charge_rows_pays_no_charge(
+    queue: LedgerWorld, tickets: Tickets
+) -> None:
     """Where nothing would be marked as paid, no money moves."""
     answer = await queue.queue.post(wish(queue, "one"))
 

@@ -35,9 +35,9 @@ from ousel.ledger.rules import (
     Replay,
     Status,
 )
-from tests.ledger.databases import StagedDatabase
 from tests.ledger.model import Model, ModelEntry
 from tests.support.accounts import person, verify
+from tests.support.controlled_database import ControlledDatabase
 from tests.support.postgres_proxy import Cut
 
 STEPS = 25
@@ -108,14 +108,14 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @initialize(target=accounts)
     def begin(self) -> Any:
-        self.staged = StagedDatabase(self.database)
+        self.controlled = ControlledDatabase(self.database)
         self.restart_the_server()
         return multiple(*(self.open_account() for _ in range(3)))
 
     @rule()
     def restart_the_server(self) -> None:
         """Forget everything that is not in the database."""
-        self.queue = PostingQueue(self.staged, lambda: self.now, queue_limit=1_000)
+        self.queue = PostingQueue(self.controlled, lambda: self.now, queue_limit=1_000)
 
     @rule(target=accounts)
     def open_account(self) -> str:
@@ -184,9 +184,9 @@ class LedgerMachine(RuleBasedStateMachine):
     def play(self, wishes: list[Posting], cuts: list[Cut]) -> Posting:
         """Post all at once, on both; each must come out alike."""
         expected = [self.model.post(wish) for wish in wishes]
-        self.staged.faults.extend(cuts)
+        self.controlled.faults.extend(cuts)
         answers = self.run(self._post_all(wishes))
-        self.staged.faults.clear()
+        self.controlled.faults.clear()
         assert [self.told(answer) for answer in answers] == expected
         return wishes[0]
 

@@ -7,7 +7,7 @@ import pytest
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.ledger.queue import PostingQueue
-from tests.ledger.conftest import Desk
+from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting
 
 HELD_SECONDS = 0.05
@@ -23,17 +23,17 @@ class Notes:
         self.batches.append((postings, seconds))
 
 
-async def test_each_batch_is_told_with_its_size_and_time(queue: Desk) -> None:
+async def test_each_batch_is_told_with_its_size_and_time(queue: LedgerWorld) -> None:
     """The first, held back by the database, and the one that gathered behind it."""
     notes = Notes()
-    watched = PostingQueue(queue.staged, system_clock, queue_limit=1_000, observer=notes)
-    queue.staged.hold()
+    watched = PostingQueue(queue.controlled, system_clock, queue_limit=1_000, observer=notes)
+    queue.controlled.hold()
     first = asyncio.create_task(watched.post(posting(queue.ada.id, "@bob")))
-    await queue.staged.entered.wait()
+    await queue.controlled.entered.wait()
     others = [asyncio.create_task(watched.post(posting(queue.ada.id, "@bob"))) for _ in range(4)]
     await asyncio.sleep(HELD_SECONDS)
     waiting = watched.waiting
-    queue.staged.release()
+    queue.controlled.release()
     await asyncio.gather(first, *others)
 
     assert (waiting, watched.waiting) == (4, 0)
@@ -42,11 +42,11 @@ async def test_each_batch_is_told_with_its_size_and_time(queue: Desk) -> None:
     assert notes.batches[1][1] > 0
 
 
-async def test_a_batch_that_was_not_written_is_not_told(queue: Desk) -> None:
+async def test_a_batch_that_was_not_written_is_not_told(queue: LedgerWorld) -> None:
     """While the database is away, nothing is; one whose outcome was in doubt is told once."""
     notes = Notes()
-    watched = PostingQueue(queue.staged, system_clock, queue_limit=1_000, observer=notes)
-    queue.staged.faults.extend(["away", "after the commit"])
+    watched = PostingQueue(queue.controlled, system_clock, queue_limit=1_000, observer=notes)
+    queue.controlled.faults.extend(["away", "after the commit"])
 
     with pytest.raises(DatabaseUnavailable):
         await watched.post(posting(queue.ada.id, "@bob"))

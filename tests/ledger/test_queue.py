@@ -18,7 +18,7 @@ from ousel.ledger.refusals import (
     QueueFull,
 )
 from ousel.ledger.rules import Movement, Posting, Replay
-from tests.ledger.conftest import Desk
+from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting, refusals
 from tests.support.accounts import balance, person, verify
 
@@ -28,7 +28,7 @@ async def posted(queue: PostingQueue, *wishes: Posting) -> list[Any]:
     return await asyncio.gather(*(queue.post(wish) for wish in wishes), return_exceptions=True)
 
 
-async def test_a_posting_is_on_disk_when_it_is_answered(queue: Desk) -> None:
+async def test_a_posting_is_on_disk_when_it_is_answered(queue: LedgerWorld) -> None:
     """The answer carries both entries and both accounts, and the database has them already."""
     answer = await queue.queue.post(posting(queue.ada.id, "@bob", 30, note="Tea"))
 
@@ -42,61 +42,61 @@ async def test_a_posting_is_on_disk_when_it_is_answered(queue: Desk) -> None:
     await verify(queue.database)
 
 
-async def test_postings_that_come_together_share_a_transaction(queue: Desk) -> None:
+async def test_postings_that_come_together_share_a_transaction(queue: LedgerWorld) -> None:
     """A few callers at once: one transaction."""
     wishes = [posting(queue.ada.id, "@bob") for _ in range(UNHALVED_POSTINGS_MAX)]
     answers = await posted(queue.queue, *wishes)
 
     assert all(isinstance(answer.outcome, Movement) for answer in answers)
-    assert queue.staged.writes == 1
+    assert queue.controlled.writes == 1
     assert await queue.balances() == (100 - UNHALVED_POSTINGS_MAX, UNHALVED_POSTINGS_MAX)
 
 
-async def test_many_callers_take_turns_in_halves(queue: Desk) -> None:
+async def test_many_callers_take_turns_in_halves(queue: LedgerWorld) -> None:
     """A hundred callers at once: the first half is answered while the second is written."""
     calls = [
         asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob"))) for _ in range(100)
     ]
-    await queue.staged.entered.wait()
-    queue.staged.hold()
-    await queue.staged.entered.wait()
+    await queue.controlled.entered.wait()
+    queue.controlled.hold()
+    await queue.controlled.entered.wait()
     await asyncio.gather(*calls[:50])
 
     assert not any(call.done() for call in calls[50:])
-    assert queue.staged.writes == 2
-    queue.staged.release()
+    assert queue.controlled.writes == 2
+    queue.controlled.release()
     await asyncio.gather(*calls)
-    assert queue.staged.writes == 2
+    assert queue.controlled.writes == 2
     assert await queue.balances() == (0, 100)
     await verify(queue.database)
 
 
-async def test_what_arrives_during_a_commit_is_the_next_batch(queue: Desk) -> None:
+async def test_what_arrives_during_a_commit_is_the_next_batch(queue: LedgerWorld) -> None:
     """One batch at a time: whoever comes while one is written shares the next."""
-    queue.staged.hold()
+    queue.controlled.hold()
     first = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob")))
-    await queue.staged.entered.wait()
+    await queue.controlled.entered.wait()
     wishes = [posting(queue.ada.id, "@bob") for _ in range(15)]
     others = [asyncio.create_task(queue.queue.post(wish)) for wish in wishes]
     await asyncio.sleep(0.01)
-    queue.staged.release()
+    queue.controlled.release()
     await asyncio.gather(first, *others)
 
-    assert queue.staged.writes == 2
+    assert queue.controlled.writes == 2
     assert await queue.balances() == (84, 16)
 
 
-async def test_a_batch_has_a_limit(queue: Desk) -> None:
+async def test_a_batch_has_a_limit(queue: LedgerWorld) -> None:
     """More than a batch takes is written in several, all of it."""
     wishes = [posting(queue.ada.id, "@bob", 101) for _ in range(2 * BATCH_ITEMS_MAX + 1)]
 
     answers = await posted(queue.queue, *wishes)
 
     assert {type(answer.outcome.refusal) for answer in answers} == {InsufficientBalance}
-    assert queue.staged.writes == 3
+    assert queue.controlled.writes == 3
 
 
-async def test_postings_are_decided_in_the_order_of_their_arrival(queue: Desk) -> None:
+async def test_postings_are_decided_in_the_order_of_their_arrival(queue: LedgerWorld) -> None:
     """First come, first served: entries are numbered in the order of the calls."""
     wishes = [posting(queue.ada.id, "@bob", amount) for amount in (60, 50, 40, 1)]
 
@@ -112,7 +112,7 @@ async def test_postings_are_decided_in_the_order_of_their_arrival(queue: Desk) -
     await verify(queue.database)
 
 
-async def test_one_key_many_times_at_once_moves_once(queue: Desk) -> None:
+async def test_one_key_many_times_at_once_moves_once(queue: LedgerWorld) -> None:
     """One movement, and everyone gets it; over two desks as well."""
     wishes = [posting(queue.ada.id, "@bob", 10, key="only-once") for _ in range(40)]
     other = queue.another()
@@ -128,7 +128,7 @@ async def test_one_key_many_times_at_once_moves_once(queue: Desk) -> None:
     assert await queue.balances() == (90, 10)
 
 
-async def test_a_key_is_known_forever(queue: Desk) -> None:
+async def test_a_key_is_known_forever(queue: LedgerWorld) -> None:
     """Another process, long after: the first movement again, or a conflict that names it."""
     first = await queue.queue.post(posting(queue.ada.id, "@bob", 10, key="k"))
     bob_by_email = posting(queue.ada.id, "bob@example.com", 10, key="k")
@@ -146,7 +146,7 @@ async def test_a_key_is_known_forever(queue: Desk) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 7, 19])
-async def test_a_value_that_no_database_holds_fails_alone(queue: Desk, place: int) -> None:
+async def test_a_value_that_no_database_holds_fails_alone(queue: LedgerWorld, place: int) -> None:
     """One bad posting among twenty is refused; the others are written, in order."""
     wishes = [posting(queue.ada.id, "@bob", 1 + number % 5) for number in range(20)]
     wishes[place] = posting(queue.ada.id, "@bob", 1, note="\ud800")
@@ -158,11 +158,11 @@ async def test_a_value_that_no_database_holds_fails_alone(queue: Desk, place: in
     amounts = [wish.amount for wish in wishes if wish.note is None]
     assert [answer.outcome.credit.amount for answer in answers] == amounts
     assert [entry.amount for entry in await queue.entries(queue.bob)] == amounts
-    assert queue.staged.writes < 15
+    assert queue.controlled.writes < 15
     await verify(queue.database)
 
 
-async def test_a_defect_fails_its_own_caller_alone(queue: Desk) -> None:
+async def test_a_defect_fails_its_own_caller_alone(queue: LedgerWorld) -> None:
     """A posting from an account that does not exist raises for its caller, not for others."""
     answers = await posted(
         queue.queue,
@@ -175,18 +175,18 @@ async def test_a_defect_fails_its_own_caller_alone(queue: Desk) -> None:
     assert await queue.balances() == (98, 2)
 
 
-async def test_a_full_queue_refuses(queue: Desk) -> None:
+async def test_a_full_queue_refuses(queue: LedgerWorld) -> None:
     """What would make more wait than the limit is refused at once; what waits is written."""
     narrow = queue.another(queue_limit=2)
-    queue.staged.hold()
+    queue.controlled.hold()
     writing = asyncio.create_task(narrow.post(posting(queue.ada.id, "@bob")))
-    await queue.staged.entered.wait()
+    await queue.controlled.entered.wait()
     waiting = [asyncio.create_task(narrow.post(posting(queue.ada.id, "@bob"))) for _ in range(2)]
     await asyncio.sleep(0)
 
     with pytest.raises(QueueFull) as refused:
         await narrow.post(posting(queue.ada.id, "@bob"))
-    queue.staged.release()
+    queue.controlled.release()
     await asyncio.gather(writing, *waiting)
 
     assert refused.value.retry_after_seconds == 1
@@ -195,16 +195,16 @@ async def test_a_full_queue_refuses(queue: Desk) -> None:
     assert await queue.balances() == (96, 4)
 
 
-async def test_a_caller_that_gives_up_in_the_queue_leaves_nothing(queue: Desk) -> None:
+async def test_a_caller_that_gives_up_in_the_queue_leaves_nothing(queue: LedgerWorld) -> None:
     """Cancelled before its batch begins, a posting is passed over whole."""
-    queue.staged.hold()
+    queue.controlled.hold()
     first = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 1)))
-    await queue.staged.entered.wait()
+    await queue.controlled.entered.wait()
     leaving = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 20, key="k")))
     staying = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 2)))
     await asyncio.sleep(0)
     leaving.cancel()
-    queue.staged.release()
+    queue.controlled.release()
     await asyncio.gather(first, staying)
 
     assert leaving.cancelled()
@@ -214,15 +214,15 @@ async def test_a_caller_that_gives_up_in_the_queue_leaves_nothing(queue: Desk) -
 
 
 async def test_a_caller_that_gives_up_during_its_batch_leaves_a_whole_movement(
-    queue: Desk,
+    queue: LedgerWorld,
 ) -> None:
     """Cancelled while its batch is written, both sides of the movement are there, and its key."""
-    queue.staged.hold()
+    queue.controlled.hold()
     leaving = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 20, key="k")))
     staying = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 1)))
-    await queue.staged.entered.wait()
+    await queue.controlled.entered.wait()
     leaving.cancel()
-    queue.staged.release()
+    queue.controlled.release()
     await staying
 
     assert leaving.cancelled()
@@ -232,27 +232,27 @@ async def test_a_caller_that_gives_up_during_its_batch_leaves_a_whole_movement(
     await verify(queue.database)
 
 
-async def test_everyone_leaving_leaves_the_desk_working(queue: Desk) -> None:
+async def test_everyone_leaving_leaves_the_desk_working(queue: LedgerWorld) -> None:
     """A queue of callers that all gave up is emptied without a transaction."""
-    queue.staged.hold()
+    queue.controlled.hold()
     first = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 1)))
-    await queue.staged.entered.wait()
+    await queue.controlled.entered.wait()
     leaving = [
         asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob"))) for _ in range(9)
     ]
     await asyncio.sleep(0)
     for task in leaving:
         task.cancel()
-    queue.staged.release()
+    queue.controlled.release()
     await first
     await queue.queue.close()
 
-    assert queue.staged.writes == 1
+    assert queue.controlled.writes == 1
     await queue.queue.post(posting(queue.ada.id, "@bob", 1))
     assert await queue.balances() == (98, 2)
 
 
-async def test_closing_writes_what_still_waits(queue: Desk) -> None:
+async def test_closing_writes_what_still_waits(queue: LedgerWorld) -> None:
     """A server that stops leaves nobody without an answer; an idle desk closes at once."""
     await queue.queue.close()
     tasks = [asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob"))) for _ in range(5)]
@@ -263,21 +263,21 @@ async def test_closing_writes_what_still_waits(queue: Desk) -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_a_recipient_is_looked_up_when_the_batch_is_written(queue: Desk) -> None:
+async def test_a_recipient_is_looked_up_when_the_batch_is_written(queue: LedgerWorld) -> None:
     """Opened while the posting waits, an account is found; unknown, it is asked for again."""
     unknown = await queue.queue.post(posting(queue.ada.id, "@eve"))
-    queue.staged.hold()
+    queue.controlled.hold()
     waiting = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@eve", 7)))
-    await queue.staged.entered.wait()
+    await queue.controlled.entered.wait()
     eve = await person(queue.database, "eve")
-    queue.staged.release()
+    queue.controlled.release()
 
     assert refusals([unknown.outcome]) == [AccountNotFound]
     assert isinstance((await waiting).outcome, Movement)
     assert await balance(queue.database, eve) == 7
 
 
-async def test_every_identifier_leads_to_the_account(queue: Desk) -> None:
+async def test_every_identifier_leads_to_the_account(queue: LedgerWorld) -> None:
     """Username, email and account number are the same recipient."""
     for name in ("@bob", "bob@example.com", queue.bob.account_number):
         await queue.queue.post(posting(queue.ada.id, name, 5))
@@ -286,7 +286,7 @@ async def test_every_identifier_leads_to_the_account(queue: Desk) -> None:
 
 
 async def test_what_is_remembered_of_recipients_has_a_limit(
-    queue: Desk, monkeypatch: pytest.MonkeyPatch
+    queue: LedgerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forgetting recipients only costs another look-up."""
     monkeypatch.setattr("ousel.ledger.queue.RECIPIENTS_CACHED_MAX", 1)
@@ -296,7 +296,9 @@ async def test_what_is_remembered_of_recipients_has_a_limit(
     assert await queue.balances() == (70, 30)
 
 
-async def test_a_frozen_account_is_frozen_for_the_next_posting(queue: Desk, raw_sql: Any) -> None:
+async def test_a_frozen_account_is_frozen_for_the_next_posting(
+    queue: LedgerWorld, raw_sql: Any
+) -> None:
     """What another process changes is seen by the next batch: nothing is remembered of it."""
     await queue.queue.post(posting(queue.ada.id, "@bob", 1))
     await raw_sql.run("UPDATE accounts SET status = 'frozen' WHERE username = 'bob'")
@@ -306,27 +308,27 @@ async def test_a_frozen_account_is_frozen_for_the_next_posting(queue: Desk, raw_
     assert [kind.__name__ for kind in refusals([answer.outcome])] == ["AccountFrozen"]
 
 
-async def test_a_database_that_is_away_refuses_those_who_asked_then(queue: Desk) -> None:
+async def test_a_database_that_is_away_refuses_those_who_asked_then(queue: LedgerWorld) -> None:
     """Everyone in the batch is told once; the next posting is written."""
-    queue.staged.faults.append("away")
+    queue.controlled.faults.append("away")
 
     answers = await posted(queue.queue, *(posting(queue.ada.id, "@bob") for _ in range(3)))
 
     assert [type(answer) for answer in answers] == [DatabaseUnavailable] * 3
-    assert queue.staged.writes == 1
+    assert queue.controlled.writes == 1
     await queue.queue.post(posting(queue.ada.id, "@bob"))
     assert await queue.balances() == (99, 1)
 
 
-async def test_a_caller_that_left_is_not_told_of_a_failure(queue: Desk) -> None:
+async def test_a_caller_that_left_is_not_told_of_a_failure(queue: LedgerWorld) -> None:
     """Gone before the database answered: the others are told, and the desk goes on."""
-    queue.staged.faults.append("away")
-    queue.staged.hold()
+    queue.controlled.faults.append("away")
+    queue.controlled.hold()
     leaving = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob")))
     staying = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob")))
-    await queue.staged.entered.wait()
+    await queue.controlled.entered.wait()
     leaving.cancel()
-    queue.staged.release()
+    queue.controlled.release()
 
     with pytest.raises(DatabaseUnavailable):
         await staying
@@ -334,7 +336,7 @@ async def test_a_caller_that_left_is_not_told_of_a_failure(queue: Desk) -> None:
     assert await queue.balances() == (99, 1)
 
 
-async def test_two_desks_on_one_database_lose_nothing(queue: Desk) -> None:
+async def test_two_desks_on_one_database_lose_nothing(queue: LedgerWorld) -> None:
     """As two processes do: both write to the same accounts at once, and the books balance."""
     desks = [PostingQueue(queue.database, system_clock, queue_limit=1_000) for _ in range(2)]
 

@@ -12,10 +12,10 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Movement, Replay
-from tests.ledger.conftest import Desk
-from tests.ledger.databases import Fault
+from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting, refusals
 from tests.support.accounts import balance, person, verify
+from tests.support.controlled_database import Fault
 from tests.support.engines import Engines
 from tests.support.postgres_proxy import Cut, PostgresProxy
 
@@ -27,13 +27,13 @@ with_and_without_key = pytest.mark.parametrize("key", ["k", None])
 
 @either_cut
 @with_and_without_key
-async def test_it_moves_exactly_once(queue: Desk, cut: Cut, key: str | None) -> None:
+async def test_it_moves_exactly_once(queue: LedgerWorld, cut: Cut, key: str | None) -> None:
     """Whether the commit took effect or not, with a key or without: one movement, answered."""
-    queue.staged.faults.append(cut)
+    queue.controlled.faults.append(cut)
 
     answer = await queue.queue.post(posting(queue.ada.id, "@bob", 30, key=key))
 
-    assert queue.staged.writes == 2
+    assert queue.controlled.writes == 2
     assert isinstance(answer.outcome, Movement)
     assert await queue.balances() == (70, 30)
     assert [entry.transfer_id for entry in await queue.entries(queue.bob)] == [
@@ -45,9 +45,9 @@ async def test_it_moves_exactly_once(queue: Desk, cut: Cut, key: str | None) -> 
 
 
 @either_cut
-async def test_a_whole_batch_is_settled_posting_by_posting(queue: Desk, cut: Cut) -> None:
+async def test_a_whole_batch_is_settled_posting_by_posting(queue: LedgerWorld, cut: Cut) -> None:
     """Moved, replayed and refused come out as they would have without the fault."""
-    queue.staged.faults.append(cut)
+    queue.controlled.faults.append(cut)
     wishes = [
         posting(queue.ada.id, "@bob", 30, key="k"),
         posting(queue.ada.id, "@bob", 30, key="k"),
@@ -68,7 +68,7 @@ async def test_a_whole_batch_is_settled_posting_by_posting(queue: Desk, cut: Cut
 @either_cut
 @with_and_without_key
 async def test_what_others_write_meanwhile_does_not_hide_it(
-    queue: Desk, cut: Cut, key: str | None
+    queue: LedgerWorld, cut: Cut, key: str | None
 ) -> None:
     """Other movements on the same accounts stand between: it is still found, or moved once."""
     other = PostingQueue(queue.database, system_clock, queue_limit=10)
@@ -78,8 +78,8 @@ async def test_what_others_write_meanwhile_does_not_hide_it(
             await other.post(posting(queue.ada.id, "@bob", 1))
             await other.post(posting(queue.bob.id, "@ada", 1))
 
-    queue.staged.faults.append(cut)
-    queue.staged.meanwhile.append(others)
+    queue.controlled.faults.append(cut)
+    queue.controlled.meanwhile.append(others)
     await other.post(posting(queue.ada.id, "@bob", 1))
 
     answer = await queue.queue.post(posting(queue.ada.id, "@bob", 30, key=key))
@@ -89,11 +89,11 @@ async def test_what_others_write_meanwhile_does_not_hide_it(
     await verify(queue.database)
 
 
-async def test_money_that_others_took_meanwhile_is_not_taken_back(queue: Desk) -> None:
+async def test_money_that_others_took_meanwhile_is_not_taken_back(queue: LedgerWorld) -> None:
     """The commit took effect and the recipient spent it: the sender is told that it moved."""
     other = PostingQueue(queue.database, system_clock, queue_limit=10)
-    queue.staged.faults.append("after the commit")
-    queue.staged.meanwhile.append(lambda: other.post(posting(queue.bob.id, "@ada", 100)))
+    queue.controlled.faults.append("after the commit")
+    queue.controlled.meanwhile.append(lambda: other.post(posting(queue.bob.id, "@ada", 100)))
 
     answer = await queue.queue.post(posting(queue.ada.id, "@bob", 100))
 
@@ -102,12 +102,12 @@ async def test_money_that_others_took_meanwhile_is_not_taken_back(queue: Desk) -
     await verify(queue.database)
 
 
-async def test_what_was_refused_is_decided_anew(queue: Desk) -> None:
+async def test_what_was_refused_is_decided_anew(queue: LedgerWorld) -> None:
     """A refusal leaves no trace: after a lost commit it is decided on the books of then."""
     other = PostingQueue(queue.database, system_clock, queue_limit=10)
     eve = await person(queue.database, "eve", "0.001")
-    queue.staged.faults.append("after the commit")
-    queue.staged.meanwhile.append(lambda: other.post(posting(eve.id, "@ada", 500)))
+    queue.controlled.faults.append("after the commit")
+    queue.controlled.meanwhile.append(lambda: other.post(posting(eve.id, "@ada", 500)))
 
     small, large = await asyncio.gather(
         queue.queue.post(posting(queue.ada.id, "@bob", 1)),
@@ -121,22 +121,24 @@ async def test_what_was_refused_is_decided_anew(queue: Desk) -> None:
 
 @pytest.mark.parametrize("last", CUTS)
 @with_and_without_key
-async def test_several_lost_answers_are_outlived(queue: Desk, last: Cut, key: str | None) -> None:
+async def test_several_lost_answers_are_outlived(
+    queue: LedgerWorld, last: Cut, key: str | None
+) -> None:
     """Four lost commits, of which one or none took effect: one movement."""
-    queue.staged.faults.extend([CUTS[0], CUTS[0], CUTS[0], last])
+    queue.controlled.faults.extend([CUTS[0], CUTS[0], CUTS[0], last])
 
     answer = await queue.queue.post(posting(queue.ada.id, "@bob", 30, key=key))
 
-    assert queue.staged.writes == UNKNOWN_OUTCOMES_MAX == 5
+    assert queue.controlled.writes == UNKNOWN_OUTCOMES_MAX == 5
     assert isinstance(answer.outcome, Movement)
     assert await queue.balances() == (70, 30)
     await verify(queue.database)
 
 
 @either_cut
-async def test_a_doubt_that_is_never_settled_is_told(queue: Desk, cut: Cut) -> None:
+async def test_a_doubt_that_is_never_settled_is_told(queue: LedgerWorld, cut: Cut) -> None:
     """Five lost answers: the caller is told that nobody knows, and its key settles it later."""
-    queue.staged.faults.extend([cut] * 5)
+    queue.controlled.faults.extend([cut] * 5)
 
     with pytest.raises(OutcomeUnknown):
         await queue.queue.post(posting(queue.ada.id, "@bob", 30, key="k"))
@@ -149,10 +151,10 @@ async def test_a_doubt_that_is_never_settled_is_told(queue: Desk, cut: Cut) -> N
 @pytest.mark.parametrize("then", ["away", "broken"])
 @either_cut
 async def test_whatever_fails_in_doubt_is_an_unknown_outcome(
-    queue: Desk, cut: Cut, then: Fault
+    queue: LedgerWorld, cut: Cut, then: Fault
 ) -> None:
     """Nobody is told that nothing happened when it may have, and nothing is written anew."""
-    queue.staged.faults.extend([cut, then])
+    queue.controlled.faults.extend([cut, then])
 
     answers = await asyncio.gather(
         *(queue.queue.post(posting(queue.ada.id, "@bob", 30)) for _ in range(2)),
@@ -160,14 +162,14 @@ async def test_whatever_fails_in_doubt_is_an_unknown_outcome(
     )
 
     assert [type(answer) for answer in answers] == [OutcomeUnknown] * 2
-    assert queue.staged.writes == 2
+    assert queue.controlled.writes == 2
     assert await queue.balances() == ((100, 0) if cut == "before the commit" else (40, 60))
     await verify(queue.database)
 
 
-async def test_without_a_doubt_nothing_is_in_doubt(queue: Desk) -> None:
+async def test_without_a_doubt_nothing_is_in_doubt(queue: LedgerWorld) -> None:
     """A database that was away before any commit is told as that."""
-    queue.staged.faults.append("away")
+    queue.controlled.faults.append("away")
 
     with pytest.raises(DatabaseUnavailable):
         await queue.queue.post(posting(queue.ada.id, "@bob", 30))

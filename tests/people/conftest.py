@@ -17,12 +17,6 @@ def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    """A clock that stands still until it is moved."""
-    return ManualClock()
-
-
-@pytest.fixture
 def attempts(database: Database, clock: ManualClock) -> AttemptCounter:
     """The attempts counted in a fresh database."""
     return AttemptCounter(database, clock)

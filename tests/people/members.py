@@ -11,8 +11,8 @@ from ousel.people.session_lookup import SessionLookup
 from ousel.people.sign_in import NewSession, SignInService
 from ousel.site.visits import Person
 from tests.support.clock import ManualClock
+from tests.support.visitor import PASSWORD
 
-PASSWORD = "correct horse battery"
 HOME = EventSource("192.0.2.1", "Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")
 OFFICE = EventSource("198.51.100.7", "Mozilla/5.0 (Windows NT 10.0) Chrome/140.0 Safari/537.36")
 

@@ -15,8 +15,9 @@ from ousel.people.audit import EventSource
 from ousel.people.passwords import HASHES_OF_ADDRESS_MAX
 from ousel.people.rules import ACCOUNT_LIMIT, ADDRESS_LIMIT, PAIR_LIMIT, SIGN_UP_LIMIT
 from ousel.people.sign_in import SignInService, WrongCode, WrongPassword
-from tests.people.members import HOME, OFFICE, PASSWORD, Member
+from tests.people.members import HOME, OFFICE, Member
 from tests.support.clock import ManualClock
+from tests.support.visitor import PASSWORD
 
 Result = TypeVar("Result")
 

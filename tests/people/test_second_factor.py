@@ -8,8 +8,9 @@ from ousel.kernel.errors import InvalidField
 from ousel.people.attempts import TooManyAttempts
 from ousel.people.rules import AWAITS_CODE_SECONDS, CODE_STEP_SECONDS, PAIR_LIMIT, RECOVERY_CODES
 from ousel.people.sign_in import WrongCode, WrongPassword
-from tests.people.members import HOME, OFFICE, PASSWORD, Member
+from tests.people.members import HOME, OFFICE, Member
 from tests.support.clock import ManualClock
+from tests.support.visitor import PASSWORD
 
 
 @pytest.fixture

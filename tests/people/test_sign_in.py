@@ -14,10 +14,11 @@ from ousel.people.passwords import PasswordService
 from ousel.people.rules import SESSION_SECONDS, Session
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.sign_in import SignInService, WrongPassword
-from tests.people.members import HOME, OFFICE, PASSWORD, Member
+from tests.people.members import HOME, OFFICE, Member
 from tests.support.accounts import person
 from tests.support.clock import ManualClock
 from tests.support.raw_sql import RawSql
+from tests.support.visitor import PASSWORD
 
 NEW_PASSWORD = "a better horse battery"
 OTHER_PASSWORD = "another horse battery"

@@ -15,13 +15,6 @@ def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def portal(database_url: str) -> AsyncIterator[Portal]:
-    """A live portal."""
-    async with open_portal(database_url) as opened:
-        yield opened
-
-
-@pytest.fixture
 async def sandbox(database_url: str) -> AsyncIterator[Portal]:
     """A sandbox's portal, where keys are issued without a second factor."""
     async with open_portal(database_url, sandbox=True) as opened:

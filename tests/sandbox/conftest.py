@@ -1,24 +1,13 @@
-"""A sandbox that runs for a whole file of tests."""
+"""One sandbox server for each engine and module."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.module_scope import database_url, engine
 from tests.support.server import Server
 
-
-@pytest.fixture(params=ENGINES, scope="module")
-def engine(request: pytest.FixtureRequest) -> Engine:
-    """Each engine in turn: both run the same tests."""
-    chosen: Engine = request.param
-    return chosen
-
-
-@pytest.fixture(scope="module")
-def database_url(engines: Engines, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a fresh database with today's schema."""
-    return engines.fresh_url(engine, tmp_path_factory.mktemp("sandbox"))
+__all__ = ["database_url", "engine"]
 
 
 @pytest.fixture(scope="module")

@@ -10,43 +10,31 @@ import httpx2
 import pytest
 
 from ousel.database.deployment import Mode, claim_mode
-from tests.cli.commands import assert_fails, ousel
-from tests.support.accounts import open_database, unique_name
+from tests.cli.commands import Operator, assert_fails, ousel
+from tests.support.accounts import open_database
 from tests.support.engines import Engine, Engines
 from tests.support.server import Server, free_port
 
 TWO_DAYS_SECONDS = 172_800
 
 
-class Sandbox:
-    """A sandbox, its operator, and a partner with a key."""
+class SandboxOperator(Operator):
+    """Runs commands on the database of a sandbox, on which a partner has a key."""
 
-    def __init__(self, server: Server, url: str) -> None:
-        self._server = server
-        self._url = url
-        self.partner = self.opened()["username"]
-        app = self.run("app", "create", f"--owner=@{self.partner}", "--name=Shop")
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self.partner = self.open_account()
+        app = self.run_json("app", "create", f"--owner=@{self.partner}", "--name=Shop")
         self.client_id, self.key = app["client_id"], app["key"]
 
-    def run(self, *arguments: str) -> Any:
-        """Run a command on the sandbox's database."""
-        return ousel(*arguments, "--json", database=self._url).json
+    def run_json(self, *arguments: str) -> Any:
+        """Run a command, and return the JSON that it prints."""
+        return self.run(*arguments, "--json").json
 
-    def opened(self) -> Any:
-        """Open an account, and return its record."""
-        name = unique_name()
-        create = ("account", "create", f"--username={name}", f"--email={name}@example.com")
-        return self.run(*create, "--name=Ada")
-
-    def get(self, path: str, key: str) -> httpx2.Response:
-        """Get a path of the interface with this key."""
-        headers = {"Authorization": f"Bearer {key}"}
-        return httpx2.get(f"{self._server.base_url}{path}", headers=headers, verify=False)
-
-    def advanced(self, seconds: int) -> datetime:
-        """Move the clock on, and return what it shows."""
+    def advance_clock(self, seconds: int) -> datetime:
+        """Move the sandbox's clock forward, and return its time."""
         answer = httpx2.post(
-            f"{self._server.base_url}/sandbox/clock",
+            f"{self.server.base_url}/sandbox/clock",
             headers={"Authorization": f"Bearer {self.key}"},
             json={"advance": seconds},
             verify=False,
@@ -55,17 +43,17 @@ class Sandbox:
 
 
 @pytest.fixture
-def sandbox(server: Server, database_url: str) -> Sandbox:
+def sandbox(server: Server) -> SandboxOperator:
     """A partner of its own for each test."""
-    return Sandbox(server, database_url)
+    return SandboxOperator(server)
 
 
-def test_a_key_rotated_by_a_command_has_its_overlap(sandbox: Sandbox) -> None:
+def test_a_key_rotated_by_a_command_has_its_overlap(sandbox: SandboxOperator) -> None:
     """The old key goes on for 24 hours of the sandbox's time, wherever that clock stands."""
-    now = sandbox.advanced(TWO_DAYS_SECONDS)
+    now = sandbox.advance_clock(TWO_DAYS_SECONDS)
 
-    rotated = sandbox.run("key", "rotate", sandbox.key[:16])
-    old, new = sandbox.run("key", "list", sandbox.client_id)
+    rotated = sandbox.run_json("key", "rotate", sandbox.key[:16])
+    old, new = sandbox.run_json("key", "list", sandbox.client_id)
 
     assert sandbox.get("/me", sandbox.key).status_code == 200
     assert sandbox.get("/me", rotated["key"]).status_code == 200
@@ -73,15 +61,15 @@ def test_a_key_rotated_by_a_command_has_its_overlap(sandbox: Sandbox) -> None:
     assert _is_soon_after(now, _moment(new, "created_at"))
 
 
-def test_whatever_commands_write_is_dated_by_the_sandbox(sandbox: Sandbox) -> None:
+def test_whatever_commands_write_is_dated_by_the_sandbox(sandbox: SandboxOperator) -> None:
     """Accounts, money, apps and ended keys: nothing is older than what the server wrote before."""
-    now = sandbox.advanced(TWO_DAYS_SECONDS)
+    now = sandbox.advance_clock(TWO_DAYS_SECONDS)
 
-    account = sandbox.opened()
-    sandbox.run("account", "fund", f"@{sandbox.partner}", "5")
+    account = sandbox.run_json("account", "show", f"@{sandbox.open_account()}")
+    sandbox.run_json("account", "fund", f"@{sandbox.partner}", "5")
     (funding,) = sandbox.get("/transfers", sandbox.key).json()["data"]
-    issued = sandbox.run("key", "issue", sandbox.client_id)
-    revoked = sandbox.run("key", "revoke", issued["handle"])
+    issued = sandbox.run_json("key", "issue", sandbox.client_id)
+    revoked = sandbox.run_json("key", "revoke", issued["handle"])
 
     for record, name in (
         *((account, "created_at"), (funding, "created_at")),

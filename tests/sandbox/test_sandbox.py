@@ -13,10 +13,10 @@ from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.settings import Settings
 from ousel.sandbox.clock import SandboxClock
-from tests.charges.shops import Shop, open_shop
 from tests.support.accounts import balance, verify
 from tests.support.in_process import InProcessTransport
 from tests.support.server import Server
+from tests.support.shop import Shop, open_shop
 
 PATHS = ("/sandbox/clock", "/sandbox/charges/{id}/pay", "/sandbox/fund")
 

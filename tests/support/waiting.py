@@ -2,7 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+
+from tests.support.raw_sql import RawSql
 
 WAIT_SECONDS_MAX = 60.0
 CHECK_SECONDS = 0.005
@@ -10,10 +12,20 @@ CHECK_SECONDS = 0.005
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait until the condition holds; fail after a minute."""
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {WAIT_SECONDS_MAX} s in vain"
+
+    async def check() -> object:
+        return condition()
+
+    await until_async(check)
+
+
+async def until_async(condition: Callable[[], Awaitable[object]]) -> None:
+    """Wait until the awaited condition holds; fail after a minute."""
+    for _ in range(int(WAIT_SECONDS_MAX / CHECK_SECONDS)):
+        if await condition():
+            return
         await asyncio.sleep(CHECK_SECONDS)
+    raise AssertionError(f"waited {WAIT_SECONDS_MAX} s in vain")
 
 
 def wait_until(condition: Callable[[], object], seconds_max: float = WAIT_SECONDS_MAX) -> None:
@@ -22,3 +34,13 @@ def wait_until(condition: Callable[[], object], seconds_max: float = WAIT_SECOND
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds_max} s in vain"
         time.sleep(CHECK_SECONDS)
+
+
+async def until_blocked(postgres_url: str) -> None:
+    """Wait until a statement on this PostgreSQL database waits for a lock."""
+    blocked = (
+        "SELECT 1 FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    async with RawSql(postgres_url) as raw_sql:
+        await until_async(lambda: raw_sql.run(blocked))

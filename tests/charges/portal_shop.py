@@ -1,6 +1,9 @@
-"""A till: a shop with charges, and people who open its checkout pages and pay."""
+"""A shop whose checkout pages people open, and pay."""
 
 from typing import Any
+
+import msgspec
+from typing_extensions import override
 
 from ousel.accounts import service as accounts
 from ousel.charges.rules import Charge, ChargeTerms
@@ -8,9 +11,9 @@ from ousel.ledger.funding import fund_account
 from ousel.ledger.rules import Account, Status
 from ousel.partners.rules import App
 from ousel.partners.service import NewApp, create_app
-from tests.charges.shops import Shop, open_shop
 from tests.support.accounts import balance, unique_name
 from tests.support.portal import Portal
+from tests.support.shop import Shop, open_shop
 from tests.support.visitor import Visitor
 
 PRICE = 25_000_000
@@ -19,13 +22,13 @@ CANCEL_URL = "https://shop.example/basket"
 PAY = "Pay 25.00 OUSD"
 
 
-class Person:
+class Customer:
     """Somebody who has signed up at the portal."""
 
-    def __init__(self, till: "Till", visitor: Visitor, account: Account) -> None:
+    def __init__(self, shop: "PortalShop", visitor: Visitor, account: Account) -> None:
         self.visitor = visitor
         self.account = account
-        self._till = till
+        self._shop = shop
 
     async def page(self, charge: Charge, query: str = "") -> str:
         """Return the text of the checkout page."""
@@ -47,68 +50,67 @@ class Person:
     async def app(self, name: str) -> App:
         """Create an app that the person owns."""
         new = NewApp(account_id=self.account.id, name=name)
-        return await self._till.shop.database.write(
-            lambda transaction: create_app(transaction, new, self._till.clock)
+        return await self._shop.database.write(
+            lambda transaction: create_app(transaction, new, self._shop.clock)
         )
 
     async def charge(self, app: App, **terms: Any) -> Charge:
         """Create a charge of an app that the person owns."""
         charge_terms = ChargeTerms(**{"amount": PRICE} | terms)
-        created = await self._till.shop.charges.create(self.account.id, app.id, charge_terms, None)
+        created = await self._shop.charges.create(self.account.id, app.id, charge_terms, None)
         return created.charge
 
     async def balance(self) -> int:
         """Return the person's balance."""
-        return await balance(self._till.shop.database, self.account)
+        return await balance(self._shop.database, self.account)
 
     async def set_status(self, status: Status) -> None:
         """Freeze or unfreeze the person's account."""
-        await self._till.set_status(self.account, status)
+        await self._shop.set_status(self.account, status)
 
     async def fund(self, micros: int) -> None:
         """Add money to the person's balance."""
-        await fund_account(self._till.shop.database, self._till.shop.clock, self.account, micros)
+        await fund_account(self._shop.database, self._shop.clock, self.account, micros)
 
 
-class Till:
-    """A shop and a portal on one database and one clock."""
+class PortalShop(Shop):
+    """A shop with the portal on the same database and clock."""
 
-    def __init__(self, portal: Portal, shop: Shop) -> None:
-        self.portal = portal
-        self.shop = shop
-        self.clock = portal.clock
+    portal: Portal
 
+    @override
     async def charge(self, amount: int = PRICE, **terms: Any) -> Charge:
         """Create a charge of the shop, with a success_url and a cancel_url."""
         addresses = {"success_url": SUCCESS_URL, "cancel_url": CANCEL_URL}
-        return await self.shop.charge(amount, **addresses | terms)
+        return await super().charge(amount, **addresses | terms)
 
-    async def person(self, micros: int = 0, name: str = "payer", **fields: str) -> Person:
+    async def person(self, micros: int = 0, name: str = "payer", **fields: str) -> Customer:
         """Sign up a new person with this balance."""
         username = unique_name(name)
         visitor = await self.portal.person(username, **fields)
-        account = await self.shop.database.read(
+        account = await self.database.read(
             lambda transaction: accounts.find_account(transaction, f"@{username}", param="to")
         )
-        person = Person(self, visitor, account)
+        person = Customer(self, visitor, account)
         if micros:
             await person.fund(micros)
         return person
 
     async def set_status(self, account: Account, status: Status) -> None:
         """Freeze or unfreeze an account."""
-        await self.shop.database.write(
+        await self.database.write(
             lambda transaction: accounts.set_status(transaction, f"@{account.username}", status)
         )
 
     async def merchant_balance(self) -> int:
         """Return the shop's balance."""
-        return await balance(self.shop.database, self.shop.merchant)
+        return await balance(self.database, self.merchant)
 
 
-async def open_till(portal: Portal) -> Till:
+async def open_portal_shop(portal: Portal) -> PortalShop:
     """Open a new shop on the portal's database."""
-    return Till(portal, await open_shop(portal.database, portal.clock))
+    shop = await open_shop(portal.database, portal.clock)
+    return PortalShop(**msgspec.structs.asdict(shop), portal=portal)
 
 
 async def checkout_page(visitor: Visitor, charge: Charge, query: str = "") -> str:

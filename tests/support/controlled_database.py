@@ -1,4 +1,4 @@
-"""A database whose writes can be counted, held back, and made to fail at their worst moment."""
+"""A database whose writes can be counted, held back, and made to fail at the worst moment."""
 
 import asyncio
 from collections import deque
@@ -14,7 +14,7 @@ from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from tests.support.delegating_database import DelegatingDatabase
 from tests.support.postgres_proxy import Cut
 
-Deed = Callable[[], Awaitable[object]]
+Action = Callable[[], Awaitable[object]]
 Fault = Cut | Literal["away", "broken"]
 
 
@@ -23,17 +23,17 @@ class _RolledBack(Exception):
 
 
 class Breakdown(Exception):
-    """Something that nobody foresaw."""
+    """An unexpected failure."""
 
 
-class StagedDatabase(DelegatingDatabase):
-    """Passes everything on to a real database, unless a write is held back or made to fail."""
+class ControlledDatabase(DelegatingDatabase):
+    """Delegates to a real database, unless a write is held back or made to fail."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self.writes = 0
         self.faults: deque[Fault] = deque()  # what happens to the next writes
-        self.meanwhile: list[Deed] = []  # what others do after a fault
+        self.meanwhile: list[Action] = []  # what others do after a fault
         self.entered = asyncio.Event()  # a write is about to begin
         self._may_begin = asyncio.Event()
         self._may_begin.set()

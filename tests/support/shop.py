@@ -1,6 +1,5 @@
 """A shop for tests: a partner that creates charges, a payer with money, and the charge service."""
 
-import asyncio
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,7 @@ from ousel.ledger.rules import Account
 from ousel.partners.rules import App
 from tests.support.accounts import balance, partner, person, unique_name
 from tests.support.raw_sql import RawSql
-from tests.support.waiting import CHECK_SECONDS, WAIT_SECONDS_MAX, until
+from tests.support.waiting import until
 
 AMOUNT = 2_500_000
 
@@ -75,18 +74,19 @@ async def open_shop(database: Database, clock: Clock, *, kind: str = "live") -> 
     """Open a shop whose payer has 100.00."""
     merchant, app, key = await partner(database, unique_name("shop"), kind=kind)
     payer = await person(database, unique_name("payer"), "100")
-    posting_queue = PostingQueue(database, clock, queue_limit=1_000, charge_rows=ChargePayments())
-    charges = ChargeService(database, posting_queue, clock)
-    return Shop(database, clock, posting_queue, charges, merchant, app, key, payer)
+    queue, charges = _services(database, clock)
+    return Shop(database, clock, queue, charges, merchant, app, key, payer)
 
 
 def in_another_process(shop: Shop, clock: Clock) -> Shop:
     """Return the same shop as another process sees it, which has its own clock."""
-    posting_queue = PostingQueue(
-        shop.database, clock, queue_limit=1_000, charge_rows=ChargePayments()
-    )
-    charges = ChargeService(shop.database, posting_queue, clock)
-    return msgspec.structs.replace(shop, clock=clock, posting_queue=posting_queue, charges=charges)
+    queue, charges = _services(shop.database, clock)
+    return msgspec.structs.replace(shop, clock=clock, posting_queue=queue, charges=charges)
+
+
+def _services(database: Database, clock: Clock) -> tuple[PostingQueue, ChargeService]:
+    queue = PostingQueue(database, clock, queue_limit=1_000, charge_rows=ChargePayments())
+    return queue, ChargeService(database, queue, clock)
 
 
 async def count_proven_payments(database_url: str) -> int:
@@ -102,20 +102,6 @@ async def count_proven_payments(database_url: str) -> int:
         )
     assert charges == payments
     return len(charges)
-
-
-async def until_blocked(postgres_url: str) -> None:
-    """Wait until a statement on this PostgreSQL database waits for a lock; fail after a minute."""
-    blocked = (
-        "SELECT 1 FROM pg_stat_activity"
-        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    )
-    async with RawSql(postgres_url) as raw_sql:
-        for _ in range(int(WAIT_SECONDS_MAX / CHECK_SECONDS)):
-            if await raw_sql.run(blocked):
-                return
-            await asyncio.sleep(CHECK_SECONDS)
-    raise AssertionError(f"nothing waited for a lock in {WAIT_SECONDS_MAX} s")
 
 
 async def until_waiters(notifier: ChargeNotifier, count: int) -> None:
