@@ -82,7 +82,6 @@ def bind_socket(host: str, port: int, option: str = "--port") -> socket.socket:
         taken = error.errno == errno.EADDRINUSE
         reason = f"it is taken; choose another with {option}" if taken else error.strerror
         fail(f"cannot listen on {host}, port {port}: {reason}")
-    listener.set_inheritable(True)
     return listener
 
 

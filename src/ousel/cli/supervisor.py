@@ -61,7 +61,7 @@ class Worker:
         self.silent_seconds = 0.0
 
     def read_heartbeats(self, elapsed_seconds: float) -> None:
-        """Take note of the heartbeats that arrived, or of the time that passed without any."""
+        """Read the heartbeats that arrived, or add up the time without any."""
         self.silent_seconds += elapsed_seconds
         try:
             while self._pipe.poll():
@@ -74,9 +74,9 @@ class Worker:
         """Return whether the process lives but does not accept requests yet."""
         return self.process.is_alive() and not self.is_ready
 
-    def is_hanging(self) -> bool:
-        """Return whether the process lives but has been silent for too long."""
-        return self.process.is_alive() and self.silent_seconds > SILENT_SECONDS_MAX
+    def has_failed(self) -> bool:
+        """Return whether the process has ended, or has been silent for so long that it hangs."""
+        return not self.process.is_alive() or self.silent_seconds > SILENT_SECONDS_MAX
 
     def kill(self) -> None:
         """End the process at once, even if it hangs."""
@@ -140,14 +140,15 @@ class Supervisor:
         A worker that cannot start is tried again without end: the database was there when the
         server started, so it is away for now, and the other workers wait for it too.
         """
-        for index, worker in enumerate(self._workers):
+        failed = [worker for worker in self._workers if worker.has_failed()]
+        if not all(worker.is_ready for worker in failed):
+            time.sleep(TICK_SECONDS)  # do not try again in a tight loop
+        for worker in failed:
             if self._must_stop:
                 return
-            if worker.process.is_alive() and not worker.is_hanging():
-                continue
             worker.kill()
             _log.error("a worker process ended and is restarted", exit_code=worker.process.exitcode)
-            self._workers[index] = Worker(self._serve)
+            self._workers[self._workers.index(worker)] = Worker(self._serve)
 
     def _replace_all(self) -> None:
         """Replace the workers one after the other.
