@@ -16,6 +16,7 @@ from ousel.api.openapi import openapi_document
 from ousel.api.router import Router
 from ousel.api.server import EndpointServer
 from ousel.api.static_files import StaticFiles
+from ousel.charges.checkout import CheckoutService
 from ousel.charges.endpoints import ChargeEndpoints
 from ousel.charges.pages import CheckoutPages
 from ousel.charges.payment import ChargePayments
@@ -121,6 +122,7 @@ class Services:
         self.charges = ChargeService(
             database, self.posting_queue, clock, self.telemetry.charge_observer
         )
+        self.checkouts = CheckoutService(database)
 
 
 class Ousel:
@@ -219,7 +221,7 @@ class Ousel:
         services, clock = self.services, self.services.clock
         editor = AppEditor(pages, services.app_overviews)
         checkout = CheckoutPages(
-            pages, self.database, services.charges, self.settings.portal_url, clock
+            pages, services.checkouts, services.charges, self.settings.portal_url, clock
         )
         settings = SettingsPages(
             pages, services.account_settings, services.sign_in, services.second_factors
@@ -230,7 +232,7 @@ class Ousel:
             *AppPages(pages, services.apps, services.app_overviews, editor).routes(),
             *KeyPages(pages, services.keys, editor, clock).routes(),
             *AddressPages(services.apps, editor).routes(),
-            *ChargePages(pages, self.database, services.charges).routes(),
+            *ChargePages(pages, services.apps, services.charges, services.checkouts).routes(),
             *checkout.routes(),
             *ConnectPages(pages, services.connect, clock).routes(),
             *ConnectionPages(pages, services.connections).routes(),

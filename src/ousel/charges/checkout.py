@@ -8,7 +8,7 @@ import msgspec
 from ousel.accounts import service as accounts
 from ousel.charges.refusals import ReceiptNotFound
 from ousel.charges.rules import Charge
-from ousel.database.port import Transaction
+from ousel.database.port import Database, Transaction
 from ousel.ledger.history import entry_of_transfer
 from ousel.ledger.refusals import AccountFrozen, InsufficientBalance, SameAccount
 from ousel.ledger.rules import Account, Entry, recipient_refusal, transfer_refusal
@@ -77,33 +77,61 @@ def checkout_state(charge: Charge, merchant: Account, viewer: Account | None) ->
     return "signed_out" if viewer is None else _STATES_OF_PAYER.get(type(refusal), "payable")
 
 
-async def read_checkout(
-    transaction: Transaction, charge: Charge, viewer_id: str | None
-) -> Checkout:
-    """Return the charge with its merchant and its viewer."""
-    merchant = await accounts.account_by_id(transaction, charge.account_id)
-    return Checkout(
-        charge=charge,
-        app_name=await _app_name(transaction, charge, merchant),
-        merchant=merchant,
-        viewer=None if viewer_id is None else await accounts.account_by_id(transaction, viewer_id),
-    )
+class CheckoutService:
+    """Reads what the checkout page and the receipt of a charge show."""
+
+    def __init__(self, database: Database) -> None:
+        """Read from this database."""
+        self._database = database
+
+    async def checkout(self, charge: Charge, viewer_id: str | None) -> Checkout:
+        """Return the charge with its merchant and its viewer."""
+
+        async def read(transaction: Transaction) -> Checkout:
+            merchant = await accounts.account_by_id(transaction, charge.account_id)
+            viewer = None
+            if viewer_id is not None:
+                viewer = await accounts.account_by_id(transaction, viewer_id)
+            return Checkout(
+                charge=charge,
+                app_name=await _app_name(transaction, charge, merchant),
+                merchant=merchant,
+                viewer=viewer,
+            )
+
+        return await self._database.read(read)
+
+    async def receipt(self, charge: Charge, viewer_id: str) -> Receipt:
+        """Return the receipt of a paid charge; only its payer and its recipient have one."""
+        if charge.paid_by is None or viewer_id not in {charge.paid_by, charge.account_id}:
+            raise ReceiptNotFound
+        payer_id = charge.paid_by
+
+        async def read(transaction: Transaction) -> Receipt:
+            merchant = await accounts.account_by_id(transaction, charge.account_id)
+            return Receipt(
+                charge=charge,
+                app_name=await _app_name(transaction, charge, merchant),
+                merchant=merchant,
+                payer=await accounts.account_by_id(transaction, payer_id),
+                entry=await _payment_entry(transaction, charge, viewer_id),
+            )
+
+        return await self._database.read(read)
+
+    async def merchant_entry(self, charge: Charge) -> Entry | None:
+        """Return the entry of the payment in the merchant's account, or None if it is unpaid."""
+        if charge.paid_at is None:
+            return None
+        return await self._database.read(
+            lambda transaction: _payment_entry(transaction, charge, charge.account_id)
+        )
 
 
-async def read_receipt(transaction: Transaction, charge: Charge, viewer_id: str) -> Receipt:
-    """Return the receipt of a paid charge; only its payer and its recipient have one."""
-    if charge.paid_by is None or viewer_id not in {charge.paid_by, charge.account_id}:
-        raise ReceiptNotFound
+async def _payment_entry(transaction: Transaction, charge: Charge, account_id: str) -> Entry:
     assert charge.transfer_id is not None
     assert charge.paid_at is not None
-    merchant = await accounts.account_by_id(transaction, charge.account_id)
-    return Receipt(
-        charge=charge,
-        app_name=await _app_name(transaction, charge, merchant),
-        merchant=merchant,
-        payer=await accounts.account_by_id(transaction, charge.paid_by),
-        entry=await entry_of_transfer(transaction, viewer_id, charge.transfer_id, charge.paid_at),
-    )
+    return await entry_of_transfer(transaction, account_id, charge.transfer_id, charge.paid_at)
 
 
 async def _app_name(transaction: Transaction, charge: Charge, merchant: Account) -> str:

@@ -9,12 +9,11 @@ from urllib.parse import quote
 import msgspec
 
 from ousel.api.polling import wait_seconds
-from ousel.charges.checkout import Checkout, read_checkout, read_receipt
+from ousel.charges.checkout import Checkout, CheckoutService
 from ousel.charges.lifecycle import is_final, micros_until_expiry
 from ousel.charges.refusals import ChargeNotFound, ReceiptNotFound
 from ousel.charges.rules import Charge, Status
 from ousel.charges.service import ChargeService
-from ousel.database.port import Database
 from ousel.http.messages import Answer, RawHeader, json_answer
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock, timestamp
 from ousel.kernel.errors import Refusal
@@ -44,14 +43,14 @@ class CheckoutPages:
     def __init__(
         self,
         pages: PageRenderer,
-        database: Database,
+        checkouts: CheckoutService,
         charges: ChargeService,
         portal_url: str,
         clock: Clock,
     ) -> None:
         """Pay through this service; QR codes lead to pages at this portal address."""
         self._pages = pages
-        self._database = database
+        self._checkouts = checkouts
         self._charges = charges
         self._portal_url = portal_url
         self._clock = clock
@@ -94,9 +93,7 @@ class CheckoutPages:
             charge = await self._charges.charge_by_id(visit.path["charge_id"])
         except ChargeNotFound:
             raise ReceiptNotFound from None
-        receipt = await self._database.read(
-            lambda transaction: read_receipt(transaction, charge, viewer_id)
-        )
+        receipt = await self._checkouts.receipt(charge, viewer_id)
         redirect = _redirect_headers(visit, charge)
         return self._pages.render(
             "charges/receipt.html",
@@ -139,9 +136,7 @@ class CheckoutPages:
 
     async def _checkout(self, visit: Visit, charge: Charge) -> Checkout:
         viewer_id = None if visit.person is None else visit.person.account_id
-        return await self._database.read(
-            lambda transaction: read_checkout(transaction, charge, viewer_id)
-        )
+        return await self._checkouts.checkout(charge, viewer_id)
 
     def _checkout_page(
         self, visit: Visit, checkout: Checkout, refusal: Refusal | None = None

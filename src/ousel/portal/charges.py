@@ -5,18 +5,16 @@ from typing import Any, Final, get_args
 import msgspec
 
 from ousel.api.paging import cursor_at
+from ousel.charges.checkout import CheckoutService
 from ousel.charges.records import position_after, position_of_charge
 from ousel.charges.refusals import ChargeNotFound
-from ousel.charges.rules import Charge, Status
+from ousel.charges.rules import Status
 from ousel.charges.service import ChargeService
 from ousel.charges.store import ChargeQuery
-from ousel.database.port import Database, Transaction
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField
-from ousel.ledger.history import entry_of_transfer
-from ousel.ledger.rules import Entry
+from ousel.partners.app_service import AppService
 from ousel.partners.rules import App
-from ousel.partners.service import own_app
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
@@ -27,11 +25,18 @@ STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 class ChargePages:
     """Serves an app's charges to its owner."""
 
-    def __init__(self, pages: PageRenderer, database: Database, charges: ChargeService) -> None:
-        """Read charges through this service."""
+    def __init__(
+        self,
+        pages: PageRenderer,
+        apps: AppService,
+        charges: ChargeService,
+        checkouts: CheckoutService,
+    ) -> None:
+        """Show the charges of these apps."""
         self._pages = pages
-        self._database = database
+        self._apps = apps
         self._charges = charges
+        self._checkouts = checkouts
 
     def routes(self) -> list[PageRoute]:
         """Return the routes of charges."""
@@ -71,23 +76,11 @@ class ChargePages:
         charge = await self._charges.own_charge(app.account_id, visit.path["charge_id"])
         if charge.app_id != app.id:
             raise ChargeNotFound
-        entry = await self._database.read(lambda transaction: _payment_entry(transaction, charge))
+        entry = await self._checkouts.merchant_entry(charge)
         return self._pages.render("portal/charge.html", visit, app=app, charge=charge, entry=entry)
 
     async def _app(self, visit: Visit) -> App:
-        account_id = visit.signed_in.account_id
-        return await self._database.read(
-            lambda transaction: own_app(transaction, account_id, visit.path["client_id"])
-        )
-
-
-async def _payment_entry(transaction: Transaction, charge: Charge) -> Entry | None:
-    """Return the entry of the payment in the owner's account, or None if there was no payment."""
-    if charge.transfer_id is None or charge.paid_at is None:
-        return None
-    return await entry_of_transfer(
-        transaction, charge.account_id, charge.transfer_id, charge.paid_at
-    )
+        return await self._apps.get(visit.signed_in.account_id, visit.path["client_id"])
 
 
 def _with_filters(query: ChargeQuery, visit: Visit) -> ChargeQuery:
