@@ -129,7 +129,7 @@ class ChargeEndpoints:
                 successes={
                     201: AnswerDescription("The charge is created.", ChargeRecord),
                     200: AnswerDescription(
-                        "The same request was made before; this is its charge.",
+                        "The same request was made before, and this is its charge.",
                         ChargeRecord,
                         {"Idempotent-Replayed": "true"},
                     ),
@@ -142,7 +142,7 @@ class ChargeEndpoints:
                 handle=self.list,
                 name="listCharges",
                 summary="List your charges",
-                description="Newest first. Follow next_cursor to walk the list.",
+                description="Newest first. Follow next_cursor to read the whole list.",
                 query=ChargesQuery,
                 successes={200: AnswerDescription("A page of charges.", Page[ChargeRecord])},
             ),

@@ -27,12 +27,13 @@ class TokenRequest(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     code: Annotated[
-        str | None, msgspec.Meta(description="As it came back. Required.", examples=["ac_…"])
+        str | None,
+        msgspec.Meta(description="The code in the return address. Required.", examples=["ac_…"]),
     ] = None
     redirect_uri: Annotated[
         str | None,
         msgspec.Meta(
-            description="The one that the code was sent to. Required.",
+            description="The redirect URI to which the code was sent. Required.",
             examples=["https://shop.example/connected"],
         ),
     ] = None
@@ -43,7 +44,7 @@ class TokenRequest(msgspec.Struct, frozen=True, kw_only=True):
         str | None, msgspec.Meta(description="A partner key of the app; or send it as HTTP Basic.")
     ] = None
     code_verifier: Annotated[
-        str | None, msgspec.Meta(description="Required where a code_challenge was sent.")
+        str | None, msgspec.Meta(description="Required if a code_challenge was sent.")
     ] = None
 
 

@@ -88,20 +88,20 @@ class SandboxEndpoints:
                 path=f"{base}/sandbox/clock",
                 handle=self.advance,
                 name="advanceSandboxClock",
-                summary="Move the sandbox's clock on",
+                summary="Move the sandbox's clock forward",
                 description=(
-                    "Every process of the sandbox follows within a second, and the clock stays "
-                    "ahead when the server starts anew: charges, codes and tokens expire by it."
+                    "Charges, codes and tokens expire by this clock. All processes of the sandbox "
+                    "follow within a second, and the clock stays ahead after a restart."
                 ),
                 body=ClockRequest,
-                successes={200: AnswerDescription("The sandbox's time by now.", ClockRecord)},
+                successes={200: AnswerDescription("The new time of the sandbox.", ClockRecord)},
             ),
             Route(
                 method="POST",
                 path=f"{base}/sandbox/charges/{{id}}/pay",
                 handle=self.pay,
                 name="paySandboxCharge",
-                summary="Pay one of your charges as a payer would",
+                summary="Pay one of your charges as a payer",
                 body=PayRequest,
                 path_parameters={"id": "The charge's id."},
                 successes={200: AnswerDescription("The charge is paid.", ChargeRecord)},
@@ -122,9 +122,9 @@ class SandboxEndpoints:
                 handle=self.fund,
                 name="fundSandboxAccount",
                 summary="Issue money to any account",
-                description="Answers the transfer as the account that received it sees it.",
+                description="Returns the transfer as its recipient sees it.",
                 body=FundRequest,
-                successes={201: AnswerDescription("The money is there.", TransferRecord)},
+                successes={201: AnswerDescription("The money was issued.", TransferRecord)},
                 refusals=(
                     InvalidAmount,
                     refusals.AccountNotFound,

@@ -44,7 +44,7 @@ class TransferRequest(
     note: Annotated[
         str | None,
         msgspec.Meta(
-            description="For both sides to read.",
+            description="Sender and recipient can read it.",
             extra_json_schema={"pattern": TEXT_PATTERN, "maxLength": NOTE_CHARACTERS_MAX},
         ),
     ] = None
@@ -67,21 +67,21 @@ class TransfersQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     created_after: Annotated[
         str | None,
         msgspec.Meta(
-            description="Later than this moment, which is not among them.",
+            description="Only transfers after this time.",
             extra_json_schema={"format": "date-time"},
         ),
     ] = None
     created_before: Annotated[
         str | None,
         msgspec.Meta(
-            description="Earlier than this moment, which is not among them.",
+            description="Only transfers before this time.",
             extra_json_schema={"format": "date-time"},
         ),
     ] = None
     idempotency_key: Annotated[
         str | None,
         msgspec.Meta(
-            description="Of a transfer that you sent: the list has that one, or none.",
+            description="Only the transfer that you sent with this key, if there is one.",
             extra_json_schema=KEY_SCHEMA,
         ),
     ] = None
@@ -106,9 +106,9 @@ class TransferEndpoints:
                 name="createTransfer",
                 summary="Send a transfer",
                 description=(
-                    "Debits the key owner and credits the recipient, whole or not at all. "
-                    "Send an Idempotency-Key: a retry with the same key and the same request "
-                    "answers the first transfer again and moves nothing."
+                    "Moves money from the account that owns the key to the recipient. Send an "
+                    "Idempotency-Key: a retry with the same key and the same request returns "
+                    "the first transfer and moves nothing."
                 ),
                 body=TransferRequest,
                 request_headers={"Idempotency-Key": KEY_SCHEMA},
@@ -116,7 +116,7 @@ class TransferEndpoints:
                 successes={
                     201: AnswerDescription("The money moved.", TransferRecord),
                     200: AnswerDescription(
-                        "The same request was made before; nothing moved now.",
+                        "The same request was made before, and nothing moved now.",
                         TransferRecord,
                         {"Idempotent-Replayed": "true"},
                     ),
@@ -140,9 +140,9 @@ class TransferEndpoints:
                 name="listTransfers",
                 summary="List your transfers",
                 description=(
-                    "Newest first, both directions. Follow next_cursor to walk the list: "
+                    "Newest first, in both directions. Follow next_cursor to read the whole list: "
                     "nothing is skipped or repeated, whatever is written meanwhile. "
-                    "With idempotency_key it tells what became of a transfer whose answer was "
+                    "Use idempotency_key to find out what happened to a transfer whose answer was "
                     "lost."
                 ),
                 query=TransfersQuery,
