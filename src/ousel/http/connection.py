@@ -108,8 +108,8 @@ class Connection(RequestParser):
         parser = self._parser
         keeps_alive = parser.should_keep_alive()
         if not keeps_alive or b"connection" in request.headers:  # includes all of HTTP/1.0
-            request.takes_chunks = parser.get_http_version() == "1.1"
-            request.is_last = not (keeps_alive and request.takes_chunks)
+            request.accepts_chunks = parser.get_http_version() == "1.1"
+            request.is_last = not (keeps_alive and request.accepts_chunks)
         if self._answer_task is None:
             self._start_answer(request)
             return
@@ -160,14 +160,14 @@ class Connection(RequestParser):
         parts.append(response.head)
         if self._closes_after_answer:
             parts.append(b"connection: close\r\n")
-        if response.stream is not None and request.takes_chunks:
+        if response.stream is not None and request.accepts_chunks:
             parts.append(b"transfer-encoding: chunked\r\n")
         parts.append(b"\r\n")
         if request.method != "HEAD":
             parts.append(response.body)
         self._transport.write(b"".join(parts))
         if response.stream is not None and request.method != "HEAD":
-            await self._send_stream(response.stream, in_chunks=request.takes_chunks)
+            await self._send_stream(response.stream, in_chunks=request.accepts_chunks)
 
     async def _send_stream(self, stream: AsyncIterator[bytes], *, in_chunks: bool) -> None:
         async for piece in stream:

@@ -52,7 +52,7 @@ class AdminPort:
         return Response(answer.status, answer_head(answer), answer.body)
 
     @contextlib.asynccontextmanager
-    async def listening(self, host: str, ports: Iterable[int]) -> AsyncIterator[None]:
+    async def listen(self, host: str, ports: Iterable[int]) -> AsyncIterator[None]:
         """Listen on the first of these ports that is free, until the block ends.
 
         If none is free, the block runs all the same: serving matters more than metrics.

@@ -32,7 +32,7 @@ from ousel.api.traces import Trace, TraceParent
 _NANOS_PER_SECOND: Final = 1_000_000_000
 
 
-class Spans:
+class SpanRecorder:
     """Records a span for each request and each batch when it has ended."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Spans:
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("ousel")
 
-    def trace_of(self, request: AnsweredRequest, parent: TraceParent | None) -> Trace | None:
+    def record_request(self, request: AnsweredRequest, parent: TraceParent | None) -> Trace | None:
         """Record the span of a request, and return the trace that it belongs to."""
         route = request.route
         ended_at = time.time_ns()

@@ -21,7 +21,7 @@ from ousel.observation.request_log import RequestLog
 
 if TYPE_CHECKING:
     from ousel.observation.admin import AdminPort
-    from ousel.observation.spans import Spans
+    from ousel.observation.spans import SpanRecorder
 
 
 class Telemetry:
@@ -31,7 +31,7 @@ class Telemetry:
         """Set up the observers; `processes` is how many serve, this one included."""
         self._settings = settings
         self._processes = processes
-        self._spans = _spans() if settings.tracing else None
+        self._span_recorder = _make_span_recorder() if settings.tracing else None
         self._metrics = Metrics()
         self.request_observers = self._make_request_observers(clock)
         self.posting_observer = self._make_posting_observer()
@@ -48,14 +48,16 @@ class Telemetry:
                 yield
                 return
             ports = range(settings.admin_port, settings.admin_port + self._processes)
-            admin = self._admin_port(database, queue, health)
-            async with admin.listening(settings.admin_host, ports):
+            admin = self._make_admin_port(database, queue, health)
+            async with admin.listen(settings.admin_host, ports):
                 yield
         finally:
-            if self._spans is not None:
-                await asyncio.to_thread(self._spans.close)
+            if self._span_recorder is not None:
+                await asyncio.to_thread(self._span_recorder.close)
 
-    def _admin_port(self, database: Database, queue: PostingQueue, health: Health) -> "AdminPort":
+    def _make_admin_port(
+        self, database: Database, queue: PostingQueue, health: Health
+    ) -> "AdminPort":
         from ousel.observation.admin import AdminPort
         from ousel.observation.gauges import GaugeReader
         from ousel.observation.prometheus import PrometheusExporter
@@ -67,12 +69,16 @@ class Telemetry:
         observers: list[RequestObserver] = [self._metrics.requests]
         if self._settings.request_log and self._settings.log_level in {"debug", "info"}:
             observers.append(RequestLog())
-        tracer = None if self._spans is None else self._spans.trace_of
+        tracer = None if self._span_recorder is None else self._span_recorder.record_request
         return RequestObservers(clock, observers, tracer)
 
     def _make_posting_observer(self) -> PostingObserver:
         metrics = self._metrics.postings
-        return metrics if self._spans is None else PostingObservers([metrics, self._spans])
+        return (
+            metrics
+            if self._span_recorder is None
+            else PostingObservers([metrics, self._span_recorder])
+        )
 
 
 class PostingObservers:
@@ -98,10 +104,10 @@ def check_tracing(settings: Settings) -> None:
             raise SettingError(reason) from missing
 
 
-def _spans() -> "Spans":
-    from ousel.observation.spans import Spans
+def _make_span_recorder() -> "SpanRecorder":
+    from ousel.observation.spans import SpanRecorder
 
-    return Spans()
+    return SpanRecorder()
 
 
 def _build_info(settings: Settings) -> dict[str, str]:
