@@ -57,7 +57,7 @@ async def test_balance_is_what_the_owner_can_spend(world: World, subtests: pytes
             ), answer.text
 
 
-async def test_an_account_is_found_by_each_of_its_names(
+async def test_an_account_is_found_by_each_identifier(
     world: World, subtests: pytest.Subtests
 ) -> None:
     """@username, number and email, percent-encoded or plain, in either case: one public record."""
@@ -84,7 +84,7 @@ async def test_an_account_is_found_by_each_of_its_names(
                 assert TIME.fullmatch(record["created_at"])
 
 
-async def test_the_owner_is_a_stranger_in_a_look_up(world: World) -> None:
+async def test_a_look_up_shows_the_owner_no_more_than_others(world: World) -> None:
     """Looked up by identifier, even one's own account shows no email and no app."""
     async with world.partner() as caller:
         answer = await caller.client.get(f"/accounts/{caller.account.username}@example.com")
@@ -136,7 +136,7 @@ async def test_an_account_that_does_not_exist_is_a_404(
                 assert_problem(answer, 404, "account_not_found", "identifier")
 
 
-async def test_a_mistyped_account_number_is_told_to_be_mistyped(
+async def test_a_mistyped_account_number_is_reported_as_such(
     world: World, subtests: pytest.Subtests
 ) -> None:
     """Every digit that is changed in a number is noticed by its check digits."""

@@ -39,7 +39,7 @@ def test_a_username_is_3_to_30_letters_digits_and_underscores(text: str) -> None
         "\u017f" * 3,
     ],
 )
-def test_what_is_no_username_is_refused(text: str) -> None:
+def test_an_invalid_username_is_refused(text: str) -> None:
     """Too short, too long, or with another character."""
     with pytest.raises(InvalidField, match="username must be 3 to 30") as refused:
         parse_username(text)
@@ -63,8 +63,8 @@ def test_a_reserved_username_is_refused(text: str) -> None:
         (f"{'a' * 242}@example.com", f"{'a' * 242}@example.com"),
     ],
 )
-def test_an_email_is_kept_in_lower_case(text: str, email: str) -> None:
-    """Surrounding space goes, the case goes, the rest stays."""
+def test_an_email_is_stored_in_lower_case(text: str, email: str) -> None:
+    """Surrounding space is removed and letters become lower case; the rest stays."""
     assert parse_email(text) == email
 
 
@@ -77,8 +77,8 @@ def test_an_email_is_kept_in_lower_case(text: str, email: str) -> None:
         f"{'a' * 243}@example.com",
     ],
 )
-def test_what_is_no_email_is_refused(text: str) -> None:
-    """Without a domain of two parts, with what a terminal obeys or nobody sees, or too long."""
+def test_an_invalid_email_is_refused(text: str) -> None:
+    """Without a domain of two parts, with control or invisible characters, or too long."""
     with pytest.raises(InvalidField) as refused:
         parse_email(text)
     assert refused.value.param == "email"
@@ -91,7 +91,7 @@ def test_a_display_name_is_1_to_100_printable_characters(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  ", "x" * 101, "a\nb", "a\x00", "\u202egnp", "\ud800"])
-def test_what_is_no_display_name_is_refused(text: str) -> None:
+def test_an_invalid_display_name_is_refused(text: str) -> None:
     """Empty, too long, or with a character that cannot be printed or that turns text around."""
     with pytest.raises(InvalidField) as refused:
         parse_display_name(text)
@@ -110,7 +110,7 @@ def test_an_account_number_normalizes_to_itself(serial: int) -> None:
 
 
 @given(text=st.text())
-def test_whatever_is_given_is_one_spelling_or_no_account(text: str) -> None:
+def test_any_text_is_normalized_or_refused(text: str) -> None:
     """Normalizing never fails otherwise, and what it returns is its own normal form."""
     try:
         name = normalize_identifier(text, param="to")

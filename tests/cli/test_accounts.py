@@ -84,7 +84,7 @@ def test_money_funded_on_the_command_line_is_there_for_the_next_request(
     assert funded["replayed"] is False
 
 
-def test_funding_is_told_in_plain_words_too(operator: Operator) -> None:
+def test_funding_prints_a_table(operator: Operator) -> None:
     """An amount is printed as an amount."""
     ada = operator.open_account()
 

@@ -81,7 +81,7 @@ def test_a_backup_overwrites_nothing(database_url: str, tmp_path: Path) -> None:
     assert file.read_text() == "precious"
 
 
-def test_a_backup_is_restored_into_an_empty_database_alone(
+def test_a_backup_is_restored_into_an_empty_database_only(
     database_url: str, tmp_path: Path
 ) -> None:
     """A database with a schema is refused."""
@@ -107,10 +107,10 @@ def test_a_backup_of_an_older_version_is_restored_to_todays_schema(
 
 
 @pytest.mark.slow
-def test_of_backups_to_one_file_at_once_one_is_there_whole(
+def test_of_concurrent_backups_to_one_file_one_succeeds(
     database_url: str, elsewhere: str, tmp_path: Path
 ) -> None:
-    """As when one takes longer than until the next: none writes into another's file."""
+    """Overlapping backups never write into each other's file."""
     folder = tmp_path / "backups"
     folder.mkdir()
     file = folder / "books.backup"
@@ -151,8 +151,8 @@ def test_a_file_is_backed_up_under_any_name(
     assert files == {name, f"copy of {name}", f"second {name}"}
 
 
-def test_a_database_without_books_is_not_backed_up(elsewhere: str, tmp_path: Path) -> None:
-    """Whoever backs the wrong database up learns it on that day."""
+def test_an_empty_database_is_not_backed_up(elsewhere: str, tmp_path: Path) -> None:
+    """Backing up the wrong database is noticed at once."""
     if not is_postgres(elsewhere):
         Path(elsewhere).touch()
 
@@ -162,8 +162,8 @@ def test_a_database_without_books_is_not_backed_up(elsewhere: str, tmp_path: Pat
     assert not list(tmp_path.glob("books.backup*"))
 
 
-def test_a_database_that_is_not_there_is_not_backed_up(tmp_path: Path) -> None:
-    """A slip in the path neither makes a backup nor the database."""
+def test_a_missing_database_is_not_backed_up(tmp_path: Path) -> None:
+    """A mistyped path creates neither a backup nor a database."""
     ended = ousel("backup", str(tmp_path / "books.backup"), database=str(tmp_path / "slip.db"))
 
     assert_fails(ended, f"in {tmp_path}: run 'ousel migrate'")
@@ -180,7 +180,7 @@ def test_a_backup_of_something_else_is_not_restored(
     assert_fails(ousel("restore", str(file), database=elsewhere), "contains no ledger of Ousel")
 
 
-def test_a_backup_that_is_not_there_is_named(elsewhere: str, tmp_path: Path) -> None:
+def test_a_missing_backup_is_reported(elsewhere: str, tmp_path: Path) -> None:
     """A missing file is one clear line."""
     ended = ousel("restore", str(tmp_path / "none"), database=elsewhere)
     assert ended.exit_code == 1

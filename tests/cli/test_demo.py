@@ -155,7 +155,7 @@ def test_an_order_that_is_not_there_cannot_be_canceled(browser: httpx2.Client) -
     ],
     ids=["terminated", "interrupted", "hung up", "terminated while it starts"],
 )
-def test_a_demo_that_is_stopped_takes_its_shop_along(
+def test_stopping_a_demo_stops_its_shop(
     stop: signal.Signals, tmp_path: Path, *, served: bool
 ) -> None:
     """Nothing of it is left: before long neither port answers, and its database is gone."""
@@ -183,7 +183,7 @@ def test_a_demo_that_is_stopped_takes_its_shop_along(
 
 
 @pytest.mark.slow
-def test_a_demo_that_is_killed_takes_its_shop_along(tmp_path: Path) -> None:
+def test_killing_a_demo_stops_its_shop(tmp_path: Path) -> None:
     """It can tell its shop nothing any more; neither port answers before long all the same."""
     ports = free_port(), free_port()
     with subprocess.Popen(
@@ -213,7 +213,7 @@ def _is_taken(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_a_taken_port_is_told_with_the_option_that_chooses_another() -> None:
+def test_a_port_in_use_is_reported_with_the_option_to_choose_another() -> None:
     """One line, before anything is set up."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -223,7 +223,7 @@ def test_a_taken_port_is_told_with_the_option_that_chooses_another() -> None:
     assert outcome.errors.endswith("choose another with --port\n")
 
 
-def test_a_taken_port_of_the_shop_is_told_and_the_demo_runs_without(
+def test_without_the_shop_s_port_the_demo_runs_without_a_shop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where the shop's address would stand it says why; of steps in a shop there is no word."""
@@ -241,7 +241,7 @@ def test_a_taken_port_of_the_shop_is_told_and_the_demo_runs_without(
     assert "cart" not in outcome.output
 
 
-def test_a_demo_without_what_the_shop_needs_says_so_and_runs(
+def test_without_the_shop_s_packages_the_demo_runs_without_a_shop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As from a wheel alone: it names what to install, and of steps in a shop there is no word."""
@@ -255,7 +255,7 @@ def test_a_demo_without_what_the_shop_needs_says_so_and_runs(
     assert "cart" not in outcome.output
 
 
-def test_a_database_of_ones_own_is_filled_once_and_told_as_json(
+def test_a_given_database_is_filled_once_and_printed_as_json(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It stays when the demo ends; what is in it is never mixed with another demo's."""

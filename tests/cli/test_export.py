@@ -11,7 +11,7 @@ from tests.support.engines import ENGINES, Engine, Engines
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_an_export_is_proven_without_the_database(
+def test_an_export_is_verified_without_the_database(
     operator: Operator, tmp_path: Path, form: str
 ) -> None:
     """Written beside a running server; the proof has the figures that the export told."""
@@ -48,7 +48,9 @@ def test_an_export_overwrites_nothing(operator: Operator, tmp_path: Path) -> Non
     assert file.read_text() == "precious"
 
 
-def test_a_place_that_cannot_be_written_is_one_line(operator: Operator, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported_in_one_line(
+    operator: Operator, tmp_path: Path
+) -> None:
     """And nothing unfinished is left behind."""
     target = tmp_path / "missing" / "journal"
 
@@ -56,7 +58,7 @@ def test_a_place_that_cannot_be_written_is_one_line(operator: Operator, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_reader_that_has_had_enough_is_one_line(operator: Operator) -> None:
+def test_a_reader_that_stops_early_is_reported_in_one_line(operator: Operator) -> None:
     """`ousel export - | head` ends without a traceback."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -74,7 +76,7 @@ def test_a_reader_that_has_had_enough_is_one_line(operator: Operator) -> None:
     assert done.stderr == "ousel: the export was not read to its end\n"
 
 
-def test_a_file_that_is_missing_or_wrong_is_one_line(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_file_is_reported_in_one_line(tmp_path: Path) -> None:
     """No traceback, whatever is given as an export."""
     other = tmp_path / "other"
     other.write_bytes(b"\x00\x01")

@@ -68,13 +68,15 @@ SETTINGS = (
 
 
 @pytest.mark.parametrize(("command", "says"), REFUSED, ids=repr)
-def test_a_refusal_is_one_line(operator: Operator, command: tuple[str, ...], says: str) -> None:
+def test_a_refusal_is_reported_in_one_line(
+    operator: Operator, command: tuple[str, ...], says: str
+) -> None:
     """What the rules refuse ends with exit 1 and the refusal's own sentence."""
     assert_fails(operator.run(*command), says)
     assert_fails(operator.run(*command, "--json"), says)
 
 
-def test_what_is_no_amount_funds_nothing(operator: Operator) -> None:
+def test_an_invalid_amount_funds_nothing(operator: Operator) -> None:
     """The same rules as over HTTP: exact, positive, at most six decimals."""
     ada = operator.open_account()
 
@@ -116,7 +118,7 @@ def test_a_name_that_is_taken_is_refused(operator: Operator) -> None:
 
 
 @pytest.mark.parametrize(("command", "says"), MISUSED, ids=repr)
-def test_a_wrong_command_line_is_one_line(
+def test_a_wrong_command_line_is_reported_in_one_line(
     tmp_path: Path, command: tuple[str, ...], says: str
 ) -> None:
     """A misspelt command or option ends with exit 2, and says where help is."""
@@ -136,7 +138,7 @@ def test_without_a_command_the_help_is_shown(tmp_path: Path) -> None:
         assert "--help" in outcome.output
 
 
-def test_the_version_is_told(tmp_path: Path) -> None:
+def test_the_version_is_printed(tmp_path: Path) -> None:
     """It is that of the package which is installed, and asking for it needs no database."""
     outcome = ousel("--version", database=str(tmp_path / "none.db"))
 
@@ -153,8 +155,8 @@ def test_a_setting_that_cannot_be_used_is_named(tmp_path: Path, name: str, value
         assert_fails(ousel(*command, database=url, environment={name: value}), name)
 
 
-def test_arguments_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    """Bytes that are not UTF-8 never get near the books, from whichever command."""
+def test_arguments_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
+    """Bytes that are not UTF-8 are refused by every command before they reach the ledger."""
     url = str(tmp_path / "ousel.db")
     for command in (("key", "list", "\udcff"), ("account", "fund", "@ada", "\udcff")):
         assert_fails(ousel(*command, database=url), "UTF-8")
@@ -168,7 +170,9 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=repr)
-def test_a_database_out_of_reach_is_one_line(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_an_unreachable_database_is_reported_in_one_line(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
     """A folder that is not there, a file that is no database, a server that does not answer."""
     other = tmp_path / "other.db"
     other.write_bytes(b"this is no database" * 1000)
@@ -179,7 +183,7 @@ def test_a_database_out_of_reach_is_one_line(tmp_path: Path, command: tuple[str,
     assert_fails(ousel(*command, database=nowhere), "PostgreSQL cannot be reached")
 
 
-def test_the_command_ends_its_process_as_it_says(tmp_path: Path) -> None:
+def test_the_process_ends_with_the_exit_code(tmp_path: Path) -> None:
     """Installed as a program, it exits and writes just as it does inside these tests."""
     failed = ousel_process("account", "show", "@ada", database=str(tmp_path / "ousel.db"))
 
@@ -187,7 +191,7 @@ def test_the_command_ends_its_process_as_it_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("verify",), ("verify", "--json"), ("verify", "--help")])
-def test_an_output_that_cannot_be_written_is_one_line(
+def test_an_output_that_cannot_be_written_is_reported_in_one_line(
     engines: Engines, command: tuple[str, ...], tmp_path: Path
 ) -> None:
     """As on a full disk: whoever reads the file later is not the only one to notice."""
@@ -206,10 +210,10 @@ def test_an_output_that_cannot_be_written_is_one_line(
 
 
 @pytest.mark.parametrize("command", [("verify",), ("verify", "--json"), ("verify", "--help")])
-def test_an_output_that_is_closed_is_no_failure(
+def test_a_closed_output_is_not_a_failure(
     engines: Engines, command: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Whoever closed it does not want to read."""
+    """Whoever closed the output does not want to read it."""
     done = subprocess.run(
         ["sh", "-c", '"$0" "$@" >&-', str(OUSEL), *command],
         env=os.environ | {"OUSEL_DATABASE_URL": engines.fresh_url("sqlite", tmp_path)},
@@ -221,7 +225,7 @@ def test_an_output_that_is_closed_is_no_failure(
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_a_name_is_told_in_the_letters_that_there_are(
+def test_letters_that_the_terminal_lacks_are_escaped(
     engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A terminal without them is no reason to fail when the work has been done."""
@@ -260,7 +264,7 @@ def test_a_log_without_its_file_is_left_alone(command: tuple[str, ...], tmp_path
     assert log.read_bytes() == b"the last transfers"
 
 
-def test_a_slip_in_the_path_of_a_database_creates_none(tmp_path: Path) -> None:
+def test_a_mistyped_path_creates_no_database(tmp_path: Path) -> None:
     """The line says where it was looked for, and nothing is there afterwards."""
     slip = str(tmp_path / "slip.db")
 
@@ -295,7 +299,7 @@ def test_a_database_of_another_program_is_left_alone(
     assert asyncio.run(_kept_by_another_program(url)) == [(42,)]
 
 
-def test_tables_beside_disturb_nobody_on_postgresql(engines: Engines, tmp_path: Path) -> None:
+def test_other_tables_in_a_postgresql_database_do_no_harm(engines: Engines, tmp_path: Path) -> None:
     """Extensions and other tools have tables there too: Ousel keeps its own beside them."""
     url = engines.empty_url("postgresql", tmp_path)
     asyncio.run(_fill_as_another_program(url, version=None))

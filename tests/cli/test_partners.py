@@ -87,7 +87,7 @@ def test_a_key_is_issued_listed_and_revoked(operator: Operator) -> None:
     assert len(plain) == 3
 
 
-def test_a_rotated_key_goes_on_for_24_hours_unless_told_otherwise(operator: Operator) -> None:
+def test_a_rotated_key_stays_valid_for_24_hours_by_default(operator: Operator) -> None:
     """Both keys work meanwhile, and the list tells when the old one ends."""
     client_id, first = _app(operator)
     handle = first[: len("sk_live_") + 8]
@@ -114,7 +114,7 @@ def test_an_overlap_of_zero_ends_the_old_key_at_once(operator: Operator) -> None
     assert operator.get("/me", rotated["key"]).status_code == 200
 
 
-def test_an_overlap_that_is_none_is_refused(operator: Operator) -> None:
+def test_an_invalid_overlap_is_refused(operator: Operator) -> None:
     """Negative, more than 30 days, or not a number: nothing is rotated."""
     client_id, first = _app(operator)
     handle = first[: len("sk_live_") + 8]
@@ -127,7 +127,7 @@ def test_an_overlap_that_is_none_is_refused(operator: Operator) -> None:
     assert len(operator.run("key", "list", client_id, "--json").json) == 1
 
 
-def test_a_key_may_be_named_by_the_whole_of_it(operator: Operator) -> None:
+def test_a_command_accepts_the_whole_key(operator: Operator) -> None:
     """Rotated or revoked, it is the one that was given, and no error repeats it."""
     _, first = _app(operator)
     forged = first[:-1] + ("1" if first[-1] == "0" else "0")
@@ -146,7 +146,7 @@ def test_a_key_may_be_named_by_the_whole_of_it(operator: Operator) -> None:
     assert revoked["handle"] == renewed[:16]
 
 
-def test_a_handle_that_two_keys_share_names_neither(operator: Operator) -> None:
+def test_a_handle_that_two_keys_share_is_refused(operator: Operator) -> None:
     """One line tells so, and nothing ends; the whole key tells them apart."""
     (_, first), (client_id, other) = _app(operator), _app(operator)
     twin = first[:16] + other[16:]
@@ -163,7 +163,7 @@ def test_a_handle_that_two_keys_share_names_neither(operator: Operator) -> None:
     assert ended["ends_at"] is not None
 
 
-def test_what_an_operator_does_stands_in_the_accounts_history(operator: Operator) -> None:
+def test_the_operator_s_actions_appear_in_the_account_history(operator: Operator) -> None:
     """Each thing once, as the operator's own; a key that was over is not revoked again."""
     client_id, first = _app(operator)
     issued = operator.run("key", "issue", client_id, "--name=till", "--json").json["key"]

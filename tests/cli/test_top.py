@@ -31,7 +31,7 @@ def watched(
         yield Operator(running), f"http://127.0.0.1:{port}"
 
 
-def test_a_frame_tells_what_happens(watched: tuple[Operator, str]) -> None:
+def test_a_frame_shows_what_happens(watched: tuple[Operator, str]) -> None:
     """Rates and times are those of the interval; the books are those of this moment."""
     operator, admin = watched
     ada, grace = operator.open_account("1000"), operator.open_account()
@@ -70,7 +70,7 @@ def test_once_prints_a_frame_for_people(watched: tuple[Operator, str]) -> None:
 
 
 @pytest.mark.usefixtures("usual_signals")
-def test_it_goes_on_until_it_is_interrupted(watched: tuple[Operator, str]) -> None:
+def test_it_updates_until_it_is_interrupted(watched: tuple[Operator, str]) -> None:
     """On a terminal, frame after frame; Ctrl-C is the usual end and no failure."""
     _, admin = watched
     try:
@@ -101,7 +101,7 @@ def test_several_processes_are_seen_as_one(watched: tuple[Operator, str]) -> Non
     assert two["ledger"] == one["ledger"]
 
 
-def test_a_server_that_is_silent_is_told(tmp_path: Path) -> None:
+def test_a_server_that_does_not_answer_is_reported(tmp_path: Path) -> None:
     """By default it looks at port 9464, or where the setting says; one line names the address."""
     port = free_port()
 
@@ -112,7 +112,7 @@ def test_a_server_that_is_silent_is_told(tmp_path: Path) -> None:
     assert_fails(outcome, f"no metrics at http://127.0.0.1:{port}/metrics")
 
 
-def test_what_answers_but_has_no_metrics_is_told(watched: tuple[Operator, str]) -> None:
+def test_a_server_without_metrics_is_reported(watched: tuple[Operator, str]) -> None:
     """The public port, say."""
     operator, _ = watched
 
@@ -139,7 +139,7 @@ def test_a_quantile_is_read_from_buckets(
     assert quantile_of(buckets, quantile) == expected
 
 
-def test_books_that_are_off_and_books_that_are_away_differ() -> None:
+def test_a_wrong_ledger_and_an_unavailable_one_look_different() -> None:
     """A sum that is not 0 is in the frame; without figures there are no books in it."""
     off: dict[str, dict[Labels, float]] = {
         "ousel_ledger_entries": {frozenset(): 4.0},
@@ -154,8 +154,8 @@ def test_books_that_are_off_and_books_that_are_away_differ() -> None:
     assert away.ledger is None
 
 
-def test_a_server_that_started_anew_is_not_told_as_work_undone() -> None:
-    """Its counters begin at zero again: the rate is none, never below."""
+def test_a_restarted_server_shows_no_negative_rates() -> None:
+    """Its counters begin at zero again, so the rate is zero and never negative."""
     nothing: Labels = frozenset()
     before = Scrape(0, {"ousel_http_requests_total": {nothing: 90.0}})
     after = Scrape(1, {"ousel_http_requests_total": {nothing: 3.0}})

@@ -1,4 +1,4 @@
-"""The shared server of each engine, and its database: tests tell themselves apart by names."""
+"""The shared server of each engine and its database; each test uses names of its own."""
 
 import pytest
 

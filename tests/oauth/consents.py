@@ -1,4 +1,4 @@
-"""Short words for tests: an app, a person, and codes and tokens between them."""
+"""An app and a person who connects it, with the codes and tokens between them."""
 
 import base64
 import hashlib

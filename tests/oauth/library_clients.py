@@ -1,4 +1,4 @@
-"""Apps built on OAuth libraries of others, which know nothing but the issuer's address."""
+"""Apps built on third-party OAuth libraries, which know only the issuer's address."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The way to consent in a real browser: by its labels, under its policy, to other origins."""
+"""Consent in a real browser: by its labels, under its policy, with redirects to other origins."""
 
 from collections.abc import Iterator
 
@@ -56,7 +56,7 @@ def test_a_person_denies_an_app(browser_world: SampleWorld) -> None:
     assert returned_parameters(wait_for_app(page))["error"] == ["access_denied"]
 
 
-def test_someone_new_signs_up_on_the_way(browser_world: SampleWorld) -> None:
+def test_a_new_person_signs_up_before_consenting(browser_world: SampleWorld) -> None:
     """From the app to sign-in, to sign-up, to the question, and back to the app."""
     page = browser_world.page()
     page.goto(browser_world.connect_url(state=STATE))
@@ -74,7 +74,7 @@ def test_someone_new_signs_up_on_the_way(browser_world: SampleWorld) -> None:
     assert returned_parameters(allow(page))["state"] == [STATE]
 
 
-def test_the_wrong_account_is_changed_for_another(browser_world: SampleWorld) -> None:
+def test_a_person_can_switch_accounts_before_consenting(browser_world: SampleWorld) -> None:
     """Use another account leads through sign-in back to the same question."""
     page = browser_world.page("ada")
     page.goto(browser_world.connect_url(state="x"))
@@ -92,7 +92,7 @@ def test_the_wrong_account_is_changed_for_another(browser_world: SampleWorld) ->
 
 
 @pytest.mark.parametrize("button", ["Allow", "Deny"])
-def test_an_app_may_lead_on_to_another_origin(browser_world: SampleWorld, button: str) -> None:
+def test_an_app_may_redirect_to_another_origin(browser_world: SampleWorld, button: str) -> None:
     """A callback on one origin that ends on another does not strand the person."""
     page = browser_world.page("grace")
     page.goto(browser_world.connect_url(redirect_uri=browser_world.redirecting_callback))

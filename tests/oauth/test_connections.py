@@ -158,9 +158,7 @@ async def test_revoking_ends_one_token(database: Database, server: Server) -> No
     assert [answer.status_code for answer in reads] == [401, 200]
 
 
-async def test_revoking_refuses_whom_the_token_was_not_given_to(
-    database: Database, server: Server
-) -> None:
+async def test_only_the_app_of_a_token_can_revoke_it(database: Database, server: Server) -> None:
     """Without the app's own credentials, or without a token, nothing ends."""
     consent = await Consent.of_new_people(database)
     thief = await Consent.of_new_people(database)

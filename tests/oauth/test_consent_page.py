@@ -11,7 +11,7 @@ from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
 from ousel.partners.service import rename_app
 from ousel.partners.store import remove_redirect_uri
-from tests.oauth.asking import address, codes_of, decide, someone
+from tests.oauth.consent_steps import connect_path, count_codes, decide, new_person
 from tests.oauth.consents import REDIRECT_URI, Consent, bearer
 from tests.support.portal import Portal
 
@@ -23,10 +23,10 @@ def text_of(html: str) -> str:
 
 async def test_an_app_is_allowed(portal: Portal, consent: Consent) -> None:
     """From the app to sign-in, to the page that asks, and back with a code that works."""
-    username, _ = await someone(portal)
+    username, _ = await new_person(portal)
     visitor = portal.visitor()
 
-    sent = await visitor.get(address(consent, scope="profile balance", state="xyz"))
+    sent = await visitor.get(connect_path(consent, scope="profile balance", state="xyz"))
     signed_in = await visitor.sign_in(username, page=sent.headers["location"])
     page = await visitor.get(signed_in.headers["location"])
     answer = await decide(visitor, signed_in.headers["location"], "Allow")
@@ -47,11 +47,11 @@ async def test_an_app_is_allowed(portal: Portal, consent: Consent) -> None:
     assert profile.json()["username"] == username
 
 
-async def test_a_person_may_say_no(portal: Portal, consent: Consent) -> None:
+async def test_a_person_can_deny_access(portal: Portal, consent: Consent) -> None:
     """Deny goes back with access_denied and the state, and gives no code."""
-    _, visitor = await someone(portal)
+    _, visitor = await new_person(portal)
 
-    answer = await decide(visitor, address(consent, state="s t"), "Deny")
+    answer = await decide(visitor, connect_path(consent, state="s t"), "Deny")
 
     back = parse_qs(urlsplit(answer.headers["location"]).query)
     assert answer.status_code == 303
@@ -62,20 +62,20 @@ async def test_a_person_may_say_no(portal: Portal, consent: Consent) -> None:
         "state": ["s t"],
         "iss": [portal.settings.portal_url],
     }
-    assert await codes_of(consent) == 0
+    assert await count_codes(consent) == 0
 
 
 @pytest.mark.parametrize("signed_in", [True, False])
-async def test_a_wrong_address_is_told_to_the_person(
+async def test_a_wrong_connect_address_is_reported_to_the_person(
     portal: Portal, consent: Consent, *, signed_in: bool
 ) -> None:
     """An unknown app or redirect URI is a page that leads nowhere else, signed in or not."""
-    visitor = (await someone(portal))[1] if signed_in else portal.visitor()
+    visitor = (await new_person(portal))[1] if signed_in else portal.visitor()
 
     for wrong in (
-        address(consent, client_id="app_unknown"),
-        address(consent, redirect_uri="https://evil.example/"),
-        address(consent, redirect_uri=""),
+        connect_path(consent, client_id="app_unknown"),
+        connect_path(consent, redirect_uri="https://evil.example/"),
+        connect_path(consent, redirect_uri=""),
         "/connect",
         "/connect?client_id=%00&redirect_uri=%ff",
         "/connect?" + "&".join(f"a{number}=1" for number in range(200)),
@@ -93,18 +93,18 @@ async def test_anything_else_wrong_goes_back_to_the_app(
     portal: Portal, consent: Consent, *, signed_in: bool
 ) -> None:
     """A wrong scope is the app's mistake, and the app hears of it at once."""
-    visitor = (await someone(portal))[1] if signed_in else portal.visitor()
+    visitor = (await new_person(portal))[1] if signed_in else portal.visitor()
 
-    answer = await visitor.get(address(consent, scope="everything", state="1"))
+    answer = await visitor.get(connect_path(consent, scope="everything", state="1"))
 
     assert answer.status_code == 303
     assert answer.headers["location"].startswith(f"{REDIRECT_URI}&error=invalid_scope&")
 
 
-async def test_only_the_page_s_own_form_decides(portal: Portal, consent: Consent) -> None:
+async def test_only_the_page_s_own_form_is_accepted(portal: Portal, consent: Consent) -> None:
     """A form from another site, or without the page's token, or without a decision, gives none."""
-    _, visitor = await someone(portal)
-    path = address(consent)
+    _, visitor = await new_person(portal)
+    path = connect_path(consent)
     form = await visitor.form(path, "Allow")
     allow = form.fields | {"decision": "allow"}
 
@@ -115,13 +115,13 @@ async def test_only_the_page_s_own_form_decides(portal: Portal, consent: Consent
 
     assert (forged.status_code, foreign.status_code, stranger.status_code) == (403, 403, 403)
     assert undecided.headers["location"].startswith("/connect?client_id=")
-    assert await codes_of(consent) == 0
+    assert await count_codes(consent) == 0
 
 
-async def test_what_changed_meanwhile_counts(portal: Portal, consent: Consent) -> None:
-    """A redirect URI that was removed while the person thought about it leads nowhere."""
-    _, visitor = await someone(portal)
-    form = await visitor.form(address(consent), "Allow")
+async def test_the_decision_uses_the_app_as_it_is_now(portal: Portal, consent: Consent) -> None:
+    """A redirect URI that was removed before the person decided gets no redirect."""
+    _, visitor = await new_person(portal)
+    form = await visitor.form(connect_path(consent), "Allow")
     await consent.database.write(
         lambda transaction: remove_redirect_uri(transaction, consent.app, REDIRECT_URI)
     )
@@ -129,14 +129,14 @@ async def test_what_changed_meanwhile_counts(portal: Portal, consent: Consent) -
     answer = await visitor.post(form.action, form.fields | {"decision": "allow"})
 
     assert answer.status_code == 400
-    assert await codes_of(consent) == 0
+    assert await count_codes(consent) == 0
 
 
 async def test_the_page_cannot_be_framed(portal: Portal, consent: Consent) -> None:
     """No site may show the page inside its own."""
-    _, visitor = await someone(portal)
+    _, visitor = await new_person(portal)
 
-    policy = (await visitor.get(address(consent))).headers["Content-Security-Policy"]
+    policy = (await visitor.get(connect_path(consent))).headers["Content-Security-Policy"]
 
     assert "frame-ancestors 'none'" in policy
 
@@ -148,14 +148,14 @@ async def test_the_page_cannot_be_framed(portal: Portal, consent: Consent) -> No
         ("http://[::1]:8080/return", "form-action 'self' https: http:"),
     ],
 )
-async def test_the_form_may_end_wherever_the_app_leads_on_to(
+async def test_the_policy_allows_the_app_s_own_redirects(
     portal: Portal, database: Database, redirect_uri: str, allowed: str
 ) -> None:
     """The policy names schemes: without encryption only where the redirect URI is so, too."""
     consent = await Consent.of_new_people(database, redirect_uris=[redirect_uri])
-    _, visitor = await someone(portal)
+    _, visitor = await new_person(portal)
 
-    page = await visitor.get(address(consent, redirect_uri=redirect_uri))
+    page = await visitor.get(connect_path(consent, redirect_uri=redirect_uri))
 
     assert page.headers["Content-Security-Policy"].endswith(f"; {allowed}")
 
@@ -169,10 +169,10 @@ async def test_the_page_says_who_asks_for_what_until_when(
     owner = await database.read(
         lambda transaction: account_by_id(transaction, consent.app.account_id)
     )
-    username, visitor = await someone(portal)
+    username, visitor = await new_person(portal)
 
     html = (
-        await visitor.get(address(consent, redirect_uri=redirect_uri, scope="profile balance"))
+        await visitor.get(connect_path(consent, redirect_uri=redirect_uri, scope="profile balance"))
     ).text
     words = text_of(html)
 
@@ -187,13 +187,13 @@ async def test_the_page_says_who_asks_for_what_until_when(
     assert f'datetime="{until}"' in html
 
 
-async def test_names_are_text(portal: Portal, consent: Consent) -> None:
-    """An app's name cannot become a part of the page."""
-    _, visitor = await someone(portal)
+async def test_names_are_escaped(portal: Portal, consent: Consent) -> None:
+    """An app's name cannot inject markup into the page."""
+    _, visitor = await new_person(portal)
     name = "<script>alert(1)</script>"
     await consent.database.write(lambda transaction: rename_app(transaction, consent.app, name))
 
-    page = (await visitor.get(address(consent))).text
+    page = (await visitor.get(connect_path(consent))).text
 
     assert name not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page

@@ -1,4 +1,4 @@
-"""When a key or a token was last used is not forgotten while the database is away."""
+"""The last use of a key or token survives a database that is unavailable."""
 
 import pytest
 
@@ -49,8 +49,8 @@ async def test_a_use_that_could_not_be_written_is_written_later(
     assert await database.read(last_uses) == [clock.now, clock.now]
 
 
-async def test_what_waits_gives_way_to_what_is_newer(database: Database) -> None:
-    """A use during a write that fails is the later one, and is the one that is written."""
+async def test_a_newer_use_replaces_one_that_waits(database: Database) -> None:
+    """A use during a failed write is newer, and is the one that is written later."""
     written: list[dict[tuple[str, str], int]] = []
 
     async def write(_: Transaction, uses: dict[tuple[str, str], int]) -> None:

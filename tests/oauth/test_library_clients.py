@@ -1,4 +1,4 @@
-"""OAuth clients built on three libraries of others, each with a person in a real browser."""
+"""OAuth clients built on three third-party libraries, each with a person in a real browser."""
 
 from urllib.parse import quote
 
@@ -21,7 +21,7 @@ def _allow_plain_http(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_a_standard_client_walks_the_whole_way(browser_world: SampleWorld, library: str) -> None:
+def test_a_standard_client_completes_the_flow(browser_world: SampleWorld, library: str) -> None:
     """The library discovers, asks with a proof key, takes the code, reads and revokes.
 
     It rejects another state, another issuer and a code that was used before.
@@ -57,7 +57,7 @@ def test_a_standard_client_walks_the_whole_way(browser_world: SampleWorld, libra
 
 # Authlib's session leaves it to the app to read the error.
 @pytest.mark.parametrize("library", ["requests-oauthlib", "oauth4webapi"])
-def test_a_standard_client_hears_a_no(browser_world: SampleWorld, library: str) -> None:
+def test_a_standard_client_receives_the_denial(browser_world: SampleWorld, library: str) -> None:
     """A person who denies access comes back with an error that the library understands."""
     page = browser_world.page("grace")
     with run_client(library, browser_world) as app:

@@ -28,7 +28,7 @@ async def client(database_url: str, clock: ManualClock) -> AsyncIterator[httpx2.
         yield opened
 
 
-async def test_a_code_is_good_until_the_last_microsecond(
+async def test_a_code_is_valid_until_the_last_microsecond(
     database: Database, client: httpx2.AsyncClient, clock: ManualClock
 ) -> None:
     """At 10 minutes less one microsecond a code is good; at 10 minutes it is not."""
@@ -45,7 +45,7 @@ async def test_a_code_is_good_until_the_last_microsecond(
     assert "expired" in bad.json()["error_description"]
 
 
-async def test_a_token_is_good_until_the_last_microsecond(
+async def test_a_token_is_valid_until_the_last_microsecond(
     database: Database, client: httpx2.AsyncClient, clock: ManualClock
 ) -> None:
     """At 30 days less one microsecond a token is good; at 30 days it is not."""
@@ -62,7 +62,7 @@ async def test_a_token_is_good_until_the_last_microsecond(
     assert bad.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
 
 
-async def test_a_replay_is_known_as_long_as_the_token_lives(
+async def test_a_replay_is_recognized_as_long_as_the_token_is_valid(
     database: Database, client: httpx2.AsyncClient, clock: ManualClock
 ) -> None:
     """A used code that comes again after weeks, and after a sweep, still ends its token."""
@@ -81,7 +81,7 @@ async def test_a_replay_is_known_as_long_as_the_token_lives(
     assert replay.json()["error"] == "invalid_grant"
 
 
-async def test_an_ended_token_stays_so_where_a_clock_is_behind(
+async def test_an_ended_token_stays_ended_on_a_host_whose_clock_is_behind(
     database: Database, client: httpx2.AsyncClient, clock: ManualClock
 ) -> None:
     """Revoked, disconnected, or ended by its code's second use, on a host whose clock is ahead."""
@@ -135,7 +135,7 @@ async def test_a_sweep_removes_what_has_ended_and_nothing_else(
     assert await all_left() == (0, 0)
 
 
-async def test_a_sweep_goes_in_small_steps_to_the_end(
+async def test_a_sweep_removes_everything_in_small_steps(
     database: Database, clock: ManualClock
 ) -> None:
     """One step removes no more than its size; a sweep removes everything."""

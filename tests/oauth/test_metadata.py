@@ -1,4 +1,4 @@
-"""The metadata document of RFC 8414, by which a standard client finds its way."""
+"""The metadata document of RFC 8414, from which standard clients configure themselves."""
 
 import pytest
 

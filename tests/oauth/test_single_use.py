@@ -1,4 +1,4 @@
-"""A code is good once: the database decides, however many ask at once and wherever."""
+"""A code can be exchanged once, however many requests and processes try at the same time."""
 
 import asyncio
 from collections import Counter
@@ -49,7 +49,7 @@ async def test_a_replay_ends_the_token_of_the_first_use_alone(
         first = await client.post("/oauth/token", json=consent.exchange(code))
         other = await consent.token(client)
         before = await client.get("/user/me", headers=bearer(first.json()["access_token"]))
-        # Even one that does not fit the code otherwise: it should not be in that hand at all.
+        # Even an exchange with other faults: that client should not have the code at all.
         replay = await client.post(
             "/oauth/token", json=consent.exchange(code, redirect_uri="https://evil.example/")
         )

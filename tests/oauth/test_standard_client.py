@@ -1,4 +1,4 @@
-"""A standard OAuth client, told nothing but the metadata address, walks the whole way."""
+"""A standard OAuth client that knows only the metadata address completes the flow."""
 
 from urllib.parse import urlsplit
 
@@ -16,7 +16,7 @@ from tests.support.server import Server
 
 @pytest.mark.parametrize("proof", [None, "S256"])
 @pytest.mark.parametrize("in_body", [True, False])
-async def test_the_whole_way(
+async def test_the_complete_flow(
     database: Database,
     server: Server,
     monkeypatch: pytest.MonkeyPatch,

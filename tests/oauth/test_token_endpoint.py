@@ -35,7 +35,7 @@ async def test_a_code_becomes_a_token(database: Database, server: Server) -> Non
 @pytest.mark.parametrize("as_form", [True, False])
 @pytest.mark.parametrize("as_basic", [True, False])
 @pytest.mark.parametrize("with_proof", [True, False])
-async def test_every_way_to_send_it(
+async def test_credentials_and_bodies_can_be_sent_in_every_way(
     database: Database, server: Server, *, as_form: bool, as_basic: bool, with_proof: bool
 ) -> None:
     """Form or JSON, credentials in the body or as HTTP Basic, with a proof key or without."""

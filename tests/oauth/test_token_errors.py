@@ -1,4 +1,4 @@
-"""POST /oauth/token, refused: each fault has its error, in OAuth's own form, and costs no code."""
+"""Refused token requests: each fault has its OAuth error, and the code stays unused."""
 
 import itertools
 from base64 import b64encode
@@ -235,7 +235,7 @@ async def test_the_rate_limit_counts_the_key(database: Database, database_url: s
 
 
 @pytest.mark.parametrize("path", ["/oauth/token", "/oauth/revoke"])
-async def test_whatever_an_app_is_told_its_page_may_read_and_knows_what_is_left(
+async def test_every_answer_has_cors_and_rate_limit_headers(
     database: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     """Refused, limited or failed, the answer has the headers of the app's origin and limit."""

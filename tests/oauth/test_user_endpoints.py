@@ -1,4 +1,4 @@
-"""GET /user/me and /user/balance: what a user token opens, and what it does not."""
+"""GET /user/me and /user/balance: what a user token may read, and what it may not."""
 
 import httpx2
 import pytest
@@ -47,7 +47,7 @@ async def test_the_profile_and_the_balance(database: Database, server: Server) -
     ("scope", "path", "lacking"),
     [("profile", "/user/balance", "balance"), ("balance", "/user/me", "profile")],
 )
-async def test_a_scope_opens_its_own_endpoint_alone(
+async def test_a_scope_allows_its_own_endpoint_only(
     database: Database, server: Server, scope: str, path: str, lacking: str
 ) -> None:
     """Without the scope: 403 insufficient_scope, with the challenge of RFC 6750."""
@@ -69,7 +69,7 @@ async def test_a_scope_opens_its_own_endpoint_alone(
 
 
 @pytest.mark.parametrize("path", USERS_PATHS)
-async def test_without_a_good_token_every_answer_is_alike(
+async def test_every_invalid_token_gets_the_same_answer(
     database: Database, server: Server, path: str
 ) -> None:
     """401 with the challenge of RFC 6750: no error where nothing was sent, else invalid_token."""
@@ -106,7 +106,9 @@ async def test_without_a_good_token_every_answer_is_alike(
     assert bodies[0]["code"] == "invalid_token"
 
 
-async def test_a_user_token_opens_nothing_of_a_partner(database: Database, server: Server) -> None:
+async def test_a_user_token_is_refused_by_partner_endpoints(
+    database: Database, server: Server
+) -> None:
     """A user token on a partner's endpoint is a 401, as an unknown key is."""
     consent = await Consent.of_new_people(database)
 

@@ -31,7 +31,7 @@ async def kept(database: Database, app: App) -> int:
     return len(await database.read(lambda each: store.api_errors_of(each, app)))
 
 
-async def test_with_an_app_its_refused_calls_are_gone(database: Database, app: App) -> None:
+async def test_deleting_an_app_deletes_its_refused_calls(database: Database, app: App) -> None:
     """Nothing of a deleted app stays behind."""
     assert await kept(database, app) == CALLS
 
@@ -40,8 +40,8 @@ async def test_with_an_app_its_refused_calls_are_gone(database: Database, app: A
     assert await kept(database, app) == 0
 
 
-async def test_a_call_is_not_kept_for_an_app_that_is_gone(database: Database, app: App) -> None:
-    """What a server still had in memory is let go; calls of other apps are kept."""
+async def test_refused_calls_of_a_deleted_app_are_not_stored(database: Database, app: App) -> None:
+    """Calls of a deleted app that a server still had in memory are dropped; others are stored."""
     _, other, _ = await partner(database, "bakery")
     late = [*refused_calls(app, CALLS), *refused_calls(other, CALLS)]
 

@@ -63,8 +63,8 @@ async def test_missing_malformed_unknown_and_revoked_keys_answer_alike(
                     assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-async def test_a_key_is_known_by_the_whole_of_it(world: World) -> None:
-    """The part of a key that lists show opens nothing, whatever follows it."""
+async def test_the_whole_key_is_compared(world: World) -> None:
+    """A key's public handle authenticates nobody, whatever follows it."""
     async with world.partner() as caller:
         handle = handle_of(caller.key)
         forged = handle + new_secret("sk_live_")[len(handle) :]
@@ -76,7 +76,7 @@ async def test_a_key_is_known_by_the_whole_of_it(world: World) -> None:
     assert own.status_code == 200
 
 
-async def test_a_key_in_two_headers_or_in_the_query_lets_nobody_in(world: World) -> None:
+async def test_a_key_in_two_headers_or_in_the_query_is_refused(world: World) -> None:
     """A key stands in one Authorization header and nowhere else."""
     async with world.partner() as caller:
         header = ("Authorization", f"Bearer {caller.key}")
@@ -126,8 +126,8 @@ async def test_a_live_key_is_refused_by_name_in_a_sandbox(world: World) -> None:
         await partner_keys.partner(new_secret("sk_live_"))
 
 
-async def test_a_key_that_the_database_knows_is_good_whatever_it_begins_with(world: World) -> None:
-    """Refused by name is what is not there; a revoked key is told from it by nothing."""
+async def test_a_stored_key_works_whatever_its_prefix(world: World) -> None:
+    """Only unknown keys are refused for their prefix; a revoked key gets the same answer."""
     clock = ManualClock()
     partner_keys = PartnerKeyLookup(world.database, clock, kind="test")
     async with world.partner() as caller:
@@ -142,7 +142,7 @@ async def test_a_key_that_the_database_knows_is_good_whatever_it_begins_with(wor
     assert len(set(refusals)) == 1
 
 
-async def test_a_rotated_key_goes_on_for_its_overlap(world: World) -> None:
+async def test_a_rotated_key_stays_valid_for_its_overlap(world: World) -> None:
     """The old key works until the last microsecond of the overlap, the new one from the start."""
     clock = ManualClock()
     partner_keys = PartnerKeyLookup(world.database, clock, kind="live")
@@ -176,7 +176,7 @@ async def test_an_overlap_of_zero_ends_the_old_key_at_once(world: World) -> None
     assert renewed.json()["app"]["client_id"] == caller.app.id
 
 
-async def test_a_key_that_ends_early_is_not_prolonged(world: World) -> None:
+async def test_a_rotation_does_not_prolong_a_key(world: World) -> None:
     """Rotating or revoking again never moves a key's end to later."""
     clock = ManualClock()
     partner_keys = PartnerKeyLookup(world.database, clock, kind="live")
@@ -190,10 +190,10 @@ async def test_a_key_that_ends_early_is_not_prolonged(world: World) -> None:
 
 
 @pytest.mark.parametrize("overlap_seconds", [None, 0])
-async def test_a_revoked_key_opens_nothing_whatever_the_clock_says(
+async def test_a_revoked_key_is_refused_whatever_the_clock_says(
     world: World, overlap_seconds: int | None
 ) -> None:
-    """It has ended on a host whose clock is behind, and stays so where a clock steps back."""
+    """It has ended on a host whose clock is behind, and stays ended if a clock steps back."""
     here, behind = ManualClock(), ManualClock()
     partner_keys = PartnerKeyLookup(world.database, behind, kind="live")
     desk = PostingQueue(world.database, behind, queue_limit=1)
@@ -213,8 +213,8 @@ async def test_a_revoked_key_opens_nothing_whatever_the_clock_says(
             assert isinstance(posted.outcome, KeyRejected)
 
 
-async def test_a_revoked_key_tells_when_it_was_revoked(world: World) -> None:
-    """The first time counts; an overlap that has run out tells when it did."""
+async def test_a_revoked_key_shows_when_it_was_revoked(world: World) -> None:
+    """The first revocation counts; a key whose overlap has ended shows that time."""
     clock = ManualClock()
     async with world.partner() as caller:
         revoked_at = clock.now
@@ -256,7 +256,7 @@ async def test_an_app_holds_several_keys_at_once(world: World) -> None:
     assert second_answer.status_code == 200
 
 
-async def test_the_last_use_of_a_key_is_written_down(world: World) -> None:
+async def test_the_last_use_of_a_key_is_recorded(world: World) -> None:
     """To the moment of the last request, and only for the key that was used."""
     clock = ManualClock()
     partner_keys = PartnerKeyLookup(world.database, clock, kind="live")
@@ -289,8 +289,8 @@ async def test_an_app_s_own_key_is_found_where_another_account_has_its_handle(wo
             await _own_key(world.database, one, handle_of(other.key))
 
 
-async def test_only_a_hash_of_a_key_is_kept(world: World) -> None:
-    """Nothing in the database opens anything."""
+async def test_only_a_hash_of_a_key_is_stored(world: World) -> None:
+    """Nothing in the database can be used to authenticate."""
     async with world.partner() as caller:
         (key,) = await world.database.read(
             lambda transaction: service.keys_of(transaction, caller.app)

@@ -70,7 +70,7 @@ async def test_a_refused_origin_moves_nothing(world: World) -> None:
     assert await world.balance(ada) == 0
 
 
-async def test_a_server_without_an_origin_is_not_asked_for_one(world: World) -> None:
+async def test_a_call_without_an_origin_is_accepted(world: World) -> None:
     """Server to server there is no Origin, and no CORS header comes back."""
     async with world.partner() as caller:
         answer = await caller.client.get("/me")
@@ -79,8 +79,8 @@ async def test_a_server_without_an_origin_is_not_asked_for_one(world: World) -> 
     assert not _cors(answer)
 
 
-async def test_a_stranger_with_an_origin_is_a_stranger(world: World) -> None:
-    """The key comes first: without one, an origin is neither good nor bad."""
+async def test_an_origin_does_not_replace_a_key(world: World) -> None:
+    """The key is checked first: without one, the origin does not matter."""
     async with world.server.client() as client:
         answer = await client.get("/me", headers={"Origin": "https://nobody.example"})
 

@@ -21,7 +21,7 @@ def test_a_name_is_1_to_80_printable_characters(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   ", "x" * 81, "a\nb", "a\x00b", "\u202eb", "\ud800"])
-def test_what_is_no_name_is_refused(text: str) -> None:
+def test_an_invalid_name_is_refused(text: str) -> None:
     """Empty, too long, or with a character that cannot be printed."""
     with pytest.raises(InvalidField) as refused:
         parse_name(text)
@@ -42,7 +42,7 @@ def test_what_is_no_name_is_refused(text: str) -> None:
         "https://shop.example/" + "x" * 1979,
     ],
 )
-def test_a_redirect_uri_is_kept_exactly(text: str) -> None:
+def test_a_redirect_uri_is_stored_unchanged(text: str) -> None:
     """It is matched exactly, so not one character of it changes."""
     assert parse_redirect_uri(text) == text
 
@@ -73,7 +73,7 @@ def test_a_redirect_uri_is_kept_exactly(text: str) -> None:
         *("https://shop.example/" + "x" * 1980, "\thttps://shop.example", "https://sh op.example/"),
     ],
 )
-def test_what_is_no_redirect_uri_is_refused(text: str) -> None:
+def test_an_invalid_redirect_uri_is_refused(text: str) -> None:
     """Not absolute, not https (or http on loopback), with a fragment, a user name or a trick."""
     with pytest.raises(InvalidField) as refused:
         parse_redirect_uri(text)
@@ -93,7 +93,7 @@ def test_what_is_no_redirect_uri_is_refused(text: str) -> None:
         ("http://[::1]:3000", "http://[::1]:3000"),
     ],
 )
-def test_an_origin_is_kept_as_a_browser_spells_it(text: str, origin: str) -> None:
+def test_an_origin_is_stored_as_browsers_send_it(text: str, origin: str) -> None:
     """In lower case, without the standard port and without a slash."""
     assert parse_origin(text) == origin
 
@@ -106,7 +106,7 @@ def test_an_origin_is_kept_as_a_browser_spells_it(text: str, origin: str) -> Non
         *("https://user@shop.example", "file:///etc/passwd", "https://shop.example\\"),
     ],
 )
-def test_what_is_no_origin_is_refused(text: str) -> None:
+def test_an_invalid_origin_is_refused(text: str) -> None:
     """A star, a path, a query, plain http: none of these is an origin that may call."""
     with pytest.raises(InvalidField) as refused:
         parse_origin(text)
@@ -114,8 +114,8 @@ def test_what_is_no_origin_is_refused(text: str) -> None:
 
 
 @given(text=st.text() | st.from_regex(r"https?://[^/]{0,20}(/.{0,10})?", fullmatch=True))
-def test_whatever_is_given_is_an_origin_or_refused(text: str) -> None:
-    """Checking never fails otherwise, and an origin that was kept is its own spelling."""
+def test_any_text_is_an_origin_or_refused(text: str) -> None:
+    """Parsing never fails otherwise, and parsing an accepted origin again returns it unchanged."""
     try:
         origin = parse_origin(text)
     except InvalidField:
@@ -130,7 +130,7 @@ def test_an_overlap_is_0_seconds_to_30_days(seconds: int) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-1, OVERLAP_SECONDS_MAX + 1])
-def test_another_overlap_is_refused(seconds: int) -> None:
+def test_an_overlap_out_of_range_is_refused(seconds: int) -> None:
     """A negative one, or one that keeps an old key for more than a month."""
     with pytest.raises(InvalidField, match="overlap"):
         parse_overlap_seconds(seconds)

@@ -1,4 +1,4 @@
-"""Wrong passwords: how many are let through, and for how long none is."""
+"""Limits on wrong passwords: how many are allowed, and how long the block lasts."""
 
 import asyncio
 from typing import TypeVar, cast
@@ -24,8 +24,8 @@ Result = TypeVar("Result")
 SUBJECTS = Statement("whose failures are counted", "SELECT subject FROM sign_in_failures")
 
 
-class Noted(msgspec.Struct):
-    """A transaction whose reads are written down."""
+class RecordingTransaction(msgspec.Struct):
+    """A transaction that records the names of its statements."""
 
     transaction: Transaction
     asked: list[str]
@@ -43,7 +43,7 @@ async def fail(sign_in: SignInService, name: str, source: EventSource, times: in
             await sign_in.sign_in(name, "wrong horse battery", source)
 
 
-async def test_ten_failures_from_an_address_close_the_account_to_it(
+async def test_ten_failures_block_an_account_for_an_address(
     ada: Member, clock: ManualClock
 ) -> None:
     """Even the right password is refused there, until the quarter of an hour is over."""
@@ -60,7 +60,7 @@ async def test_ten_failures_from_an_address_close_the_account_to_it(
     await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 
 
-async def test_the_account_stays_open_to_other_addresses(ada: Member) -> None:
+async def test_other_addresses_are_not_blocked(ada: Member) -> None:
     """Whoever guesses cannot lock the holder out."""
     await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.failures)
     await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
@@ -90,8 +90,8 @@ async def test_the_names_of_an_account_are_counted_together(ada: Member) -> None
     await ada.sign_in.sign_in("ada@example.com", PASSWORD, OFFICE)
 
 
-async def test_a_password_buys_no_further_codes(ada: Member) -> None:
-    """Whoever knows the password cannot begin to guess codes anew by giving it again."""
+async def test_the_right_password_does_not_reset_the_count_of_wrong_codes(ada: Member) -> None:
+    """Sending the right password again allows no further guesses at codes."""
     await ada.turn_on_factor()
     for _ in range(PAIR_LIMIT.failures):
         owed = await ada.sign_in.sign_in("ada", PASSWORD, HOME)
@@ -104,22 +104,22 @@ async def test_a_password_buys_no_further_codes(ada: Member) -> None:
         await ada.sign_in.sign_in_with_code(owed.secret, ada.code(), HOME)
 
 
-async def test_a_limit_is_told_by_the_same_statements_for_all(
+async def test_a_limit_runs_the_same_queries_for_known_and_unknown_names(
     ada: Member, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no password is compared any more, its time cannot hide who has an account."""
+    """Once blocked, no password is compared, so the queries must not reveal who has an account."""
     for number in range(ADDRESS_LIMIT.failures):
         await fail(ada.sign_in, f"nobody_{number}", HOME, 1)
     asked: list[str] = []
     read = database.read
 
-    async def noted(work: Work[Result]) -> Result:
+    async def recording_read(work: Work[Result]) -> Result:
         async def with_names(transaction: Transaction) -> Result:
-            return await work(cast("Transaction", Noted(transaction, asked)))
+            return await work(cast("Transaction", RecordingTransaction(transaction, asked)))
 
         return await read(with_names)
 
-    monkeypatch.setattr(database, "read", noted)
+    monkeypatch.setattr(database, "read", recording_read)
     told = {}
     for name in ("ada", "ada@example.com", "nobody", "nobody@example.com"):
         asked.clear()
@@ -136,7 +136,7 @@ async def test_unknown_names_are_limited_as_known_ones(ada: Member) -> None:
         await ada.sign_in.sign_in("nobody", PASSWORD, HOME)
 
 
-async def test_an_address_has_fifty_failures(ada: Member) -> None:
+async def test_fifty_failures_block_an_address(ada: Member) -> None:
     """Whoever tries many accounts from one address is stopped for all of them."""
     for number in range(ADDRESS_LIMIT.failures):
         await fail(ada.sign_in, f"nobody_{number}", HOME, 1)
@@ -154,7 +154,7 @@ async def test_the_addresses_of_one_ipv6_customer_are_counted_together(ada: Memb
     await ada.sign_in.sign_in("ada", PASSWORD, EventSource("2001:db8:0:1::1", ""))
 
 
-async def test_an_address_asks_for_a_hundred_accounts(ada: Member, clock: ManualClock) -> None:
+async def test_sign_ups_from_one_address_are_limited(ada: Member, clock: ManualClock) -> None:
     """Names that are taken count as well, which keeps them from being found out by the thousand."""
     grace = NewHolder(username="grace", email="grace@example.com", display_name="Grace")
     taken = msgspec.structs.replace(grace, username="ada")
@@ -173,8 +173,8 @@ async def test_an_address_asks_for_a_hundred_accounts(ada: Member, clock: Manual
         await ada.sign_in.sign_up(taken, PASSWORD, HOME)
 
 
-async def test_an_account_has_two_hundred_failures(ada: Member) -> None:
-    """Guesses at one account from many addresses come to an end too."""
+async def test_two_hundred_failures_block_an_account(ada: Member) -> None:
+    """Guesses at one account from many addresses are limited too."""
     addresses = [EventSource(f"198.51.100.{number}", "") for number in range(20)]
     for address in addresses:
         await fail(ada.sign_in, "ada", address, ACCOUNT_LIMIT.failures // len(addresses))
@@ -182,14 +182,14 @@ async def test_an_account_has_two_hundred_failures(ada: Member) -> None:
         await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
 
 
-async def test_success_forgets_the_failures_before_it(ada: Member) -> None:
-    """Nine typing errors, then the right password: the count begins anew."""
+async def test_a_success_resets_the_failures_before_it(ada: Member) -> None:
+    """After nine typing errors, the right password resets the count."""
     for _ in range(3):
         await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.failures - 1)
         await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 
 
-async def test_success_takes_no_failure_of_others_away(ada: Member) -> None:
+async def test_a_success_does_not_reset_failures_of_others(ada: Member) -> None:
     """Whoever has an account of their own cannot clear their address by signing in to it."""
     for number in range(ADDRESS_LIMIT.failures):
         await fail(ada.sign_in, f"nobody_{number}", HOME, 1)
@@ -199,7 +199,7 @@ async def test_success_takes_no_failure_of_others_away(ada: Member) -> None:
         await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 
 
-async def test_attempts_at_once_count_one_by_one(ada: Member) -> None:
+async def test_concurrent_attempts_are_each_counted(ada: Member) -> None:
     """Of twenty wrong passwords in one burst, ten are compared; and a right one among the rest
     does not get in."""
     attempts = [
@@ -226,7 +226,7 @@ async def test_wrong_current_passwords_are_limited_too(ada: Member) -> None:
         await ada.sign_in.change_password(ada.account_id, "", PASSWORD, "new horse battery", HOME)
 
 
-async def test_a_failure_is_told_to_the_holder(ada: Member, clock: ManualClock) -> None:
+async def test_a_failure_appears_in_the_account_history(ada: Member, clock: ManualClock) -> None:
     """The account's record says when, from where, by which device, and what was wrong."""
     clock.advance(seconds=1)
     await fail(ada.sign_in, "ada@example.com", OFFICE, 1)
@@ -235,8 +235,8 @@ async def test_a_failure_is_told_to_the_holder(ada: Member, clock: ManualClock) 
     assert (event.address, event.device) == (OFFICE.address, "Chrome on Windows")
 
 
-async def test_a_password_typed_as_a_name_is_kept_nowhere(ada: Member, database: Database) -> None:
-    """What failures are counted by does not tell what was typed."""
+async def test_a_password_typed_as_a_name_is_not_stored(ada: Member, database: Database) -> None:
+    """The rows that count failures do not reveal what was typed."""
     await fail(ada.sign_in, "hunter2 is my password", HOME, 1)
     kept = await database.read(lambda transaction: transaction.fetch(SUBJECTS))
     assert len(kept) == 4  # beside those of the attempt, that of the sign-up before it
@@ -246,7 +246,7 @@ async def test_a_password_typed_as_a_name_is_kept_nowhere(ada: Member, database:
 async def test_failures_are_swept_once_no_limit_counts_them(
     ada: Member, attempts: AttemptCounter, clock: ManualClock
 ) -> None:
-    """What is in a window stays; an hour after it began, nothing of it is kept."""
+    """Failures within a window stay; an hour after it began, they are deleted."""
     await fail(ada.sign_in, "ada", HOME, PAIR_LIMIT.failures)
     clock.advance(seconds=ACCOUNT_LIMIT.window_seconds)
     await fail(ada.sign_in, "grace", OFFICE, PAIR_LIMIT.failures)

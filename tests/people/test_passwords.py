@@ -43,8 +43,8 @@ async def test_only_a_few_are_hashed_at_once_and_the_queue_ends(
     assert await desk.matches(None, "", HOME.address)
 
 
-async def test_one_address_leaves_places_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever comes with a crowd of requests waits in a line of their own length."""
+async def test_one_address_cannot_fill_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many requests from one address leave room in the queue for others."""
     gate = threading.Event()
     monkeypatch.setattr(passwords, "_verify", lambda *_: gate.wait(10))
     desk = PasswordService()

@@ -46,7 +46,7 @@ def test_a_clock_may_be_one_step_off(steps_off: int, accepted: bool) -> None:  #
     assert matching_step(RFC_SECRET, code, now, last_step=0) == expected
 
 
-def test_a_used_step_and_those_before_it_count_no_more() -> None:
+def test_a_used_step_and_earlier_ones_are_refused() -> None:
     """Whoever has seen a code being typed can use neither it nor an older one."""
     step_now = 41_152_263
     now = step_now * CODE_STEP_SECONDS * MICROS_PER_SECOND
@@ -58,12 +58,12 @@ def test_a_used_step_and_those_before_it_count_no_more() -> None:
 
 
 @pytest.mark.parametrize("code", ["", "1", "00000000", "äöü123", "१२३४५६", "\x00" * 6])
-def test_what_is_no_code_never_matches(code: str) -> None:
+def test_an_invalid_code_never_matches(code: str) -> None:
     """Whatever is typed in place of six digits is a wrong code, not a failure."""
     assert matching_step(RFC_SECRET, code, 59 * MICROS_PER_SECOND, last_step=0) is None
 
 
-def test_an_authenticator_app_reads_the_secret_and_whose_it_is() -> None:
+def test_the_provisioning_address_has_the_secret_and_the_username() -> None:
     """The QR code's address names Ousel and the username, and carries the secret."""
     parts = urlsplit(provisioning_uri(RFC_SECRET, "ada", "Ousel"))
     assert (parts.scheme, parts.netloc, unquote(parts.path)) == ("otpauth", "totp", "/Ousel:ada")
@@ -101,6 +101,6 @@ IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X)"
         ("", "Unknown device"),
     ],
 )
-def test_a_device_has_a_name_that_its_owner_knows(user_agent: str, name: str) -> None:
+def test_a_user_agent_becomes_a_device_name(user_agent: str, name: str) -> None:
     """What a browser sends about itself becomes a short name."""
     assert device_name(user_agent) == name

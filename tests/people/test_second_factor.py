@@ -20,7 +20,7 @@ async def factored(ada: Member) -> Member:
     return ada
 
 
-async def pending(member: Member) -> str:
+async def sign_in_without_code(member: Member) -> str:
     """Return the secret of a sign-in that still owes a code."""
     signed_in = await member.sign_in.sign_in("ada", PASSWORD, HOME)
     assert signed_in.stage == "awaits_code"
@@ -29,12 +29,12 @@ async def pending(member: Member) -> str:
 
 async def test_a_password_alone_signs_nobody_in(factored: Member) -> None:
     """Between the password and the code, no page opens."""
-    assert await factored.find(await pending(factored)) is None
+    assert await factored.find(await sign_in_without_code(factored)) is None
 
 
 async def test_password_and_code_sign_in(factored: Member) -> None:
     """The code ends the half-open session and opens another, under a new secret."""
-    half_open = await pending(factored)
+    half_open = await sign_in_without_code(factored)
     signed_in = await factored.sign_in.sign_in_with_code(half_open, factored.code(), HOME)
     assert signed_in.secret != half_open
     assert await factored.find(signed_in.secret) is not None
@@ -45,17 +45,17 @@ async def test_password_and_code_sign_in(factored: Member) -> None:
 async def test_a_code_works_once(factored: Member, clock: ManualClock) -> None:
     """A code that was used is refused, though its time has not passed; the next one works."""
     code = factored.code()
-    await factored.sign_in.sign_in_with_code(await pending(factored), code, HOME)
-    second = await pending(factored)
+    await factored.sign_in.sign_in_with_code(await sign_in_without_code(factored), code, HOME)
+    second = await sign_in_without_code(factored)
     with pytest.raises(WrongCode):
         await factored.sign_in.sign_in_with_code(second, code, HOME)
     clock.advance(seconds=CODE_STEP_SECONDS)
     await factored.sign_in.sign_in_with_code(second, factored.code(), HOME)
 
 
-async def test_one_code_given_many_times_at_once_works_once(factored: Member) -> None:
+async def test_one_code_sent_many_times_at_once_works_once(factored: Member) -> None:
     """Of ten sign-ins that race with the same code, one gets in."""
-    secrets = [await pending(factored) for _ in range(5)]
+    secrets = [await sign_in_without_code(factored) for _ in range(5)]
     code = factored.code()
     outcomes = await asyncio.gather(
         *(factored.sign_in.sign_in_with_code(secret, code, HOME) for secret in secrets),
@@ -70,15 +70,15 @@ async def test_each_recovery_code_works_once(factored: Member) -> None:
     assert len(set(factored.recovery_codes)) == RECOVERY_CODES
     for code in factored.recovery_codes:
         typed = f" {code.upper().replace('-', ' ')} "
-        await factored.sign_in.sign_in_with_code(await pending(factored), typed, HOME)
-        half_open = await pending(factored)
+        await factored.sign_in.sign_in_with_code(await sign_in_without_code(factored), typed, HOME)
+        half_open = await sign_in_without_code(factored)
         with pytest.raises(WrongCode):
             await factored.sign_in.sign_in_with_code(half_open, code, HOME)
 
 
-async def test_the_time_to_give_a_code_is_ten_minutes(factored: Member, clock: ManualClock) -> None:
+async def test_a_code_must_follow_within_ten_minutes(factored: Member, clock: ManualClock) -> None:
     """After that the sign-in begins again."""
-    half_open = await pending(factored)
+    half_open = await sign_in_without_code(factored)
     clock.advance(seconds=AWAITS_CODE_SECONDS)
     with pytest.raises(WrongPassword, match="too long"):
         await factored.sign_in.sign_in_with_code(half_open, factored.code(), HOME)
@@ -86,7 +86,7 @@ async def test_the_time_to_give_a_code_is_ten_minutes(factored: Member, clock: M
 
 async def test_guessing_codes_is_limited(factored: Member, clock: ManualClock) -> None:
     """After ten wrong codes from one address the right one is refused too, until a while later."""
-    half_open = await pending(factored)
+    half_open = await sign_in_without_code(factored)
     for _ in range(PAIR_LIMIT.failures):
         with pytest.raises(WrongCode):
             await factored.sign_in.sign_in_with_code(half_open, "000000", HOME)
@@ -94,12 +94,14 @@ async def test_guessing_codes_is_limited(factored: Member, clock: ManualClock) -
         await factored.sign_in.sign_in_with_code(half_open, factored.code(), HOME)
     await factored.sign_in.sign_in_with_code(half_open, factored.code(), OFFICE)
     clock.advance(seconds=PAIR_LIMIT.window_seconds)
-    await factored.sign_in.sign_in_with_code(await pending(factored), factored.code(), HOME)
+    await factored.sign_in.sign_in_with_code(
+        await sign_in_without_code(factored), factored.code(), HOME
+    )
 
 
-async def test_guesses_at_once_count_one_by_one(factored: Member) -> None:
-    """A hundred guesses in one burst are no more guesses than ten in a row."""
-    half_open = await pending(factored)
+async def test_concurrent_codes_are_each_counted(factored: Member) -> None:
+    """A hundred concurrent guesses get no further than ten in a row."""
+    half_open = await sign_in_without_code(factored)
     outcomes = await asyncio.gather(
         *(
             factored.sign_in.sign_in_with_code(half_open, f"{guess:06d}", HOME)
@@ -121,8 +123,8 @@ async def test_a_factor_is_on_only_after_its_first_code(ada: Member) -> None:
     assert await ada.second_factors.propose(ada.account_id) == ada.factor_secret
 
 
-async def test_pages_that_are_opened_at_once_show_one_secret(ada: Member) -> None:
-    """Whichever of them is scanned, its codes are right."""
+async def test_concurrent_proposals_return_one_secret(ada: Member) -> None:
+    """Whichever page's secret is scanned, its codes work."""
     shown = await asyncio.gather(*(ada.second_factors.propose(ada.account_id) for _ in range(20)))
     assert len(set(shown)) == 1
 
@@ -132,7 +134,7 @@ async def test_a_factor_that_is_on_is_not_turned_on_again(factored: Member) -> N
     with pytest.raises(InvalidField, match="already"):
         await factored.second_factors.confirm(factored.account_id, factored.code(), HOME)
     await factored.sign_in.sign_in_with_code(
-        await pending(factored), factored.recovery_codes[0], HOME
+        await sign_in_without_code(factored), factored.recovery_codes[0], HOME
     )
 
 
@@ -140,17 +142,17 @@ async def test_turning_off_takes_a_code(factored: Member) -> None:
     """With a wrong code it stays on; with a right one the password is enough again."""
     with pytest.raises(InvalidField):
         await factored.second_factors.remove(factored.account_id, "000000", HOME)
-    await pending(factored)
+    await sign_in_without_code(factored)
     await factored.second_factors.remove(factored.account_id, factored.recovery_codes[3], HOME)
     assert (await factored.sign_in.sign_in("ada", PASSWORD, HOME)).stage == "signed_in"
 
 
-async def test_turned_on_again_it_has_new_codes(factored: Member) -> None:
+async def test_turning_a_factor_on_again_makes_new_recovery_codes(factored: Member) -> None:
     """Neither the old secret nor the old recovery codes count for the new factor."""
     old_secret, old_codes = factored.factor_secret, factored.recovery_codes
     await factored.second_factors.remove(factored.account_id, factored.code(), HOME)
     await factored.turn_on_factor()
     assert factored.factor_secret != old_secret
-    half_open = await pending(factored)
+    half_open = await sign_in_without_code(factored)
     with pytest.raises(WrongCode):
         await factored.sign_in.sign_in_with_code(half_open, old_codes[0], HOME)

@@ -43,7 +43,7 @@ async def test_every_spelling_of_a_name_signs_in(ada: Member, identifier: str) -
         ("a" * 10_000, PASSWORD),
     ],
 )
-async def test_all_that_is_wrong_is_refused_alike(
+async def test_every_wrong_sign_in_gets_the_same_refusal(
     ada: Member, identifier: str, password: str
 ) -> None:
     """The refusal does not tell whether the account or the password is wrong."""
@@ -58,10 +58,10 @@ async def test_the_system_account_has_no_password(sign_in: SignInService) -> Non
         await sign_in.sign_in("ousel", "nobody has this password", HOME)
 
 
-async def test_an_account_opened_without_a_password_lets_nobody_in(
+async def test_nobody_signs_in_to_an_account_without_a_password(
     sign_in: SignInService, database: Database, clock: ManualClock
 ) -> None:
-    """Where no password was set, none is right."""
+    """An account without a password accepts none."""
     await person(database, "grace", clock=clock)
     for password in ("", "nobody has this password"):
         with pytest.raises(WrongPassword):
@@ -87,7 +87,7 @@ async def test_signing_out_ends_one_session(ada: Member) -> None:
     assert await ada.find(there.secret) is not None
 
 
-async def test_an_ended_session_stays_so_where_a_clock_is_behind(
+async def test_an_ended_session_stays_ended_on_a_host_whose_clock_is_behind(
     ada: Member, clock: ManualClock
 ) -> None:
     """Signed out, or ended by a change of the password, on a host whose clock is ahead."""
@@ -119,7 +119,7 @@ async def test_a_changed_password_ends_every_other_session(ada: Member) -> None:
         (PASSWORD, "short", "new_password"),
     ],
 )
-async def test_a_password_stays_where_a_field_is_wrong(
+async def test_an_invalid_change_keeps_the_password(
     ada: Member, current: str, new: str, param: str
 ) -> None:
     """The refusal names the field, and the old password still works."""
@@ -129,7 +129,7 @@ async def test_a_password_stays_where_a_field_is_wrong(
     await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 
 
-async def test_a_name_is_given_once(ada: Member) -> None:
+async def test_a_username_or_email_belongs_to_one_account(ada: Member) -> None:
     """A second account cannot take a username or an email, in whatever case."""
     for username, email in (("ADA", "other@example.com"), ("other", "ADA@example.com")):
         holder = NewHolder(username=username, email=email, display_name="Other")
@@ -137,7 +137,7 @@ async def test_a_name_is_given_once(ada: Member) -> None:
             await ada.sign_in.sign_up(holder, PASSWORD, HOME)
 
 
-async def test_neither_passwords_nor_sessions_nor_recovery_codes_are_kept_as_they_are(
+async def test_passwords_sessions_and_recovery_codes_are_stored_as_hashes(
     ada: Member, database_url: str
 ) -> None:
     """Whoever reads the database cannot sign in with what is there."""
@@ -173,10 +173,10 @@ async def test_a_sign_in_that_meets_a_password_change_is_refused(
         await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 
 
-async def test_of_two_changes_of_one_password_at_once_one_is_made(
+async def test_of_two_concurrent_password_changes_one_succeeds(
     ada: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever knows the old password and comes second is told that it is not the current one."""
+    """The second change is refused, because its old password is no longer the current one."""
     compared = asyncio.Barrier(2)
     compare = PasswordService.matches
 
@@ -211,10 +211,10 @@ async def test_of_two_changes_of_one_password_at_once_one_is_made(
 
 @pytest.mark.parametrize("engine", ["postgresql"])
 @pytest.mark.parametrize("with_code", [False, True])
-async def test_a_session_opened_beside_a_password_change_does_not_outlive_it(
+async def test_a_session_opened_during_a_password_change_ends_with_it(
     ada: Member, monkeypatch: pytest.MonkeyPatch, *, with_code: bool
 ) -> None:
-    """A sign-in whose transaction began before the change is over before it, or is refused."""
+    """A concurrent sign-in either commits before the change, which ends it, or is refused."""
     owed = None
     if with_code:
         await ada.turn_on_factor()
@@ -241,10 +241,10 @@ async def test_a_session_opened_beside_a_password_change_does_not_outlive_it(
         assert await ada.find((await signing).secret) is None
 
 
-async def test_a_code_given_after_a_password_change_is_refused(
+async def test_a_code_sent_after_a_password_change_is_refused(
     ada: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The change ends a sign-in that still owed its code, even while the code is looked at."""
+    """The change ends a sign-in that still needed its code, even while the code is checked."""
     await ada.turn_on_factor()
     owed = await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
     look = SecondFactorService.with_code

@@ -1,4 +1,4 @@
-"""Activity: what moved, filtered, one by one, and as a spreadsheet."""
+"""Activity: movements as a filtered list, as single pages, and as CSV."""
 
 import csv
 import io
@@ -129,10 +129,10 @@ async def test_no_cell_of_the_download_is_a_formula(portal: Portal, friends: Vis
         ("a; b - c = d", "a; b - c = d"),
     ],
 )
-async def test_no_part_of_a_note_becomes_a_formula_where_semicolons_part_cells(
+async def test_no_part_of_a_note_becomes_a_formula_where_semicolons_separate_cells(
     portal: Portal, friends: Visitor, note: str, inert: str
 ) -> None:
-    """In many countries a spreadsheet parts cells by other characters than commas."""
+    """In many countries spreadsheets separate cells by semicolons instead of commas."""
     await transfer(portal, "grace", "ada", "0.01", note)
     assert rows_of(await friends.get("/activity.csv"))[0]["note"] == inert
 
@@ -151,7 +151,7 @@ async def test_the_download_goes_on_over_many_pages(
     assert whole[0]["note"] == 'number 4, "quoted"\nand below'
 
 
-async def test_movements_that_arrive_meanwhile_disturb_no_page(
+async def test_movements_that_arrive_while_paging_do_not_disturb_it(
     portal: Portal, friends: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Older movements follow the last one shown, whatever was written since."""
@@ -209,7 +209,7 @@ async def test_a_movement_has_its_page(friends: Visitor) -> None:
     assert (await friends.get("/activity/5")).status_code == 404
 
 
-async def test_movements_are_their_own_persons(portal: Portal, friends: Visitor) -> None:
+async def test_people_see_only_their_own_movements(portal: Portal, friends: Visitor) -> None:
     """Another person's page has other movements under the same numbers."""
     assert (await friends.get("/activity/1")).status_code == 200
     eve = await portal.person("eve")
@@ -218,7 +218,7 @@ async def test_movements_are_their_own_persons(portal: Portal, friends: Visitor)
     assert "Nothing has moved yet" in (await eve.get("/activity")).text
 
 
-async def test_a_broken_download_is_seen_to_be_broken(
+async def test_a_broken_download_is_recognizable(
     portal: Portal, friends: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the database fails midway, the file does not end as if it were whole."""

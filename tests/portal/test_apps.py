@@ -1,4 +1,4 @@
-"""Apps and keys: who may, for how long, and from which pages."""
+"""Apps, keys, redirect URIs and origins in the portal."""
 
 import pytest
 
@@ -66,7 +66,7 @@ async def test_a_rotation_without_overlap_ends_the_old_key_at_once(
     assert (await status(sandbox, old), await status(sandbox, new)) == (401, 200)
 
 
-async def test_a_day_is_the_overlap_that_is_offered(
+async def test_the_default_overlap_is_a_day(
     sandbox: Portal, partner: tuple[Visitor, str, str]
 ) -> None:
     """Whoever presses Rotate without choosing keeps the old key for 24 hours."""
@@ -100,10 +100,10 @@ async def test_a_revoked_key_is_refused_at_once(
     assert "Rotate" not in page
 
 
-async def test_revoking_is_asked_once_more(
+async def test_revoking_a_key_asks_for_confirmation(
     sandbox: Portal, partner: tuple[Visitor, str, str]
 ) -> None:
-    """The first press ends nothing: a page names the key, says what follows, and leads back."""
+    """The first click ends nothing: a page names the key and says what follows."""
     visitor, app, key = partner
     asked = await visitor.press(app, "Revoke")
     assert asked.status_code == 200
@@ -118,10 +118,10 @@ async def test_revoking_is_asked_once_more(
     assert (await visitor.get("/settings/history")).text.count("Key revoked") == 1
 
 
-async def test_the_question_tells_when_the_key_was_last_used(
+async def test_the_confirmation_shows_when_the_key_was_last_used(
     database_url: str, partner: tuple[Visitor, str, str]
 ) -> None:
-    """A key that a server still calls with is not mistaken for one that nobody misses."""
+    """The owner sees whether a server still uses the key."""
     visitor, app, key = partner
     async with open_portal(database_url, sandbox=True) as elsewhere:
         elsewhere.clock.advance(seconds=90)
@@ -132,7 +132,7 @@ async def test_the_question_tells_when_the_key_was_last_used(
     assert "never" not in asked
 
 
-async def test_a_key_that_ended_meanwhile_is_not_asked_about(
+async def test_an_ended_key_needs_no_confirmation(
     partner: tuple[Visitor, str, str],
 ) -> None:
     """An old page's button, or a question that is answered twice, leads back to the app."""
@@ -159,7 +159,7 @@ async def test_an_origin_is_allowed_once_it_is_added(
     assert (await sandbox.call("/me", key, Origin=ELSEWHERE)).status_code == 403
 
 
-async def test_a_wrong_value_is_told_at_its_field(partner: tuple[Visitor, str, str]) -> None:
+async def test_an_invalid_value_is_reported_at_its_field(partner: tuple[Visitor, str, str]) -> None:
     """The page comes back with the sentence beside the field, and what was typed in it."""
     visitor, app, _ = partner
     for button, field, value in (
@@ -195,10 +195,10 @@ async def test_a_live_key_needs_a_second_factor(portal: Portal, ada: Visitor) ->
     assert await status(portal, key) == 200
 
 
-async def test_anothers_app_is_as_if_it_were_not_there(
+async def test_another_account_s_app_is_not_found(
     sandbox: Portal, partner: tuple[Visitor, str, str]
 ) -> None:
-    """Neither its pages nor its forms open to anyone but the owner."""
+    """Its pages and forms work only for the owner."""
     _, app, key = partner
     eve = await sandbox.person("eve")
     own = await eve.create_app("Eve's")
@@ -270,7 +270,7 @@ async def test_first_steps_are_this_apps_own(partner: tuple[Visitor, str, str]) 
     assert 'Client(os.environ["OUSEL_KEY"], base_url="http://ousel.test/v1")' in page
 
 
-async def test_what_is_not_there_is_removed_without_a_trace(
+async def test_removing_what_does_not_exist_records_nothing(
     partner: tuple[Visitor, str, str],
 ) -> None:
     """Removing an origin that was never added changes nothing and records nothing."""
@@ -282,7 +282,7 @@ async def test_what_is_not_there_is_removed_without_a_trace(
     assert "nowhere.example" not in (await visitor.get("/settings/history")).text
 
 
-async def test_buttons_are_found_by_their_names(partner: tuple[Visitor, str, str]) -> None:
+async def test_the_app_page_has_the_promised_buttons(partner: tuple[Visitor, str, str]) -> None:
     """An app's page has the buttons that the interface promises, word for word."""
     visitor, app, _ = partner
     await visitor.press(app, "Add origin", origin=ELSEWHERE)
@@ -308,7 +308,7 @@ async def test_a_rotation_sent_twice_makes_one_key(
     assert (page.count(">works<"), page.count(">ends<")) == (1, 1)
 
 
-async def test_there_is_an_end_to_everything(
+async def test_apps_keys_and_addresses_are_limited(
     sandbox: Portal, partner: tuple[Visitor, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One app, key or address too many is refused at its field; after a removal there is room."""
@@ -335,7 +335,7 @@ async def test_there_is_an_end_to_everything(
     assert await status(sandbox, await visitor.issue_key(app, "second")) == 200
 
 
-async def test_ended_keys_do_not_pile_up_on_the_page(
+async def test_only_a_few_ended_keys_are_shown(
     sandbox: Portal, partner: tuple[Visitor, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Keys that work stand first, then the few that ended last."""

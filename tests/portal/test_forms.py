@@ -1,4 +1,4 @@
-"""Forms: only those of our own pages count, and no text breaks one."""
+"""Forms: only those of our own pages are accepted, and no text breaks a page."""
 
 import re
 
@@ -61,7 +61,7 @@ async def test_no_text_in_any_field_breaks_a_page(sandbox: Portal) -> None:
     assert tried > 100
 
 
-async def test_no_text_at_the_entrance_breaks_a_page(portal: Portal) -> None:
+async def test_no_text_breaks_the_sign_in_pages(portal: Portal) -> None:
     """The same holds for strangers: at sign-up, at sign-in, and where the code is asked for."""
     filled = {"username": "ada", "email": "a@b.example", "password": PASSWORD}
     for path in ("/signup", "/login", "/login/code"):
@@ -78,8 +78,8 @@ async def test_no_text_at_the_entrance_breaks_a_page(portal: Portal) -> None:
                     assert answer.status_code == 400, where
 
 
-async def test_an_address_of_nothing_is_not_found(ada: Visitor) -> None:
-    """Addresses that nothing can have are answered like those that nothing has."""
+async def test_an_unknown_path_is_not_found(ada: Visitor) -> None:
+    """Malformed ids in a path are answered like unknown ones."""
     for path in (
         "/apps/%00",
         "/apps/%00/errors",
@@ -96,7 +96,7 @@ async def test_an_address_of_nothing_is_not_found(ada: Visitor) -> None:
         assert (await ada.get(path)).status_code == 404, path
 
 
-async def test_a_query_of_nonsense_is_told(ada: Visitor) -> None:
+async def test_an_invalid_query_is_reported(ada: Visitor) -> None:
     """A page and a download with filters that mean nothing say so."""
     for query in (
         "from=2026-02-30",
@@ -154,7 +154,7 @@ async def test_a_form_that_is_refused_leads_back_to_no_other_site(ada: Visitor) 
         assert found == ([] if link is None else [link])
 
 
-async def test_a_strangers_form_needs_the_token_too(portal: Portal) -> None:
+async def test_a_form_of_someone_signed_out_needs_the_token_too(portal: Portal) -> None:
     """Nobody can be signed in to another's account by a form from elsewhere."""
     await portal.person("eve")
     victim = portal.visitor()
@@ -183,7 +183,7 @@ async def test_a_form_from_another_origin_is_refused(ada: Visitor) -> None:
     assert (await ada.post(form.action, filled, Origin="http://ousel.test")).status_code == 303
 
 
-async def test_a_portal_opened_by_another_of_its_names_takes_forms(portal: Portal) -> None:
+async def test_forms_work_under_another_host_name(portal: Portal) -> None:
     """Whoever opens localhost where the settings say 127.0.0.1 can sign up there as well."""
     visitor = portal.visitor()
     other = {"Host": "localhost:8000", "Origin": "http://localhost:8000"}
@@ -197,7 +197,7 @@ async def test_a_portal_opened_by_another_of_its_names_takes_forms(portal: Porta
     assert (await visitor.post(form.action, filled, **other)).status_code == 303
 
 
-async def test_what_is_no_form_is_refused_with_a_page(ada: Visitor) -> None:
+async def test_an_invalid_form_is_refused_with_a_page(ada: Visitor) -> None:
     """Other kinds of bodies, too large ones and unreadable ones are told in words."""
     form = "application/x-www-form-urlencoded"
     for content_type, body, status in (

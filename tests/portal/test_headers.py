@@ -1,4 +1,4 @@
-"""What every page tells the browser: its policy, its cookies, its scheme."""
+"""The headers of every page: security policy, cookies, HTTPS."""
 
 import re
 from collections.abc import AsyncIterator
@@ -139,7 +139,7 @@ async def test_a_program_gets_a_problem_and_no_page(portal: Portal) -> None:
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/problem+json")
 
 
-async def test_pages_are_told_when_the_database_is_gone(
+async def test_a_page_says_that_the_database_is_unavailable(
     portal: Portal, ada: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A person sees a page that says to try again; what is wrong helps the operator alone."""

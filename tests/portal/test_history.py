@@ -1,4 +1,4 @@
-"""What happened: each thing done to an account, with when, from where and by which device."""
+"""The account's history: every action, with its time, address and device."""
 
 import re
 from typing import get_args
@@ -99,7 +99,7 @@ async def test_everything_is_recorded_with_address_and_device(portal: Portal) ->
     assert details["sign_in_failed"] == "Wrong password"
 
 
-async def test_the_record_is_shown_in_words(portal: Portal) -> None:
+async def test_events_are_shown_with_labels(portal: Portal) -> None:
     """Every kind of event has a name for people, and the page shows address and device."""
     assert set(settings.EVENT_LABELS) == set(get_args(EventKind))
     ada = await portal.person("ada")
@@ -111,12 +111,12 @@ async def test_the_record_is_shown_in_words(portal: Portal) -> None:
             assert text in page
 
 
-def test_the_record_begins_after_every_id() -> None:
-    """By a letter that follows the last digit, since languages disagree on where signs stand."""
+def test_the_first_page_begins_after_every_event_id() -> None:
+    """It is a letter after the last digit of ids, since collations sort other signs differently."""
     assert AFTER_ALL_EVENTS.removeprefix("ev_") == chr(ord(DIGITS[-1]) + 1)
 
 
-async def test_the_record_goes_back_to_the_beginning(
+async def test_the_history_can_be_paged_to_its_beginning(
     portal: Portal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Older pages follow until the account's first day; nothing is shown twice."""

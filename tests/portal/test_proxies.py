@@ -1,4 +1,4 @@
-"""Where a visitor comes from: told by proxies that are trusted, and by nobody else."""
+"""A visitor's address is taken from trusted proxies only."""
 
 from ipaddress import ip_network
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Settings: sessions, the password, two-factor sign-in, and what happened."""
+"""Settings: sessions, the password and two-factor sign-in."""
 
 import re
 
@@ -67,7 +67,7 @@ async def test_a_changed_password_signs_the_others_out(portal: Portal, ada: Visi
     assert (await phone.sign_in("ada", NEW_PASSWORD)).status_code == 303
 
 
-async def test_a_wrong_password_is_told_at_its_field(ada: Visitor) -> None:
+async def test_a_wrong_password_is_reported_at_its_field(ada: Visitor) -> None:
     """Which of the two fields is wrong stands beside it; what was typed does not come back."""
     for current, new, field in (
         ("wrong horse battery", NEW_PASSWORD, "current_password"),
@@ -104,10 +104,10 @@ async def test_two_factor_is_turned_on_used_and_turned_off(portal: Portal, ada: 
 
 
 @pytest.mark.parametrize("by_password", [True, False])
-async def test_a_session_that_was_ended_knows_no_second_factor(
+async def test_ending_a_session_replaces_a_proposed_second_factor(
     portal: Portal, ada: Visitor, *, by_password: bool
 ) -> None:
-    """The secret that it was shown is not the one that is turned on afterwards."""
+    """The secret that the ended session saw is not the one turned on afterwards."""
     stranger = portal.visitor("198.51.100.7", SAFARI)
     await stranger.sign_in("ada")
     seen = secret_of((await stranger.get("/settings/two-factor")).text, "factor-secret")
@@ -126,10 +126,10 @@ async def test_a_session_that_was_ended_knows_no_second_factor(
     assert secret != seen
 
 
-async def test_codes_go_by_the_phones_time_in_a_sandbox_that_is_ahead(
+async def test_codes_follow_the_real_clock_in_a_sandbox_that_is_ahead(
     database: Database, database_url: str
 ) -> None:
-    """A phone knows nothing of a sandbox's clock: its codes work wherever that was moved to."""
+    """A phone does not follow a sandbox's clock, and its codes work all the same."""
     await SandboxClock(database, system_clock).advance(7_200)
     async with open_portal(database_url, sandbox=True) as portal:
         ada = await portal.person("ada")
@@ -156,10 +156,10 @@ async def test_guessing_codes_is_limited(portal: Portal, ada: Visitor) -> None:
     assert "Try again in 15 minutes." in limited.text
 
 
-async def test_moving_a_sandboxs_clock_on_allows_no_more_guesses(
+async def test_advancing_a_sandbox_s_clock_allows_no_more_guesses(
     database: Database, database_url: str
 ) -> None:
-    """A partner's key moves the clock, and must not be a way to try passwords without end."""
+    """A partner's key can advance the clock; that must not allow unlimited guesses."""
     async with open_portal(database_url, sandbox=True) as portal:
         await portal.person("ada")
         guesser = portal.visitor("198.51.100.7")

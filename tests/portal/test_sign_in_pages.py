@@ -1,4 +1,4 @@
-"""Coming and going: sign-up, sign-in with a way back, the code, sign-out."""
+"""The pages for signing up, signing in, entering a code and signing out."""
 
 import statistics
 import time
@@ -31,7 +31,7 @@ EVIL_TARGETS = [
 
 
 @pytest.mark.usefixtures("ada")
-async def test_a_stranger_is_asked_to_sign_in_and_comes_back(portal: Portal) -> None:
+async def test_signing_in_returns_to_the_requested_page(portal: Portal) -> None:
     """The page that asked, with its query, is the page that opens after signing in."""
     wanted = "/activity?direction=in&from=2026-01-01"
     stranger = portal.visitor()
@@ -43,7 +43,7 @@ async def test_a_stranger_is_asked_to_sign_in_and_comes_back(portal: Portal) -> 
     assert (await stranger.get(wanted)).status_code == 200
 
 
-async def test_the_way_back_survives_a_wrong_password_and_the_code(
+async def test_the_return_path_survives_a_wrong_password_and_the_code(
     portal: Portal, ada: Visitor
 ) -> None:
     """Neither a typing error nor the second factor loses the page that asked."""
@@ -80,7 +80,7 @@ async def test_a_form_sent_after_the_session_ended_comes_back_to_its_page(
 
 
 @pytest.mark.usefixtures("ada")
-async def test_the_way_back_never_leaves_the_site(portal: Portal) -> None:
+async def test_the_return_path_never_leaves_the_site(portal: Portal) -> None:
     """Whatever stands in `next`, in the address or in the form, signing in stays here."""
     for target in EVIL_TARGETS:
         login = f"/login?next={quote(target, safe='')}"
@@ -95,7 +95,7 @@ async def test_the_way_back_never_leaves_the_site(portal: Portal) -> None:
 
 
 @pytest.mark.usefixtures("ada")
-async def test_a_way_back_that_is_encoded_twice_stays_a_path(portal: Portal) -> None:
+async def test_a_return_path_that_is_encoded_twice_stays_a_path(portal: Portal) -> None:
     """What decodes once to a path is that path; nobody decodes it again."""
     entered = await portal.visitor().sign_in("ada", page="/login?next=%252F%252Fevil.example")
     assert entered.headers["location"] == "/activity"
@@ -165,7 +165,7 @@ async def test_sign_up_says_which_field_is_wrong_and_keeps_the_others(portal: Po
 
 
 @pytest.mark.usefixtures("ada")
-async def test_a_taken_name_is_told_at_its_field(portal: Portal) -> None:
+async def test_a_taken_name_is_reported_at_its_field(portal: Portal) -> None:
     """A second Ada learns that the username is in use, and can choose another."""
     page = await portal.visitor().sign_up("Ada")
     assert (page.status_code, 'id="username-error"' in page.text) == (409, True)
@@ -185,7 +185,7 @@ async def test_signing_out_ends_the_session_and_forgets_the_cookie(
     assert (await thief.get("/settings", Cookie=f"ousel_session={cookie}")).status_code == 303
 
 
-async def test_whoever_is_signed_in_is_led_on(ada: Visitor) -> None:
+async def test_people_who_are_signed_in_skip_the_sign_in_page(ada: Visitor) -> None:
     """The start page and the sign-in page lead to the activity, or to the page that asked."""
     for path, target in (
         ("/", "/activity"),
@@ -196,7 +196,7 @@ async def test_whoever_is_signed_in_is_led_on(ada: Visitor) -> None:
         assert (answer.status_code, answer.headers["location"]) == (303, target)
 
 
-async def test_a_code_without_a_password_begins_again(portal: Portal) -> None:
+async def test_a_code_without_a_password_leads_back_to_sign_in(portal: Portal) -> None:
     """The page of the code lets nobody in who has not given a password."""
     page = await portal.visitor().press("/login/code", "Continue", code="123456")
     assert page.status_code == 400
@@ -205,7 +205,7 @@ async def test_a_code_without_a_password_begins_again(portal: Portal) -> None:
 
 
 @pytest.mark.slow
-async def test_known_and_unknown_accounts_take_alike_long(
+async def test_known_and_unknown_accounts_take_equally_long(
     database_url: str, monkeypatch: pytest.MonkeyPatch, record_property: Tell
 ) -> None:
     """The time to refuse does not tell whether there is an account."""

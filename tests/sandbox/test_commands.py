@@ -61,7 +61,7 @@ def test_a_key_rotated_by_a_command_has_its_overlap(sandbox: SandboxOperator) ->
     assert _is_soon_after(now, _moment(new, "created_at"))
 
 
-def test_whatever_commands_write_is_dated_by_the_sandbox(sandbox: SandboxOperator) -> None:
+def test_commands_use_the_sandbox_s_clock(sandbox: SandboxOperator) -> None:
     """Accounts, money, apps and ended keys: nothing is older than what the server wrote before."""
     now = sandbox.advance_clock(TWO_DAYS_SECONDS)
 
@@ -86,7 +86,7 @@ def unserved_url(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[s
     engines.give_back(url)
 
 
-def test_the_setting_makes_a_sandbox_of_what_no_server_has_run_on(unserved_url: str) -> None:
+def test_the_setting_makes_an_unused_database_a_sandbox(unserved_url: str) -> None:
     """Keys are test keys from the first on, and the database is a sandbox for good."""
     first = _app(unserved_url, OUSEL_SANDBOX="true")["key"]
     rotated = _key(unserved_url, "rotate", first[:16])
@@ -96,7 +96,7 @@ def test_the_setting_makes_a_sandbox_of_what_no_server_has_run_on(unserved_url: 
     assert_fails(served, "serve it with --sandbox")
 
 
-def test_the_setting_changes_nothing_of_a_database_that_is_live(unserved_url: str) -> None:
+def test_the_setting_does_not_change_a_live_database(unserved_url: str) -> None:
     """Its keys are live, whatever the environment of a command says, and it stays no sandbox."""
     asyncio.run(_claimed(unserved_url, "live"))
 
@@ -112,7 +112,7 @@ def test_the_setting_changes_nothing_of_a_database_that_is_live(unserved_url: st
         assert_fails(outcome, "a sandbox needs one of its own")
 
 
-def test_a_key_from_before_a_sandbox_first_ran_is_good_there(unserved_url: str) -> None:
+def test_a_key_issued_before_a_sandbox_first_ran_is_valid_there(unserved_url: str) -> None:
     """Issued as a live one, it opens its own database; those that follow it are test keys."""
     app = _app(unserved_url)
     old = app["key"]

@@ -115,7 +115,7 @@ async def test_what_cannot_be_paid_is_refused(client: httpx2.AsyncClient, shop: 
     assert await shop.balances() == (0, 100_000_000)
 
 
-async def test_the_clock_moves_on_and_charges_expire(
+async def test_the_clock_advances_and_charges_expire(
     client: httpx2.AsyncClient, shop: Shop
 ) -> None:
     """A charge is open until its two hours have passed on the sandbox's clock, and then is not."""
@@ -153,7 +153,7 @@ async def test_the_clock_never_goes_back(client: httpx2.AsyncClient) -> None:
     )
 
 
-async def test_every_process_and_every_later_one_follows(database: Database) -> None:
+async def test_every_process_follows_the_clock(database: Database) -> None:
     """The offset is kept with the data: other processes learn it, a later start begins with it."""
     here, there = SandboxClock(database, lambda: 0), SandboxClock(database, lambda: 0)
     await here.refresh()
@@ -173,7 +173,7 @@ async def test_the_sandbox_describes_its_endpoints(client: httpx2.AsyncClient) -
     assert set(PATHS) <= set(paths)
 
 
-async def test_a_live_server_has_none_of_it() -> None:
+async def test_a_live_server_has_no_sandbox_endpoints() -> None:
     """On a live server the paths are not there, whatever the key, nor in its description."""
     live = Ousel(Settings(database_url="never-opened.db"))
     headers = {"Authorization": "Bearer sk_test_key"}

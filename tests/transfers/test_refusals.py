@@ -100,7 +100,7 @@ async def test_a_recipient_that_does_not_exist_is_a_404(
     assert await world.balance(ada) == 0
 
 
-async def test_a_mistyped_account_number_is_told_to_be_mistyped(world: World) -> None:
+async def test_a_mistyped_account_number_is_reported_as_such(world: World) -> None:
     """Two digits swapped: a 404 that says the check digits are wrong."""
     async with world.partner("10") as sender:
         answer = await sender.send('{"to":"OU001234567890","amount":1}')

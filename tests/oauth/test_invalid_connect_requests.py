@@ -1,4 +1,4 @@
-"""Every wrong connect address, over real HTTP: a page, or an error for the app; never more."""
+"""Invalid connect requests over real HTTP: an error page, or an error redirect to the app."""
 
 import itertools
 from collections.abc import AsyncIterator, Callable
@@ -10,9 +10,9 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.oauth.connect_urls import QUERY_BYTES_MAX
-from tests.oauth.asking import codes_of, new_name
-from tests.oauth.attacks import ATTACKS, REGISTERED
+from tests.oauth.consent_steps import count_codes, new_username
 from tests.oauth.consents import REDIRECT_URI, Consent, challenge_of
+from tests.oauth.lookalike_uris import ATTACKS, REGISTERED
 from tests.support.server import Server
 from tests.support.visitor import Visitor
 
@@ -91,7 +91,7 @@ async def visitor(server: Server) -> AsyncIterator[Visitor]:
     headers = {"Accept": "text/html"}
     async with httpx2.AsyncClient(base_url=server.origin, headers=headers, verify=False) as client:
         signed_up = Visitor(client)
-        assert (await signed_up.sign_up(new_name())).status_code == 303
+        assert (await signed_up.sign_up(new_username())).status_code == 303
         yield signed_up
 
 
@@ -159,7 +159,7 @@ async def test_every_fault_alone_and_in_pairs(
                 error.add_note(f"{first.name} with {second.name}: {answer!r} {answer.headers}")
                 raise
 
-    assert await codes_of(consent) == 0
+    assert await count_codes(consent) == 0
     assert (await visitor.get(address(right))).status_code == 200
     granted = await visitor.post(address(right), yes)
     assert granted.headers["location"].startswith(f"{REDIRECT_URI}&code=ac_")
@@ -186,7 +186,7 @@ async def test_no_redirect_uri_but_the_registered_one(
                 assert "evil.example" not in answer.text, attack
     granted = await visitor.post(address(in_order(consent, REGISTERED)), yes)
 
-    assert await codes_of(consent) == 1
+    assert await count_codes(consent) == 1
     assert granted.headers["location"].startswith(f"{REGISTERED}&code=ac_")
 
 
@@ -210,7 +210,7 @@ async def test_no_exchange_with_another_redirect_uri(database: Database, server:
     assert exchanged.status_code == 200
 
 
-async def test_the_longest_address_that_is_taken_arrives(
+async def test_the_longest_accepted_address_works(
     database: Database, server: Server, visitor: Visitor
 ) -> None:
     """An address of 8 KiB, every byte of its state encoded, survives the detour to sign-in."""

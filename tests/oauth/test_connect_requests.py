@@ -1,4 +1,4 @@
-"""What an app may ask for at the connect address, and where a person is sent back to."""
+"""Which connect requests are accepted, and where the person is redirected."""
 
 from urllib.parse import parse_qs, quote, quote_from_bytes, unquote_to_bytes, urlsplit
 
@@ -16,12 +16,12 @@ from ousel.oauth.connect import (
 )
 from ousel.oauth.connect_urls import callback_url, parse_connect_query
 from ousel.oauth.refusals import ConnectAddressWrong
-from tests.oauth.attacks import ATTACKS, REGISTERED
 from tests.oauth.consents import ISSUER, REDIRECT_URI, Consent, challenge_of
+from tests.oauth.lookalike_uris import ATTACKS, REGISTERED
 
 
-async def test_only_the_registered_redirect_uri_will_do(database: Database) -> None:
-    """A redirect URI that differs in any character is told to the person: nobody is redirected."""
+async def test_only_a_registered_redirect_uri_is_accepted(database: Database) -> None:
+    """A redirect URI that differs in any character is reported to the person without a redirect."""
     consent = await Consent.of_new_people(database, redirect_uris=[REGISTERED])
 
     assert isinstance(await consent.request(redirect_uri=REGISTERED), ConnectRequest)
@@ -32,8 +32,8 @@ async def test_only_the_registered_redirect_uri_will_do(database: Database) -> N
             await consent.request(redirect_uri=attack, response_type="token", scope="all")
 
 
-async def test_another_app_s_redirect_uri_will_not_do(database: Database) -> None:
-    """A redirect URI counts for the app alone that registered it."""
+async def test_another_app_s_redirect_uri_is_refused(database: Database) -> None:
+    """A redirect URI is valid only for the app that registered it."""
     consent = await Consent.of_new_people(database, redirect_uris=["https://one.example/"])
     await Consent.of_new_people(database, redirect_uris=["https://two.example/"])
 
@@ -44,8 +44,8 @@ async def test_another_app_s_redirect_uri_will_not_do(database: Database) -> Non
 @pytest.mark.parametrize(
     "client_id", ["", "app_unknown", "app_\x00", "app_\udcff", "%", "a" * 5_000]
 )
-async def test_an_unknown_app_is_told_to_the_person(database: Database, client_id: str) -> None:
-    """A client_id that is no app's redirects nobody."""
+async def test_an_unknown_app_is_reported_to_the_person(database: Database, client_id: str) -> None:
+    """An unknown client_id redirects nobody."""
     query = quote_from_bytes(client_id.encode("utf-8", "surrogateescape"), safe="")
     address = f"client_id={query}&redirect_uri={quote(REDIRECT_URI, safe='')}".encode()
 
@@ -53,7 +53,7 @@ async def test_an_unknown_app_is_told_to_the_person(database: Database, client_i
         await database.read(lambda transaction: connect_request(transaction, address, ISSUER))
 
 
-async def test_who_asks_may_be_said_once(database: Database) -> None:
+async def test_client_id_and_redirect_uri_may_be_sent_once(database: Database) -> None:
     """Two client_ids or redirect URIs, even equal ones, redirect nobody; nor does a long query."""
     consent = await Consent.of_new_people(database)
     uri = quote(REDIRECT_URI, safe="")
@@ -127,7 +127,7 @@ async def test_a_repeated_parameter_goes_back_to_the_app(database: Database, nam
     assert "state=" not in outcome.location
 
 
-async def test_what_is_asked_for(database: Database) -> None:
+async def test_a_valid_request_is_parsed(database: Database) -> None:
     """scope defaults to profile; response_type may be code; unknown parameters do no harm."""
     consent = await Consent.of_new_people(database)
 
@@ -145,7 +145,7 @@ async def test_what_is_asked_for(database: Database) -> None:
     assert (whole.scope, whole.code_challenge) == ("balance profile", CHALLENGE)
 
 
-async def test_the_way_back_with_a_code_and_without(database: Database) -> None:
+async def test_the_callback_carries_a_code_or_a_denial(database: Database) -> None:
     """A code, the state and the issuer go back; a person who says no goes back as well."""
     consent = await Consent.of_new_people(database)
     request = await consent.request(state="a&b=c #ü")
@@ -187,8 +187,8 @@ async def test_state_comes_back_byte_for_byte(consent: Consent, state: bytes) ->
 @given(
     st.dictionaries(st.sampled_from(["state", "scope", "code"]), st.binary(min_size=1), min_size=1)
 )
-def test_a_way_back_reads_as_it_was_written(parameters: dict[str, bytes]) -> None:
-    """The query that is written for the app means exactly the parameters that were meant."""
+def test_callback_parameters_survive_encoding(parameters: dict[str, bytes]) -> None:
+    """Parsing the callback's query returns exactly the parameters that were written."""
     location = callback_url("https://shop.example/", dict(parameters))
 
     assert location.isascii()

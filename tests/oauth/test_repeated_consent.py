@@ -1,11 +1,11 @@
-"""An app that is connected: asked again, seen under /connections, counted, and ended."""
+"""An app that is connected already: consent again, the connections page, disconnecting."""
 
 import pytest
 
 from ousel.accounts.service import find_account
 from ousel.database.port import Database
 from ousel.kernel.clock import timestamp
-from tests.oauth.asking import address, codes_of, connected, decide, someone
+from tests.oauth.consent_steps import connect_app, connect_path, count_codes, decide, new_person
 from tests.oauth.consents import REDIRECT_URI, Consent, bearer
 from tests.support.accounts import app_with_key
 from tests.support.portal import Portal, open_portal
@@ -17,17 +17,17 @@ NEW = '<span class="tag note">new</span>'
 
 
 @pytest.mark.parametrize("extra", [{}, {"prompt": "none"}, {"approval_prompt": "auto"}])
-async def test_what_was_granted_is_asked_again(
+async def test_a_connected_app_needs_consent_again(
     portal: Portal, consent: Consent, extra: dict[str, str]
 ) -> None:
     """It takes one click, says since when the app is connected, and never happens silently."""
-    _, visitor = await someone(portal)
-    await connected(portal, consent, visitor)
-    codes = await codes_of(consent)
+    _, visitor = await new_person(portal)
+    await connect_app(portal, consent, visitor)
+    codes = await count_codes(consent)
 
-    page = await visitor.get(address(consent, **extra))
-    after_the_page = await codes_of(consent)
-    answer = await decide(visitor, address(consent, **extra), "Allow")
+    page = await visitor.get(connect_path(consent, **extra))
+    after_the_page = await count_codes(consent)
+    answer = await decide(visitor, connect_path(consent, **extra), "Allow")
 
     assert page.status_code == 200
     assert "It has been connected since" in page.text
@@ -37,15 +37,15 @@ async def test_what_was_granted_is_asked_again(
     assert "code=ac_" in answer.headers["location"]
 
 
-async def test_more_is_asked_for_by_name(portal: Portal, consent: Consent) -> None:
+async def test_new_scopes_are_marked_on_the_page(portal: Portal, consent: Consent) -> None:
     """A scope that the app cannot read yet is marked, and read only once it is allowed."""
-    _, visitor = await someone(portal)
+    _, visitor = await new_person(portal)
     api = portal.visitor().client
-    first = await connected(portal, consent, visitor, scope="profile")
+    first = await connect_app(portal, consent, visitor, scope="profile")
 
-    page = (await visitor.get(address(consent, scope="profile balance"))).text
+    page = (await visitor.get(connect_path(consent, scope="profile balance"))).text
     refused = await api.get("/v1/user/balance", headers=bearer(first))
-    second = await connected(portal, consent, visitor, scope="profile balance")
+    second = await connect_app(portal, consent, visitor, scope="profile balance")
     read = await api.get("/v1/user/balance", headers=bearer(second))
     still_refused = await api.get("/v1/user/balance", headers=bearer(first))
 
@@ -56,12 +56,12 @@ async def test_more_is_asked_for_by_name(portal: Portal, consent: Consent) -> No
     assert still_refused.status_code == 403
 
 
-async def test_what_it_can_read_besides_is_told(portal: Portal, consent: Consent) -> None:
+async def test_scopes_granted_before_are_listed(portal: Portal, consent: Consent) -> None:
     """An app that asks for less than it has still has it, and the page says so."""
-    _, visitor = await someone(portal)
-    await connected(portal, consent, visitor, scope="balance")
+    _, visitor = await new_person(portal)
+    await connect_app(portal, consent, visitor, scope="balance")
 
-    page = (await visitor.get(address(consent, scope="profile"))).text
+    page = (await visitor.get(connect_path(consent, scope="profile"))).text
     besides = page.partition("It can already read this, until")[2]
 
     assert f"<li>{BALANCE}</li>" in besides
@@ -70,9 +70,9 @@ async def test_what_it_can_read_besides_is_told(portal: Portal, consent: Consent
 
 async def test_a_connection_is_shown_and_ended(portal: Portal, consent: Consent) -> None:
     """What can be read, since when, and the last use; ended with one click, dead at once."""
-    _, visitor = await someone(portal)
+    _, visitor = await new_person(portal)
     api = portal.visitor().client
-    token = await connected(portal, consent, visitor, scope="profile balance")
+    token = await connect_app(portal, consent, visitor, scope="profile balance")
     since = timestamp(portal.clock())
 
     listed = (await visitor.get("/connections")).text
@@ -92,8 +92,8 @@ async def test_a_connection_is_shown_and_ended(portal: Portal, consent: Consent)
 
 async def test_the_last_use_is_shown(database_url: str, portal: Portal, consent: Consent) -> None:
     """The moment at which a token was last used stands there once it is written down."""
-    _, visitor = await someone(portal)
-    token = await connected(portal, consent, visitor)
+    _, visitor = await new_person(portal)
+    token = await connect_app(portal, consent, visitor)
 
     async with open_portal(database_url) as elsewhere:
         elsewhere.clock.advance(seconds=90)
@@ -105,11 +105,13 @@ async def test_the_last_use_is_shown(database_url: str, portal: Portal, consent:
     assert "never" not in listed
 
 
-async def test_only_one_s_own_connection_ends(portal: Portal, consent: Consent) -> None:
+async def test_a_person_can_end_only_their_own_connections(
+    portal: Portal, consent: Consent
+) -> None:
     """Disconnecting an app that is not connected is a 404, and nobody else's connection ends."""
-    first_name, first = await someone(portal)
-    _, second = await someone(portal)
-    token = await connected(portal, consent, first)
+    first_name, first = await new_person(portal)
+    _, second = await new_person(portal)
+    token = await connect_app(portal, consent, first)
 
     form = await first.form("/connections", "Disconnect")
     own_token = (await second.form("/settings", "Sign out")).fields["form_token"]
@@ -121,19 +123,17 @@ async def test_only_one_s_own_connection_ends(portal: Portal, consent: Consent) 
     assert "No app can read your account" in (await second.get("/connections")).text
 
 
-async def test_an_app_s_owner_sees_how_many_are_connected(
-    portal: Portal, database: Database
-) -> None:
+async def test_the_app_page_counts_connected_people(portal: Portal, database: Database) -> None:
     """People are counted once each, and no more from the moment they disconnect."""
     owner, consent = await _owner_with_app(portal, database)
-    (_, first), (_, second) = await someone(portal), await someone(portal)
+    (_, first), (_, second) = await new_person(portal), await new_person(portal)
     page = f"/apps/{consent.app.id}"
 
     nobody = (await owner.get(page)).text
-    await connected(portal, consent, first)
+    await connect_app(portal, consent, first)
     one = (await owner.get(page)).text
-    await connected(portal, consent, first)
-    await connected(portal, consent, second)
+    await connect_app(portal, consent, first)
+    await connect_app(portal, consent, second)
     two = (await owner.get(page)).text
     await first.press("/connections", "Disconnect")
     left = (await owner.get(page)).text
@@ -146,7 +146,7 @@ async def test_an_app_s_owner_sees_how_many_are_connected(
 
 async def _owner_with_app(portal: Portal, database: Database) -> tuple[Visitor, Consent]:
     """Return someone who has signed up, with an app."""
-    username, owner = await someone(portal)
+    username, owner = await new_person(portal)
     account = await database.read(
         lambda transaction: find_account(transaction, f"@{username}", param="to")
     )

@@ -1,4 +1,4 @@
-"""Short words for tests: an app asks, and a person decides, on the portal's own pages."""
+"""Steps of a person who connects an app on the portal's pages, without a browser."""
 
 import secrets
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
@@ -17,19 +17,19 @@ CODES_OF = Statement(
 )
 
 
-def address(consent: Consent, **parameters: str) -> str:
+def connect_path(consent: Consent, **parameters: str) -> str:
     """Return a connect address of the app."""
     asked = {"client_id": consent.app.id, "redirect_uri": REDIRECT_URI}
     return "/connect?" + urlencode(asked | parameters, quote_via=quote)
 
 
-async def someone(portal: Portal) -> tuple[str, Visitor]:
+async def new_person(portal: Portal) -> tuple[str, Visitor]:
     """Return a person who has just signed up, with a name that nobody else has."""
-    username = new_name()
+    username = new_username()
     return username, await portal.person(username)
 
 
-def new_name() -> str:
+def new_username() -> str:
     """Return a username that nobody has."""
     return f"user_{secrets.token_hex(5)}"
 
@@ -40,9 +40,9 @@ async def decide(visitor: Visitor, path: str, decision: str) -> httpx2.Response:
     return await visitor.post(form.action, form.fields | {"decision": decision.lower()})
 
 
-async def connected(portal: Portal, consent: Consent, visitor: Visitor, **asked: str) -> str:
+async def connect_app(portal: Portal, consent: Consent, visitor: Visitor, **asked: str) -> str:
     """Let the person allow what the app asks for, and return the token that the app gets."""
-    answer = await decide(visitor, address(consent, **asked), "Allow")
+    answer = await decide(visitor, connect_path(consent, **asked), "Allow")
     code = parse_qs(urlsplit(answer.headers["location"]).query)["code"][0]
     api = portal.visitor().client
     exchange = await api.post("/v1/oauth/token", json=consent.exchange(code))
@@ -50,7 +50,7 @@ async def connected(portal: Portal, consent: Consent, visitor: Visitor, **asked:
     return str(exchange.json()["access_token"])
 
 
-async def codes_of(consent: Consent) -> int:
+async def count_codes(consent: Consent) -> int:
     """Return how many codes the app was given."""
 
     async def count(transaction: Transaction) -> int:

@@ -1,4 +1,4 @@
-"""`ousel verify` compares charges with money: each paid charge has its one payment, and no more."""
+"""`ousel verify` compares charges with money: each paid charge has exactly one payment."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence

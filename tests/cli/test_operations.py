@@ -52,7 +52,7 @@ def test_the_database_option_wins_over_the_environment(tmp_path: Path) -> None:
     assert not other.exists()
 
 
-def test_verify_proves_the_books_of_a_running_server(operator: Operator) -> None:
+def test_verify_works_beside_a_running_server(operator: Operator) -> None:
     """It answers its figures, as JSON and for people, while the server goes on."""
     ada, grace = operator.open_account("10"), operator.open_account()
     key = operator.run("app", "create", f"--owner=@{ada}", "--name=Shop", "--json").json["key"]
@@ -109,7 +109,7 @@ def test_serve_makes_an_sqlite_file_ready_by_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_serve_tells_what_it_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_serve_prints_what_it_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As JSON where that is asked for; else to a terminal alone, for a log has no use for it."""
     monkeypatch.setattr(operations, "serve_until_stopped", lambda _, listener, __: listener.close())
     url, port = str(tmp_path / "ousel.db"), free_port()
@@ -173,7 +173,7 @@ def test_an_sqlite_file_is_served_by_one_process(tmp_path: Path) -> None:
     assert_fails(outcome, "use PostgreSQL for more workers")
 
 
-def test_a_port_in_use_is_told(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     """One line, with the address that is taken and the option that chooses another."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -184,7 +184,7 @@ def test_a_port_in_use_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_server_that_cannot_start_decides_nothing(
+def test_a_server_that_cannot_start_does_not_claim_the_database(
     engines: Engines, engine: Engine, tmp_path: Path
 ) -> None:
     """A sandbox that found its port taken leaves the database free to be live."""
@@ -197,7 +197,7 @@ def test_a_server_that_cannot_start_decides_nothing(
         pass
 
 
-def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
+def test_an_address_of_another_machine_is_reported(tmp_path: Path) -> None:
     """Another port would not help there, so none is asked for."""
     url, port = str(tmp_path / "ousel.db"), free_port()
     outcome = ousel("serve", "--host=192.0.2.1", f"--port={port}", database=url)

@@ -1,4 +1,4 @@
-"""Whoever has to sign in, or up, on the way to the consent page loses nothing of what was asked."""
+"""Signing in or up before the consent page loses no part of the app's request."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -8,13 +8,13 @@ from urllib.parse import parse_qs, quote_from_bytes, unquote_to_bytes, urlsplit
 import httpx2
 import pytest
 
-from tests.oauth.asking import (
-    address,
-    codes_of,
+from tests.oauth.consent_steps import (
+    connect_path,
+    count_codes,
     decide,
-    new_name,
+    new_person,
+    new_username,
     returned_state,
-    someone,
 )
 from tests.oauth.consents import Consent, challenge_of
 from tests.support.forms import form_with
@@ -41,7 +41,7 @@ Way = Callable[[Portal, Visitor, str], Awaitable[httpx2.Response]]
 
 async def sign_in(portal: Portal, visitor: Visitor, page: str) -> httpx2.Response:
     """Sign in, with a wrong password first."""
-    username, _ = await someone(portal)
+    username, _ = await new_person(portal)
     wrong = await visitor.sign_in(username, "wrong horse battery", page=page)
     form = form_with(wrong.text, "Sign in")
     fields = {"identifier": username, "password": PASSWORD}
@@ -51,7 +51,7 @@ async def sign_in(portal: Portal, visitor: Visitor, page: str) -> httpx2.Respons
 async def sign_up(_: Portal, visitor: Visitor, page: str) -> httpx2.Response:
     """Follow the link to the form that opens an account, and fill it in wrongly first."""
     link = _link((await visitor.get(page)).text, "Create an account")
-    username = new_name()
+    username = new_username()
     form = await visitor.form(link, "Create account")
     fields = {
         "username": username,
@@ -66,7 +66,7 @@ async def sign_up(_: Portal, visitor: Visitor, page: str) -> httpx2.Response:
 
 async def sign_in_with_a_code(portal: Portal, visitor: Visitor, page: str) -> httpx2.Response:
     """Sign in with a password, and then with the second factor's code."""
-    username, elsewhere = await someone(portal)
+    username, elsewhere = await new_person(portal)
     secret, _ = await portal.turn_on_factor(elsewhere)
     halfway = await visitor.sign_in(username, page=page)
     form = await visitor.form(halfway.headers["location"], "Continue")
@@ -82,8 +82,8 @@ async def another_account(portal: Portal, visitor: Visitor, page: str) -> httpx2
 
 
 @pytest.mark.parametrize("way", [sign_in, sign_up, sign_in_with_a_code, another_account])
-async def test_nothing_is_lost(portal: Portal, consent: Consent, way: Way) -> None:
-    """Every parameter arrives, in whatever way the person becomes known, and the code works."""
+async def test_the_request_survives_signing_in(portal: Portal, consent: Consent, way: Way) -> None:
+    """Every parameter arrives, however the person signs in, and the code works."""
     verifier = "v" * 43
     asked = {
         "response_type": "code",
@@ -94,7 +94,7 @@ async def test_nothing_is_lost(portal: Portal, consent: Consent, way: Way) -> No
     }
     visitor = portal.visitor()
 
-    sent = await visitor.get(address(consent, **asked))
+    sent = await visitor.get(connect_path(consent, **asked))
     arrived = await way(portal, visitor, sent.headers["location"])
     answer = await decide(visitor, arrived.headers["location"], "Allow")
     back = parse_qs(urlsplit(answer.headers["location"]).query)
@@ -104,23 +104,23 @@ async def test_nothing_is_lost(portal: Portal, consent: Consent, way: Way) -> No
 
     assert back["state"] == [asked["state"]]
     assert exchange.json()["scope"] == "balance profile"
-    assert await codes_of(consent) == 1
+    assert await count_codes(consent) == 1
 
 
 @pytest.mark.parametrize("label", ["Sign up", "Create an account"])
-async def test_every_link_to_sign_up_keeps_what_was_asked(
+async def test_every_link_to_sign_up_keeps_the_request(
     portal: Portal, consent: Consent, label: str
 ) -> None:
     """Both links of the sign-in page lead on to the consent page, and so do those back."""
     visitor = portal.visitor()
-    sent = await visitor.get(address(consent, state="a&b"))
+    sent = await visitor.get(connect_path(consent, state="a&b"))
     page = (await visitor.get(sent.headers["location"])).text
 
     sign_up_page = await visitor.get(_link(page, label))
     back = await visitor.get(_link(sign_up_page.text, "Sign in"))
 
     for html, button in ((sign_up_page.text, "Create account"), (back.text, "Sign in")):
-        assert form_with(html, button).fields["next"] == address(consent, state="a&b")
+        assert form_with(html, button).fields["next"] == connect_path(consent, state="a&b")
 
 
 @pytest.mark.parametrize("way", [sign_in, sign_up])
@@ -130,7 +130,7 @@ async def test_state_survives_byte_for_byte(portal: Portal, consent: Consent, wa
         state = quote_from_bytes(raw, safe="\\+;|^`{}'")
         visitor = portal.visitor(f"198.51.100.{number}")
 
-        sent = await visitor.get(f"{address(consent)}&state={state}")
+        sent = await visitor.get(f"{connect_path(consent)}&state={state}")
         arrived = await way(portal, visitor, sent.headers["location"])
         answer = await decide(visitor, arrived.headers["location"], "Allow")
 

@@ -1,4 +1,4 @@
-"""Another site cannot show the consent page, answer it, or read it: nobody is tricked into a yes.
+"""Another site cannot frame, submit or read the consent page, so nobody is tricked into consent.
 
 The other site stands on another host, whose requests come without the session's cookie, and on
 another port of the same host, whose requests come with it.
@@ -106,10 +106,10 @@ def test_it_cannot_be_read_or_answered_by_a_script(
 
 
 @from_both
-def test_a_window_of_it_is_out_of_reach(
+def test_an_opened_window_cannot_be_controlled(
     browser_world: SampleWorld, trap: Site, page: Page, *, same_host: bool
 ) -> None:
-    """Who opened it in a window can neither see into it nor lead it elsewhere under one's hand."""
+    """A site that opens the page in a window can neither read it nor navigate it."""
     script = f"opened = window.open({json.dumps(browser_world.connect_url())})"
     button = f'<button onclick="{escape(script)}">Open</button>'
     lure(page, trap, button, same_host=same_host)
