@@ -1,27 +1,27 @@
-# Everything sets itself up: a fresh Debian or Ubuntu with Python 3.11+, git and make is enough.
+# Each target sets up what it needs. A fresh Debian or Ubuntu with Python 3.11+, git and make is enough.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(name))))
 BIN := .venv/bin
 
-# Tests start hundreds of processes: without bytecode that is kept, each compiles all of Ousel anew.
+# Tests start hundreds of processes. Without cached bytecode, each would compile all of Ousel again.
 export PYTHONDONTWRITEBYTECODE :=
 
-# One more than a small machine has cores: while one test waits, another one works.
+# One more than a small machine has cores: while one test waits, another one runs.
 WORKERS := 3
 
 .PHONY: help demo test check types whole client-matrix cluster faults fuzz audit bench growth screenshots docs lock clean
 
-help: ## Show what can be made
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
 
-demo: .venv/demo ## Set up and run Ousel on its embedded default
+demo: .venv/demo ## Set up and run a sandbox with a demo shop
 	$(BIN)/ousel demo
 
-test: check .venv/cluster ## Set up and pass all tests
+test: check .venv/cluster ## Set up and run all tests
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "slow"
 
-check: .venv/bench ## The quick part: format, lint, types, floors, quick tests
+check: .venv/bench ## Format, lint, types, layers, quick tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync types whole
@@ -31,32 +31,32 @@ types: .venv/bench
 	$(BIN)/mypy --num-workers=2
 	$(BIN)/lint-imports --no-logo
 
-# To watch every line slows every test, so it is done where the tests of these modules are.
+# Measuring coverage slows every test, so only the tests of these modules do it.
 whole: .venv/bench
 	$(BIN)/pytest $(PURE) $(addprefix --cov=ousel.,$(WHOLE)) --cov-report=term-missing --cov-fail-under=100
 PURE := tests/kernel $(addprefix tests/ledger/test_,rules.py rules_properties.py charge_rules.py)
 WHOLE := kernel.money kernel.ids kernel.account_numbers ledger.rules
 
-client-matrix: ## Test the client on every Python that is found here
+client-matrix: ## Test the client on every installed Python
 	@scripts/client-matrix
 
-cluster: .venv/cluster ## Kill and hand over the leaders of a PostgreSQL cluster, ten times each
+cluster: .venv/cluster ## Kill and switch over the leaders of a PostgreSQL cluster, ten times each
 	OUSEL_CLUSTER=full $(BIN)/pytest tests/cluster
 
-faults: .venv/bench .venv/cluster ## Faults in full size: kills, stops, lost answers, a cluster, a restore, a long soak
+faults: .venv/bench .venv/cluster ## Cause faults many times: kills, stops, lost answers, a cluster, a restore, a long soak
 	OUSEL_FAULTS=full OUSEL_CLUSTER=full $(BIN)/pytest --timeout=3600 $(STRUCK)
 STRUCK := tests/spec tests/faults tests/cluster tests/cli/test_backup.py
 
-fuzz: .venv/test ## Try millions of cases on the parsers, and noise as whole requests
+fuzz: .venv/test ## Try millions of inputs on the parsers, and random bytes as requests
 	OUSEL_FUZZ=full $(BIN)/pytest -n 2 --dist load tests/security/test_fuzz_parsers.py tests/security/test_fuzz_requests.py
 
-audit: ## Ask the advisory service about everything that is pinned
+audit: ## Ask the advisory service about every pinned dependency
 	@$(PYTHON) scripts/audit
 
-bench: .venv/bench ## Measure, and print a table of ratios
+bench: .venv/bench ## Measure speed, and print a table of ratios
 	$(BIN)/python -W "ignore:XDG_RUNTIME_DIR" -m bench
 
-growth: .venv/bench ## Measure books that grow to ten million entries
+growth: .venv/bench ## Measure speed while the ledger grows to ten million entries
 	$(BIN)/python -W "ignore:XDG_RUNTIME_DIR" -m bench --growth
 
 screenshots: .venv/test ## Take pictures of every page, to look at
@@ -66,7 +66,7 @@ docs: .venv/test ## Build the documentation as a static site
 	$(BIN)/pip install --quiet --require-hashes -r requirements/docs.txt
 	$(BIN)/zensical build --strict
 
-lock: .venv/test ## Pin the dependencies anew, with hashes
+lock: .venv/test ## Pin the dependencies again, with hashes
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile $(LOCK) -o requirements/build.txt requirements/build.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/runtime.txt pyproject.toml
