@@ -45,10 +45,10 @@ from ousel.partners.api_errors import ApiErrorLog
 from ousel.partners.app_service import AppService
 from ousel.partners.key_lookup import PartnerKeyLookup
 from ousel.partners.key_service import KeyService
+from ousel.people.account_settings import AccountSettingsService
 from ousel.people.attempts import AttemptCounter
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.session_lookup import SessionLookup
-from ousel.people.settings import SettingsService
 from ousel.people.sign_in import SignInService
 from ousel.portal.activity import ActivityPages
 from ousel.portal.app_addresses import AddressPages
@@ -109,7 +109,7 @@ class Services:
         self.second_factors = SecondFactorService(database, clock, real_clock, self.attempts)
         self.sign_in = SignInService(database, clock, self.attempts, self.second_factors)
         self.sessions = SessionLookup(database, clock)
-        self.account_settings = SettingsService(database, clock)
+        self.account_settings = AccountSettingsService(database, clock)
         self.apps = AppService(database, clock)
         self.app_overviews = AppOverviewService(database, clock)
         self.keys = KeyService(database, clock, kind=kind)

@@ -10,7 +10,7 @@ import pytest
 
 from ousel.database.addresses import database_at
 from ousel.kernel.ids import handle_of, secret_hash
-from ousel.people.settings import AFTER_ALL_EVENTS
+from ousel.people.account_settings import AFTER_ALL_EVENTS
 from ousel.people.store import events_before
 from tests.cli.commands import Operator, assert_fails
 from tests.support.accounts import unique_name

@@ -14,8 +14,8 @@ from ousel.database.port import Transaction
 from ousel.database.schema import migrate
 from ousel.kernel.clock import system_clock
 from ousel.people import store
+from ousel.people.account_settings import AFTER_ALL_EVENTS
 from ousel.people.audit import EventKind, EventSource, record_event
-from ousel.people.settings import AFTER_ALL_EVENTS
 from tests.cli.commands import assert_fails, ousel
 from tests.support.accounts import open_database, person, verify
 from tests.support.postgres_server import PostgresServer

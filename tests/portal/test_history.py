@@ -10,9 +10,9 @@ from ousel.accounts.service import find_account
 from ousel.database.port import Transaction
 from ousel.kernel.ids import DIGITS
 from ousel.people import store
+from ousel.people.account_settings import AFTER_ALL_EVENTS
 from ousel.people.audit import EventKind
 from ousel.people.rules import AuditEvent
-from ousel.people.settings import AFTER_ALL_EVENTS
 from ousel.portal import settings
 from tests.support.portal import Portal
 from tests.support.visitor import PASSWORD, SAFARI, Visitor

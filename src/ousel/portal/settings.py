@@ -6,9 +6,9 @@ from typing import Any, Final
 from ousel.http.messages import Answer
 from ousel.http.refusals import NotFound
 from ousel.kernel.errors import InvalidField, Refusal
+from ousel.people.account_settings import AFTER_ALL_EVENTS, AccountSettingsService
 from ousel.people.rules import provisioning_uri
 from ousel.people.second_factor import SecondFactorService
-from ousel.people.settings import AFTER_ALL_EVENTS, SettingsService
 from ousel.people.sign_in import SignInService
 from ousel.portal.sign_in import event_source, field_errors
 from ousel.site.qr_codes import qr_code
@@ -48,7 +48,7 @@ class SettingsPages:
     def __init__(
         self,
         pages: PageRenderer,
-        settings: SettingsService,
+        settings: AccountSettingsService,
         sign_in: SignInService,
         second_factors: SecondFactorService,
     ) -> None:

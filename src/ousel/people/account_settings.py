@@ -28,7 +28,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     events: list[AuditEvent]
 
 
-class SettingsService:
+class AccountSettingsService:
     """Reads an account's settings and history, and ends sessions."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
