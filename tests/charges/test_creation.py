@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from ousel.charges.rules import Charge, ChargeTerms
+from ousel.charges.rules import Charge, ChargeQuery, ChargeTerms
 from ousel.charges.service import ChargeService
-from ousel.charges.store import ChargeQuery
 from ousel.charges.transitions import CreatedCharge, create_charges, new_charge
 from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock

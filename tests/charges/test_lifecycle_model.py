@@ -16,7 +16,7 @@ from hypothesis.stateful import (
 from typing_extensions import override
 
 from ousel.charges.lifecycle import LIFETIME_MICROS
-from ousel.charges.store import ChargeQuery
+from ousel.charges.rules import ChargeQuery
 from ousel.database.addresses import database_at
 from ousel.kernel.errors import Refusal
 from tests.support.accounts import verify

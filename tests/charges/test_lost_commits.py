@@ -8,7 +8,7 @@ import pytest
 
 from ousel.charges.payment import ChargePayments
 from ousel.charges.refusals import ChargeNotCancelable
-from ousel.charges.store import ChargeQuery
+from ousel.charges.rules import ChargeQuery
 from ousel.database.port import Transaction
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.sqlite import SqliteDatabase

@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from ousel.charges.lifecycle import LIFETIME_MICROS
-from ousel.charges.rules import Charge
-from ousel.charges.store import ChargeQuery
+from ousel.charges.rules import Charge, ChargeQuery
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from tests.support.accounts import balance, person, unique_name, verify

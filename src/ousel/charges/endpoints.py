@@ -19,11 +19,11 @@ from ousel.charges.rules import (
     DESCRIPTION_CHARACTERS_MAX,
     REFERENCE_CHARACTERS_MAX,
     Charge,
+    ChargeQuery,
     ChargeTerms,
     Status,
 )
 from ousel.charges.service import ChargeService
-from ousel.charges.store import ChargeQuery
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.errors import InvalidAmount, InvalidField
 from ousel.kernel.money import CURRENCY, micros_from_json

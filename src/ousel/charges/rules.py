@@ -64,6 +64,17 @@ class Charge(msgspec.Struct, frozen=True, gc=False):
         )
 
 
+class ChargeQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of an account's charges to list."""
+
+    account_id: str
+    limit: int
+    before: tuple[int, str] | None = None  # time and id of the previous page's last charge
+    status: Status | None = None
+    reference: str | None = None
+    app_id: str | None = None  # None lists the charges of all apps
+
+
 def is_charge_id(text: str) -> bool:
     """Return whether the text has the form of a charge's id."""
     return _ID.fullmatch(text) is not None

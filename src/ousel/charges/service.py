@@ -8,8 +8,7 @@ from ousel.charges.notifier import ChargeNotifier
 from ousel.charges.payment import payment_posting
 from ousel.charges.reader import ChargeReader
 from ousel.charges.refusals import ChargeNotFound, ChargeNotPayable, OwnCharge
-from ousel.charges.rules import Charge, ChargeTerms, is_charge_id
-from ousel.charges.store import ChargeQuery
+from ousel.charges.rules import Charge, ChargeQuery, ChargeTerms, is_charge_id
 from ousel.charges.transitions import Cancellation, CreatedCharge
 from ousel.database.batching import SharedReads, SharedWrites
 from ousel.database.port import Database, Result, Transaction, Work

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from ousel.charges.lifecycle import created_at_of_newest_overdue, is_final
-from ousel.charges.rules import Charge, Payer, Status
+from ousel.charges.rules import Charge, ChargeQuery, Payer, Status
 from ousel.database.port import Transaction
 from ousel.database.statements import BIGINT_MAX, Statement, Table
 
@@ -145,17 +145,6 @@ class PaidCharge(msgspec.Struct, frozen=True, gc=False):
     amount: int
     paid_by: str
     transfer_id: str
-
-
-class ChargeQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of an account's charges to list."""
-
-    account_id: str
-    limit: int
-    before: tuple[int, str] | None = None  # time and id of the previous page's last charge
-    status: Status | None = None
-    reference: str | None = None
-    app_id: str | None = None  # None lists the charges of all apps
 
 
 async def add_charges(transaction: Transaction, charges: Iterable[Charge]) -> set[str]:

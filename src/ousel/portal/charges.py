@@ -8,9 +8,8 @@ from ousel.api.paging import cursor_at
 from ousel.charges.checkout import CheckoutService
 from ousel.charges.records import position_after, position_of_charge
 from ousel.charges.refusals import ChargeNotFound
-from ousel.charges.rules import Status
+from ousel.charges.rules import ChargeQuery, Status
 from ousel.charges.service import ChargeService
-from ousel.charges.store import ChargeQuery
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField
 from ousel.partners.app_service import AppService
