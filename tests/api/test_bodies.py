@@ -1,12 +1,12 @@
 """Bodies: JSON objects in UTF-8 of at most 64 KiB; anything else is a clear 4xx, never a 500."""
 
-import asyncio
 import gzip
 
 import pytest
 
 from tests.support.problems import assert_problem
 from tests.support.raw_http import chunked, cut_off, exchange, request
+from tests.support.waiting import until
 from tests.support.world import PartnerClient, World
 
 LIMIT = 64 * 1024
@@ -213,7 +213,7 @@ async def test_a_body_that_was_cut_off_moves_nothing(world: World) -> None:
             in_chunks = request("POST", "/v1/transfers", endless, chunked(body)[:-5])
             await cut_off(world.server.port, announced, wait)
             await cut_off(world.server.port, in_chunks, wait)
-        await asyncio.sleep(0.2)
+        await until(lambda: not world.server.bytes_unread())
         alive = await sender.client.get("/balance")
 
     assert alive.json()["available"] == 10

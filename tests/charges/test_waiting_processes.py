@@ -15,7 +15,7 @@ from ousel.kernel.clock import system_clock
 from tests.support.engines import Engine, Engines
 from tests.support.server import Server
 from tests.support.shop import Shop, in_another_process, open_shop
-from tests.support.waiting import until
+from tests.support.waiting import assert_none_ends, until
 
 pytestmark = pytest.mark.slow
 
@@ -73,8 +73,7 @@ async def test_a_stopping_server_answers_all_waits(
     for options in [()] if engine == "sqlite" else [(), ("--workers", "2")]:
         with Server(database_url, *options) as server:
             waiting = await start_waiting(server, shop.key, [charge.id] * 100)
-            await asyncio.sleep(1)
-            assert not any(each.done() for each in waiting)
+            await assert_none_ends(*waiting, seconds=1)
             server.process.send_signal(signal.SIGTERM)
             answers = await asyncio.wait_for(asyncio.gather(*waiting), 10)
 
@@ -92,8 +91,7 @@ async def test_thousands_of_waits_cost_little(
         before = process.memory_info().rss
         waiting = await start_waiting(server, shop.key, [charge.id for charge in charges])
         cpu_before = sum(process.cpu_times()[:2])
-        await asyncio.sleep(MEASURED_SECONDS)
-        assert not any(each.done() for each in waiting)
+        await assert_none_ends(*waiting, seconds=MEASURED_SECONDS)
         cpu_share = (sum(process.cpu_times()[:2]) - cpu_before) / MEASURED_SECONDS
         memory_bytes = process.memory_info().rss - before
         sys.stdout.write(

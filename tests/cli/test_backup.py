@@ -25,8 +25,9 @@ from ousel.ledger import journal
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Posting
 from tests.cli.commands import assert_fails, ousel, ousel_process
-from tests.support.accounts import person, verify
+from tests.support.accounts import balance, person, verify
 from tests.support.engines import Engine, Engines
+from tests.support.waiting import until_async
 
 VERSION_BEFORE = f"{int(SCHEMA_VERSION) - 1:04d}"
 
@@ -52,7 +53,7 @@ async def test_a_backup_under_load_is_restored_whole(
     sender, recipient = await person(database, "harbour", "1000"), await person(database, "ada")
     moving = asyncio.create_task(_keep_moving(database, sender, recipient))
     file = tmp_path / "books.backup"
-    await asyncio.sleep(0.2)
+    await until_async(lambda: balance(database, recipient))
     written = await asyncio.to_thread(ousel_process, "backup", str(file), database=database_url)
     moving.cancel()
     restored = await asyncio.to_thread(ousel_process, "restore", str(file), database=elsewhere)

@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import psutil
@@ -10,6 +9,7 @@ import pytest
 
 from tests.cli.commands import OUSEL, PROCESS_SECONDS_MAX, assert_fails, ousel
 from tests.support.engines import Engines
+from tests.support.waiting import wait_until
 
 
 @pytest.mark.slow
@@ -45,10 +45,8 @@ def test_a_measurement_that_is_stopped_leaves_nothing_behind(
 ) -> None:
     """Neither the file nor the server outlives it."""
     process = subprocess.Popen([str(OUSEL), "bench", "--seconds=60"], cwd=tmp_path)
-    deadline = time.monotonic() + PROCESS_SECONDS_MAX
-    while not (servers := psutil.Process(process.pid).children()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(psutil.Process(process.pid).children, PROCESS_SECONDS_MAX)
+    servers = psutil.Process(process.pid).children()
     process.send_signal(stop)
 
     assert process.wait(PROCESS_SECONDS_MAX) == 128 + stop

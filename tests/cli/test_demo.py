@@ -18,6 +18,7 @@ from ousel.cli import demo as demo_command
 from tests.cli.commands import OUSEL, assert_fails, ousel
 from tests.support.programs import program
 from tests.support.server import free_port
+from tests.support.waiting import wait_until
 
 START_SECONDS_MAX = 60
 
@@ -202,10 +203,7 @@ def test_killing_a_demo_stops_its_shop(tmp_path: Path) -> None:
 
 
 def _wait_until_free(*ports: int) -> None:
-    deadline = time.monotonic() + 10
-    while any(map(_is_taken, ports)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not any(map(_is_taken, ports)), 10)
 
 
 def _is_taken(port: int) -> bool:

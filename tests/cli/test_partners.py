@@ -2,8 +2,8 @@
 
 import asyncio
 import re
-import time
 from datetime import datetime, timedelta
+from typing import Any
 
 import httpx2
 import pytest
@@ -15,6 +15,7 @@ from ousel.people.store import events_before
 from tests.cli.commands import Operator, assert_fails
 from tests.support.accounts import unique_name
 from tests.support.raw_sql import RawSql
+from tests.support.waiting import wait_until
 
 KEY_FIELDS = ["handle", "name", "client_id", "created_at", "ends_at", "last_used_at"]
 
@@ -190,12 +191,12 @@ def test_the_list_shows_the_last_use_of_a_key(operator: Operator) -> None:
     assert unused["last_used_at"] is None
 
     assert operator.get("/me", key).status_code == 200
-    deadline = time.monotonic() + 20
-    while (used := operator.run("key", "list", client_id, "--json").json[0])[
-        "last_used_at"
-    ] is None:
-        assert time.monotonic() < deadline, "the last use was never written"
-        time.sleep(0.25)
+
+    def listed() -> Any:
+        return operator.run("key", "list", client_id, "--json").json[0]
+
+    wait_until(lambda: listed()["last_used_at"] is not None, 20)
+    used = listed()
 
     assert used["last_used_at"] > used["created_at"]
 

@@ -13,6 +13,7 @@ from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Posting, Replay
 from tests.support.accounts import balance, open_database, person, verify
 from tests.support.postgres_server import PostgresServer
+from tests.support.waiting import until_async
 
 FUNDS_LEFT = 9_999_999
 UNANSWERED_SECONDS = 1.5
@@ -68,4 +69,8 @@ async def _sent(database: Database, sender: Account) -> PostingResult:
 async def _followers_needed(postgres: PostgresServer, names: str) -> None:
     await postgres.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
     await postgres.execute("SELECT pg_reload_conf()")
-    await asyncio.sleep(0.2)
+
+    async def is_set() -> bool:
+        return await postgres.setting("synchronous_standby_names") == names
+
+    await until_async(is_set)

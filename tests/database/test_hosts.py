@@ -1,10 +1,10 @@
 """An address may name several hosts: the one that takes writes is found, whatever others do."""
 
-import asyncio
 import os
 import socket
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from ousel.kernel.errors import DatabaseUnavailable
 from tests.database.notes import add, found
 from tests.support.postgres_proxy import PostgresProxy
 from tests.support.raw_sql import RawSql
+from tests.support.waiting import until_async
 
 NOBODY = "127.0.0.1:1"
 CLOCK_TICKS_PER_SECOND = 100  # as the kernel counts for the eyes of programs
@@ -152,15 +153,14 @@ async def test_searches_leave_no_connection_behind(proxy: PostgresProxy, postgre
     await database.open()
     try:
         async with RawSql(postgres_url) as raw_sql:
-            await asyncio.sleep(0.3)  # a server takes a moment to notice
-            assert await _others(raw_sql) == 1
+            await until_async(partial(_is_alone, raw_sql))
     finally:
         await database.close()
 
 
-async def _others(raw_sql: RawSql) -> int:
+async def _is_alone(raw_sql: RawSql) -> bool:
     rows = await raw_sql.run(
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
-    return int(rows[0][0])
+    return rows == [(1,)]

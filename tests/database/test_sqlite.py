@@ -19,6 +19,7 @@ from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
 from tests.database.notes import NOTES, add, fetch_all, found
 from tests.support.slow_commits import commit_slowly
+from tests.support.waiting import assert_none_ends
 
 HOLD_THE_FILE = """
 import sqlite3, sys
@@ -58,7 +59,7 @@ async def test_a_write_waits_for_another_process(sqlite: SqliteDatabase, sqlite_
     """While another process writes, ours waits its turn, and reads go on at once."""
     async with held_elsewhere(sqlite_file) as holder:
         ours = asyncio.create_task(sqlite.write(lambda transaction: add(transaction, "ours")))
-        await asyncio.sleep(0.1)
+        await assert_none_ends(ours, seconds=0.1)
         started = time.perf_counter()
         assert await found(sqlite) == {}
         assert time.perf_counter() - started < 0.1

@@ -14,6 +14,7 @@ from ousel.database.statements import Statement
 from ousel.kernel.errors import OutcomeUnknown
 from tests.database.notes import add, found
 from tests.support.raw_sql import RawSql
+from tests.support.waiting import until_async
 
 BACKEND = Statement("which process serves the connection", "SELECT pg_backend_pid()")
 LOCKED = Statement("lock a note", "SELECT name FROM deployment WHERE name = 'a' FOR UPDATE")
@@ -121,7 +122,7 @@ async def test_an_overdue_commit_is_not_canceled(
         await impatient.write(lambda transaction: add(transaction, "a"))
 
     assert await found(impatient) == {}
-    await asyncio.sleep(1.2)
+    await until_async(lambda: found(impatient))
     assert await found(impatient) == {"a": ""}
 
 

@@ -4,8 +4,8 @@ import shutil
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -85,7 +85,8 @@ def soaked(server: Server, plan: PacedPlan) -> tuple[PacedTally, list[int]]:
         paced.stdin.close()
         while paced.poll() is None:
             memory.append(process.memory_info().rss)
-            time.sleep(1)
+            with suppress(subprocess.TimeoutExpired):
+                paced.wait(1)
         tally = msgspec.json.decode(paced.stdout.read(), type=PacedTally)
     return tally, memory
 

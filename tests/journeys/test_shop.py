@@ -3,17 +3,15 @@
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-import httpx2
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browser import axe_violations, chromium
-from tests.support.server import free_port
+from tests.support.browser import axe_violations, chromium, fill_in_sign_in
+from tests.support.server import free_port, wait_for_http
 
 pytestmark = pytest.mark.slow
 
@@ -30,8 +28,8 @@ def shop_url() -> Iterator[str]:
     url = f"http://127.0.0.1:{shop_port}"
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as demo:
         try:
-            _wait_for(url)
-            _wait_for(f"http://127.0.0.1:{port}/readyz")
+            wait_for_http(url, START_SECONDS_MAX)
+            wait_for_http(f"http://127.0.0.1:{port}/readyz", START_SECONDS_MAX)
             yield url
         finally:
             demo.terminate()
@@ -51,7 +49,7 @@ def test_a_book_is_bought_and_delivered_once(shop_url: str, page: Page) -> None:
     page.get_by_role("button", name="Pay 12.50 OUSD").click()
     expect(page.get_by_role("heading", name="The Blackbird Bookshop")).to_be_visible()
     page.get_by_role("main").get_by_role("link", name="Sign in").click()
-    _sign_in(page, "ada")
+    fill_in_sign_in(page, "ada", PASSWORD)
     page.get_by_role("button", name="Pay 12.50 OUSD").click()
     page.wait_for_url(f"{shop_url}/orders/*", timeout=30_000)
     expect(page.get_by_text("Your books are on their way.")).to_be_visible()
@@ -63,7 +61,7 @@ def test_a_person_connects_and_is_greeted(shop_url: str, page: Page) -> None:
     """After consent the shop knows the person's name and balance."""
     page.goto(shop_url)
     page.get_by_role("link", name="Connect with Ousel").click()
-    _sign_in(page, "grace")
+    fill_in_sign_in(page, "grace", PASSWORD)
     page.get_by_role("button", name="Allow").click()
     expect(
         page.get_by_text(re.compile(r"Hello, Grace Hopper. You have \d+\.\d\d OUSD."))
@@ -75,7 +73,7 @@ def test_the_supplier_is_paid(shop_url: str, page: Page) -> None:
     page.goto(shop_url)
     expect(page.get_by_role("button", name="Pay the supplier")).to_have_count(0)
     page.get_by_role("link", name="Connect with Ousel").click()
-    _sign_in(page, "blackbird")
+    fill_in_sign_in(page, "blackbird", PASSWORD)
     page.get_by_role("button", name="Allow").click()
     page.get_by_role("button", name="Pay the supplier").click()
     expect(page.get_by_role("heading", name="The supplier is paid")).to_be_visible()
@@ -88,21 +86,3 @@ def test_the_shop_is_readable(shop_url: str, page: Page, scheme: Literal["light"
     page.goto(shop_url)
 
     assert axe_violations(page, ("color-contrast",)) == []
-
-
-def _sign_in(page: Page, username: str) -> None:
-    page.get_by_label("Email or username").fill(username)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
-
-
-def _wait_for(url: str) -> None:
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while time.monotonic() < deadline:
-        try:
-            httpx2.get(url)
-        except httpx2.TransportError:
-            time.sleep(0.2)
-        else:
-            return
-    raise AssertionError(f"nothing answers at {url}")

@@ -1,6 +1,5 @@
 """Charges in the rules: one is paid once. And refusals leave no memory behind."""
 
-import asyncio
 import gc
 import weakref
 
@@ -20,6 +19,7 @@ from ousel.ledger.rules import (
     Replay,
 )
 from tests.ledger.examples import Books, account, posting, refusals
+from tests.support.waiting import until
 
 
 def payment(amount: int, charge_id: str | None, key: str | None = None) -> Posting:
@@ -100,10 +100,5 @@ async def test_a_refusal_is_let_go_of(database: Database, *, reachable: bool) ->
     await refused()
     await queue.close()
     # This very step was woken by the answer and holds it, and so does the writer's thread a while.
-    for _ in range(LETTING_GO_STEPS):
-        await asyncio.sleep(0.01)
-        gc.collect()
-        if told[0]() is None:
-            break
-
+    await until(lambda: gc.collect() >= 0 and told[0]() is None)
     assert [reference() for reference in told] == [None]

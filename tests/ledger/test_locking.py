@@ -13,6 +13,7 @@ from ousel.ledger.rules import Account, Movement, Posting, Replay, decide
 from tests.ledger.examples import posting
 from tests.support.accounts import balance, person, verify
 from tests.support.engines import Engine
+from tests.support.waiting import assert_none_ends
 
 
 @pytest.fixture
@@ -32,8 +33,7 @@ async def posted_while_locked(
         ids = {first.debit_account_id, bob.id}
         books = await journal.lock_accounts(transaction, ids, [first], system_clock())
         waiting.append(asyncio.create_task(queue.post(second)))
-        await asyncio.sleep(0.3)
-        assert not waiting[0].done()
+        await assert_none_ends(*waiting, seconds=0.3)
         outcomes = decide(
             [first], books.accounts, {"@bob": bob.id}, books.known_keys, system_clock()
         )

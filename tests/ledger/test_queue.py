@@ -21,6 +21,7 @@ from ousel.ledger.rules import Movement, Posting, Replay
 from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting, refusals
 from tests.support.accounts import balance, person, verify
+from tests.support.waiting import until
 
 
 async def posted(queue: PostingQueue, *wishes: Posting) -> list[Any]:
@@ -78,7 +79,7 @@ async def test_what_arrives_during_a_commit_is_the_next_batch(queue: LedgerWorld
     await queue.controlled.entered.wait()
     wishes = [posting(queue.ada.id, "@bob") for _ in range(15)]
     others = [asyncio.create_task(queue.queue.post(wish)) for wish in wishes]
-    await asyncio.sleep(0.01)
+    await until(lambda: queue.queue.waiting == len(others))
     queue.controlled.release()
     await asyncio.gather(first, *others)
 
@@ -182,7 +183,7 @@ async def test_a_full_queue_refuses(queue: LedgerWorld) -> None:
     writing = asyncio.create_task(narrow.post(posting(queue.ada.id, "@bob")))
     await queue.controlled.entered.wait()
     waiting = [asyncio.create_task(narrow.post(posting(queue.ada.id, "@bob"))) for _ in range(2)]
-    await asyncio.sleep(0)
+    await until(lambda: narrow.waiting == len(waiting))
 
     with pytest.raises(QueueFull) as refused:
         await narrow.post(posting(queue.ada.id, "@bob"))
@@ -202,7 +203,7 @@ async def test_a_caller_that_gives_up_in_the_queue_leaves_nothing(queue: LedgerW
     await queue.controlled.entered.wait()
     leaving = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 20, key="k")))
     staying = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 2)))
-    await asyncio.sleep(0)
+    await until(lambda: queue.queue.waiting == 2)
     leaving.cancel()
     queue.controlled.release()
     await asyncio.gather(first, staying)
@@ -240,7 +241,7 @@ async def test_everyone_leaving_leaves_the_desk_working(queue: LedgerWorld) -> N
     leaving = [
         asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob"))) for _ in range(9)
     ]
-    await asyncio.sleep(0)
+    await until(lambda: queue.queue.waiting == len(leaving))
     for task in leaving:
         task.cancel()
     queue.controlled.release()

@@ -69,7 +69,7 @@ async def test_verification_runs_beside_writers(
     proofs = []
     while not writing.done():
         proofs.append((await verify(database)).transfers)
-        await asyncio.sleep(0.01)
+        await asyncio.wait({writing}, timeout=0.01)
     await writing
 
     assert proofs == sorted(proofs)

@@ -1,7 +1,6 @@
 """The admin port: for operators alone, one for each process, and never in the service's way."""
 
 import socket
-import time
 from pathlib import Path
 
 import httpx2
@@ -17,7 +16,7 @@ from tests.support.engines import Engines
 from tests.support.in_process import InProcessTransport, in_process_client
 from tests.support.raw_http import exchange
 from tests.support.raw_sql import RawSql
-from tests.support.server import START_SECONDS_MAX, Server, free_port, free_port_pair
+from tests.support.server import Server, free_port, free_port_pair, wait_for_http
 
 REFUSED = "ousel_refusals_total"
 STARTED = "process_start_time_seconds"
@@ -158,13 +157,9 @@ def test_each_worker_has_a_port_of_its_own(engines: Engines, tmp_path: Path) -> 
 
 def _when_it_answers(port: int) -> Scraped:
     """Return the metrics at this port, as soon as a worker has it."""
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while True:
-        try:
-            return Scraped(httpx2.get(f"http://127.0.0.1:{port}/metrics", verify=False).text)
-        except httpx2.TransportError:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+    url = f"http://127.0.0.1:{port}/metrics"
+    wait_for_http(url)
+    return Scraped(httpx2.get(url, verify=False).text)
 
 
 def _worker_on(port: int, running: Server) -> psutil.Process:

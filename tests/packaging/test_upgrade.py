@@ -18,6 +18,7 @@ from tests.support.accounts import open_database, partner, person
 from tests.support.engines import Engine, Engines
 from tests.support.raw_sql import RawSql
 from tests.support.server import Server
+from tests.support.waiting import assert_none_ends
 
 pytestmark = pytest.mark.slow
 
@@ -220,8 +221,7 @@ async def _waiting_while_stopped(server: Server, key: str) -> tuple[str, float]:
         waiting = asyncio.create_task(
             client.get(f"/charges/{charge['id']}", headers={"Prefer": "wait=25"})
         )
-        await asyncio.sleep(0.5)
-        assert not waiting.done()
+        await assert_none_ends(waiting, seconds=0.5)
         started = loop.time()
         server.process.terminate()
         answer = await waiting

@@ -8,6 +8,7 @@ import pytest
 from ousel.people import passwords
 from ousel.people.passwords import PasswordService, SignInBusy
 from tests.people.members import HOME
+from tests.support.waiting import assert_none_ends, until
 
 
 async def test_only_a_few_are_hashed_at_once_and_the_queue_ends(
@@ -33,7 +34,7 @@ async def test_only_a_few_are_hashed_at_once_and_the_queue_ends(
         asyncio.create_task(desk.matches(None, "", f"192.0.2.{number}"))
         for number in range(passwords.HASHES_WAITING_MAX)
     ]
-    await asyncio.sleep(0.05)
+    await until(lambda: most == passwords.HASHES_AT_ONCE)
     with pytest.raises(SignInBusy) as refused:
         await desk.matches(None, "", HOME.address)
     assert refused.value.retry_after_seconds
@@ -46,18 +47,23 @@ async def test_only_a_few_are_hashed_at_once_and_the_queue_ends(
 async def test_one_address_cannot_fill_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many requests from one address leave room in the queue for others."""
     gate = threading.Event()
-    monkeypatch.setattr(passwords, "_verify", lambda *_: gate.wait(10))
+    started: list[int] = []
+
+    def slow(*_: object) -> bool:
+        started.append(1)
+        return gate.wait(10)
+
+    monkeypatch.setattr(passwords, "_verify", slow)
     desk = PasswordService()
     crowd = [
         asyncio.create_task(desk.matches(None, "", f"2001:db8::{number:x}"))
         for number in range(passwords.HASHES_OF_ADDRESS_MAX)
     ]
-    await asyncio.sleep(0.05)
+    await until(lambda: started)
     with pytest.raises(SignInBusy):
         await desk.matches(None, "", "2001:db8::ffff")
     another = asyncio.create_task(desk.matches(None, "", HOME.address))
-    await asyncio.sleep(0.05)
-    assert not another.done()
+    await assert_none_ends(another, seconds=0.05)
     gate.set()
     assert await another
     assert all(await asyncio.gather(*crowd))

@@ -17,6 +17,7 @@ from tests.support.accounts import balance, verify
 from tests.support.in_process import InProcessTransport
 from tests.support.server import Server
 from tests.support.shop import Shop, open_shop
+from tests.support.waiting import assert_none_ends
 
 PATHS = ("/sandbox/clock", "/sandbox/charges/{id}/pay", "/sandbox/fund")
 
@@ -126,7 +127,7 @@ async def test_the_clock_advances_and_charges_expire(
     early = await client.post("/sandbox/clock", json={"advance": 7_000})
     still_open = await client.get(path)
     waiting = asyncio.create_task(client.get(path, headers={"Prefer": "wait=30"}))
-    await asyncio.sleep(0.2)
+    await assert_none_ends(waiting, seconds=0.2)
     late = await client.post("/sandbox/clock", json={"advance": 200})
     over = await asyncio.wait_for(waiting, 1)
     too_late = await client.post(f"/sandbox{path}/pay", json=payer)

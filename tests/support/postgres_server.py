@@ -50,6 +50,14 @@ class PostgresServer:
         finally:
             await connection.close()
 
+    async def setting(self, name: str) -> str:
+        """Return the value of a setting in a new session."""
+        connection = await asyncpg.connect(self._server.get_uri())
+        try:
+            return str(await connection.fetchval("SELECT current_setting($1)", name))
+        finally:
+            await connection.close()
+
     def stop_immediately(self) -> None:
         """Kill all of the server's processes: the next start recovers from the log."""
         pgexec(

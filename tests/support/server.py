@@ -145,6 +145,17 @@ class SharedServers:
             assert "Traceback" not in log, log
 
 
+def wait_for_http(url: str, seconds_max: float = START_SECONDS_MAX) -> None:
+    """Wait until something answers at this address."""
+
+    def answers() -> bool:
+        with suppress(httpx2.TransportError):
+            return bool(httpx2.get(url, verify=False))
+        return False
+
+    wait_until(answers, seconds_max)
+
+
 def free_port() -> int:
     """Return a port that nothing listens on."""
     with socket.socket() as listener:

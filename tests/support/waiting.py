@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from tests.support.raw_sql import RawSql
 
@@ -26,6 +27,12 @@ async def until_async(condition: Callable[[], Awaitable[object]]) -> None:
             return
         await asyncio.sleep(CHECK_SECONDS)
     raise AssertionError(f"waited {WAIT_SECONDS_MAX} s in vain")
+
+
+async def assert_none_ends(*tasks: asyncio.Task[Any], seconds: float) -> None:
+    """Check that none of these tasks ends within this time."""
+    done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    assert not done, done
 
 
 def wait_until(condition: Callable[[], object], seconds_max: float = WAIT_SECONDS_MAX) -> None:

@@ -23,6 +23,7 @@ from ousel_client.refusals import (
     NotFound,
 )
 from tests.support.seeded import SeededServer
+from tests.support.waiting import assert_none_ends
 
 RETURNS = {"success_url": "https://shop.example/ok", "cancel_url": "https://shop.example/no"}
 
@@ -181,8 +182,7 @@ async def test_waiting_ends_with_the_payment(sandbox: SeededServer) -> None:
         await client.sandbox.fund(to="@grace", amount="50")
         charge = await client.charges.create(amount=1)
         waiting = asyncio.create_task(client.charges.wait(charge.id, 30))
-        await asyncio.sleep(0.3)
-        assert not waiting.done()
+        await assert_none_ends(waiting, seconds=0.3)
         begun = time.monotonic()
         await client.sandbox.pay(charge.id, payer="@grace")
         paid = await waiting

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,10 @@ from ousel_client import (
 )
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.seeded import PEOPLE, SeededServer, run_seeded_server, run_verify
+from tests.support.waiting import until_async
 
 SEED = 20_260_131
+PROGRESS = 100  # so many transfers between two kills of the server
 COUNTS: dict[Engine, int] = {"sqlite": 20_000, "postgresql": 2_000}
 WORKERS = 24
 FAILURES = tuple(fault for fault in FAULTS if fault not in {"delayed", "request doubled"})
@@ -196,6 +199,10 @@ def killable(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[Seede
         yield seeded
 
 
+async def _has_grown(seeded: SeededServer, count: int) -> bool:
+    return len(await stored(seeded)) >= count
+
+
 @pytest.mark.slow
 async def test_each_intent_moves_once_though_the_server_dies(killable: SeededServer) -> None:
     """The server is killed in the midst of its work, time and again: the client carries on."""
@@ -204,7 +211,8 @@ async def test_each_intent_moves_once_though_the_server_dies(killable: SeededSer
     async with client_of("awaiting", killable.key, killable.base_url, retry=patient) as client:
         sending = asyncio.create_task(all_sent(client, wanted))
         for _ in range(3):
-            await asyncio.sleep(0.5)
+            before = len(await stored(killable))
+            await until_async(partial(_has_grown, killable, before + PROGRESS))
             killable.server.process.kill()
             await asyncio.to_thread(killable.server.stop)
             await asyncio.to_thread(killable.server.__enter__)
