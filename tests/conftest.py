@@ -26,7 +26,7 @@ settings.load_profile("ousel")
 
 # What takes minutes is begun first: begun last, it would go on alone while a core is idle.
 LONGEST_FIRST = (
-    "tests/ledger/test_at_size.py",
+    "tests/ledger/test_long_ledger.py",
     "clients/python/tests/test_faults.py",
     "tests/api/test_conformance.py",
     "tests/packaging",

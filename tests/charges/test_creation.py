@@ -268,7 +268,7 @@ async def test_the_queue_of_creations_is_limited(shop: Shop) -> None:
 
     controlled.hold()
     under_way = asyncio.create_task(create())
-    await controlled.entered.wait()
+    await controlled.write_started.wait()
     waiting = [asyncio.create_task(create()) for _ in range(2)]
     await asyncio.sleep(0)
     with pytest.raises(QueueFull) as refused:

@@ -21,7 +21,7 @@ async def postgres(postgres_url: str) -> AsyncIterator[PostgresDatabase]:
 
 
 @pytest.fixture
-async def distant(proxy: PostgresProxy) -> AsyncIterator[PostgresDatabase]:
+async def proxied(proxy: PostgresProxy) -> AsyncIterator[PostgresDatabase]:
     """The fresh PostgreSQL database, open at the far end of that wire."""
     opened = PostgresDatabase(proxy.url)
     await opened.open()

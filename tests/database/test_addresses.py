@@ -59,7 +59,7 @@ async def test_a_server_that_nobody_answers_for_is_unavailable() -> None:
 )
 def test_an_address_that_cannot_be_read_is_told_without_its_secret(rest: str) -> None:
     """A password that is not escaped, a port that is none: before a server is looked for."""
-    with pytest.raises(SettingError, match="escaped") as told:
+    with pytest.raises(SettingError, match="escaped") as raised:
         database_at(f"postgresql://ousel:{rest}")
 
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(raised.value)

@@ -11,7 +11,7 @@ from ousel.database.batching import BATCH_ITEMS_MAX, SharedReads, SharedWrites
 from ousel.database.port import Database, IntegrityViolation, Transaction
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
-from tests.database.notes import NOTES
+from tests.database.sample_rows import SAMPLE_TABLE
 from tests.support.engines import Engine
 from tests.support.raw_sql import RawSql
 
@@ -42,11 +42,11 @@ def loader() -> Loader:
 @pytest.fixture
 async def reads(database: Database, loader: Loader) -> SharedReads[str, str | None]:
     rows = [(f"name {number}", f"value {number}") for number in range(10)]
-    await database.write(lambda transaction: transaction.insert(NOTES, rows))
+    await database.write(lambda transaction: transaction.insert(SAMPLE_TABLE, rows))
     return SharedReads(database, loader)
 
 
-async def outcomes(*asked: Awaitable[Any]) -> list[Any]:
+async def results_or_errors(*asked: Awaitable[Any]) -> list[Any]:
     return await asyncio.gather(*asked, return_exceptions=True)
 
 
@@ -80,7 +80,7 @@ async def test_a_change_by_anybody_is_seen_by_the_next_question(
     before = await reads.get("name 1")
     await raw_sql.run("UPDATE deployment SET value = 'theirs' WHERE name = 'name 1'")
     theirs = await reads.get("name 1")
-    await database.write(lambda transaction: transaction.update(NOTES, [("name 1", "ours")]))
+    await database.write(lambda transaction: transaction.update(SAMPLE_TABLE, [("name 1", "ours")]))
     ours = await reads.get("name 1")
 
     assert [before, theirs, ours] == ["value 1", "theirs", "ours"]
@@ -123,7 +123,7 @@ async def test_a_key_at_fault_fails_alone(
     """A key that the database cannot hold, or that is left unanswered, fails only its own."""
     names = ["name 1", "\ud800", "name 2", "forgotten", "name 3"]
 
-    found = await outcomes(*(reads.get(name) for name in names))
+    found = await results_or_errors(*(reads.get(name) for name in names))
 
     assert [found[0], found[2], found[4]] == ["value 1", "value 2", "value 3"]
     assert isinstance(found[1], Exception)
@@ -138,7 +138,7 @@ async def test_a_database_that_is_away_fails_those_who_asked_then(
     """Each caller of a read that failed gets its refusal, once; the next read is a new one."""
     loader.failures.append(DatabaseUnavailable("Gone."))
 
-    found = await outcomes(reads.get("name 1"), reads.get("name 2"))
+    found = await results_or_errors(reads.get("name 1"), reads.get("name 2"))
 
     assert [type(each) for each in found] == [DatabaseUnavailable] * 2
     assert loader.asked == [["name 1", "name 2"]]
@@ -168,16 +168,16 @@ async def test_what_is_written_together_is_one_commit(database: Database) -> Non
     async def write(transaction: Transaction, names: list[str]) -> list[str]:
         commits.append(len(names))
         begun.set()
-        await transaction.insert(NOTES, [(name, "new") for name in names])
+        await transaction.insert(SAMPLE_TABLE, [(name, "new") for name in names])
         return [f"{name} is there" for name in names]
 
     writes = SharedWrites(database, write)
     first = asyncio.create_task(writes.put("name 0"))
     await begun.wait()
     names = [f"name {number}" for number in range(1, 100)]
-    told = await asyncio.gather(first, *map(writes.put, names))
+    answers = await asyncio.gather(first, *map(writes.put, names))
 
-    assert told == [f"{name} is there" for name in ["name 0", *names]]
+    assert answers == [f"{name} is there" for name in ["name 0", *names]]
     assert commits == [1, 99]
     rows = await database.read(lambda transaction: transaction.fetch(VALUES, names=names))
     assert len(rows) == 99
@@ -187,12 +187,12 @@ async def test_a_row_that_is_refused_is_refused_alone(database: Database) -> Non
     """Those who came with it are written all the same."""
 
     async def write(transaction: Transaction, names: list[str]) -> list[bool]:
-        await transaction.insert(NOTES, [(name, "new") for name in names])
+        await transaction.insert(SAMPLE_TABLE, [(name, "new") for name in names])
         return [True for _ in names]
 
     writes = SharedWrites(database, write)
     await writes.put("taken")
-    found = await outcomes(*(writes.put(name) for name in ("one", "taken", "two")))
+    found = await results_or_errors(*(writes.put(name) for name in ("one", "taken", "two")))
 
     assert [found[0], found[2]] == [True, True]
     assert isinstance(found[1], IntegrityViolation)

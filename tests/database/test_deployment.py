@@ -20,10 +20,10 @@ async def test_the_first_claim_holds(database: Database) -> None:
 
 async def test_claims_at_once_agree(database: Database) -> None:
     """Two servers that start together are told the same."""
-    told = await asyncio.gather(
+    modes = await asyncio.gather(
         database.write(lambda transaction: claim_mode(transaction, "live")),
         database.write(lambda transaction: claim_mode(transaction, "test")),
     )
 
-    assert len(set(told)) == 1
-    assert await database.read(mode_of) == told[0]
+    assert len(set(modes)) == 1
+    assert await database.read(mode_of) == modes[0]

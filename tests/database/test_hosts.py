@@ -14,23 +14,23 @@ from ousel.database.hosts import primary_url, single_host_urls
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.schema import migrate
 from ousel.kernel.errors import DatabaseUnavailable
-from tests.database.notes import add, found
+from tests.database.sample_rows import add_row, committed_rows
 from tests.support.postgres_proxy import PostgresProxy
 from tests.support.raw_sql import RawSql
 from tests.support.waiting import until_async
 
-NOBODY = "127.0.0.1:1"
+UNUSED_ADDRESS = "127.0.0.1:1"
 CLOCK_TICKS_PER_SECOND = 100  # as the kernel counts for the eyes of programs
 
 
 @pytest.fixture
-def silent() -> Iterator[str]:
+def silent_host() -> Iterator[str]:
     """A host that takes connections and never says a word, as a machine does that is stuck."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
-def among(url: str, *others: str) -> str:
+def with_other_hosts(url: str, *others: str) -> str:
     """Return the address with other hosts before its own."""
     return url.replace("@", f"@{','.join(others)},", 1)
 
@@ -82,16 +82,16 @@ def test_several_hosts_mean_the_one_that_takes_writes(url: str, primary: str) ->
 
 
 async def test_a_host_that_is_dead_or_stuck_delays_nobody(
-    proxy: PostgresProxy, silent: str
+    proxy: PostgresProxy, silent_host: str
 ) -> None:
     """The primary is found at once, whoever is named before it; migrations find it too."""
-    url = among(proxy.url, silent, NOBODY)
+    url = with_other_hosts(proxy.url, silent_host, UNUSED_ADDRESS)
     started = time.monotonic()
     database = PostgresDatabase(url)
     await database.open()
     try:
-        await database.write(lambda transaction: add(transaction, "a"))
-        assert await found(database) == {"a": ""}
+        await database.write(lambda transaction: add_row(transaction, "a"))
+        assert await committed_rows(database) == {"a": ""}
     finally:
         await database.close()
     await migrate(url)
@@ -120,7 +120,7 @@ async def test_hosts_that_take_no_writes_are_passed_over(
 ) -> None:
     """With standbys alone there is no database, until one of them takes writes."""
     name = postgres_url.partition("/ousel_")[2].partition("?")[0]
-    database = PostgresDatabase(among(proxy.url, NOBODY))
+    database = PostgresDatabase(with_other_hosts(proxy.url, UNUSED_ADDRESS))
     async with RawSql(postgres_url) as raw_sql:
         await raw_sql.run(f"ALTER DATABASE ousel_{name} SET default_transaction_read_only = on")
         try:
@@ -129,15 +129,15 @@ async def test_hosts_that_take_no_writes_are_passed_over(
         finally:
             await raw_sql.run(f"ALTER DATABASE ousel_{name} RESET default_transaction_read_only")
     await database.open()
-    assert await found(database) == {}
+    assert await committed_rows(database) == {}
     await database.close()
 
 
 async def test_a_connection_notices_that_its_host_has_vanished(
-    distant: PostgresDatabase, proxy: PostgresProxy
+    proxied: PostgresDatabase, proxy: PostgresProxy
 ) -> None:
     """The kernel asks for signs of life after five idle seconds, not after two hours."""
-    await found(distant)
+    await committed_rows(proxied)
     port = int(proxy.url.rpartition(":")[2].partition("/")[0])
     timers = timers_of_connections_to(port)
     assert timers

@@ -17,7 +17,7 @@ from ousel.database.port import Transaction
 from ousel.database.sqlite import SqliteDatabase
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
-from tests.database.notes import NOTES, add, fetch_all, found
+from tests.database.sample_rows import SAMPLE_TABLE, add_row, committed_rows, fetch_rows
 from tests.support.slow_commits import commit_slowly
 from tests.support.waiting import assert_none_ends
 
@@ -43,7 +43,7 @@ def slow_to_commit(sqlite: SqliteDatabase) -> SqliteDatabase:
 
 
 @contextlib.asynccontextmanager
-async def held_elsewhere(path: Path) -> AsyncIterator[asyncio.StreamWriter]:
+async def locked_by_another_process(path: Path) -> AsyncIterator[asyncio.StreamWriter]:
     """Another process in the midst of a write, until its input is closed."""
     command = [sys.executable, "-c", HOLD_THE_FILE, str(path)]
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
@@ -57,17 +57,17 @@ async def held_elsewhere(path: Path) -> AsyncIterator[asyncio.StreamWriter]:
 
 async def test_a_write_waits_for_another_process(sqlite: SqliteDatabase, sqlite_file: Path) -> None:
     """While another process writes, ours waits its turn, and reads go on at once."""
-    async with held_elsewhere(sqlite_file) as holder:
-        ours = asyncio.create_task(sqlite.write(lambda transaction: add(transaction, "ours")))
+    async with locked_by_another_process(sqlite_file) as holder:
+        ours = asyncio.create_task(sqlite.write(lambda transaction: add_row(transaction, "ours")))
         await assert_none_ends(ours, seconds=0.1)
         started = time.perf_counter()
-        assert await found(sqlite) == {}
+        assert await committed_rows(sqlite) == {}
         assert time.perf_counter() - started < 0.1
         assert not ours.done()
         holder.close()
         await ours
 
-    assert await found(sqlite) == {"ours": "", "theirs": ""}
+    assert await committed_rows(sqlite) == {"ours": "", "theirs": ""}
 
 
 async def test_a_file_that_stays_held_is_unavailable(
@@ -77,31 +77,33 @@ async def test_a_file_that_stays_held_is_unavailable(
     monkeypatch.setattr("ousel.database.sqlite.BUSY_SECONDS_MAX", 0.02)
     sqlite = SqliteDatabase(sqlite_file)
     await sqlite.open()
-    async with held_elsewhere(sqlite_file):
+    async with locked_by_another_process(sqlite_file):
         with pytest.raises(DatabaseUnavailable, match="Another process holds") as refused:
-            await sqlite.write(lambda transaction: add(transaction, "ours"))
+            await sqlite.write(lambda transaction: add_row(transaction, "ours"))
 
     assert refused.value.retry_after_seconds == 1
-    assert await found(sqlite) == {"theirs": ""}
-    await sqlite.write(lambda transaction: add(transaction, "ours"))
-    assert await found(sqlite) == {"ours": "", "theirs": ""}
+    assert await committed_rows(sqlite) == {"theirs": ""}
+    await sqlite.write(lambda transaction: add_row(transaction, "ours"))
+    assert await committed_rows(sqlite) == {"ours": "", "theirs": ""}
     await sqlite.close()
 
 
 async def test_a_slow_flush_stalls_nobody(slow_to_commit: SqliteDatabase) -> None:
     """While one write is on its way to the disk, reads go on, and other writes wait for it."""
-    first = asyncio.create_task(slow_to_commit.write(lambda transaction: add(transaction, "first")))
+    first = asyncio.create_task(
+        slow_to_commit.write(lambda transaction: add_row(transaction, "first"))
+    )
     second = asyncio.create_task(
-        slow_to_commit.write(lambda transaction: add(transaction, "second"))
+        slow_to_commit.write(lambda transaction: add_row(transaction, "second"))
     )
     await asyncio.sleep(0)
     started = time.perf_counter()
-    assert await found(slow_to_commit) == {}
+    assert await committed_rows(slow_to_commit) == {}
     assert time.perf_counter() - started < FLUSH_SECONDS / 2
 
     await asyncio.gather(first, second)
     assert time.perf_counter() - started > 2 * FLUSH_SECONDS
-    assert await found(slow_to_commit) == {"first": "", "second": ""}
+    assert await committed_rows(slow_to_commit) == {"first": "", "second": ""}
 
 
 async def test_a_write_that_is_given_up_is_whole_and_in_nobodys_way(
@@ -109,14 +111,14 @@ async def test_a_write_that_is_given_up_is_whole_and_in_nobodys_way(
 ) -> None:
     """A caller that is canceled during its commit ends after it; the next one writes as ever."""
     given_up = asyncio.create_task(
-        slow_to_commit.write(lambda transaction: add(transaction, "given up"))
+        slow_to_commit.write(lambda transaction: add_row(transaction, "given up"))
     )
     await asyncio.sleep(FLUSH_SECONDS / 4)
     given_up.cancel()
-    await slow_to_commit.write(lambda transaction: add(transaction, "next"))
+    await slow_to_commit.write(lambda transaction: add_row(transaction, "next"))
 
     assert given_up.cancelled()
-    assert await found(slow_to_commit) == {"given up": "", "next": ""}
+    assert await committed_rows(slow_to_commit) == {"given up": "", "next": ""}
 
 
 async def test_two_databases_on_one_file_take_turns(
@@ -128,11 +130,11 @@ async def test_two_databases_on_one_file_take_turns(
 
     async def writes(database: SqliteDatabase, name: str) -> None:
         for number in range(30):
-            await database.write(partial(add, name=f"{name} {number}"))
+            await database.write(partial(add_row, name=f"{name} {number}"))
 
     await asyncio.gather(writes(sqlite, "one"), writes(other, "other"))
 
-    assert len(await found(other)) == 60
+    assert len(await committed_rows(other)) == 60
     await other.close()
 
 
@@ -140,21 +142,21 @@ async def test_work_that_waits_for_something_else_is_a_defect(sqlite: SqliteData
     """A transaction that waited for the network would hold the only writer: it is refused."""
 
     async def work(transaction: Transaction) -> None:
-        await add(transaction, "a")
+        await add_row(transaction, "a")
         await asyncio.sleep(0)
 
     with pytest.raises(AssertionError, match="may wait for nothing"):
         await sqlite.write(work)
 
-    assert await found(sqlite) == {}
+    assert await committed_rows(sqlite) == {}
 
 
 async def test_reads_cannot_write(sqlite: SqliteDatabase) -> None:
     """The connection for reads refuses to change anything."""
     with pytest.raises(DatabaseUnavailable, match="SQLITE_READONLY"):
-        await sqlite.read(lambda transaction: add(transaction, "a"))
+        await sqlite.read(lambda transaction: add_row(transaction, "a"))
 
-    assert await found(sqlite) == {}
+    assert await committed_rows(sqlite) == {}
 
 
 async def test_every_commit_is_flushed_to_disk(sqlite: SqliteDatabase) -> None:
@@ -175,17 +177,19 @@ async def test_a_full_disk_is_unavailable(sqlite: SqliteDatabase) -> None:
         await transaction.fetch(Statement("limit", f"PRAGMA max_page_count = {pages}"))
 
     async def fill(transaction: Transaction) -> None:
-        await transaction.insert(NOTES, [(f"note {number}", "x" * 3000) for number in range(50)])
+        await transaction.insert(
+            SAMPLE_TABLE, [(f"note {number}", "x" * 3000) for number in range(50)]
+        )
 
     await sqlite.write(lambda transaction: limit(transaction, 1))
     with pytest.raises(DatabaseUnavailable, match="SQLITE_FULL") as refused:
         await sqlite.write(fill)
 
     assert refused.value.retry_after_seconds == 5
-    assert await found(sqlite) == {}
+    assert await committed_rows(sqlite) == {}
     await sqlite.write(lambda transaction: limit(transaction, 1_000_000))
     await sqlite.write(fill)
-    assert len(await found(sqlite)) == 50
+    assert len(await committed_rows(sqlite)) == 50
 
 
 @pytest.fixture
@@ -203,13 +207,13 @@ async def test_a_file_that_cannot_be_opened_anew_is_unavailable(mounted_file: Pa
     mounted_file.parent.rename(mounted_file.parents[1] / "gone")
 
     with pytest.raises(DatabaseUnavailable, match="moved, removed or replaced") as refused:
-        await sqlite.snapshot(fetch_all)
+        await sqlite.snapshot(fetch_rows)
 
     assert refused.value.retry_after_seconds == 5
     await sqlite.close()
 
 
-def moved_away(path: Path, *, replaced: bool) -> Path:
+def move_away(path: Path, *, replaced: bool) -> Path:
     """Put a file aside, and perhaps a copy of it in its place; return where it is now."""
     aside = path.rename(path.with_name("aside.db"))
     if replaced:
@@ -222,21 +226,21 @@ async def test_nothing_is_written_where_nobody_could_find_it(
     sqlite: SqliteDatabase, sqlite_file: Path, *, replaced: bool
 ) -> None:
     """SQLite itself would go on in a file without a name, and all of it would be lost."""
-    await sqlite.write(lambda transaction: add(transaction, "before"))
-    aside = moved_away(sqlite_file, replaced=replaced)
+    await sqlite.write(lambda transaction: add_row(transaction, "before"))
+    aside = move_away(sqlite_file, replaced=replaced)
 
     with pytest.raises(DatabaseUnavailable, match="moved, removed or replaced"):
-        await sqlite.read(fetch_all)
+        await sqlite.read(fetch_rows)
     with pytest.raises(DatabaseUnavailable, match="moved, removed or replaced"):
-        await sqlite.snapshot(fetch_all)
+        await sqlite.snapshot(fetch_rows)
     with pytest.raises(DatabaseUnavailable, match="moved, removed or replaced"):
-        await sqlite.write(lambda transaction: add(transaction, "meanwhile"))
+        await sqlite.write(lambda transaction: add_row(transaction, "meanwhile"))
 
     aside.rename(sqlite_file)
-    await sqlite.write(lambda transaction: add(transaction, "after"))
-    assert {"before", "after"} <= set(await found(sqlite))
-    assert "meanwhile" not in await found(sqlite)
-    assert await sqlite.snapshot(fetch_all) == await found(sqlite)
+    await sqlite.write(lambda transaction: add_row(transaction, "after"))
+    assert {"before", "after"} <= set(await committed_rows(sqlite))
+    assert "meanwhile" not in await committed_rows(sqlite)
+    assert await sqlite.snapshot(fetch_rows) == await committed_rows(sqlite)
 
 
 @pytest.fixture
@@ -273,7 +277,7 @@ async def test_a_damaged_file_is_unavailable(damaged_file: Path) -> None:
 
     for run in (sqlite.read, sqlite.snapshot, sqlite.write):
         with pytest.raises(DatabaseUnavailable, match="SQLITE_CORRUPT"):
-            await run(fetch_all)
+            await run(fetch_rows)
     await sqlite.close()
 
 

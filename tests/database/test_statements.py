@@ -11,7 +11,7 @@ from ousel.database.statements import (
     for_postgres,
     for_sqlite,
 )
-from tests.database.notes import NOTES, fetch_all, found
+from tests.database.sample_rows import SAMPLE_TABLE, committed_rows, fetch_rows
 
 PAIRS = Table("pairs", key=("left text", "right bigint"), columns=("value text",))
 
@@ -107,7 +107,7 @@ async def test_membership_is_found_on_both_engines(database: Database) -> None:
     some = statement("SELECT name FROM deployment WHERE name = ANY(:names) ORDER BY name")
 
     async def fill(transaction: Transaction) -> None:
-        await transaction.insert(NOTES, [("a", "1"), ("b", "2"), ("c", "3")])
+        await transaction.insert(SAMPLE_TABLE, [("a", "1"), ("b", "2"), ("c", "3")])
 
     async def names(transaction: Transaction, wanted: list[str]) -> list[str]:
         return [row[0] for row in await transaction.fetch(some, names=wanted)]
@@ -122,14 +122,14 @@ async def test_bulk_rows_are_inserted_and_updated_by_their_key(database: Databas
     """An insert writes all rows, an update those that exist, and an iterator is as good."""
 
     async def work(transaction: Transaction) -> None:
-        await transaction.insert(NOTES, iter([("a", "1"), ("b", "2")]))
-        await transaction.update(NOTES, iter([("b", "two"), ("z", "nobody")]))
-        await transaction.insert(NOTES, [])
-        await transaction.update(NOTES, [])
+        await transaction.insert(SAMPLE_TABLE, iter([("a", "1"), ("b", "2")]))
+        await transaction.update(SAMPLE_TABLE, iter([("b", "two"), ("z", "nobody")]))
+        await transaction.insert(SAMPLE_TABLE, [])
+        await transaction.update(SAMPLE_TABLE, [])
 
     await database.write(work)
 
-    assert await found(database) == {"a": "1", "b": "two"}
+    assert await committed_rows(database) == {"a": "1", "b": "two"}
 
 
 async def test_execute_tells_how_many_rows_it_touched(database: Database) -> None:
@@ -148,4 +148,4 @@ async def test_execute_tells_how_many_rows_it_touched(database: Database) -> Non
         ]
 
     assert await database.write(work) == [1, 0, 1, 2, 0]
-    assert await database.snapshot(fetch_all) == {"a": "x", "b": "x"}
+    assert await database.snapshot(fetch_rows) == {"a": "x", "b": "x"}

@@ -12,16 +12,16 @@ from ousel.database.port import (
 )
 from ousel.database.statements import UnstorableValue
 from ousel.partners.store import APPS
-from tests.database.notes import ALL_NOTES, NOTES, add, fetch_all, found
+from tests.database.sample_rows import ALL_ROWS, SAMPLE_TABLE, add_row, committed_rows, fetch_rows
 from tests.support.raw_sql import RawSql
 
-UNFIT = [
+UNSTORABLE_VALUES = [
     pytest.param("\ud800", id="lone surrogate"),
     pytest.param(object(), id="no value at all"),
 ]
 
 
-class Mishap(Exception):
+class WorkFailed(Exception):
     """Something goes wrong in the midst of some work."""
 
 
@@ -29,8 +29,8 @@ async def test_work_is_committed_as_a_whole(database: Database, raw_sql: RawSql)
     """What the work wrote is there for everyone once `write` returns, and its result with it."""
 
     async def work(transaction: Transaction) -> str:
-        await add(transaction, "a")
-        await add(transaction, "b")
+        await add_row(transaction, "a")
+        await add_row(transaction, "b")
         return "done"
 
     assert await database.write(work) == "done"
@@ -44,44 +44,44 @@ async def test_work_that_fails_leaves_nothing(database: Database) -> None:
     async def work(transaction: Transaction) -> None:
         nonlocal attempts
         attempts += 1
-        await add(transaction, "a")
-        raise Mishap
+        await add_row(transaction, "a")
+        raise WorkFailed
 
-    with pytest.raises(Mishap):
+    with pytest.raises(WorkFailed):
         await database.write(work)
 
     assert attempts == 1
-    assert await found(database) == {}
-    await database.write(lambda transaction: add(transaction, "b"))
-    assert await found(database) == {"b": ""}
+    assert await committed_rows(database) == {}
+    await database.write(lambda transaction: add_row(transaction, "b"))
+    assert await committed_rows(database) == {"b": ""}
 
 
 async def test_a_row_that_a_constraint_refuses_is_named_so(database: Database) -> None:
     """A second row with the same key is an IntegrityViolation, and nothing of it stays."""
 
     async def work(transaction: Transaction) -> None:
-        await transaction.insert(NOTES, [("b", "2"), ("a", "1"), ("a", "again")])
+        await transaction.insert(SAMPLE_TABLE, [("b", "2"), ("a", "1"), ("a", "again")])
 
     with pytest.raises(IntegrityViolation):
         await database.write(work)
 
-    assert await found(database) == {}
+    assert await committed_rows(database) == {}
 
 
-@pytest.mark.parametrize("value", UNFIT)
+@pytest.mark.parametrize("value", UNSTORABLE_VALUES)
 async def test_a_value_that_no_column_holds_is_unfit_to_write(
     database: Database, value: object
 ) -> None:
     """A value that the engine cannot hold is refused by one name on both engines."""
 
     async def work(transaction: Transaction) -> None:
-        await add(transaction, "a")
-        await transaction.insert(NOTES, [("b", value)])
+        await add_row(transaction, "a")
+        await transaction.insert(SAMPLE_TABLE, [("b", value)])
 
     with pytest.raises(UnstorableValue):
         await database.write(work)
 
-    assert await found(database) == {}
+    assert await committed_rows(database) == {}
 
 
 async def test_a_number_of_more_than_64_bits_is_unfit_to_write(database: Database) -> None:
@@ -97,7 +97,7 @@ async def test_a_value_that_no_column_holds_is_unfit_to_ask_for(
     """The same in a read: what was never stored cannot be looked for."""
 
     async def work(transaction: Transaction) -> None:
-        await add(transaction, "\ud800")
+        await add_row(transaction, "\ud800")
 
     with pytest.raises(UnstorableValue):
         await (database.read(work) if how == "read" else database.snapshot(work))
@@ -109,9 +109,9 @@ async def test_reads_see_what_was_committed_before_each(
     """Within one `read`, a later statement sees what another connection wrote meanwhile."""
 
     async def work(transaction: Transaction) -> tuple[int, int]:
-        before = len(await transaction.fetch(ALL_NOTES))
+        before = len(await transaction.fetch(ALL_ROWS))
         await raw_sql.run("INSERT INTO deployment VALUES ('a', '')")
-        return before, len(await transaction.fetch(ALL_NOTES))
+        return before, len(await transaction.fetch(ALL_ROWS))
 
     assert await database.read(work) == (0, 1)
 
@@ -120,24 +120,24 @@ async def test_a_snapshot_sees_one_state(database: Database, raw_sql: RawSql) ->
     """Whatever others write, all reads of a snapshot see the state of its start."""
 
     async def work(transaction: Transaction) -> tuple[int, int]:
-        before = len(await transaction.fetch(ALL_NOTES))
+        before = len(await transaction.fetch(ALL_ROWS))
         await raw_sql.run("INSERT INTO deployment VALUES ('a', '')")
-        return before, len(await transaction.fetch(ALL_NOTES))
+        return before, len(await transaction.fetch(ALL_ROWS))
 
     assert await database.snapshot(work) == (0, 0)
-    assert await database.snapshot(fetch_all) == {"a": ""}
+    assert await database.snapshot(fetch_rows) == {"a": ""}
 
 
 async def test_writes_of_many_callers_all_take_place(database: Database) -> None:
     """Forty callers at once: each write is there, whole."""
 
     async def pair(transaction: Transaction, number: int) -> None:
-        await add(transaction, f"left {number:02d}")
-        await add(transaction, f"right {number:02d}")
+        await add_row(transaction, f"left {number:02d}")
+        await add_row(transaction, f"right {number:02d}")
 
     await asyncio.gather(*(database.write(partial(pair, number=each)) for each in range(40)))
 
-    assert len(await found(database)) == 80
+    assert len(await committed_rows(database)) == 80
 
 
 async def test_a_caller_that_gives_up_leaves_a_whole_write_or_none(
@@ -146,8 +146,8 @@ async def test_a_caller_that_gives_up_leaves_a_whole_write_or_none(
     """Cancelled at any moment, a write took place whole or not at all, and holds no lock."""
 
     async def work(transaction: Transaction, number: int) -> None:
-        await add(transaction, f"left {number:02d}")
-        await add(transaction, f"right {number:02d}")
+        await add_row(transaction, f"left {number:02d}")
+        await add_row(transaction, f"right {number:02d}")
 
     for number in range(40):
         task = asyncio.ensure_future(database.write(partial(work, number=number)))
@@ -156,7 +156,7 @@ async def test_a_caller_that_gives_up_leaves_a_whole_write_or_none(
         await asyncio.wait([task])
 
     await raw_sql.run("INSERT INTO deployment VALUES ('unlocked', '')")
-    names = [name for name in await found(database) if name != "unlocked"]
+    names = [name for name in await committed_rows(database) if name != "unlocked"]
     assert {name.replace("left", "right") for name in names} == {
         name for name in names if name.startswith("right")
     }

@@ -7,7 +7,7 @@ import pytest
 from ousel.database.port import Transaction
 from ousel.database.postgres import PostgresDatabase
 from ousel.kernel.errors import OutcomeUnknown
-from tests.database.notes import add, found
+from tests.database.sample_rows import add_row, committed_rows
 from tests.support.postgres_proxy import Cut, PostgresProxy
 
 
@@ -15,7 +15,7 @@ from tests.support.postgres_proxy import Cut, PostgresProxy
     ("cut", "kept"), [("before the commit", {}), ("after the commit", {"attempt 1": ""})]
 )
 async def test_an_unknown_commit_is_never_repeated(
-    distant: PostgresDatabase, proxy: PostgresProxy, cut: Cut, kept: dict[str, str]
+    proxied: PostgresDatabase, proxy: PostgresProxy, cut: Cut, kept: dict[str, str]
 ) -> None:
     """OutcomeUnknown after one attempt, whether the commit reached the server or not."""
     attempts = 0
@@ -23,16 +23,16 @@ async def test_an_unknown_commit_is_never_repeated(
     async def work(transaction: Transaction) -> None:
         nonlocal attempts
         attempts += 1
-        await add(transaction, f"attempt {attempts}")
+        await add_row(transaction, f"attempt {attempts}")
 
     proxy.cuts.append(cut)
     with pytest.raises(OutcomeUnknown) as refused:
-        await distant.write(work)
+        await proxied.write(work)
 
     assert attempts == 1
     assert refused.value.retry_after_seconds == 1
     assert not proxy.cuts
-    assert await found(distant) == kept
+    assert await committed_rows(proxied) == kept
 
 
 async def test_a_connection_that_breaks_after_the_commit_changes_nothing(
@@ -55,10 +55,10 @@ async def test_a_connection_that_breaks_after_the_commit_changes_nothing(
     async def work(transaction: Transaction) -> None:
         nonlocal attempts
         attempts += 1
-        await add(transaction, f"attempt {attempts}")
+        await add_row(transaction, f"attempt {attempts}")
 
     await asyncio.gather(*(database.write(work) for _ in range(3)))  # each waits for the last one
 
     assert (attempts, releases) == (3, 2)
-    assert await found(database) == {"attempt 1": "", "attempt 2": "", "attempt 3": ""}
+    assert await committed_rows(database) == {"attempt 1": "", "attempt 2": "", "attempt 3": ""}
     await database.close()

@@ -8,7 +8,7 @@ from ousel.kernel.clock import Clock, system_clock
 from ousel.ledger.history import HistoryQuery, newest_entries
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Entry
-from tests.ledger.intruder import People, books_with_people
+from tests.ledger.tampering import People, ledger_with_people
 from tests.support.accounts import balance, person
 from tests.support.controlled_database import ControlledDatabase
 
@@ -22,7 +22,7 @@ class LedgerWorld(msgspec.Struct, frozen=True):
     ada: Account
     bob: Account
 
-    def another(self, clock: Clock = system_clock, queue_limit: int = 1_000) -> PostingQueue:
+    def another_queue(self, clock: Clock = system_clock, queue_limit: int = 1_000) -> PostingQueue:
         """Return another queue, like that of another process."""
         return PostingQueue(self.controlled, clock, queue_limit=queue_limit)
 
@@ -38,8 +38,8 @@ class LedgerWorld(msgspec.Struct, frozen=True):
 
 
 @pytest.fixture
-async def queue(database: Database) -> LedgerWorld:
-    """A queue on a fresh database."""
+async def world(database: Database) -> LedgerWorld:
+    """A queue on a fresh database, and two people."""
     controlled = ControlledDatabase(database)
     ada = await person(database, "ada", "0.0001")
     bob = await person(database, "bob")
@@ -51,4 +51,4 @@ async def queue(database: Database) -> LedgerWorld:
 @pytest.fixture
 async def people(database: Database) -> People:
     """Two people with a short history."""
-    return await books_with_people(database)
+    return await ledger_with_people(database)

@@ -61,7 +61,7 @@ def posting(
     )
 
 
-class Books:
+class MemoryLedger:
     """Accounts in memory, on which postings are decided one batch after the other."""
 
     def __init__(self, *accounts: Account) -> None:

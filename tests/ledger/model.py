@@ -38,20 +38,20 @@ class Model:
         self.accounts[account_id] = ModelAccount()
         self.names |= dict.fromkeys(names, account_id)
 
-    def post(self, wish: Posting) -> tuple[str, str]:
+    def post(self, posting: Posting) -> tuple[str, str]:
         """Return how the posting comes out, and the transfer that it is about."""
-        sender, to = wish.debit_account_id, self.names.get(wish.credit_identifier or "")
-        request = (to, wish.amount, wish.note, wish.kind)
-        used = self.keys.get((sender, wish.idempotency_key))
-        if wish.idempotency_key is not None and used is not None:
+        sender, to = posting.debit_account_id, self.names.get(posting.credit_identifier or "")
+        request = (to, posting.amount, posting.note, posting.kind)
+        used = self.keys.get((sender, posting.idempotency_key))
+        if posting.idempotency_key is not None and used is not None:
             return ("replayed" if used[1:] == request else "idempotency_conflict"), used[0]
-        refusal = self._refusal(sender, to, wish.amount)
+        refusal = self._refusal(sender, to, posting.amount)
         if refusal is not None or to is None:
             return refusal or "account_not_found", ""
-        self._enter(sender, -wish.amount, to, wish)
-        self._enter(to, wish.amount, sender, wish)
-        self.keys[sender, wish.idempotency_key] = (wish.transfer_id, *request)
-        return "moved", wish.transfer_id
+        self._enter(sender, -posting.amount, to, posting)
+        self._enter(to, posting.amount, sender, posting)
+        self.keys[sender, posting.idempotency_key] = (posting.transfer_id, *request)
+        return "moved", posting.transfer_id
 
     def _refusal(self, sender: str, to: str | None, amount: int) -> str | None:
         if to is None:
@@ -66,9 +66,9 @@ class Model:
             return "balance_limit_reached"
         return None
 
-    def _enter(self, account_id: str, amount: int, counterparty: str, wish: Posting) -> None:
+    def _enter(self, account_id: str, amount: int, counterparty: str, posting: Posting) -> None:
         account = self.accounts[account_id]
         account.balance += amount
         account.entries.append(
-            ModelEntry(wish.transfer_id, amount, account.balance, counterparty, wish.note)
+            ModelEntry(posting.transfer_id, amount, account.balance, counterparty, posting.note)
         )

@@ -14,7 +14,7 @@ from ousel.ledger.rules import ChargeClosed, ClosedCharges, Movement, Posting, R
 from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting, refusals
 from tests.support.accounts import verify
-from tests.support.controlled_database import Breakdown
+from tests.support.controlled_database import UnexpectedError
 from tests.support.postgres_proxy import Cut
 
 TICKETS = Table("deployment", key=("name text",), columns=("value text",))
@@ -44,44 +44,51 @@ class Tickets:
     ) -> None:
         assert now > 0
         if self.broken:
-            raise Breakdown
+            raise UnexpectedError
         rows = [(each.debit.charge_id, each.debit.transfer_id) for each in payments]
         await transaction.update(TICKETS, rows)
 
 
 @pytest.fixture
-async def tickets(queue: LedgerWorld) -> Tickets:
+async def tickets(world: LedgerWorld) -> Tickets:
     """Two tickets that nobody has yet."""
     free = [("one", "free"), ("two", "free")]
-    await queue.database.write(lambda transaction: transaction.insert(TICKETS, free))
+    await world.database.write(lambda transaction: transaction.insert(TICKETS, free))
     return Tickets()
 
 
 @pytest.fixture
-def selling(queue: LedgerWorld, tickets: Tickets) -> PostingQueue:
+def ticket_queue(world: LedgerWorld, tickets: Tickets) -> PostingQueue:
     """A queue that sells the tickets."""
-    return PostingQueue(queue.controlled, system_clock, queue_limit=1_000, charge_rows=tickets)
+    return PostingQueue(world.controlled, system_clock, queue_limit=1_000, charge_rows=tickets)
 
 
-async def holders(queue: LedgerWorld) -> dict[str, str]:
+async def read_tickets(world: LedgerWorld) -> dict[str, str]:
     """Return who has each ticket."""
-    rows = await queue.database.read(
+    rows = await world.database.read(
         lambda transaction: transaction.fetch(FOUND, names=["one", "two"])
     )
     return {row[0]: row[1] for row in rows}
 
 
-def wish(queue: LedgerWorld, ticket: str, amount: int = 10, key: str | None = None) -> Posting:
-    return posting(queue.ada.id, "@bob", amount, key=key, charge_id=ticket)
+def payment(world: LedgerWorld, ticket: str, amount: int = 10, key: str | None = None) -> Posting:
+    return posting(world.ada.id, "@bob", amount, key=key, charge_id=ticket)
 
 
-async def test_a_charge_is_marked_with_the_money(queue: LedgerWorld, selling: PostingQueue) -> None:
+async def test_a_charge_is_marked_with_the_money(
+    world: LedgerWorld, ticket_queue: PostingQueue
+) -> None:
     """Of those who come together one pays and has it; whoever comes later is told."""
-    wishes = [wish(queue, "one", 1_000), wish(queue, "one"), wish(queue, "one"), wish(queue, "two")]
+    payments = [
+        payment(world, "one", 1_000),
+        payment(world, "one"),
+        payment(world, "one"),
+        payment(world, "two"),
+    ]
 
-    answers = await asyncio.gather(*(selling.post(each) for each in wishes))
-    another = PostingQueue(queue.controlled, system_clock, queue_limit=10, charge_rows=Tickets())
-    late = await another.post(wish(queue, "one"))
+    answers = await asyncio.gather(*(ticket_queue.post(each) for each in payments))
+    another = PostingQueue(world.controlled, system_clock, queue_limit=10, charge_rows=Tickets())
+    late = await another.post(payment(world, "one"))
 
     outcomes = [each.outcome for each in (*answers, late)]
     assert [type(each) for each in outcomes] == [
@@ -92,83 +99,86 @@ async def test_a_charge_is_marked_with_the_money(queue: LedgerWorld, selling: Po
         ChargeClosed,
     ]
     assert refusals(outcomes)[0] is InsufficientBalance
-    assert await holders(queue) == {"one": wishes[1].transfer_id, "two": wishes[3].transfer_id}
-    assert await queue.balances() == (80, 20)
-    assert queue.controlled.writes == 2
+    assert await read_tickets(world) == {
+        "one": payments[1].transfer_id,
+        "two": payments[3].transfer_id,
+    }
+    assert await world.balances() == (80, 20)
+    assert world.controlled.writes == 2
 
 
 async def test_payments_and_transfers_share_a_transaction(
-    queue: LedgerWorld, selling: PostingQueue
+    world: LedgerWorld, ticket_queue: PostingQueue
 ) -> None:
     """Postings that pay a charge and one that pays none, in one batch."""
     answers = await asyncio.gather(
-        selling.post(wish(queue, "one")),
-        selling.post(posting(queue.ada.id, "@bob", 10)),
-        selling.post(wish(queue, "two")),
+        ticket_queue.post(payment(world, "one")),
+        ticket_queue.post(posting(world.ada.id, "@bob", 10)),
+        ticket_queue.post(payment(world, "two")),
     )
 
     assert [type(answer.outcome) for answer in answers] == [Movement] * 3
-    assert queue.controlled.writes == 1
-    assert await queue.balances() == (70, 30)
+    assert world.controlled.writes == 1
+    assert await world.balances() == (70, 30)
 
 
-async def test_several_queues_race_for_one_charge(queue: LedgerWorld, tickets: Tickets) -> None:
+async def test_several_queues_race_for_one_charge(world: LedgerWorld, tickets: Tickets) -> None:
     """As several processes do: exactly one payment moves money."""
     queues = [
-        PostingQueue(queue.controlled, system_clock, queue_limit=10, charge_rows=tickets)
+        PostingQueue(world.controlled, system_clock, queue_limit=10, charge_rows=tickets)
         for _ in range(4)
     ]
 
-    answers = await asyncio.gather(*(each.post(wish(queue, "one")) for each in queues))
+    answers = await asyncio.gather(*(each.post(payment(world, "one")) for each in queues))
 
     assert sorted(type(answer.outcome).__name__ for answer in answers) == [
         *["ChargeClosed"] * 3,
         "Movement",
     ]
-    assert await queue.balances() == (90, 10)
-    await verify(queue.database)
+    assert await world.balances() == (90, 10)
+    await verify(world.database)
 
 
 @pytest.mark.parametrize("key", ["k", None])
 @pytest.mark.parametrize("cut", ["before the commit", "after the commit"])
 async def test_a_payment_survives_a_lost_commit(
-    queue: LedgerWorld, selling: PostingQueue, cut: Cut, key: str | None
+    world: LedgerWorld, ticket_queue: PostingQueue, cut: Cut, key: str | None
 ) -> None:
     """Whether the commit took effect or not: paid once, taken once, and told so."""
-    queue.controlled.faults.append(cut)
-    wanted = wish(queue, "one", key=key)
+    world.controlled.faults.append(cut)
+    wanted = payment(world, "one", key=key)
 
-    answer = await selling.post(wanted)
+    answer = await ticket_queue.post(wanted)
 
     assert isinstance(answer.outcome, Movement)
-    assert (await holders(queue))["one"] == wanted.transfer_id
-    assert await queue.balances() == (90, 10)
+    assert (await read_tickets(world))["one"] == wanted.transfer_id
+    assert await world.balances() == (90, 10)
 
 
 async def test_a_charge_that_cannot_be_marked_takes_the_money_back(
-    queue: LedgerWorld, tickets: Tickets, selling: PostingQueue
+    world: LedgerWorld, tickets: Tickets, ticket_queue: PostingQueue
 ) -> None:
     """What follows from a payment and the payment itself are written together or not at all."""
     tickets.broken = True
 
     broken, other = await asyncio.gather(
-        selling.post(wish(queue, "one")),
-        selling.post(posting(queue.ada.id, "@bob", 1)),
+        ticket_queue.post(payment(world, "one")),
+        ticket_queue.post(posting(world.ada.id, "@bob", 1)),
         return_exceptions=True,
     )
 
-    assert isinstance(broken, Breakdown)
+    assert isinstance(broken, UnexpectedError)
     assert not isinstance(other, BaseException)
-    assert await holders(queue) == {"one": "free", "two": "free"}
-    assert await queue.balances() == (99, 1)
+    assert await read_tickets(world) == {"one": "free", "two": "free"}
+    assert await world.balances() == (99, 1)
 
 
 async def test_a_queue_without_charge_rows_pays_no_charge(
-    queue: LedgerWorld, tickets: Tickets
+    world: LedgerWorld, tickets: Tickets
 ) -> None:
     """Where nothing would be marked as paid, no money moves."""
-    answer = await queue.queue.post(wish(queue, "one"))
+    answer = await world.queue.post(payment(world, "one"))
 
     assert answer.outcome == ChargeClosed(None)
     assert not tickets.broken
-    assert await queue.balances() == (100, 0)
+    assert await world.balances() == (100, 0)

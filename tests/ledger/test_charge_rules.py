@@ -18,7 +18,7 @@ from ousel.ledger.rules import (
     Refused,
     Replay,
 )
-from tests.ledger.examples import Books, account, posting, refusals
+from tests.ledger.examples import MemoryLedger, account, posting, refusals
 from tests.support.waiting import until
 
 
@@ -27,16 +27,16 @@ def payment(amount: int, charge_id: str | None, key: str | None = None) -> Posti
     return posting("ada", "@grace", amount, key=key, charge_id=charge_id)
 
 
-def books(**closed: str | None) -> Books:
+def ledger_with_charges(**closed: str | None) -> MemoryLedger:
     """Return a ledger in which ada has 100 and these charges are closed."""
-    ledger = Books(account("ada", 100), account("grace"))
+    ledger = MemoryLedger(account("ada", 100), account("grace"))
     ledger.charges = closed
     return ledger
 
 
 def test_the_first_payment_closes_the_charge() -> None:
     """Of several payments of one charge the first that can move moves; charges do not mix."""
-    outcomes = books().decide(
+    outcomes = ledger_with_charges().decide(
         payment(101, "a"),
         payment(10, "a"),
         payment(10, "a"),
@@ -52,7 +52,7 @@ def test_the_first_payment_closes_the_charge() -> None:
 
 def test_a_closed_charge_is_told_before_the_balance_is_looked_at() -> None:
     """A payment of a charge that is final, or that does not exist, moves nothing."""
-    before = books(a="canceled", c=None)
+    before = ledger_with_charges(a="canceled", c=None)
 
     outcomes = before.decide(payment(1_000, "a"), payment(1, "b"), payment(1, "c"))
 
@@ -64,7 +64,7 @@ def test_a_closed_charge_is_told_before_the_balance_is_looked_at() -> None:
 
 def test_a_known_key_is_replayed_whatever_became_of_its_charge() -> None:
     """The same posting with the same key is the first one again, not one too late."""
-    outcomes = books().decide(payment(10, "a", key="k"), payment(10, "a", key="k"))
+    outcomes = ledger_with_charges().decide(payment(10, "a", key="k"), payment(10, "a", key="k"))
 
     assert [type(each) for each in outcomes] == [Movement, Replay]
 
@@ -87,7 +87,7 @@ async def test_a_refusal_is_let_go_of(database: Database, *, reachable: bool) ->
         system_clock,
         queue_limit=1,
     )
-    told: list[weakref.ref[Refusal]] = []
+    raised: list[weakref.ref[Refusal]] = []
 
     async def refused() -> None:
         try:
@@ -95,10 +95,10 @@ async def test_a_refusal_is_let_go_of(database: Database, *, reachable: bool) ->
             assert isinstance(posted.outcome, Refused)
             raise posted.outcome.refusal
         except Refusal as refusal:
-            told.append(weakref.ref(refusal))
+            raised.append(weakref.ref(refusal))
 
     await refused()
     await queue.close()
     # This very step was woken by the answer and holds it, and so does the writer's thread a while.
-    await until(lambda: gc.collect() >= 0 and told[0]() is None)
-    assert [reference() for reference in told] == [None]
+    await until(lambda: gc.collect() >= 0 and raised[0]() is None)
+    assert [reference() for reference in raised] == [None]

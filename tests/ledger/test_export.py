@@ -20,7 +20,7 @@ from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Entry, entry_hash
 from ousel.ledger.verify import DatabaseLedger, VerificationFailed, verify_ledger
 from tests.ledger.examples import posting
-from tests.ledger.intruder import People, entries, forge, wrong
+from tests.ledger.tampering import People, forge_history, read_entries, verification_error
 from tests.support.accounts import verify
 from tests.support.raw_sql import RawSql
 
@@ -37,7 +37,7 @@ def form(request: pytest.FixtureRequest) -> Format:
     return chosen
 
 
-async def exported(database: Database, path: Path, form: Format) -> ExportTotals:
+async def write_export(database: Database, path: Path, form: Format) -> ExportTotals:
     """Export a database to a file."""
 
     async def work(transaction: Transaction) -> ExportTotals:
@@ -47,7 +47,7 @@ async def exported(database: Database, path: Path, form: Format) -> ExportTotals
     return await database.snapshot(work)
 
 
-async def wrong_in(path: Path) -> str:
+async def error_in_export(path: Path) -> str:
     """Return what the proof of a file finds wrong."""
     with pytest.raises(VerificationFailed) as found:
         await verify_ledger(ExportedLedger(path))
@@ -60,10 +60,10 @@ async def test_an_export_is_proven_with_the_figures_of_the_database(
     """Whatever a note holds, the file has the same books as the database."""
     queue = PostingQueue(database, system_clock, queue_limit=100)
     for number, note in enumerate(ODD_NOTES):
-        wish = posting(people.ada.id, "@bob", 1, note=note, key=f"k,{number}")
-        await queue.post(wish)
+        next_posting = posting(people.ada.id, "@bob", 1, note=note, key=f"k,{number}")
+        await queue.post(next_posting)
 
-    written = await exported(database, tmp_path / "journal", form)
+    written = await write_export(database, tmp_path / "journal", form)
 
     figures = await verify_ledger(ExportedLedger(tmp_path / "journal"))
     assert figures == await verify(database)
@@ -75,7 +75,7 @@ async def test_empty_books_are_exported_too(
     database: Database, tmp_path: Path, form: Format
 ) -> None:
     """Nothing has happened: the file has the system account and its end."""
-    await exported(database, tmp_path / "journal", form)
+    await write_export(database, tmp_path / "journal", form)
 
     assert (await verify_ledger(ExportedLedger(tmp_path / "journal"))).accounts == 1
 
@@ -84,7 +84,7 @@ async def test_json_lines_have_every_field_of_every_entry(
     database: Database, people: People, raw_sql: RawSql, tmp_path: Path
 ) -> None:
     """A program of any language reads one object a line, with units in the names of fields."""
-    await exported(database, tmp_path / "journal", "jsonl")
+    await write_export(database, tmp_path / "journal", "jsonl")
 
     lines = [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
     of_bob = [line for line in lines if line.get("account_id") == people.bob.id]
@@ -92,7 +92,7 @@ async def test_json_lines_have_every_field_of_every_entry(
     assert [line["object"] for line in lines] == ["account"] * 3 + ["entry"] * 24 + ["end"]
     assert tuple(of_bob[1]) == COLUMNS
     assert [tuple(line.values())[1:] for line in of_bob[1:]] == [
-        msgspec.structs.astuple(entry) for entry in await entries(raw_sql, people.bob.id)
+        msgspec.structs.astuple(entry) for entry in await read_entries(raw_sql, people.bob.id)
     ]
 
 
@@ -100,7 +100,7 @@ async def test_csv_is_one_table_that_any_reader_reads(
     database: Database, people: People, raw_sql: RawSql, tmp_path: Path
 ) -> None:
     """A header, then the same number of cells in each row: texts in quotes, numbers without."""
-    await exported(database, tmp_path / "journal", "csv")
+    await write_export(database, tmp_path / "journal", "csv")
 
     text = (tmp_path / "journal").read_text()
     rows = list(csv.reader(io.StringIO(text)))
@@ -110,7 +110,7 @@ async def test_csv_is_one_table_that_any_reader_reads(
     assert {len(row) for row in rows} == {len(COLUMNS)}
     assert [row[1:] for row in of_bob] == [
         ["" if value is None else str(value) for value in msgspec.structs.astuple(entry)]
-        for entry in await entries(raw_sql, people.bob.id)
+        for entry in await read_entries(raw_sql, people.bob.id)
     ]
 
 
@@ -140,7 +140,7 @@ async def _moved_to_nobody(raw_sql: RawSql, people: People) -> None:
 
 
 async def _forged(change: Callable[[list[Entry]], list[Entry]], raw_sql: RawSql, p: People) -> None:
-    await forge(raw_sql, p.bob.id, change)
+    await forge_history(raw_sql, p.bob.id, change)
 
 
 def _one_more(before: list[Entry]) -> list[Entry]:
@@ -148,7 +148,7 @@ def _one_more(before: list[Entry]) -> list[Entry]:
 
 
 async def _sum_wrong(raw_sql: RawSql, people: People) -> None:
-    last = (await entries(raw_sql, people.bob.id))[-2:]
+    last = (await read_entries(raw_sql, people.bob.id))[-2:]
     changed = msgspec.structs.replace(last[1], balance_after=last[1].balance_after + 1)
     await raw_sql.run(
         "UPDATE entries SET balance_after = ?, hash = ? WHERE account_id = ? AND sequence = 11",
@@ -184,11 +184,11 @@ async def test_what_is_wrong_is_named_as_it_is_in_the_database(
 ) -> None:
     """An export of damaged books names the very entry and account that the database does."""
     await damage(raw_sql, people)
-    told = await wrong(database)
+    error_in_database = await verification_error(database)
 
     for form in FORMATS:
-        await exported(database, tmp_path / form, form)
-        assert await wrong_in(tmp_path / form) == told
+        await write_export(database, tmp_path / form, form)
+        assert await error_in_export(tmp_path / form) == error_in_database
 
 
 def _lines(path: Path) -> list[bytes]:
@@ -201,15 +201,15 @@ async def test_a_file_that_was_cut_off_is_told(
     """At the end of a line or within one: the proof says after which line, or in which."""
     assert people.ada.id != people.bob.id
     path = tmp_path / "journal"
-    await exported(database, path, form)
+    await write_export(database, path, form)
     whole = _lines(path)
 
     path.write_bytes(b"".join(whole[:-1]))
-    assert await wrong_in(path) == f"the export breaks off after line {len(whole) - 1}"
+    assert await error_in_export(path) == f"the export breaks off after line {len(whole) - 1}"
     path.write_bytes(b"".join(whole)[:-1])
-    assert "too long, or breaks off" in await wrong_in(path)
+    assert "too long, or breaks off" in await error_in_export(path)
     path.write_bytes(b"")
-    assert await wrong_in(path) == "the export breaks off after line 0"
+    assert await error_in_export(path) == "the export breaks off after line 0"
 
 
 async def test_lines_taken_out_doubled_or_moved_are_told(
@@ -218,17 +218,17 @@ async def test_lines_taken_out_doubled_or_moved_are_told(
     """Any one line of the file missing, twice there, or elsewhere: nothing of it passes."""
     assert people.ada.id != people.bob.id
     path = tmp_path / "journal"
-    await exported(database, path, form)
+    await write_export(database, path, form)
     whole = _lines(path)
     for number in range(form == "csv", len(whole)):
         rest = whole[:number] + whole[number + 1 :]
         path.write_bytes(b"".join(rest))
-        await wrong_in(path)
+        await error_in_export(path)
         path.write_bytes(b"".join([*rest[:number], whole[number], *whole[number:]]))
-        await wrong_in(path)
+        await error_in_export(path)
         place = (number + 5) % len(rest)
         path.write_bytes(b"".join([*rest[:place], whole[number], *rest[place:]]))
-        await wrong_in(path)
+        await error_in_export(path)
 
 
 async def test_any_changed_byte_is_told(
@@ -237,7 +237,7 @@ async def test_any_changed_byte_is_told(
     """Wherever a single character of the file is another one, the proof fails."""
     assert people.ada.id != people.bob.id
     path = tmp_path / "journal"
-    await exported(database, path, form)
+    await write_export(database, path, form)
     whole = path.read_bytes()
     chance = random.Random(7)
     for _ in range(100):
@@ -246,27 +246,29 @@ async def test_any_changed_byte_is_told(
         if whole[place] == other:
             continue
         path.write_bytes(whole[:place] + bytes([other]) + whole[place + 1 :])
-        await wrong_in(path)
+        await error_in_export(path)
 
 
 async def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
     """A file that is one endless line is given up after 64 KiB."""
     path = tmp_path / "journal"
     path.write_bytes(b'{"object":"' + b"x" * 200_000 + b'"}\n')
-    assert "too long" in await wrong_in(path)
+    assert "too long" in await error_in_export(path)
     header = ",".join(COLUMNS).encode()
     path.write_bytes(header + b'\n"' + b"\n" * 200_000 + b'"\n')
-    assert "too long" in await wrong_in(path)
+    assert "too long" in await error_in_export(path)
 
 
 @pytest.mark.parametrize("octets", [b"PK\x03\x04 a spreadsheet\n", b"{}\n", b"[]\n", b"\xff\n"])
 async def test_a_file_that_is_no_export_is_told(tmp_path: Path, octets: bytes) -> None:
     """The proof names the line that it cannot read."""
     (tmp_path / "journal").write_bytes(octets)
-    assert (await wrong_in(tmp_path / "journal")).startswith("line 1 of the export cannot be read")
+    assert (await error_in_export(tmp_path / "journal")).startswith(
+        "line 1 of the export cannot be read"
+    )
 
 
-class _LongBooks:
+class _LongLedger:
     """Books of any length that nobody holds in memory."""
 
     def __init__(self, pages: int) -> None:
@@ -293,7 +295,7 @@ async def test_memory_does_not_grow_with_the_journal(form: Format) -> None:
             written += len(octets)
 
         tracemalloc.start()
-        done = await export_ledger(_LongBooks(pages), write, form)
+        done = await export_ledger(_LongLedger(pages), write, form)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert done.entries == pages * 200

@@ -24,14 +24,14 @@ Result = TypeVar("Result")
 LONG_AFTER = 2**62
 
 
-async def found(database: Database, query: HistoryQuery) -> list[Entry]:
+async def find_entries(database: Database, query: HistoryQuery) -> list[Entry]:
     """Return the entries that a query finds, the extra one included."""
     pairs = await database.read(lambda transaction: newest_entries(transaction, query))
     assert all(entry.counterparty_id == other.id for entry, other in pairs)
     return [entry for entry, _ in pairs]
 
 
-class Written:
+class AccountWithHistory:
     """One account with forty entries, of which several often share a microsecond."""
 
     def __init__(self, url: str) -> None:
@@ -45,7 +45,7 @@ class Written:
 
     def find(self, query: HistoryQuery) -> list[Entry]:
         """Return what the query finds."""
-        return self._run(found(self._database, query))
+        return self._run(find_entries(self._database, query))
 
     def find_transfer(self, transfer_id: str, since: int) -> Entry:
         """Return the account's entry of that transfer."""
@@ -70,19 +70,21 @@ class Written:
         queue = PostingQueue(self._database, lambda: self._now, queue_limit=100)
         for number in range(39):
             self._now += (0, 0, 3, 1, 0, 7)[number % 6]
-            wish = posting(ada.id, "@bob", 10, key=f"key-{number}" if number % 5 == 0 else None)
+            next_posting = posting(
+                ada.id, "@bob", 10, key=f"key-{number}" if number % 5 == 0 else None
+            )
             if number % 3 == 1:
-                wish = posting(bob.id, "@ada", 4)
+                next_posting = posting(bob.id, "@ada", 4)
             if number % 7 == 2:
-                wish = msgspec.structs.replace(wish, kind="charge_payment")
-            await queue.post(wish)
+                next_posting = msgspec.structs.replace(next_posting, kind="charge_payment")
+            await queue.post(next_posting)
         return ada
 
 
 @pytest.fixture
-def written(database_url: str) -> Iterator[Written]:
+def history(database_url: str) -> Iterator[AccountWithHistory]:
     """The account, on each engine."""
-    account = Written(database_url)
+    account = AccountWithHistory(database_url)
     yield account
     account.close()
 
@@ -116,35 +118,35 @@ queries = st.builds(
 )
 
 
-def test_filters_agree_with_a_reader_of_everything(written: Written) -> None:
+def test_filters_agree_with_a_reader_of_everything(history: AccountWithHistory) -> None:
     """Any limit, cursor, direction, kind, key and moments: exactly the entries that fit."""
-    assert [entry.sequence for entry in written.entries] == list(range(40, 0, -1))
-    assert len({entry.created_at for entry in written.entries}) < 30
+    assert [entry.sequence for entry in history.entries] == list(range(40, 0, -1))
+    assert len({entry.created_at for entry in history.entries}) < 30
 
     @given(queries)
     @example(HistoryQuery(account_id="", limit=1, before_sequence=0))
     @example(HistoryQuery(account_id="", limit=9, created_after=NOW, created_before=NOW))
     def agree(query: HistoryQuery) -> None:
-        wanted = msgspec.structs.replace(query, account_id=written.ada.id)
-        assert written.find(wanted) == fitting(written.entries, wanted)
+        wanted = msgspec.structs.replace(query, account_id=history.ada.id)
+        assert history.find(wanted) == fitting(history.entries, wanted)
 
     agree()
 
 
-def test_every_moment_is_found_by_halving(written: Written) -> None:
+def test_every_moment_is_found_by_halving(history: AccountWithHistory) -> None:
     """Before, at and after each entry's microsecond: none too many, none missing."""
-    for entry in written.entries:
+    for entry in history.entries:
         for moment in (entry.created_at - 1, entry.created_at, entry.created_at + 1):
-            after = HistoryQuery(account_id=written.ada.id, limit=100, created_after=moment)
-            before = HistoryQuery(account_id=written.ada.id, limit=100, created_before=moment)
-            assert written.find(after) == fitting(written.entries, after)
-            assert written.find(before) == fitting(written.entries, before)
+            after = HistoryQuery(account_id=history.ada.id, limit=100, created_after=moment)
+            before = HistoryQuery(account_id=history.ada.id, limit=100, created_before=moment)
+            assert history.find(after) == fitting(history.entries, after)
+            assert history.find(before) == fitting(history.entries, before)
 
 
-def test_an_entry_is_found_by_its_transfer(written: Written) -> None:
+def test_an_entry_is_found_by_its_transfer(history: AccountWithHistory) -> None:
     """A transfer's entry in the account, searched from the moment it was made."""
-    for entry in written.entries:
-        assert written.find_transfer(entry.transfer_id, entry.created_at) == entry
+    for entry in history.entries:
+        assert history.find_transfer(entry.transfer_id, entry.created_at) == entry
 
 
 async def test_an_account_without_entries_has_an_empty_history(database: Database) -> None:
@@ -156,7 +158,7 @@ async def test_an_account_without_entries_has_an_empty_history(database: Databas
         HistoryQuery(account_id=ada.id, limit=10, created_after=0),
         HistoryQuery(account_id=ada.id, limit=10, created_before=LONG_AFTER),
     ):
-        assert await found(database, query) == []
+        assert await find_entries(database, query) == []
 
 
 async def test_a_history_shows_counterparties_as_they_are(database: Database) -> None:
@@ -204,7 +206,7 @@ async def _walk(database: Database, account_id: str, limit: int) -> list[int]:
     before: int | None = None
     while True:
         query = HistoryQuery(account_id=account_id, limit=limit, before_sequence=before)
-        page = await found(database, query)
+        page = await find_entries(database, query)
         walked += [entry.sequence for entry in page[:limit]]
         if len(page) <= limit:
             return walked

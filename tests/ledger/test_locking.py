@@ -22,7 +22,7 @@ def engine() -> Engine:
     return "postgresql"
 
 
-async def posted_while_locked(
+async def post_while_locked(
     database: Database, first: Posting, second: Posting, bob: Account
 ) -> PostingResult:
     """Write the first posting; post the second meanwhile, so that it waits for the lock."""
@@ -31,14 +31,14 @@ async def posted_while_locked(
 
     async def write(transaction: Transaction) -> None:
         ids = {first.debit_account_id, bob.id}
-        books = await journal.lock_accounts(transaction, ids, [first], system_clock())
+        ledger = await journal.lock_accounts(transaction, ids, [first], system_clock())
         waiting.append(asyncio.create_task(queue.post(second)))
         await assert_none_ends(*waiting, seconds=0.3)
         outcomes = decide(
-            [first], books.accounts, {"@bob": bob.id}, books.known_keys, system_clock()
+            [first], ledger.accounts, {"@bob": bob.id}, ledger.known_keys, system_clock()
         )
         moved = [outcome for outcome in outcomes if isinstance(outcome, Movement)]
-        await journal.write_movements(transaction, moved, books.accounts)
+        await journal.write_movements(transaction, moved, ledger.accounts)
 
     await database.write(write)
     return await waiting[0]
@@ -50,7 +50,7 @@ async def test_a_key_that_was_used_while_a_batch_waited_is_known(database: Datab
     first = posting(ada.id, "@bob", 30, key="once")
     second = posting(ada.id, "@bob", 30, key="once")
 
-    answer = await posted_while_locked(database, first, second, bob)
+    answer = await post_while_locked(database, first, second, bob)
 
     assert isinstance(answer.outcome, Replay)
     assert answer.outcome.debit.transfer_id == first.transfer_id
@@ -64,7 +64,7 @@ async def test_a_balance_that_fell_while_a_batch_waited_is_seen(database: Databa
     first = posting(ada.id, "@bob", 30, key="one")
     second = posting(ada.id, "@bob", 40, key="two")
 
-    answer = await posted_while_locked(database, first, second, bob)
+    answer = await post_while_locked(database, first, second, bob)
 
     assert isinstance(answer.outcome, Movement)
     assert answer.outcome.debit.balance_after == 1_000_000 - 70

@@ -79,7 +79,7 @@ class LedgerMachine(RuleBasedStateMachine):
     model_of_the_system = Model()
 
     accounts = Bundle[str]("accounts")
-    wishes = Bundle[Posting]("wishes")
+    postings = Bundle[Posting]("wishes")
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,15 +127,15 @@ class LedgerMachine(RuleBasedStateMachine):
         self.model.open(account.id, names)
         return account.id
 
-    @rule(target=wishes, to=accounts, request=requests, cuts=faults)
+    @rule(target=postings, to=accounts, request=requests, cuts=faults)
     def fund(self, to: str, request: Request, cuts: list[Cut]) -> Posting:
         key = request.key and f"{to}-{request.key}"
         wanted = request._replace(key=key)
         number = self.people[to].account_number
-        return self.play([self.wish(SYSTEM_ACCOUNT_ID, number, wanted, "funding")], cuts)
+        return self.play([self.new_posting(SYSTEM_ACCOUNT_ID, number, wanted, "funding")], cuts)
 
     @rule(
-        target=wishes,
+        target=postings,
         sender=accounts,
         to=st.one_of(accounts, st.none()),
         form=st.integers(0, 2),
@@ -145,18 +145,18 @@ class LedgerMachine(RuleBasedStateMachine):
     def transfer(
         self, sender: str, to: str | None, form: int, request: Request, cuts: list[Cut]
     ) -> Posting:
-        return self.play([self.wish(sender, self.identifier(to, form), request)], cuts)
+        return self.play([self.new_posting(sender, self.identifier(to, form), request)], cuts)
 
-    @rule(earlier=wishes, cuts=faults)
+    @rule(earlier=postings, cuts=faults)
     def retry(self, earlier: Posting, cuts: list[Cut]) -> None:
         """The same request again: replayed where it had a key, moved anew where it had none."""
         self.play([self.again(earlier, earlier.amount)], cuts)
 
-    @rule(earlier=wishes, amount=amounts)
+    @rule(earlier=postings, amount=amounts)
     def reuse_the_key(self, earlier: Posting, amount: int) -> None:
         self.play([self.again(earlier, amount)], [])
 
-    @rule(earlier=st.lists(wishes, min_size=2, max_size=6), cuts=faults)
+    @rule(earlier=st.lists(postings, min_size=2, max_size=6), cuts=faults)
     def many_at_once(self, earlier: list[Posting], cuts: list[Cut]) -> None:
         """A batch of requests that were made before."""
         self.play([self.again(each, each.amount) for each in earlier], cuts)
@@ -181,16 +181,16 @@ class LedgerMachine(RuleBasedStateMachine):
             assert account.sequence == len(model.entries)
             assert (account.status == "frozen") == model.frozen
 
-    def play(self, wishes: list[Posting], cuts: list[Cut]) -> Posting:
+    def play(self, postings: list[Posting], cuts: list[Cut]) -> Posting:
         """Post all at once, on both; each must come out alike."""
-        expected = [self.model.post(wish) for wish in wishes]
+        expected = [self.model.post(each) for each in postings]
         self.controlled.faults.extend(cuts)
-        answers = self.run(self._post_all(wishes))
+        answers = self.run(self._post_all(postings))
         self.controlled.faults.clear()
-        assert [self.told(answer) for answer in answers] == expected
-        return wishes[0]
+        assert [self.describe(answer) for answer in answers] == expected
+        return postings[0]
 
-    def told(self, answer: PostingResult) -> tuple[str, str]:
+    def describe(self, answer: PostingResult) -> tuple[str, str]:
         match answer.outcome:
             case Refused(refusal=refusal):
                 return refusal.code, refusal.members.get("transfer_id", "")
@@ -212,9 +212,9 @@ class LedgerMachine(RuleBasedStateMachine):
     def again(self, earlier: Posting, amount: int) -> Posting:
         request = Request(amount, earlier.idempotency_key, earlier.note)
         to = earlier.credit_identifier or ""
-        return self.wish(earlier.debit_account_id, to, request, earlier.kind)
+        return self.new_posting(earlier.debit_account_id, to, request, earlier.kind)
 
-    def wish(
+    def new_posting(
         self, sender: str, identifier: str, request: Request, kind: Kind = "transfer"
     ) -> Posting:
         return Posting(
@@ -227,8 +227,8 @@ class LedgerMachine(RuleBasedStateMachine):
             idempotency_key=request.key,
         )
 
-    async def _post_all(self, wishes: list[Posting]) -> list[PostingResult]:
-        return await asyncio.gather(*(self.queue.post(wish) for wish in wishes))
+    async def _post_all(self, postings: list[Posting]) -> list[PostingResult]:
+        return await asyncio.gather(*(self.queue.post(each) for each in postings))
 
     async def _accounts(self) -> dict[str, Account]:
         wanted = [SYSTEM_ACCOUNT_ID, *self.people]

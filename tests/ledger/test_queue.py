@@ -24,84 +24,84 @@ from tests.support.accounts import balance, person, verify
 from tests.support.waiting import until
 
 
-async def posted(queue: PostingQueue, *wishes: Posting) -> list[Any]:
+async def post_all(queue: PostingQueue, *postings: Posting) -> list[Any]:
     """Post all at once; return each outcome, or what was raised instead."""
-    return await asyncio.gather(*(queue.post(wish) for wish in wishes), return_exceptions=True)
+    return await asyncio.gather(*(queue.post(each) for each in postings), return_exceptions=True)
 
 
-async def test_a_posting_is_on_disk_when_it_is_answered(queue: LedgerWorld) -> None:
+async def test_a_posting_is_on_disk_when_it_is_answered(world: LedgerWorld) -> None:
     """The answer carries both entries and both accounts, and the database has them already."""
-    answer = await queue.queue.post(posting(queue.ada.id, "@bob", 30, note="Tea"))
+    answer = await world.queue.post(posting(world.ada.id, "@bob", 30, note="Tea"))
 
     assert isinstance(answer.outcome, Movement)
     assert answer.debit_account is not None
     assert answer.credit_account is not None
     assert (answer.debit_account.username, answer.credit_account.username) == ("ada", "bob")
-    assert await queue.balances() == (70, 30)
-    assert (await queue.entries(queue.bob))[-1] == answer.outcome.credit
-    assert (await queue.entries(queue.ada))[-1] == answer.outcome.debit
-    await verify(queue.database)
+    assert await world.balances() == (70, 30)
+    assert (await world.entries(world.bob))[-1] == answer.outcome.credit
+    assert (await world.entries(world.ada))[-1] == answer.outcome.debit
+    await verify(world.database)
 
 
-async def test_postings_that_come_together_share_a_transaction(queue: LedgerWorld) -> None:
+async def test_postings_that_come_together_share_a_transaction(world: LedgerWorld) -> None:
     """A few callers at once: one transaction."""
-    wishes = [posting(queue.ada.id, "@bob") for _ in range(UNHALVED_POSTINGS_MAX)]
-    answers = await posted(queue.queue, *wishes)
+    postings = [posting(world.ada.id, "@bob") for _ in range(UNHALVED_POSTINGS_MAX)]
+    answers = await post_all(world.queue, *postings)
 
     assert all(isinstance(answer.outcome, Movement) for answer in answers)
-    assert queue.controlled.writes == 1
-    assert await queue.balances() == (100 - UNHALVED_POSTINGS_MAX, UNHALVED_POSTINGS_MAX)
+    assert world.controlled.writes == 1
+    assert await world.balances() == (100 - UNHALVED_POSTINGS_MAX, UNHALVED_POSTINGS_MAX)
 
 
-async def test_many_callers_take_turns_in_halves(queue: LedgerWorld) -> None:
+async def test_many_callers_take_turns_in_halves(world: LedgerWorld) -> None:
     """A hundred callers at once: the first half is answered while the second is written."""
     calls = [
-        asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob"))) for _ in range(100)
+        asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob"))) for _ in range(100)
     ]
-    await queue.controlled.entered.wait()
-    queue.controlled.hold()
-    await queue.controlled.entered.wait()
+    await world.controlled.write_started.wait()
+    world.controlled.hold()
+    await world.controlled.write_started.wait()
     await asyncio.gather(*calls[:50])
 
     assert not any(call.done() for call in calls[50:])
-    assert queue.controlled.writes == 2
-    queue.controlled.release()
+    assert world.controlled.writes == 2
+    world.controlled.release()
     await asyncio.gather(*calls)
-    assert queue.controlled.writes == 2
-    assert await queue.balances() == (0, 100)
-    await verify(queue.database)
+    assert world.controlled.writes == 2
+    assert await world.balances() == (0, 100)
+    await verify(world.database)
 
 
-async def test_what_arrives_during_a_commit_is_the_next_batch(queue: LedgerWorld) -> None:
+async def test_what_arrives_during_a_commit_is_the_next_batch(world: LedgerWorld) -> None:
     """One batch at a time: whoever comes while one is written shares the next."""
-    queue.controlled.hold()
-    first = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob")))
-    await queue.controlled.entered.wait()
-    wishes = [posting(queue.ada.id, "@bob") for _ in range(15)]
-    others = [asyncio.create_task(queue.queue.post(wish)) for wish in wishes]
-    await until(lambda: queue.queue.waiting == len(others))
-    queue.controlled.release()
+    world.controlled.hold()
+    first = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob")))
+    await world.controlled.write_started.wait()
+    postings = [posting(world.ada.id, "@bob") for _ in range(15)]
+    others = [asyncio.create_task(world.queue.post(each)) for each in postings]
+    await until(lambda: world.queue.waiting == len(others))
+    world.controlled.release()
     await asyncio.gather(first, *others)
 
-    assert queue.controlled.writes == 2
-    assert await queue.balances() == (84, 16)
+    assert world.controlled.writes == 2
+    assert await world.balances() == (84, 16)
 
 
-async def test_a_batch_has_a_limit(queue: LedgerWorld) -> None:
+async def test_a_batch_has_a_limit(world: LedgerWorld) -> None:
     """More than a batch takes is written in several, all of it."""
-    wishes = [posting(queue.ada.id, "@bob", 101) for _ in range(2 * BATCH_ITEMS_MAX + 1)]
+    postings = [posting(world.ada.id, "@bob", 101) for _ in range(2 * BATCH_ITEMS_MAX + 1)]
 
-    answers = await posted(queue.queue, *wishes)
+    answers = await post_all(world.queue, *postings)
 
     assert {type(answer.outcome.refusal) for answer in answers} == {InsufficientBalance}
-    assert queue.controlled.writes == 3
+    assert world.controlled.writes == 3
 
 
-async def test_postings_are_decided_in_the_order_of_their_arrival(queue: LedgerWorld) -> None:
+async def test_postings_are_decided_in_the_order_of_their_arrival(world: LedgerWorld) -> None:
     """First come, first served: entries are numbered in the order of the calls."""
-    wishes = [posting(queue.ada.id, "@bob", amount) for amount in (60, 50, 40, 1)]
+    postings = [posting(world.ada.id, "@bob", amount) for amount in (60, 50, 40, 1)]
 
-    answers = await posted(queue.queue, *wishes)
+    answers = await post_all(world.queue, *postings)
 
     assert refusals([answer.outcome for answer in answers]) == [
         None,
@@ -109,33 +109,33 @@ async def test_postings_are_decided_in_the_order_of_their_arrival(queue: LedgerW
         None,
         InsufficientBalance,
     ]
-    assert [entry.amount for entry in await queue.entries(queue.bob)] == [60, 40]
-    await verify(queue.database)
+    assert [entry.amount for entry in await world.entries(world.bob)] == [60, 40]
+    await verify(world.database)
 
 
-async def test_one_key_many_times_at_once_moves_once(queue: LedgerWorld) -> None:
+async def test_one_key_many_times_at_once_moves_once(world: LedgerWorld) -> None:
     """One movement, and everyone gets it; over two desks as well."""
-    wishes = [posting(queue.ada.id, "@bob", 10, key="only-once") for _ in range(40)]
-    other = queue.another()
+    postings = [posting(world.ada.id, "@bob", 10, key="only-once") for _ in range(40)]
+    other = world.another_queue()
 
     answers = await asyncio.gather(
-        *(queue.queue.post(wish) for wish in wishes[:20]),
-        *(other.post(wish) for wish in wishes[20:]),
+        *(world.queue.post(each) for each in postings[:20]),
+        *(other.post(each) for each in postings[20:]),
     )
 
     kinds = [type(answer.outcome) for answer in answers]
     assert (kinds.count(Movement), kinds.count(Replay)) == (1, 39)
     assert len({_transfer_id(answer) for answer in answers}) == 1
-    assert await queue.balances() == (90, 10)
+    assert await world.balances() == (90, 10)
 
 
-async def test_a_key_is_known_forever(queue: LedgerWorld) -> None:
+async def test_a_key_is_known_forever(world: LedgerWorld) -> None:
     """Another process, long after: the first movement again, or a conflict that names it."""
-    first = await queue.queue.post(posting(queue.ada.id, "@bob", 10, key="k"))
-    bob_by_email = posting(queue.ada.id, "bob@example.com", 10, key="k")
+    first = await world.queue.post(posting(world.ada.id, "@bob", 10, key="k"))
+    bob_by_email = posting(world.ada.id, "bob@example.com", 10, key="k")
 
-    again = await queue.another().post(bob_by_email)
-    other = await queue.another().post(posting(queue.ada.id, "@bob", 11, key="k"))
+    again = await world.another_queue().post(bob_by_email)
+    other = await world.another_queue().post(posting(world.ada.id, "@bob", 11, key="k"))
 
     assert isinstance(again.outcome, Replay)
     assert _transfer_id(again) == _transfer_id(first)
@@ -143,216 +143,216 @@ async def test_a_key_is_known_forever(queue: LedgerWorld) -> None:
     assert again.credit_account.username == "bob"
     assert refusals([other.outcome]) == [IdempotencyConflict]
     assert other.debit_account is None
-    assert await queue.balances() == (90, 10)
+    assert await world.balances() == (90, 10)
 
 
 @pytest.mark.parametrize("place", [0, 7, 19])
-async def test_a_value_that_no_database_holds_fails_alone(queue: LedgerWorld, place: int) -> None:
+async def test_a_value_that_no_database_holds_fails_alone(world: LedgerWorld, place: int) -> None:
     """One bad posting among twenty is refused; the others are written, in order."""
-    wishes = [posting(queue.ada.id, "@bob", 1 + number % 5) for number in range(20)]
-    wishes[place] = posting(queue.ada.id, "@bob", 1, note="\ud800")
+    postings = [posting(world.ada.id, "@bob", 1 + number % 5) for number in range(20)]
+    postings[place] = posting(world.ada.id, "@bob", 1, note="\ud800")
 
-    answers = await posted(queue.queue, *wishes)
+    answers = await post_all(world.queue, *postings)
 
     bad = answers.pop(place)
     assert isinstance(bad, PostingRefused)
-    amounts = [wish.amount for wish in wishes if wish.note is None]
+    amounts = [each.amount for each in postings if each.note is None]
     assert [answer.outcome.credit.amount for answer in answers] == amounts
-    assert [entry.amount for entry in await queue.entries(queue.bob)] == amounts
-    assert queue.controlled.writes < 15
-    await verify(queue.database)
+    assert [entry.amount for entry in await world.entries(world.bob)] == amounts
+    assert world.controlled.writes < 15
+    await verify(world.database)
 
 
-async def test_a_defect_fails_its_own_caller_alone(queue: LedgerWorld) -> None:
+async def test_a_defect_fails_its_own_caller_alone(world: LedgerWorld) -> None:
     """A posting from an account that does not exist raises for its caller, not for others."""
-    answers = await posted(
-        queue.queue,
-        posting(queue.ada.id, "@bob"),
+    answers = await post_all(
+        world.queue,
+        posting(world.ada.id, "@bob"),
         posting("acct_missing", "@bob"),
-        posting(queue.ada.id, "@bob"),
+        posting(world.ada.id, "@bob"),
     )
 
     assert isinstance(answers[1], KeyError)
-    assert await queue.balances() == (98, 2)
+    assert await world.balances() == (98, 2)
 
 
-async def test_a_full_queue_refuses(queue: LedgerWorld) -> None:
+async def test_a_full_queue_refuses(world: LedgerWorld) -> None:
     """What would make more wait than the limit is refused at once; what waits is written."""
-    narrow = queue.another(queue_limit=2)
-    queue.controlled.hold()
-    writing = asyncio.create_task(narrow.post(posting(queue.ada.id, "@bob")))
-    await queue.controlled.entered.wait()
-    waiting = [asyncio.create_task(narrow.post(posting(queue.ada.id, "@bob"))) for _ in range(2)]
+    narrow = world.another_queue(queue_limit=2)
+    world.controlled.hold()
+    writing = asyncio.create_task(narrow.post(posting(world.ada.id, "@bob")))
+    await world.controlled.write_started.wait()
+    waiting = [asyncio.create_task(narrow.post(posting(world.ada.id, "@bob"))) for _ in range(2)]
     await until(lambda: narrow.waiting == len(waiting))
 
     with pytest.raises(QueueFull) as refused:
-        await narrow.post(posting(queue.ada.id, "@bob"))
-    queue.controlled.release()
+        await narrow.post(posting(world.ada.id, "@bob"))
+    world.controlled.release()
     await asyncio.gather(writing, *waiting)
 
     assert refused.value.retry_after_seconds == 1
-    assert await queue.balances() == (97, 3)
-    await narrow.post(posting(queue.ada.id, "@bob"))
-    assert await queue.balances() == (96, 4)
+    assert await world.balances() == (97, 3)
+    await narrow.post(posting(world.ada.id, "@bob"))
+    assert await world.balances() == (96, 4)
 
 
-async def test_a_caller_that_gives_up_in_the_queue_leaves_nothing(queue: LedgerWorld) -> None:
+async def test_a_caller_that_gives_up_in_the_queue_leaves_nothing(world: LedgerWorld) -> None:
     """Cancelled before its batch begins, a posting is passed over whole."""
-    queue.controlled.hold()
-    first = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 1)))
-    await queue.controlled.entered.wait()
-    leaving = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 20, key="k")))
-    staying = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 2)))
-    await until(lambda: queue.queue.waiting == 2)
+    world.controlled.hold()
+    first = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
+    await world.controlled.write_started.wait()
+    leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 20, key="k")))
+    staying = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 2)))
+    await until(lambda: world.queue.waiting == 2)
     leaving.cancel()
-    queue.controlled.release()
+    world.controlled.release()
     await asyncio.gather(first, staying)
 
     assert leaving.cancelled()
-    assert await queue.balances() == (97, 3)
-    key_is_free = await queue.queue.post(posting(queue.ada.id, "@bob", 30, key="k"))
+    assert await world.balances() == (97, 3)
+    key_is_free = await world.queue.post(posting(world.ada.id, "@bob", 30, key="k"))
     assert isinstance(key_is_free.outcome, Movement)
 
 
 async def test_a_caller_that_gives_up_during_its_batch_leaves_a_whole_movement(
-    queue: LedgerWorld,
+    world: LedgerWorld,
 ) -> None:
     """Cancelled while its batch is written, both sides of the movement are there, and its key."""
-    queue.controlled.hold()
-    leaving = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 20, key="k")))
-    staying = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 1)))
-    await queue.controlled.entered.wait()
+    world.controlled.hold()
+    leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 20, key="k")))
+    staying = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
+    await world.controlled.write_started.wait()
     leaving.cancel()
-    queue.controlled.release()
+    world.controlled.release()
     await staying
 
     assert leaving.cancelled()
-    assert await queue.balances() == (79, 21)
-    again = await queue.queue.post(posting(queue.ada.id, "@bob", 20, key="k"))
+    assert await world.balances() == (79, 21)
+    again = await world.queue.post(posting(world.ada.id, "@bob", 20, key="k"))
     assert isinstance(again.outcome, Replay)
-    await verify(queue.database)
+    await verify(world.database)
 
 
-async def test_everyone_leaving_leaves_the_desk_working(queue: LedgerWorld) -> None:
+async def test_everyone_leaving_leaves_the_desk_working(world: LedgerWorld) -> None:
     """A queue of callers that all gave up is emptied without a transaction."""
-    queue.controlled.hold()
-    first = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob", 1)))
-    await queue.controlled.entered.wait()
+    world.controlled.hold()
+    first = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
+    await world.controlled.write_started.wait()
     leaving = [
-        asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob"))) for _ in range(9)
+        asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob"))) for _ in range(9)
     ]
-    await until(lambda: queue.queue.waiting == len(leaving))
+    await until(lambda: world.queue.waiting == len(leaving))
     for task in leaving:
         task.cancel()
-    queue.controlled.release()
+    world.controlled.release()
     await first
-    await queue.queue.close()
+    await world.queue.close()
 
-    assert queue.controlled.writes == 1
-    await queue.queue.post(posting(queue.ada.id, "@bob", 1))
-    assert await queue.balances() == (98, 2)
+    assert world.controlled.writes == 1
+    await world.queue.post(posting(world.ada.id, "@bob", 1))
+    assert await world.balances() == (98, 2)
 
 
-async def test_closing_writes_what_still_waits(queue: LedgerWorld) -> None:
+async def test_closing_writes_what_still_waits(world: LedgerWorld) -> None:
     """A server that stops leaves nobody without an answer; an idle desk closes at once."""
-    await queue.queue.close()
-    tasks = [asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob"))) for _ in range(5)]
+    await world.queue.close()
+    tasks = [asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob"))) for _ in range(5)]
     await asyncio.sleep(0)
-    await queue.queue.close()
+    await world.queue.close()
 
-    assert await queue.balances() == (95, 5)
+    assert await world.balances() == (95, 5)
     await asyncio.gather(*tasks)
 
 
-async def test_a_recipient_is_looked_up_when_the_batch_is_written(queue: LedgerWorld) -> None:
+async def test_a_recipient_is_looked_up_when_the_batch_is_written(world: LedgerWorld) -> None:
     """Opened while the posting waits, an account is found; unknown, it is asked for again."""
-    unknown = await queue.queue.post(posting(queue.ada.id, "@eve"))
-    queue.controlled.hold()
-    waiting = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@eve", 7)))
-    await queue.controlled.entered.wait()
-    eve = await person(queue.database, "eve")
-    queue.controlled.release()
+    unknown = await world.queue.post(posting(world.ada.id, "@eve"))
+    world.controlled.hold()
+    waiting = asyncio.create_task(world.queue.post(posting(world.ada.id, "@eve", 7)))
+    await world.controlled.write_started.wait()
+    eve = await person(world.database, "eve")
+    world.controlled.release()
 
     assert refusals([unknown.outcome]) == [AccountNotFound]
     assert isinstance((await waiting).outcome, Movement)
-    assert await balance(queue.database, eve) == 7
+    assert await balance(world.database, eve) == 7
 
 
-async def test_every_identifier_leads_to_the_account(queue: LedgerWorld) -> None:
+async def test_every_identifier_leads_to_the_account(world: LedgerWorld) -> None:
     """Username, email and account number are the same recipient."""
-    for name in ("@bob", "bob@example.com", queue.bob.account_number):
-        await queue.queue.post(posting(queue.ada.id, name, 5))
+    for name in ("@bob", "bob@example.com", world.bob.account_number):
+        await world.queue.post(posting(world.ada.id, name, 5))
 
-    assert await queue.balances() == (85, 15)
+    assert await world.balances() == (85, 15)
 
 
 async def test_what_is_remembered_of_recipients_has_a_limit(
-    queue: LedgerWorld, monkeypatch: pytest.MonkeyPatch
+    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forgetting recipients only costs another look-up."""
     monkeypatch.setattr("ousel.ledger.queue.RECIPIENTS_CACHED_MAX", 1)
-    for name in ("@bob", "bob@example.com", queue.bob.account_number) * 2:
-        await queue.queue.post(posting(queue.ada.id, name, 5))
+    for name in ("@bob", "bob@example.com", world.bob.account_number) * 2:
+        await world.queue.post(posting(world.ada.id, name, 5))
 
-    assert await queue.balances() == (70, 30)
+    assert await world.balances() == (70, 30)
 
 
 async def test_a_frozen_account_is_frozen_for_the_next_posting(
-    queue: LedgerWorld, raw_sql: Any
+    world: LedgerWorld, raw_sql: Any
 ) -> None:
     """What another process changes is seen by the next batch: nothing is remembered of it."""
-    await queue.queue.post(posting(queue.ada.id, "@bob", 1))
+    await world.queue.post(posting(world.ada.id, "@bob", 1))
     await raw_sql.run("UPDATE accounts SET status = 'frozen' WHERE username = 'bob'")
 
-    answer = await queue.queue.post(posting(queue.ada.id, "@bob", 1))
+    answer = await world.queue.post(posting(world.ada.id, "@bob", 1))
 
     assert [kind.__name__ for kind in refusals([answer.outcome])] == ["AccountFrozen"]
 
 
-async def test_a_database_that_is_away_refuses_those_who_asked_then(queue: LedgerWorld) -> None:
+async def test_a_database_that_is_away_refuses_those_who_asked_then(world: LedgerWorld) -> None:
     """Everyone in the batch is told once; the next posting is written."""
-    queue.controlled.faults.append("away")
+    world.controlled.faults.append("away")
 
-    answers = await posted(queue.queue, *(posting(queue.ada.id, "@bob") for _ in range(3)))
+    answers = await post_all(world.queue, *(posting(world.ada.id, "@bob") for _ in range(3)))
 
     assert [type(answer) for answer in answers] == [DatabaseUnavailable] * 3
-    assert queue.controlled.writes == 1
-    await queue.queue.post(posting(queue.ada.id, "@bob"))
-    assert await queue.balances() == (99, 1)
+    assert world.controlled.writes == 1
+    await world.queue.post(posting(world.ada.id, "@bob"))
+    assert await world.balances() == (99, 1)
 
 
-async def test_a_caller_that_left_is_not_told_of_a_failure(queue: LedgerWorld) -> None:
+async def test_a_caller_that_left_is_not_told_of_a_failure(world: LedgerWorld) -> None:
     """Gone before the database answered: the others are told, and the desk goes on."""
-    queue.controlled.faults.append("away")
-    queue.controlled.hold()
-    leaving = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob")))
-    staying = asyncio.create_task(queue.queue.post(posting(queue.ada.id, "@bob")))
-    await queue.controlled.entered.wait()
+    world.controlled.faults.append("away")
+    world.controlled.hold()
+    leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob")))
+    staying = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob")))
+    await world.controlled.write_started.wait()
     leaving.cancel()
-    queue.controlled.release()
+    world.controlled.release()
 
     with pytest.raises(DatabaseUnavailable):
         await staying
-    await queue.queue.post(posting(queue.ada.id, "@bob"))
-    assert await queue.balances() == (99, 1)
+    await world.queue.post(posting(world.ada.id, "@bob"))
+    assert await world.balances() == (99, 1)
 
 
-async def test_two_desks_on_one_database_lose_nothing(queue: LedgerWorld) -> None:
+async def test_two_desks_on_one_database_lose_nothing(world: LedgerWorld) -> None:
     """As two processes do: both write to the same accounts at once, and the books balance."""
-    desks = [PostingQueue(queue.database, system_clock, queue_limit=1_000) for _ in range(2)]
+    queues = [PostingQueue(world.database, system_clock, queue_limit=1_000) for _ in range(2)]
 
     async def work(number: int) -> None:
         for _ in range(30):
             await asyncio.gather(
-                desks[number].post(posting(queue.ada.id, "@bob", 1)),
-                desks[number].post(posting(queue.bob.id, "@ada", 1)),
+                queues[number].post(posting(world.ada.id, "@bob", 1)),
+                queues[number].post(posting(world.bob.id, "@ada", 1)),
             )
 
     await asyncio.gather(work(0), work(1), work(0), work(1))
 
-    assert sum(await queue.balances()) == 100
-    figures = await verify(queue.database)
-    assert figures.transfers == len(await queue.entries(queue.bob)) + 1
+    assert sum(await world.balances()) == 100
+    figures = await verify(world.database)
+    assert figures.transfers == len(await world.entries(world.bob)) + 1
 
 
 def _transfer_id(answer: PostingResult) -> str:

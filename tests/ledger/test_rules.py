@@ -28,7 +28,7 @@ from ousel.ledger.rules import (
     Status,
     entry_hash,
 )
-from tests.ledger.examples import NOW, Books, account, posting, refusals, system
+from tests.ledger.examples import NOW, MemoryLedger, account, posting, refusals, system
 
 
 def refusal(outcome: Outcome) -> Refusal:
@@ -50,12 +50,12 @@ def canonical_hash(previous: str, entry: Entry) -> str:
 
 def test_a_posting_debits_one_account_and_credits_another() -> None:
     """Two entries that add up to nothing, each with its account's own number and balance."""
-    books = Books(account("ada", 100), account("bob", 5))
+    ledger = MemoryLedger(account("ada", 100), account("bob", 5))
 
-    movement = moved(books.decide(posting("ada", "@bob", 30, note="Tea", key="k"))[0])
+    movement = moved(ledger.decide(posting("ada", "@bob", 30, note="Tea", key="k"))[0])
 
     assert movement.debit.amount + movement.credit.amount == 0
-    assert books.balances() == {"ada": 70, "bob": 35}
+    assert ledger.balances() == {"ada": 70, "bob": 35}
     debit, credit = movement.debit, movement.credit
     assert (debit.account_id, debit.counterparty_id) == ("ada", "bob")
     assert (credit.account_id, credit.counterparty_id) == ("bob", "ada")
@@ -69,22 +69,24 @@ def test_a_posting_debits_one_account_and_credits_another() -> None:
 
 def test_hashes_chain_each_entry_to_the_one_before() -> None:
     """An entry's hash covers the hash before it and every field of its own."""
-    books = Books(account("ada", 100), account("bob"))
+    ledger = MemoryLedger(account("ada", 100), account("bob"))
 
-    outcomes = books.decide(
+    outcomes = ledger.decide(
         posting("ada", "@bob", 1, note='Ünï ☃ "quoted" \\ \n', key="k"), posting("ada", "@bob", 2)
     )
 
     first, second = (moved(outcome).debit for outcome in outcomes)
     assert first.hash == canonical_hash(FIRST_HASH, first) == entry_hash(FIRST_HASH, first)
     assert second.hash == canonical_hash(first.hash, second) == entry_hash(first.hash, second)
-    assert books.accounts["ada"].head_hash == second.hash
+    assert ledger.accounts["ada"].head_hash == second.hash
 
 
 @pytest.mark.parametrize("field", [name for name in Entry.__struct_fields__ if name != "hash"])
 def test_no_field_can_change_without_its_hash(field: str) -> None:
     """Each field is covered by the hash."""
-    entry = moved(Books(account("ada", 9), account("bob")).decide(posting("ada", "@bob"))[0]).debit
+    entry = moved(
+        MemoryLedger(account("ada", 9), account("bob")).decide(posting("ada", "@bob"))[0]
+    ).debit
     value = getattr(entry, field)
     changed = msgspec.structs.replace(
         entry, **{field: value + 1 if isinstance(value, int) else f"{value}x"}
@@ -96,27 +98,27 @@ def test_no_field_can_change_without_its_hash(field: str) -> None:
 
 def test_the_same_key_and_request_is_the_first_movement_again() -> None:
     """A replay returns the sender's entry of the first time and moves nothing."""
-    books = Books(account("ada", 100), account("bob"))
-    first = moved(books.decide(posting("ada", "@bob", 30, key="k", note="Tea"))[0])
+    ledger = MemoryLedger(account("ada", 100), account("bob"))
+    first = moved(ledger.decide(posting("ada", "@bob", 30, key="k", note="Tea"))[0])
 
-    later = books.decide(
+    later = ledger.decide(
         posting("ada", "@bob", 30, key="k", note="Tea"),
         posting("ada", "@bob", 30, key="k", note="Tea"),
     )
 
     assert later == [Replay(first.debit), Replay(first.debit)]
-    assert books.balances() == {"ada": 70, "bob": 30}
+    assert ledger.balances() == {"ada": 70, "bob": 30}
 
 
 def test_a_key_is_known_within_its_own_batch() -> None:
     """The same key many times at once: exactly one moves."""
-    books = Books(account("ada", 100), account("bob"))
+    ledger = MemoryLedger(account("ada", 100), account("bob"))
 
-    outcomes = books.decide(*(posting("ada", "@bob", 30, key="k") for _ in range(5)))
+    outcomes = ledger.decide(*(posting("ada", "@bob", 30, key="k") for _ in range(5)))
 
     first = moved(outcomes[0])
     assert outcomes[1:] == [Replay(first.debit)] * 4
-    assert books.balances() == {"ada": 70, "bob": 30}
+    assert ledger.balances() == {"ada": 70, "bob": 30}
 
 
 @pytest.mark.parametrize(
@@ -134,33 +136,33 @@ def test_a_key_is_known_within_its_own_batch() -> None:
 )
 def test_the_same_key_with_another_request_names_the_first_transfer(other: Posting) -> None:
     """A conflict names the transfer that the key belongs to, and nothing moves."""
-    books = Books(account("ada", 100), account("bob"), account("eve"))
-    first = moved(books.decide(posting("ada", "@bob", 30, key="k", note="Tea"))[0])
+    ledger = MemoryLedger(account("ada", 100), account("bob"), account("eve"))
+    first = moved(ledger.decide(posting("ada", "@bob", 30, key="k", note="Tea"))[0])
 
-    conflict = refusal(books.decide(other)[0])
+    conflict = refusal(ledger.decide(other)[0])
 
     assert isinstance(conflict, IdempotencyConflict)
     assert conflict.members == {"transfer_id": first.debit.transfer_id}
     assert first.debit.transfer_id in conflict.detail
     assert conflict.param == "idempotency_key"
-    assert books.balances() == {"ada": 70, "bob": 30, "eve": 0}
+    assert ledger.balances() == {"ada": 70, "bob": 30, "eve": 0}
 
 
 def test_a_key_belongs_to_its_sender() -> None:
     """Two senders may use the same key, each for itself."""
-    books = Books(account("ada", 100), account("bob", 100))
+    ledger = MemoryLedger(account("ada", 100), account("bob", 100))
 
-    outcomes = books.decide(posting("ada", "@bob", 1, key="k"), posting("bob", "@ada", 2, key="k"))
+    outcomes = ledger.decide(posting("ada", "@bob", 1, key="k"), posting("bob", "@ada", 2, key="k"))
 
     assert refusals(outcomes) == [None, None]
-    assert books.balances() == {"ada": 101, "bob": 99}
+    assert ledger.balances() == {"ada": 101, "bob": 99}
 
 
 def test_without_a_key_each_posting_is_its_own() -> None:
     """The same request twice, without a key, moves twice; an empty key binds none of them."""
-    books = Books(account("ada", 100), account("bob"))
+    ledger = MemoryLedger(account("ada", 100), account("bob"))
 
-    outcomes = books.decide(
+    outcomes = ledger.decide(
         posting("ada", "@bob", 1),
         posting("ada", "@bob", 1, key=""),
         posting("ada", "@bob", 1),
@@ -168,14 +170,14 @@ def test_without_a_key_each_posting_is_its_own() -> None:
     )
 
     assert [type(outcome) for outcome in outcomes] == [Movement, Movement, Movement, Replay]
-    assert books.balances() == {"ada": 97, "bob": 3}
+    assert ledger.balances() == {"ada": 97, "bob": 3}
 
 
 def test_a_refused_posting_does_not_bind_its_key() -> None:
     """After a refusal the same key may be used again, for anything."""
-    books = Books(account("ada", 10), account("bob"))
+    ledger = MemoryLedger(account("ada", 10), account("bob"))
 
-    outcomes = books.decide(
+    outcomes = ledger.decide(
         posting("ada", "@bob", 11, key="k"), posting("ada", "@bob", 10, key="k")
     )
 
@@ -184,9 +186,9 @@ def test_a_refused_posting_does_not_bind_its_key() -> None:
 
 def test_a_balance_never_goes_below_zero() -> None:
     """All of the balance may be sent, and not one millionth more; the refusal tells both."""
-    books = Books(account("ada", 1_500_000), account("bob"))
+    ledger = MemoryLedger(account("ada", 1_500_000), account("bob"))
 
-    short, exact, empty = books.decide(
+    short, exact, empty = ledger.decide(
         posting("ada", "@bob", 1_500_001),
         posting("ada", "@bob", 1_500_000),
         posting("ada", "@bob", 1),
@@ -201,55 +203,55 @@ def test_a_balance_never_goes_below_zero() -> None:
 
 def test_money_received_in_a_batch_can_be_sent_on_in_it() -> None:
     """Postings are decided in their order, each on the balances that the last one left."""
-    books = Books(account("ada", 10), account("bob"), account("eve"))
+    ledger = MemoryLedger(account("ada", 10), account("bob"), account("eve"))
 
-    outcomes = books.decide(
+    outcomes = ledger.decide(
         posting("bob", "@eve", 10), posting("ada", "@bob", 10), posting("bob", "@eve", 10)
     )
 
     assert refusals(outcomes) == [InsufficientBalance, None, None]
-    assert books.balances() == {"ada": 0, "bob": 0, "eve": 10}
+    assert ledger.balances() == {"ada": 0, "bob": 0, "eve": 10}
 
 
 def test_the_system_account_alone_may_owe() -> None:
     """Money is issued from it, down to the limit that 64 bits hold with room to spare."""
-    books = Books(system(-BALANCE_MICROS_MAX + 10), account("ada"))
+    ledger = MemoryLedger(system(-BALANCE_MICROS_MAX + 10), account("ada"))
 
-    outcomes = books.decide(
+    outcomes = ledger.decide(
         posting(SYSTEM_ACCOUNT_ID, "@ada", 11, kind="funding"),
         posting(SYSTEM_ACCOUNT_ID, "@ada", 10, kind="funding"),
         posting(SYSTEM_ACCOUNT_ID, "@ada", 1, kind="funding"),
     )
 
     assert refusals(outcomes) == [InsufficientBalance, None, InsufficientBalance]
-    assert books.balances() == {SYSTEM_ACCOUNT_ID: -BALANCE_MICROS_MAX, "ada": 10}
+    assert ledger.balances() == {SYSTEM_ACCOUNT_ID: -BALANCE_MICROS_MAX, "ada": 10}
 
 
 def test_a_balance_has_an_upper_limit() -> None:
     """A recipient's balance may reach the limit, and not pass it."""
-    books = Books(account("ada", 100), account("bob", BALANCE_MICROS_MAX - 10))
+    ledger = MemoryLedger(account("ada", 100), account("bob", BALANCE_MICROS_MAX - 10))
 
-    outcomes = books.decide(posting("ada", "@bob", 11), posting("ada", "@bob", 10))
+    outcomes = ledger.decide(posting("ada", "@bob", 11), posting("ada", "@bob", 10))
 
     assert refusals(outcomes) == [BalanceLimitReached, None]
     assert refusal(outcomes[0]).param == "amount"
-    assert books.balances() == {"ada": 90, "bob": BALANCE_MICROS_MAX}
+    assert ledger.balances() == {"ada": 90, "bob": BALANCE_MICROS_MAX}
 
 
 def test_nobody_sends_to_oneself() -> None:
     """The recipient must be another account, found by whatever name."""
-    books = Books(account("ada", 100))
+    ledger = MemoryLedger(account("ada", 100))
 
-    outcome = books.decide(posting("ada", "@ada"))[0]
+    outcome = ledger.decide(posting("ada", "@ada"))[0]
 
     assert isinstance(refusal(outcome), SameAccount)
     assert refusal(outcome).param == "to"
-    assert books.balances() == {"ada": 100}
+    assert ledger.balances() == {"ada": 100}
 
 
 def test_an_unknown_recipient_is_not_found() -> None:
     """A name that nobody has is refused by its field."""
-    outcome = Books(account("ada", 100)).decide(posting("ada", "@nobody"))[0]
+    outcome = MemoryLedger(account("ada", 100)).decide(posting("ada", "@nobody"))[0]
 
     assert isinstance(refusal(outcome), AccountNotFound)
     assert refusal(outcome).param == "to"
@@ -263,35 +265,35 @@ def test_a_frozen_account_neither_sends_nor_receives(
     sender: Status, recipient: Status, param: str | None
 ) -> None:
     """The refusal tells which of the two it is."""
-    books = Books(account("ada", 100, status=sender), account("bob", status=recipient))
+    ledger = MemoryLedger(account("ada", 100, status=sender), account("bob", status=recipient))
 
-    outcome = books.decide(posting("ada", "@bob", 1_000))[0]
+    outcome = ledger.decide(posting("ada", "@bob", 1_000))[0]
 
     assert isinstance(refusal(outcome), AccountFrozen)
     assert refusal(outcome).param == param
-    assert books.balances() == {"ada": 100, "bob": 0}
+    assert ledger.balances() == {"ada": 100, "bob": 0}
 
 
 def test_a_replay_is_answered_even_when_frozen_or_empty() -> None:
     """What happened stays so: a retry of it is no new movement."""
-    books = Books(account("ada", 30), account("bob"))
-    first = moved(books.decide(posting("ada", "@bob", 30, key="k"))[0])
-    books.accounts["ada"].status = "frozen"
+    ledger = MemoryLedger(account("ada", 30), account("bob"))
+    first = moved(ledger.decide(posting("ada", "@bob", 30, key="k"))[0])
+    ledger.accounts["ada"].status = "frozen"
 
-    assert books.decide(posting("ada", "@bob", 30, key="k")) == [Replay(first.debit)]
+    assert ledger.decide(posting("ada", "@bob", 30, key="k")) == [Replay(first.debit)]
 
 
 def test_a_clock_that_steps_back_does_not_take_the_books_along() -> None:
     """An entry is never dated before the last one of either account."""
-    books = Books(
+    ledger = MemoryLedger(
         account("ada", 100, updated_at=NOW + 50),
         account("bob", updated_at=NOW),
         account("eve", updated_at=NOW + 70),
     )
 
-    outcomes = books.decide(posting("ada", "@bob"), posting("bob", "@eve"), now=NOW - 1_000)
-    later = books.decide(posting("eve", "@ada"), now=NOW + 71)
+    outcomes = ledger.decide(posting("ada", "@bob"), posting("bob", "@eve"), now=NOW - 1_000)
+    later = ledger.decide(posting("eve", "@ada"), now=NOW + 71)
 
     dates = [moved(outcome).debit.created_at for outcome in outcomes + later]
     assert dates == [NOW + 50, NOW + 70, NOW + 71]
-    assert {each.updated_at for each in books.accounts.values()} == {NOW + 70, NOW + 71}
+    assert {each.updated_at for each in ledger.accounts.values()} == {NOW + 70, NOW + 71}

@@ -15,7 +15,7 @@ from ousel.ledger.rules import (
     Replay,
     entry_hash,
 )
-from tests.ledger.examples import NOW, Books, account, posting, system
+from tests.ledger.examples import NOW, MemoryLedger, account, posting, system
 
 NAMES = ("ada", "bob", "eve", "ice", "big")
 RECIPIENTS = (*NAMES, "nobody", SYSTEM_ACCOUNT_ID)
@@ -33,33 +33,35 @@ few = settings(max_examples=50)
 histories = st.lists(steps, min_size=1, max_size=8)
 
 
-def fresh_books() -> Books:
-    books = Books(
+def fresh_ledger() -> MemoryLedger:
+    ledger = MemoryLedger(
         account("ada", 50),
         account("bob", 10),
         account("eve"),
         account("ice", 5, status="frozen"),
         account("big", BALANCE_MICROS_MAX - 100),
     )
-    owed = sum(books.balances().values())
-    books.accounts[SYSTEM_ACCOUNT_ID] = system(-owed)
-    return books
+    owed = sum(ledger.balances().values())
+    ledger.accounts[SYSTEM_ACCOUNT_ID] = system(-owed)
+    return ledger
 
 
-def played(history: list[tuple[list[Posting], int]]) -> tuple[Books, list[tuple[Posting, Outcome]]]:
+def decide_history(
+    history: list[tuple[list[Posting], int]],
+) -> tuple[MemoryLedger, list[tuple[Posting, Outcome]]]:
     """Decide each batch in turn, with a clock that also steps back."""
-    books = fresh_books()
+    ledger = fresh_ledger()
     now = NOW
-    told: list[tuple[Posting, Outcome]] = []
+    outcomes: list[tuple[Posting, Outcome]] = []
     for batch, drift in history:
         now += drift
-        told += zip(batch, books.decide(*batch, now=now), strict=True)
-    return books, told
+        outcomes += zip(batch, ledger.decide(*batch, now=now), strict=True)
+    return ledger, outcomes
 
 
-def entries_by_account(told: list[tuple[Posting, Outcome]]) -> dict[str, list[Entry]]:
+def entries_by_account(outcomes: list[tuple[Posting, Outcome]]) -> dict[str, list[Entry]]:
     written: dict[str, list[Entry]] = {}
-    for _, outcome in told:
+    for _, outcome in outcomes:
         if isinstance(outcome, Movement):
             for entry in (outcome.debit, outcome.credit):
                 written.setdefault(entry.account_id, []).append(entry)
@@ -70,13 +72,13 @@ def entries_by_account(told: list[tuple[Posting, Outcome]]) -> dict[str, list[En
 @given(histories)
 def test_money_is_neither_made_nor_lost(history: list[tuple[list[Posting], int]]) -> None:
     """The balances add up to zero, always, and each is what its entries make."""
-    start = fresh_books().balances()
-    books, told = played(history)
+    start = fresh_ledger().balances()
+    ledger, outcomes = decide_history(history)
 
-    assert sum(books.balances().values()) == 0
-    for name, entries in entries_by_account(told).items():
-        assert books.balances()[name] == start[name] + sum(entry.amount for entry in entries)
-        assert entries[-1].balance_after == books.balances()[name]
+    assert sum(ledger.balances().values()) == 0
+    for name, entries in entries_by_account(outcomes).items():
+        assert ledger.balances()[name] == start[name] + sum(entry.amount for entry in entries)
+        assert entries[-1].balance_after == ledger.balances()[name]
 
 
 @few
@@ -85,9 +87,9 @@ def test_nobody_but_the_system_owes_and_nobody_passes_the_limit(
     history: list[tuple[list[Posting], int]],
 ) -> None:
     """After every single entry, not only in the end."""
-    _, told = played(history)
+    _, outcomes = decide_history(history)
 
-    for name, entries in entries_by_account(told).items():
+    for name, entries in entries_by_account(outcomes).items():
         for entry in entries:
             assert -BALANCE_MICROS_MAX <= entry.balance_after <= BALANCE_MICROS_MAX
             assert entry.balance_after >= 0 or name == SYSTEM_ACCOUNT_ID
@@ -99,16 +101,16 @@ def test_histories_have_no_gaps_and_go_forward(
     history: list[tuple[list[Posting], int]],
 ) -> None:
     """Each account's entries are numbered from 1, chained by hashes, and never go back in time."""
-    books, told = played(history)
+    ledger, outcomes = decide_history(history)
 
-    for name, entries in entries_by_account(told).items():
+    for name, entries in entries_by_account(outcomes).items():
         assert [entry.sequence for entry in entries] == list(range(1, len(entries) + 1))
-        assert books.accounts[name].sequence == len(entries)
+        assert ledger.accounts[name].sequence == len(entries)
         previous = FIRST_HASH
         for entry in entries:
             assert entry.hash == entry_hash(previous, entry)
             previous = entry.hash
-        assert books.accounts[name].head_hash == previous
+        assert ledger.accounts[name].head_hash == previous
         dates = [entry.created_at for entry in entries]
         assert dates == sorted(dates)
 
@@ -117,22 +119,22 @@ def test_histories_have_no_gaps_and_go_forward(
 @given(histories)
 def test_a_key_moves_once(history: list[tuple[list[Posting], int]]) -> None:
     """Each key of each sender moved at most once, and every replay is that same entry."""
-    _, told = played(history)
+    _, outcomes = decide_history(history)
     firsts: dict[tuple[str, str], Entry] = {}
 
-    for wish, outcome in told:
-        if wish.idempotency_key is None:
+    for each, outcome in outcomes:
+        if each.idempotency_key is None:
             assert not isinstance(outcome, Replay)
             continue
-        key = (wish.debit_account_id, wish.idempotency_key)
+        key = (each.debit_account_id, each.idempotency_key)
         if isinstance(outcome, Movement):
             assert key not in firsts
             firsts[key] = outcome.debit
         elif isinstance(outcome, Replay):
             first = firsts[key]
             assert outcome.debit == first
-            assert (first.amount, first.note) == (-wish.amount, wish.note)
-            assert f"@{first.counterparty_id}" == wish.credit_identifier
+            assert (first.amount, first.note) == (-each.amount, each.note)
+            assert f"@{first.counterparty_id}" == each.credit_identifier
         elif isinstance(outcome, Refused) and outcome.refusal.code == "idempotency_conflict":
             assert outcome.refusal.members == {"transfer_id": firsts[key].transfer_id}
 
@@ -143,9 +145,9 @@ def test_how_postings_are_batched_changes_nothing(
     history: list[tuple[list[Posting], int]],
 ) -> None:
     """The same postings one by one, or all at once, come out alike."""
-    wishes = [wish for batch, _ in history for wish in batch]
-    _, together = played([(wishes, 0)])
-    _, apart = played([([wish], 0) for wish in wishes])
+    postings_in_order = [each for batch, _ in history for each in batch]
+    _, together = decide_history([(postings_in_order, 0)])
+    _, apart = decide_history([([each], 0) for each in postings_in_order])
 
     assert [_comparable(outcome) for _, outcome in together] == [
         _comparable(outcome) for _, outcome in apart

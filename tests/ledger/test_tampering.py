@@ -8,7 +8,7 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Entry, entry_hash
-from tests.ledger.intruder import People, entries, forge, wrong
+from tests.ledger.tampering import People, forge_history, read_entries, verification_error
 from tests.support.accounts import verify
 from tests.support.raw_sql import RawSql
 
@@ -33,13 +33,13 @@ async def test_a_changed_entry_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """Any field of any entry, the first and the last too: entry and account are named."""
-    before = await entries(raw_sql, people.bob.id)
+    before = await read_entries(raw_sql, people.bob.id)
     for column, value in CHANGES.items():
         update = f"UPDATE entries SET {column} = ? WHERE account_id = ? AND sequence = ?"
         for sequence in (1, 6, 11):
             await raw_sql.run(update, value, people.bob.id, sequence)
 
-            assert (await wrong(database)).startswith(
+            assert (await verification_error(database)).startswith(
                 f"entry {sequence} of account {people.bob.id} was changed or moved"
             ), column
 
@@ -57,7 +57,7 @@ async def test_a_deleted_entry_is_named(
         "DELETE FROM entries WHERE account_id = ? AND sequence = ?", people.ada.id, sequence
     )
 
-    assert await wrong(database) == (
+    assert await verification_error(database) == (
         f"entry {sequence} of account {people.ada.id} is missing: entry {sequence + 1} follows"
     )
 
@@ -68,7 +68,7 @@ async def test_a_deleted_last_entry_is_named(
     """The last entry missing shows by the account's own count."""
     await raw_sql.run("DELETE FROM entries WHERE account_id = ? AND sequence = 11", people.ada.id)
 
-    assert await wrong(database) == (
+    assert await verification_error(database) == (
         f"entry 11 of account {people.ada.id} is missing: the account counts 11 entries"
     )
 
@@ -79,7 +79,7 @@ async def test_all_entries_of_an_account_deleted_is_named(
     """An account emptied of its history lacks its first entry."""
     await raw_sql.run("DELETE FROM entries WHERE account_id = ?", people.bob.id)
 
-    assert await wrong(database) == (
+    assert await verification_error(database) == (
         f"entry 1 of account {people.bob.id} is missing: the account counts 11 entries"
     )
 
@@ -94,7 +94,7 @@ async def test_a_swapped_pair_is_named(database: Database, people: People, raw_s
             old,
         )
 
-    assert (await wrong(database)).startswith(
+    assert (await verification_error(database)).startswith(
         f"entry 4 of account {people.ada.id} was changed or moved"
     )
 
@@ -103,10 +103,10 @@ async def test_a_wrong_balance_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """A balance that its entries do not make: account, last entry and both figures are named."""
-    real = (await entries(raw_sql, people.bob.id))[-1].balance_after
+    real = (await read_entries(raw_sql, people.bob.id))[-1].balance_after
     await raw_sql.run("UPDATE accounts SET balance = balance + 1 WHERE id = ?", people.bob.id)
 
-    assert await wrong(database) == (
+    assert await verification_error(database) == (
         f"account {people.bob.id} has the balance {real + 1}, but its last entry, 11, leaves {real}"
     )
 
@@ -116,12 +116,15 @@ async def test_a_wrong_count_or_head_is_named(
 ) -> None:
     """An account that counts too few entries, or carries another hash than its last entry's."""
     await raw_sql.run("UPDATE accounts SET sequence = 9 WHERE id = ?", people.bob.id)
-    assert await wrong(database) == f"account {people.bob.id} counts 9 entries, but has 11"
+    assert (
+        await verification_error(database)
+        == f"account {people.bob.id} counts 9 entries, but has 11"
+    )
 
     await raw_sql.run(
         "UPDATE accounts SET sequence = 11, head_hash = ? WHERE id = ?", FIRST_HASH, people.bob.id
     )
-    assert await wrong(database) == (
+    assert await verification_error(database) == (
         f"account {people.bob.id} does not have the hash of its last entry"
     )
 
@@ -139,21 +142,25 @@ async def test_an_entry_of_no_account_is_named(
     )
     await raw_sql.run("DELETE FROM accounts WHERE id = ?", people.bob.id)
 
-    assert await wrong(database) == f"entry 1 of account {stranger} belongs to no account"
+    assert (
+        await verification_error(database) == f"entry 1 of account {stranger} belongs to no account"
+    )
 
 
 async def test_a_missing_other_side_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """One side of a movement taken out, all hashes made to fit: the side that is left is named."""
-    gone = (await entries(raw_sql, people.bob.id))[5]
-    await forge(raw_sql, people.bob.id, lambda before: [each for each in before if each != gone])
+    gone = (await read_entries(raw_sql, people.bob.id))[5]
+    await forge_history(
+        raw_sql, people.bob.id, lambda before: [each for each in before if each != gone]
+    )
 
-    sentence = await wrong(database)
+    sentence = await verification_error(database)
 
     twin = next(
         each
-        for each in await entries(raw_sql, people.ada.id)
+        for each in await read_entries(raw_sql, people.ada.id)
         if each.transfer_id == gone.transfer_id
     )
     assert sentence == (
@@ -181,18 +188,18 @@ async def test_a_different_other_side_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """One side of a movement changed, all hashes made to fit: one of the two is named."""
-    real = await entries(raw_sql, people.bob.id)
+    real = await read_entries(raw_sql, people.bob.id)
     for field, value in DIFFERENCES.items():
         changed = msgspec.structs.replace(real[-1], **{field: value})
-        await forge(raw_sql, people.bob.id, partial(_with_last, changed))
+        await forge_history(raw_sql, people.bob.id, partial(_with_last, changed))
 
-        named = UNPAIRED.fullmatch(await wrong(database))
+        named = UNPAIRED.fullmatch(await verification_error(database))
 
         assert named is not None, field
         assert int(named[1]) == 11
         assert named[2] in {people.ada.id, people.bob.id}
         assert named[3] in {real[-1].transfer_id, changed.transfer_id}
-    await forge(raw_sql, people.bob.id, lambda _: real)
+    await forge_history(raw_sql, people.bob.id, lambda _: real)
     await verify(database)
 
 
@@ -200,12 +207,12 @@ async def test_a_movement_out_of_nothing_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """An entry that adds money, all hashes made to fit, has no other side."""
-    first = (await entries(raw_sql, people.bob.id))[0]
+    first = (await read_entries(raw_sql, people.bob.id))[0]
     extra = msgspec.structs.replace(first, transfer_id="tr_extra", amount=7, created_at=2**60)
 
-    await forge(raw_sql, people.bob.id, lambda before: [*before, extra])
+    await forge_history(raw_sql, people.bob.id, lambda before: [*before, extra])
 
-    assert await wrong(database) == (
+    assert await verification_error(database) == (
         f"entry 12 of account {people.bob.id}, transfer tr_extra, has no matching entry "
         f"in account {SYSTEM_ACCOUNT_ID}"
     )
@@ -219,10 +226,11 @@ async def test_a_balance_below_zero_is_named(
     def overdrawn(before: list[Entry]) -> list[Entry]:
         return [*before[1:], before[0]]
 
-    await forge(raw_sql, people.bob.id, overdrawn)
+    await forge_history(raw_sql, people.bob.id, overdrawn)
 
     assert (
-        await wrong(database) == f"entry 1 of account {people.bob.id} leaves a balance below zero"
+        await verification_error(database)
+        == f"entry 1 of account {people.bob.id} leaves a balance below zero"
     )
 
 
@@ -235,9 +243,9 @@ async def test_a_history_that_goes_back_in_time_is_named(
     def swapped(before: list[Entry]) -> list[Entry]:
         return [*before[:5], before[6], before[5], *before[7:]]
 
-    await forge(raw_sql, people.bob.id, swapped)
+    await forge_history(raw_sql, people.bob.id, swapped)
 
-    assert await wrong(database) == (
+    assert await verification_error(database) == (
         f"entry 7 of account {people.bob.id} is dated before the entry that it follows"
     )
 
@@ -246,7 +254,7 @@ async def test_an_entry_that_does_not_add_up_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
     """A balance that does not follow from the last one, under a hash that fits it."""
-    before = (await entries(raw_sql, people.bob.id))[-2:]
+    before = (await read_entries(raw_sql, people.bob.id))[-2:]
     changed = msgspec.structs.replace(before[1], balance_after=before[1].balance_after + 1)
     await raw_sql.run(
         "UPDATE entries SET balance_after = ?, hash = ? WHERE account_id = ? AND sequence = 11",
@@ -255,7 +263,7 @@ async def test_an_entry_that_does_not_add_up_is_named(
         people.bob.id,
     )
 
-    assert (await wrong(database)).startswith(
+    assert (await verification_error(database)).startswith(
         f"entry 11 of account {people.bob.id} leaves {changed.balance_after}, but "
     )
 
@@ -265,9 +273,12 @@ async def test_balances_that_do_not_add_up_to_zero_are_told(
 ) -> None:
     """Should ever two sides that differ be taken for a pair, the sum of all shows it."""
     monkeypatch.setattr("ousel.ledger.verify._movement_fields", lambda _: 1)
-    last = (await entries(raw_sql, people.bob.id))[-1]
+    last = (await read_entries(raw_sql, people.bob.id))[-1]
     more = msgspec.structs.replace(last, amount=last.amount + 1)
 
-    await forge(raw_sql, people.bob.id, lambda before: [*before[:-1], more])
+    await forge_history(raw_sql, people.bob.id, lambda before: [*before[:-1], more])
 
-    assert await wrong(database) == "the balances of all accounts add up to 1 millionths, not 0"
+    assert (
+        await verification_error(database)
+        == "the balances of all accounts add up to 1 millionths, not 0"
+    )

@@ -27,154 +27,156 @@ with_and_without_key = pytest.mark.parametrize("key", ["k", None])
 
 @either_cut
 @with_and_without_key
-async def test_it_moves_exactly_once(queue: LedgerWorld, cut: Cut, key: str | None) -> None:
+async def test_it_moves_exactly_once(world: LedgerWorld, cut: Cut, key: str | None) -> None:
     """Whether the commit took effect or not, with a key or without: one movement, answered."""
-    queue.controlled.faults.append(cut)
+    world.controlled.faults.append(cut)
 
-    answer = await queue.queue.post(posting(queue.ada.id, "@bob", 30, key=key))
+    answer = await world.queue.post(posting(world.ada.id, "@bob", 30, key=key))
 
-    assert queue.controlled.writes == 2
+    assert world.controlled.writes == 2
     assert isinstance(answer.outcome, Movement)
-    assert await queue.balances() == (70, 30)
-    assert [entry.transfer_id for entry in await queue.entries(queue.bob)] == [
+    assert await world.balances() == (70, 30)
+    assert [entry.transfer_id for entry in await world.entries(world.bob)] == [
         answer.outcome.debit.transfer_id
     ]
-    assert (await queue.entries(queue.bob))[0] == answer.outcome.credit
-    assert (await queue.entries(queue.ada))[-1] == answer.outcome.debit
-    await verify(queue.database)
+    assert (await world.entries(world.bob))[0] == answer.outcome.credit
+    assert (await world.entries(world.ada))[-1] == answer.outcome.debit
+    await verify(world.database)
 
 
 @either_cut
-async def test_a_whole_batch_is_settled_posting_by_posting(queue: LedgerWorld, cut: Cut) -> None:
+async def test_a_whole_batch_is_settled_posting_by_posting(world: LedgerWorld, cut: Cut) -> None:
     """Moved, replayed and refused come out as they would have without the fault."""
-    queue.controlled.faults.append(cut)
-    wishes = [
-        posting(queue.ada.id, "@bob", 30, key="k"),
-        posting(queue.ada.id, "@bob", 30, key="k"),
-        posting(queue.ada.id, "@bob", 1_000),
-        posting(queue.ada.id, "@bob", 7),
-        posting(queue.bob.id, "@ada", 5),
-        posting(queue.ada.id, "@nobody", 5),
+    world.controlled.faults.append(cut)
+    postings = [
+        posting(world.ada.id, "@bob", 30, key="k"),
+        posting(world.ada.id, "@bob", 30, key="k"),
+        posting(world.ada.id, "@bob", 1_000),
+        posting(world.ada.id, "@bob", 7),
+        posting(world.bob.id, "@ada", 5),
+        posting(world.ada.id, "@nobody", 5),
     ]
 
-    answers = await asyncio.gather(*(queue.queue.post(wish) for wish in wishes))
+    answers = await asyncio.gather(*(world.queue.post(each) for each in postings))
 
     kinds = [type(answer.outcome).__name__ for answer in answers]
     assert kinds == ["Movement", "Replay", "Refused", "Movement", "Movement", "Refused"]
-    assert await queue.balances() == (68, 32)
-    await verify(queue.database)
+    assert await world.balances() == (68, 32)
+    await verify(world.database)
 
 
 @either_cut
 @with_and_without_key
 async def test_what_others_write_meanwhile_does_not_hide_it(
-    queue: LedgerWorld, cut: Cut, key: str | None
+    world: LedgerWorld, cut: Cut, key: str | None
 ) -> None:
     """Other movements on the same accounts stand between: it is still found, or moved once."""
-    other = PostingQueue(queue.database, system_clock, queue_limit=10)
+    other = PostingQueue(world.database, system_clock, queue_limit=10)
 
     async def others() -> None:
         for _ in range(5):
-            await other.post(posting(queue.ada.id, "@bob", 1))
-            await other.post(posting(queue.bob.id, "@ada", 1))
+            await other.post(posting(world.ada.id, "@bob", 1))
+            await other.post(posting(world.bob.id, "@ada", 1))
 
-    queue.controlled.faults.append(cut)
-    queue.controlled.meanwhile.append(others)
-    await other.post(posting(queue.ada.id, "@bob", 1))
+    world.controlled.faults.append(cut)
+    world.controlled.actions_after_fault.append(others)
+    await other.post(posting(world.ada.id, "@bob", 1))
 
-    answer = await queue.queue.post(posting(queue.ada.id, "@bob", 30, key=key))
+    answer = await world.queue.post(posting(world.ada.id, "@bob", 30, key=key))
 
     assert isinstance(answer.outcome, Movement)
-    assert await queue.balances() == (69, 31)
-    await verify(queue.database)
+    assert await world.balances() == (69, 31)
+    await verify(world.database)
 
 
-async def test_money_that_others_took_meanwhile_is_not_taken_back(queue: LedgerWorld) -> None:
+async def test_money_that_others_took_meanwhile_is_not_taken_back(world: LedgerWorld) -> None:
     """The commit took effect and the recipient spent it: the sender is told that it moved."""
-    other = PostingQueue(queue.database, system_clock, queue_limit=10)
-    queue.controlled.faults.append("after the commit")
-    queue.controlled.meanwhile.append(lambda: other.post(posting(queue.bob.id, "@ada", 100)))
+    other = PostingQueue(world.database, system_clock, queue_limit=10)
+    world.controlled.faults.append("after the commit")
+    world.controlled.actions_after_fault.append(
+        lambda: other.post(posting(world.bob.id, "@ada", 100))
+    )
 
-    answer = await queue.queue.post(posting(queue.ada.id, "@bob", 100))
+    answer = await world.queue.post(posting(world.ada.id, "@bob", 100))
 
     assert isinstance(answer.outcome, Movement)
     assert answer.outcome.debit.balance_after == 0
-    await verify(queue.database)
+    await verify(world.database)
 
 
-async def test_what_was_refused_is_decided_anew(queue: LedgerWorld) -> None:
+async def test_what_was_refused_is_decided_anew(world: LedgerWorld) -> None:
     """A refusal leaves no trace: after a lost commit it is decided on the books of then."""
-    other = PostingQueue(queue.database, system_clock, queue_limit=10)
-    eve = await person(queue.database, "eve", "0.001")
-    queue.controlled.faults.append("after the commit")
-    queue.controlled.meanwhile.append(lambda: other.post(posting(eve.id, "@ada", 500)))
+    other = PostingQueue(world.database, system_clock, queue_limit=10)
+    eve = await person(world.database, "eve", "0.001")
+    world.controlled.faults.append("after the commit")
+    world.controlled.actions_after_fault.append(lambda: other.post(posting(eve.id, "@ada", 500)))
 
     small, large = await asyncio.gather(
-        queue.queue.post(posting(queue.ada.id, "@bob", 1)),
-        queue.queue.post(posting(queue.ada.id, "@bob", 300)),
+        world.queue.post(posting(world.ada.id, "@bob", 1)),
+        world.queue.post(posting(world.ada.id, "@bob", 300)),
     )
 
     assert refusals([small.outcome, large.outcome]) == [None, None]
-    assert await queue.balances() == (299, 301)
-    await verify(queue.database)
+    assert await world.balances() == (299, 301)
+    await verify(world.database)
 
 
 @pytest.mark.parametrize("last", CUTS)
 @with_and_without_key
 async def test_several_lost_answers_are_outlived(
-    queue: LedgerWorld, last: Cut, key: str | None
+    world: LedgerWorld, last: Cut, key: str | None
 ) -> None:
     """Four lost commits, of which one or none took effect: one movement."""
-    queue.controlled.faults.extend([CUTS[0], CUTS[0], CUTS[0], last])
+    world.controlled.faults.extend([CUTS[0], CUTS[0], CUTS[0], last])
 
-    answer = await queue.queue.post(posting(queue.ada.id, "@bob", 30, key=key))
+    answer = await world.queue.post(posting(world.ada.id, "@bob", 30, key=key))
 
-    assert queue.controlled.writes == UNKNOWN_OUTCOMES_MAX == 5
+    assert world.controlled.writes == UNKNOWN_OUTCOMES_MAX == 5
     assert isinstance(answer.outcome, Movement)
-    assert await queue.balances() == (70, 30)
-    await verify(queue.database)
+    assert await world.balances() == (70, 30)
+    await verify(world.database)
 
 
 @either_cut
-async def test_a_doubt_that_is_never_settled_is_told(queue: LedgerWorld, cut: Cut) -> None:
+async def test_a_doubt_that_is_never_settled_is_told(world: LedgerWorld, cut: Cut) -> None:
     """Five lost answers: the caller is told that nobody knows, and its key settles it later."""
-    queue.controlled.faults.extend([cut] * 5)
+    world.controlled.faults.extend([cut] * 5)
 
     with pytest.raises(OutcomeUnknown):
-        await queue.queue.post(posting(queue.ada.id, "@bob", 30, key="k"))
-    answer = await queue.queue.post(posting(queue.ada.id, "@bob", 30, key="k"))
+        await world.queue.post(posting(world.ada.id, "@bob", 30, key="k"))
+    answer = await world.queue.post(posting(world.ada.id, "@bob", 30, key="k"))
 
     assert isinstance(answer.outcome, Movement if cut == "before the commit" else Replay)
-    assert await queue.balances() == (70, 30)
+    assert await world.balances() == (70, 30)
 
 
 @pytest.mark.parametrize("then", ["away", "broken"])
 @either_cut
 async def test_whatever_fails_in_doubt_is_an_unknown_outcome(
-    queue: LedgerWorld, cut: Cut, then: Fault
+    world: LedgerWorld, cut: Cut, then: Fault
 ) -> None:
     """Nobody is told that nothing happened when it may have, and nothing is written anew."""
-    queue.controlled.faults.extend([cut, then])
+    world.controlled.faults.extend([cut, then])
 
     answers = await asyncio.gather(
-        *(queue.queue.post(posting(queue.ada.id, "@bob", 30)) for _ in range(2)),
+        *(world.queue.post(posting(world.ada.id, "@bob", 30)) for _ in range(2)),
         return_exceptions=True,
     )
 
     assert [type(answer) for answer in answers] == [OutcomeUnknown] * 2
-    assert queue.controlled.writes == 2
-    assert await queue.balances() == ((100, 0) if cut == "before the commit" else (40, 60))
-    await verify(queue.database)
+    assert world.controlled.writes == 2
+    assert await world.balances() == ((100, 0) if cut == "before the commit" else (40, 60))
+    await verify(world.database)
 
 
-async def test_without_a_doubt_nothing_is_in_doubt(queue: LedgerWorld) -> None:
+async def test_without_a_doubt_nothing_is_in_doubt(world: LedgerWorld) -> None:
     """A database that was away before any commit is told as that."""
-    queue.controlled.faults.append("away")
+    world.controlled.faults.append("away")
 
     with pytest.raises(DatabaseUnavailable):
-        await queue.queue.post(posting(queue.ada.id, "@bob", 30))
+        await world.queue.post(posting(world.ada.id, "@bob", 30))
 
-    assert await queue.balances() == (100, 0)
+    assert await world.balances() == (100, 0)
 
 
 @pytest.fixture

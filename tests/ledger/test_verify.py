@@ -10,7 +10,7 @@ from ousel.kernel.clock import system_clock
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.verify import verify_database
 from tests.ledger.examples import posting
-from tests.ledger.intruder import People
+from tests.ledger.tampering import People
 from tests.support.accounts import person, verify
 from tests.support.raw_sql import RawSql
 
@@ -45,10 +45,10 @@ async def test_progress_is_told(
     """Page by page the count grows up to all entries, wherever pages end."""
     assert people.ada.id != people.bob.id
     for size in (1, 5, 7, 24, 100):
-        told: list[int] = []
+        counts: list[int] = []
         monkeypatch.setattr("ousel.ledger.verify.PAGE_ENTRIES", size)
-        figures = await database.snapshot(partial(verify_database, progress=told.append))
-        assert told == [*range(size, 24, size), 24]
+        figures = await database.snapshot(partial(verify_database, progress=counts.append))
+        assert counts == [*range(size, 24, size), 24]
         assert figures.entries == 24
 
 

@@ -1,4 +1,4 @@
-"""Explores every state that a model can reach, the nearest first."""
+"""Explores every state that a model can reach, breadth first."""
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
@@ -10,12 +10,12 @@ State = TypeVar("State", bound=Hashable)
 Step = tuple[str, State]
 
 
-class Explored(msgspec.Struct, frozen=True):
-    """How many states and steps there are; where one is broken, how, and the shortest way to it."""
+class Exploration(msgspec.Struct, frozen=True):
+    """How many states and steps there are, and the first violation with the shortest way to it."""
 
     states: int
     steps: int
-    broken: str | None = None
+    violation: str | None = None
     trace: tuple[str, ...] = ()
 
 
@@ -27,38 +27,38 @@ class _Explorer(Generic[State]):
         self.frontier: deque[State] = deque([initial])
         self.steps = 0
 
-    def found(self, broken: str | None = None, state: State | None = None) -> Explored:
+    def result(self, violation: str | None = None, state: State | None = None) -> Exploration:
         labels: list[str] = []
         while state is not None:
             label, state = self.origins[state]
             labels.append(label)
         trace = tuple(reversed(labels[:-1]))
-        return Explored(len(self.origins), self.steps, broken, trace)
+        return Exploration(len(self.origins), self.steps, violation, trace)
 
 
 def explore(
     initial: State,
     steps: Callable[[State], Iterable[Step[State]]],
-    broken: Callable[[State], str | None],
-    stuck: Callable[[State], str | None],
-) -> Explored:
-    """Visit all states from the initial one on, until one is broken, or stuck at its end.
+    violation: Callable[[State], str | None],
+    deadlock: Callable[[State], str | None],
+) -> Exploration:
+    """Visit all states from the initial one on, until one violates a property or is a deadlock.
 
-    Breadth first: the trace to a broken state is as short as any.
+    The search is breadth first, so no trace to such a state is shorter.
     """
     explorer = _Explorer(initial)
     while explorer.frontier:
         state = explorer.frontier.popleft()
-        wrong = broken(state)
+        found = violation(state)
         followed = False
-        for label, following in steps(state) if wrong is None else ():
+        for label, following in steps(state) if found is None else ():
             followed = True
             explorer.steps += 1
             if following not in explorer.origins:
                 explorer.origins[following] = (label, state)
                 explorer.frontier.append(following)
         if not followed:
-            wrong = wrong or stuck(state)
-        if wrong is not None:
-            return explorer.found(wrong, state)
-    return explorer.found()
+            found = found or deadlock(state)
+        if found is not None:
+            return explorer.result(found, state)
+    return explorer.result()

@@ -1,6 +1,7 @@
 """A model of posting: every step that processes, clients and faults can take from a state.
 
-The steps are those of `ousel.ledger.queue`; what a batch moves is decided by the real rules.
+The steps are those of `ousel.ledger.queue` and `ousel.ledger.batch`. The real rules decide what a
+batch moves.
 """
 
 from collections.abc import Iterable, Iterator
@@ -8,139 +9,150 @@ from itertools import chain
 
 import msgspec
 
-from tests.spec.deciding import Decisions
+from tests.spec.decisions import Decisions
 from tests.spec.world import (
+    Answers,
     Client,
-    Glance,
+    FirstLook,
     Intent,
     Journal,
+    PendingWrites,
     Process,
     Request,
-    Setting,
-    Told,
-    Work,
+    Scenario,
     World,
 )
 
 Step = tuple[str, World]
 
-changed = msgspec.structs.replace
+replace = msgspec.structs.replace
 
 
 class PostingModel:
-    """The steps of posting in one setting."""
+    """The steps of posting in one scenario."""
 
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
-        self._decisions = Decisions(setting)
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self._decisions = Decisions(scenario)
 
     def steps(self, world: World) -> Iterator[Step]:
-        """Yield what can happen next, each with its name."""
-        yield from self._clients(world)
+        """Yield each step that can happen next, with its name."""
+        yield from self._client_steps(world)
         for index, process in enumerate(world.processes):
-            yield from self._process(world, index, process)
-        yield from self._orphans(world)
+            yield from self._process_steps(world, index, process)
+        yield from self._abandoned_commits(world)
         if world.faults_left:
-            yield from self._faults(changed(world, faults_left=world.faults_left - 1))
+            yield from self._fault_steps(replace(world, faults_left=world.faults_left - 1))
 
-    def _clients(self, world: World) -> Iterator[Step]:
+    def _client_steps(self, world: World) -> Iterator[Step]:
         for number, client in enumerate(world.clients):
-            if client.mood != "wants":
+            if client.status != "wants":
                 continue
             asking = Client("waits", client.attempt + 1)
             request = Request(number, asking.attempt)
             for index, process in enumerate(world.processes):
-                joined = changed(process, waiting=(*process.waiting, request))
-                asked = changed(world, clients=_put(world.clients, number, asking))
-                yield f"{_client(number)} asks {_name(index)}", _with(asked, index, joined)
+                joined = replace(process, waiting=(*process.waiting, request))
+                asked = replace(world, clients=_with_client(world.clients, number, asking))
+                yield (
+                    f"{_client_name(number)} asks {_process_name(index)}",
+                    _with_process(asked, index, joined),
+                )
 
-    def _process(self, world: World, index: int, process: Process) -> Iterator[Step]:
+    def _process_steps(self, world: World, index: int, process: Process) -> Iterator[Step]:
         match process.phase:
             case "idle":
                 if process.waiting:
-                    glance = self._glance(world, process.waiting)
-                    begun = Process("begun", batch=process.waiting, glance=glance)
-                    label = f"{_name(index)} takes up what waits and begins to lock"
-                    yield label, _with(world, index, begun)
+                    first_look = self._first_look(world, process.waiting)
+                    begun = Process("begun", batch=process.waiting, first_look=first_look)
+                    label = f"{_process_name(index)} takes the waiting requests and begins to lock"
+                    yield label, _with_process(world, index, begun)
             case "begun":
-                yield from self._locked(world, index, process)
+                yield from self._lock_steps(world, index, process)
             case "written":
-                label = f"{_name(index)} sends its commit"
-                following = _with(world, index, changed(process, phase="committing"))
-                if not self.setting.design.commits_before_answering:
+                label = f"{_process_name(index)} sends its commit"
+                following = _with_process(world, index, replace(process, phase="committing"))
+                if not self.scenario.design.commits_before_answering:
                     label += " and answers"
-                    following = _answered(following, process.told)
+                    following = _answered(following, process.answers)
                 yield label, following
             case "committing":
-                committed = _committed(world, process.work)
-                label = f"the commit of {_name(index)} takes effect"
-                yield label, _with(committed, index, changed(process, phase="committed"))
+                committed = _committed(world, process.pending)
+                label = f"the commit of {_process_name(index)} takes effect"
+                yield label, _with_process(committed, index, replace(process, phase="committed"))
             case "committed":
-                yield from self._answers(world, index, process)
+                yield from self._answer_steps(world, index, process)
 
-    def _glance(self, world: World, batch: tuple[Request, ...]) -> Glance:
-        """Return what is true at the start of the statement that locks."""
+    def _first_look(self, world: World, batch: tuple[Request, ...]) -> FirstLook:
+        """Return what the statement that locks sees at its start."""
         wanted = {(intent.debit, intent.key) for intent in map(self._intent, batch) if intent.key}
         used = {(intent.debit, intent.key) for intent in map(self._intent, _requests(world))}
         debited = {self._intent(request).debit for request in batch}
-        sequences = tuple((name, head.sequence) for name, head in world.heads if name in debited)
-        return Glance(not wanted.isdisjoint(used), sequences)
+        sequences = tuple(
+            (name, account.sequence) for name, account in world.accounts if name in debited
+        )
+        return FirstLook(not wanted.isdisjoint(used), sequences)
 
-    def _keys_known(self, world: World, glance: Glance) -> Journal:
-        """Return the movements whose keys the process knows, once it has its locks."""
-        heads = dict(world.heads)
-        overtaken = any(heads[name].sequence != before for name, before in glance.sequences)
-        if overtaken and self.setting.design.reads_keys_again_if_overtaken:
+    def _known_movements(self, world: World, first_look: FirstLook) -> Journal:
+        """Return the movements whose keys the process knows after it got its locks."""
+        accounts = dict(world.accounts)
+        overtaken = any(accounts[name].sequence != before for name, before in first_look.sequences)
+        if overtaken and self.scenario.design.reads_keys_again_if_overtaken:
             return world.journal
-        return world.journal if glance.keys_used else ()
+        return world.journal if first_look.keys_used else ()
 
-    def _locked(self, world: World, index: int, process: Process) -> Iterator[Step]:
-        """Lock the next account; behind the last lock, read, decide and write."""
-        if process.glance is None:
-            again = changed(process, glance=self._glance(world, process.batch))
-            yield f"{_name(index)} begins to lock again", _with(world, index, again)
+    def _lock_steps(self, world: World, index: int, process: Process) -> Iterator[Step]:
+        """Lock the next account; after the last lock, read, decide and write."""
+        if process.first_look is None:
+            again = replace(process, first_look=self._first_look(world, process.batch))
+            yield f"{_process_name(index)} begins to lock again", _with_process(world, index, again)
             return
-        wanted = self._accounts(process.batch)
-        if not self.setting.design.locks_at_all:
-            yield f"{_name(index)} reads and writes", self._written(world, index, process, ())
+        wanted = self._accounts_to_lock(process.batch)
+        if not self.scenario.design.locks_at_all:
+            yield (
+                f"{_process_name(index)} reads and writes",
+                self._written(world, index, process, ()),
+            )
             return
-        account = wanted[len(process.work.locked)]
+        account = wanted[len(process.pending.locked)]
         if account in _locks(world):
             return
-        locked = (*process.work.locked, account)
-        label = f"{_name(index)} locks {account}"
+        locked = (*process.pending.locked, account)
+        label = f"{_process_name(index)} locks {account}"
         if len(locked) == len(wanted):
             yield f"{label}, reads and writes", self._written(world, index, process, locked)
         else:
-            yield label, _with(world, index, changed(process, work=Work(locked=locked)))
+            yield (
+                label,
+                _with_process(world, index, replace(process, pending=PendingWrites(locked=locked))),
+            )
 
-    def _accounts(self, batch: Iterable[Request]) -> list[str]:
-        intents = [self.setting.intents[request.intent] for request in batch]
+    def _accounts_to_lock(self, batch: Iterable[Request]) -> list[str]:
+        intents = [self.scenario.intents[request.intent] for request in batch]
         touched = list(dict.fromkeys(chain(*((each.debit, each.credit) for each in intents))))
-        return sorted(touched) if self.setting.design.locks_in_one_order else touched
+        return sorted(touched) if self.scenario.design.locks_in_one_order else touched
 
     def _written(
         self, world: World, index: int, process: Process, locked: tuple[str, ...]
     ) -> World:
-        settled = self._settled_before(world, process)
-        fresh = tuple(request for request in process.batch if request not in settled)
-        assert process.glance is not None
-        keys = self._keys_known(world, process.glance)
-        told, work = self._decisions.on(fresh, world.heads, keys)
-        touched = self._accounts(process.batch)
-        found = {name: head.sequence for name, head in world.heads if name in touched}
-        written = changed(
+        written_before = self._written_before(world, process)
+        undecided = tuple(request for request in process.batch if request not in written_before)
+        assert process.first_look is not None
+        keys = self._known_movements(world, process.first_look)
+        answers, pending = self._decisions.decide(undecided, world.accounts, keys)
+        touched = self._accounts_to_lock(process.batch)
+        found = {name: account.sequence for name, account in world.accounts if name in touched}
+        written = replace(
             process,
             phase="written",
-            work=changed(work, locked=locked),
-            told=told + tuple((request, request) for request in settled),
+            pending=replace(pending, locked=locked),
+            answers=answers + tuple((request, request) for request in written_before),
             sequences=tuple(sorted((found | dict(process.sequences)).items())),
         )
-        return _with(world, index, written)
+        return _with_process(world, index, written)
 
-    def _settled_before(self, world: World, process: Process) -> list[Request]:
+    def _written_before(self, world: World, process: Process) -> list[Request]:
         """Return the requests whose movements were written since the first attempt began."""
-        if not (process.in_doubt and self.setting.design.looks_after_unknown_commit):
+        if not (process.in_doubt and self.scenario.design.looks_after_unknown_commit):
             return []
         since = dict(process.sequences)
         return [
@@ -150,109 +162,119 @@ class PostingModel:
             and movement.debit_sequence > since[self._intent(movement.request).debit]
         ]
 
-    def _answers(self, world: World, index: int, process: Process) -> Iterator[Step]:
-        rested = _with(world, index, Process(waiting=process.waiting))
-        yield f"{_name(index)} answers", _answered(rested, process.told)
+    def _answer_steps(self, world: World, index: int, process: Process) -> Iterator[Step]:
+        idle = _with_process(world, index, Process(waiting=process.waiting))
+        yield f"{_process_name(index)} answers", _answered(idle, process.answers)
         if world.faults_left:
-            poorer = changed(rested, faults_left=world.faults_left - 1)
-            for lost, _ in process.told:
-                kept = tuple(each for each in process.told if each[0] != lost)
-                label = f"{_name(index)} answers; {_client(lost.intent)}'s answer is lost"
-                yield label, self._abandoned(_answered(poorer, kept), [lost])
+            with_fault = replace(idle, faults_left=world.faults_left - 1)
+            for lost, _ in process.answers:
+                kept = tuple(each for each in process.answers if each[0] != lost)
+                label = (
+                    f"{_process_name(index)} answers; {_client_name(lost.intent)}'s answer is lost"
+                )
+                yield label, self._unanswered(_answered(with_fault, kept), [lost])
 
-    def _orphans(self, world: World) -> Iterator[Step]:
-        for number, work in enumerate(world.orphans):
-            left = changed(world, orphans=world.orphans[:number] + world.orphans[number + 1 :])
-            yield "a commit whose answer nobody awaits takes effect", _committed(left, work)
-            yield "a commit whose answer nobody awaits is rolled back", left
+    def _abandoned_commits(self, world: World) -> Iterator[Step]:
+        for number, pending in enumerate(world.abandoned_commits):
+            left = replace(
+                world,
+                abandoned_commits=world.abandoned_commits[:number]
+                + world.abandoned_commits[number + 1 :],
+            )
+            yield "an abandoned commit takes effect", _committed(left, pending)
+            yield "an abandoned commit is rolled back", left
 
-    def _faults(self, world: World) -> Iterator[Step]:
+    def _fault_steps(self, world: World) -> Iterator[Step]:
         for index, process in enumerate(world.processes):
             if process != Process():
-                killed = self._abandoned(_left(world, process), process.waiting + process.batch)
-                yield f"{_name(index)} is killed", _with(killed, index, Process())
+                killed = self._unanswered(
+                    _disconnected(world, process), process.waiting + process.batch
+                )
+                yield f"{_process_name(index)} is killed", _with_process(killed, index, Process())
             if process.phase == "begun":
-                refused = _with(world, index, Process(waiting=process.waiting))
-                label = f"{_name(index)} cannot reach the database and says so"
-                yield label, self._abandoned(refused, process.batch)
+                refused = _with_process(world, index, Process(waiting=process.waiting))
+                label = f"{_process_name(index)} cannot reach the database and answers so"
+                yield label, self._unanswered(refused, process.batch)
             if process.phase not in {"idle", "begun"}:
-                cut = _left(world, process)
-                label = f"the connection of {_name(index)} is cut"
-                yield label, _with(cut, index, _anew(process))
+                cut = _disconnected(world, process)
+                label = f"the connection of {_process_name(index)} is cut"
+                yield label, _with_process(cut, index, _restarted(process))
         for number, client in enumerate(world.clients):
-            if client.mood == "waits":
-                label = f"{_client(number)} stops waiting"
-                yield label, self._abandoned(world, [Request(number, client.attempt)])
+            if client.status == "waits":
+                label = f"{_client_name(number)} stops waiting"
+                yield label, self._unanswered(world, [Request(number, client.attempt)])
 
-    def _abandoned(self, world: World, requests: Iterable[Request]) -> World:
-        """Return the world in which those clients that still waited know nothing."""
+    def _unanswered(self, world: World, requests: Iterable[Request]) -> World:
+        """Return the world in which the clients of these requests wait no more, unanswered."""
         clients = world.clients
         for request in requests:
             client = clients[request.intent]
-            if client.mood == "waits" and client.attempt == request.attempt:
-                mood = "doubts" if self._intent(request).key is None else "wants"
-                clients = _put(clients, request.intent, changed(client, mood=mood))
-        return changed(world, clients=clients)
+            if client.status == "waits" and client.attempt == request.attempt:
+                status = "in_doubt" if self._intent(request).key is None else "wants"
+                clients = _with_client(clients, request.intent, replace(client, status=status))
+        return replace(world, clients=clients)
 
     def _intent(self, request: Request) -> Intent:
-        return self.setting.intents[request.intent]
+        return self.scenario.intents[request.intent]
 
 
 def _requests(world: World) -> Iterator[Request]:
     return (movement.request for movement in world.journal)
 
 
-def _anew(process: Process) -> Process:
-    """Return the process with its batch at its beginning, in doubt after a commit was sent."""
-    return changed(
+def _restarted(process: Process) -> Process:
+    """Return the process about to repeat its batch, in doubt if a commit was sent."""
+    return replace(
         process,
         phase="begun",
-        work=Work(),
-        told=(),
-        glance=None,
+        pending=PendingWrites(),
+        answers=(),
+        first_look=None,
         in_doubt=process.in_doubt or process.phase in {"committing", "committed"},
     )
 
 
 def _locks(world: World) -> set[str]:
-    held = (process.work.locked for process in world.processes if process.phase != "committed")
-    return set(chain(*held, *(work.locked for work in world.orphans)))
+    held = (process.pending.locked for process in world.processes if process.phase != "committed")
+    return set(chain(*held, *(pending.locked for pending in world.abandoned_commits)))
 
 
-def _left(world: World, process: Process) -> World:
-    """Return the world after a connection ended: a commit that was sent may still take effect."""
+def _disconnected(world: World, process: Process) -> World:
+    """Return the world after the connection ended; a sent commit may still take effect."""
     if process.phase != "committing":
         return world
-    return changed(world, orphans=(*world.orphans, process.work))
+    return replace(world, abandoned_commits=(*world.abandoned_commits, process.pending))
 
 
-def _committed(world: World, work: Work) -> World:
-    heads = tuple((dict(world.heads) | dict(work.heads)).items())
-    return changed(world, heads=heads, journal=world.journal + work.moved)
+def _committed(world: World, pending: PendingWrites) -> World:
+    accounts = tuple((dict(world.accounts) | dict(pending.accounts)).items())
+    return replace(world, accounts=accounts, journal=world.journal + pending.movements)
 
 
-def _answered(world: World, told: Told) -> World:
-    """Return the world in which those who still wait for these answers have them."""
+def _answered(world: World, answers: Answers) -> World:
+    """Return the world in which the clients that still wait have got these answers."""
     clients = world.clients
-    for request, moved in told:
+    for request, moved_by in answers:
         client = clients[request.intent]
-        if client.mood == "waits" and client.attempt == request.attempt:
-            clients = _put(clients, request.intent, Client("told", client.attempt, moved))
-    return changed(world, clients=clients)
+        if client.status == "waits" and client.attempt == request.attempt:
+            clients = _with_client(
+                clients, request.intent, Client("answered", client.attempt, moved_by)
+            )
+    return replace(world, clients=clients)
 
 
-def _with(world: World, index: int, process: Process) -> World:
+def _with_process(world: World, index: int, process: Process) -> World:
     processes = world.processes
-    return changed(world, processes=(*processes[:index], process, *processes[index + 1 :]))
+    return replace(world, processes=(*processes[:index], process, *processes[index + 1 :]))
 
 
-def _put(clients: tuple[Client, ...], number: int, client: Client) -> tuple[Client, ...]:
+def _with_client(clients: tuple[Client, ...], number: int, client: Client) -> tuple[Client, ...]:
     return (*clients[:number], client, *clients[number + 1 :])
 
 
-def _client(number: int) -> str:
+def _client_name(number: int) -> str:
     return f"client {number + 1}"
 
 
-def _name(index: int) -> str:
+def _process_name(index: int) -> str:
     return f"process {index + 1}"

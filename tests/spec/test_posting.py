@@ -1,19 +1,19 @@
-"""Posting, in every order that things can happen in: two processes, few intents, some faults."""
+"""Posting in every possible order of events: two processes, a few intents, some faults."""
 
 from collections.abc import Callable
 
 import pytest
 
 from tests.faults.sizes import sized
-from tests.spec.explorer import Explored, explore
+from tests.spec.explorer import Exploration, explore
 from tests.spec.posting import PostingModel
 from tests.spec.properties import Properties
-from tests.spec.world import Design, Intent, Setting, beginning
+from tests.spec.world import Design, Intent, Scenario, initial_world
 
-Figure = Callable[[str, object], None]
+RecordProperty = Callable[[str, object], None]
 
-# One key at two processes at once, and a rival for the same money: one of the two is refused.
-RIVALS = Setting(
+# The same key on two processes at once, and another key for the same money: one key is refused.
+RIVALS = Scenario(
     intents=(
         Intent("ada", "bob", 6, "k"),
         Intent("ada", "bob", 6, "k"),
@@ -22,51 +22,51 @@ RIVALS = Setting(
     balances={"ada": 10, "bob": 0},
     faults=sized(1, 2),
 )
-# One key at two processes, and money for both.
-TWINS = Setting(intents=RIVALS.intents[:2], balances={"ada": 20, "bob": 0}, faults=sized(2, 3))
-# Money to and fro, once without a key, so that nobody but the journal can tell what happened.
-TO_AND_FRO = Setting(
+# The same key on two processes, and enough money for both.
+TWINS = Scenario(intents=RIVALS.intents[:2], balances={"ada": 20, "bob": 0}, faults=sized(2, 3))
+# Money in both directions, once without a key, so that only the journal shows what happened.
+TO_AND_FRO = Scenario(
     intents=(Intent("ada", "bob", 5), Intent("bob", "ada", 3, "k")),
     balances={"ada": 10, "bob": 3},
     faults=sized(2, 3),
 )
-SETTINGS = {"rivals": RIVALS, "twins": TWINS, "to and fro": TO_AND_FRO}
+SCENARIOS = {"rivals": RIVALS, "twins": TWINS, "to and fro": TO_AND_FRO}
 
 
-def explored(setting: Setting) -> Explored:
-    """Visit every state of a setting."""
-    properties = Properties(setting)
-    model = PostingModel(setting)
-    return explore(beginning(setting), model.steps, properties.broken, properties.stuck)
+def explore_scenario(scenario: Scenario) -> Exploration:
+    """Visit every state of a scenario."""
+    properties = Properties(scenario)
+    model = PostingModel(scenario)
+    return explore(initial_world(scenario), model.steps, properties.violation, properties.deadlock)
 
 
-def figure(subject: str, found: Explored) -> str:
-    """Tell what is broken, and the shortest way there."""
+def describe(subject: str, found: Exploration) -> str:
+    """Return the violation, and the shortest way there."""
     steps = "".join(f"\n  {number}. {step}" for number, step in enumerate(found.trace, 1))
-    return f"{subject}: {found.broken}{steps}"
+    return f"{subject}: {found.violation}{steps}"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SETTINGS)
-def test_nothing_goes_wrong_in_any_order(name: str, record_property: Figure) -> None:
-    """Sum zero, no overdraft, one movement a key, told only what is on disk, nobody stuck."""
-    found = explored(SETTINGS[name])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_nothing_goes_wrong_in_any_order(name: str, record_property: RecordProperty) -> None:
+    """Sum zero, no overdraft, one movement per key, answers only after the commit, no deadlock."""
+    found = explore_scenario(SCENARIOS[name])
 
-    assert found.broken is None, "\n".join([found.broken or "", *found.trace])
-    assert found.states > 10_000, "a model that goes nowhere proves nothing"
+    assert found.violation is None, "\n".join([found.violation or "", *found.trace])
+    assert found.states > 10_000, "a model with few states proves nothing"
     record_property(
         "figure",
-        f"posting, {name}: {found.states} states, {found.steps} steps, all as they must be",
+        f"posting, {name}: {found.states} states, {found.steps} steps, no violation",
     )
 
 
-# Each with the setting and the number of faults that it takes.
+# Each mistake with the scenario and the number of faults that reveal it, and what they reveal.
 MISTAKES = {
     "answers before the commit": (
         TWINS,
         0,
         Design(commits_before_answering=False),
-        "client 1 is told of a movement that is not on disk",
+        "client 1 got a movement as its answer that is not on disk",
     ),
     "repeats an unknown commit without looking": (
         TO_AND_FRO,
@@ -74,7 +74,7 @@ MISTAKES = {
         Design(looks_after_unknown_commit=False),
         "transfer 1.1 moved money 2 times",
     ),
-    "reads the keys before it has the locks": (
+    "reads the keys before it gets the locks": (
         TWINS,
         0,
         Design(reads_keys_again_if_overtaken=False),
@@ -84,7 +84,7 @@ MISTAKES = {
         TO_AND_FRO,
         0,
         Design(locks_in_one_order=False),
-        "processes wait for each other for ever",
+        "processes wait for each other forever",
     ),
     "does not lock": (
         TO_AND_FRO,
@@ -96,30 +96,30 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_found(mistake: str, record_property: Figure) -> None:
-    """A design with a known mistake breaks a property, and the shortest way there is shown."""
-    setting, faults, design, expected = MISTAKES[mistake]
+def test_a_mistake_is_found(mistake: str, record_property: RecordProperty) -> None:
+    """A design with a deliberate mistake violates a property, and the shortest way is shown."""
+    scenario, faults, design, expected = MISTAKES[mistake]
 
-    found = explored(
-        Setting(intents=setting.intents, balances=setting.balances, design=design, faults=faults)
+    found = explore_scenario(
+        Scenario(intents=scenario.intents, balances=scenario.balances, design=design, faults=faults)
     )
 
-    assert found.broken == expected
-    record_property("figure", figure(f"posting that {mistake}", found))
+    assert found.violation == expected
+    record_property("figure", describe(f"posting that {mistake}", found))
 
 
-def test_a_refusal_speaks_of_its_own_attempt_alone(record_property: Figure) -> None:
-    """A limit: who gave an attempt up and is refused at the next may see the first one move."""
-    setting = Setting(
+def test_a_refusal_is_about_its_own_attempt_only(record_property: RecordProperty) -> None:
+    """A limit: if a client gives up and its next attempt is refused, the first may still move."""
+    scenario = Scenario(
         intents=(Intent("ada", "bob", 6, "k"), Intent("bob", "ada", 3, "other")),
         balances={"ada": 5, "bob": 3},
         faults=1,
     )
-    properties, model = Properties(setting), PostingModel(setting)
+    properties, model = Properties(scenario), PostingModel(scenario)
 
     found = explore(
-        beginning(setting), model.steps, properties.moved_though_refused, properties.stuck
+        initial_world(scenario), model.steps, properties.moved_though_refused, properties.deadlock
     )
 
     assert "client 1 stops waiting" in found.trace
-    record_property("figure", figure("posting's limit", found))
+    record_property("figure", describe("posting's limit", found))

@@ -1,4 +1,4 @@
-"""The world of the model: who wants what, what the processes hold, and what is on disk."""
+"""The state of the model: what clients want, what processes have in memory, what is on disk."""
 
 from typing import Literal
 
@@ -7,11 +7,11 @@ import msgspec
 from ousel.ledger.rules import SYSTEM_ACCOUNT_ID
 
 Phase = Literal["idle", "begun", "written", "committing", "committed"]
-Mood = Literal["wants", "waits", "told", "doubts"]
+ClientStatus = Literal["wants", "waits", "answered", "in_doubt"]
 
 
 class Intent(msgspec.Struct, frozen=True):
-    """What a client wants: with a key it asks until it is told, without one it asks once."""
+    """What a client wants: with a key it asks until it is answered, without one it asks once."""
 
     debit: str
     credit: str
@@ -20,7 +20,7 @@ class Intent(msgspec.Struct, frozen=True):
 
 
 class Design(msgspec.Struct, frozen=True, kw_only=True):
-    """How posting works; each of these turned round is a mistake that the explorer must find."""
+    """How posting works; each of these set to False is a mistake that the explorer must find."""
 
     commits_before_answering: bool = True
     looks_after_unknown_commit: bool = True
@@ -29,7 +29,7 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
     locks_at_all: bool = True
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """What does not change while a model is explored."""
 
     intents: tuple[Intent, ...]
@@ -39,28 +39,28 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     faults: int = 2
 
     @property
-    def accounts(self) -> dict[str, "Head"]:
-        """The accounts at the beginning, with what was issued to them owed by the system."""
+    def accounts(self) -> dict[str, "AccountState"]:
+        """The accounts at the beginning; the system account owes what was issued to the others."""
         issued = sum(self.balances.values())
         return {
-            SYSTEM_ACCOUNT_ID: Head(-issued, 0),
-            **{name: Head(balance, 0) for name, balance in sorted(self.balances.items())},
+            SYSTEM_ACCOUNT_ID: AccountState(-issued, 0),
+            **{name: AccountState(balance, 0) for name, balance in sorted(self.balances.items())},
         }
 
 
 class Request(msgspec.Struct, frozen=True, order=True):
-    """One attempt of a client to have its intent carried out."""
+    """One attempt of a client at its intent."""
 
     intent: int
     attempt: int
 
     @property
     def transfer_id(self) -> str:
-        """What the movement is called, should this request be the one that moves money."""
+        """The id of the transfer, if this request is the one that moves the money."""
         return f"transfer {self.intent + 1}.{self.attempt}"
 
 
-class Head(msgspec.Struct, frozen=True):
+class AccountState(msgspec.Struct, frozen=True):
     """An account's row: its balance, and the number of its last entry."""
 
     balance: int
@@ -68,70 +68,72 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Movement(msgspec.Struct, frozen=True):
-    """Two entries of the journal, which carry the numbers that they have in their accounts."""
+    """Two entries of the journal, with their sequence numbers in their accounts."""
 
     request: Request
     debit_sequence: int
     credit_sequence: int
 
 
-Heads = tuple[tuple[str, Head], ...]
+AccountStates = tuple[tuple[str, AccountState], ...]
 Journal = tuple[Movement, ...]
-Told = tuple[tuple[Request, Request | None], ...]  # to whom, and which request moved the money
+Answers = tuple[
+    tuple[Request, Request | None], ...
+]  # a request, and the request that moved its money
 
 
-class Work(msgspec.Struct, frozen=True):
-    """What a transaction will leave on disk once it is committed, and whom it has locked."""
+class PendingWrites(msgspec.Struct, frozen=True):
+    """What a transaction will write when it commits, and which accounts it has locked."""
 
-    heads: Heads = ()
-    moved: Journal = ()
+    accounts: AccountStates = ()
+    movements: Journal = ()
     locked: tuple[str, ...] = ()
 
 
-class Glance(msgspec.Struct, frozen=True):
+class FirstLook(msgspec.Struct, frozen=True):
     """What the statement that locks saw at its start, before it waited for any lock."""
 
     keys_used: bool
-    sequences: tuple[tuple[str, int], ...]  # of the accounts that shall be debited
+    sequences: tuple[tuple[str, int], ...]  # of the debited accounts
 
 
 class Process(msgspec.Struct, frozen=True):
-    """A server process, which forgets all of this when it dies."""
+    """A server process; all of this is in memory and lost when it is killed."""
 
     phase: Phase = "idle"
     waiting: tuple[Request, ...] = ()
     batch: tuple[Request, ...] = ()
-    work: Work = Work()
-    told: Told = ()
-    glance: Glance | None = None
-    sequences: tuple[tuple[str, int], ...] = ()  # as the first attempt found them
+    pending: PendingWrites = PendingWrites()
+    answers: Answers = ()
+    first_look: FirstLook | None = None
+    sequences: tuple[tuple[str, int], ...] = ()  # before the first attempt
     in_doubt: bool = False
 
 
 class Client(msgspec.Struct, frozen=True):
-    """A client with one intent: what it was told last, about which of its attempts."""
+    """A client with one intent: its current attempt, and the last answer."""
 
-    mood: Mood = "wants"
+    status: ClientStatus = "wants"
     attempt: int = 0
-    told: Request | None = None  # the request that moved the money; none where it was refused
+    answer: Request | None = None  # the request that moved the money; None if refused
 
 
 class World(msgspec.Struct, frozen=True):
-    """One state of everything."""
+    """One state of the model."""
 
-    heads: Heads
+    accounts: AccountStates
     clients: tuple[Client, ...]
     processes: tuple[Process, ...]
     faults_left: int
     journal: Journal = ()
-    orphans: tuple[Work, ...] = ()  # commits under way whose process is gone or cut off
+    abandoned_commits: tuple[PendingWrites, ...] = ()  # sent by a process that is gone or cut off
 
 
-def beginning(setting: Setting) -> World:
-    """Return the state in which nobody has done anything yet."""
+def initial_world(scenario: Scenario) -> World:
+    """Return the state before the first step."""
     return World(
-        heads=tuple(setting.accounts.items()),
-        clients=(Client(),) * len(setting.intents),
-        processes=(Process(),) * setting.processes,
-        faults_left=setting.faults,
+        accounts=tuple(scenario.accounts.items()),
+        clients=(Client(),) * len(scenario.intents),
+        processes=(Process(),) * scenario.processes,
+        faults_left=scenario.faults,
     )

@@ -22,7 +22,7 @@ class _RolledBack(Exception):
     """Ends a transaction that must not be committed."""
 
 
-class Breakdown(Exception):
+class UnexpectedError(Exception):
     """An unexpected failure."""
 
 
@@ -33,14 +33,14 @@ class ControlledDatabase(DelegatingDatabase):
         super().__init__(database)
         self.writes = 0
         self.faults: deque[Fault] = deque()  # what happens to the next writes
-        self.meanwhile: list[Action] = []  # what others do after a fault
-        self.entered = asyncio.Event()  # a write is about to begin
+        self.actions_after_fault: list[Action] = []  # what others do after a fault
+        self.write_started = asyncio.Event()  # a write is about to begin
         self._may_begin = asyncio.Event()
         self._may_begin.set()
 
     def hold(self) -> None:
         """Let no write begin until `release`."""
-        self.entered.clear()
+        self.write_started.clear()
         self._may_begin.clear()
 
     def release(self) -> None:
@@ -68,7 +68,7 @@ class ControlledDatabase(DelegatingDatabase):
         self, work: Work[Result], while_committing: Callable[[], None] | None
     ) -> Result:
         self.writes += 1
-        self.entered.set()
+        self.write_started.set()
         await self._may_begin.wait()
         match self.faults.popleft() if self.faults else None:
             case None:
@@ -76,13 +76,13 @@ class ControlledDatabase(DelegatingDatabase):
             case "away":
                 raise DatabaseUnavailable("Away.")
             case "broken":
-                raise Breakdown
+                raise UnexpectedError
             case "after the commit":
                 await self._database.write(work)
             case "before the commit":
                 await self._roll_back(work)
-        while self.meanwhile:
-            await self.meanwhile.pop()()
+        while self.actions_after_fault:
+            await self.actions_after_fault.pop()()
         raise OutcomeUnknown("The answer to the commit was lost.")
 
     async def _roll_back(self, work: Work[Result]) -> None:

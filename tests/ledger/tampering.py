@@ -24,7 +24,7 @@ class People(msgspec.Struct, frozen=True):
     bob: Account
 
 
-async def books_with_people(database: Database) -> People:
+async def ledger_with_people(database: Database) -> People:
     """Return two people in books with 24 entries: 2 of the system, 11 of each of the two."""
     ada, bob = await person(database, "ada", "1"), await person(database, "bob", "1")
     queue = PostingQueue(database, system_clock, queue_limit=100)
@@ -34,25 +34,25 @@ async def books_with_people(database: Database) -> People:
     return People(ada, bob)
 
 
-async def wrong(database: Database) -> str:
+async def verification_error(database: Database) -> str:
     """Return what verification finds wrong."""
     with pytest.raises(VerificationFailed) as found:
         await database.snapshot(verify_database)
     return str(found.value)
 
 
-async def entries(raw_sql: RawSql, account_id: str) -> list[Entry]:
+async def read_entries(raw_sql: RawSql, account_id: str) -> list[Entry]:
     rows = await raw_sql.run(
         f"SELECT {ENTRY_COLUMNS} FROM entries WHERE account_id = ? ORDER BY sequence", account_id
     )
     return [Entry(*row) for row in rows]
 
 
-async def forge(
+async def forge_history(
     raw_sql: RawSql, account_id: str, change: Callable[[list[Entry]], list[Entry]]
 ) -> None:
     """Rewrite an account's history with every number, balance and hash made to fit."""
-    changed = change(await entries(raw_sql, account_id))
+    changed = change(await read_entries(raw_sql, account_id))
     await raw_sql.run("DELETE FROM entries WHERE account_id = ?", account_id)
     balance, head = 0, FIRST_HASH
     for number, entry in enumerate(changed, 1):

@@ -1,4 +1,4 @@
-"""What a batch moves in the model: decided by the real rules."""
+"""In the model, the real rules decide what a batch moves."""
 
 from ousel.ledger import rules
 from ousel.ledger.rules import (
@@ -11,46 +11,59 @@ from ousel.ledger.rules import (
     Replay,
     decide,
 )
-from tests.spec.world import Head, Heads, Journal, Movement, Request, Setting, Told, Work
+from tests.spec.world import (
+    AccountState,
+    AccountStates,
+    Answers,
+    Journal,
+    Movement,
+    PendingWrites,
+    Request,
+    Scenario,
+)
 
-Decided = tuple[Told, Work]
+Decision = tuple[Answers, PendingWrites]
 
 
 class Decisions:
-    """Decides batches of requests; each question is asked once."""
+    """Decides batches of requests; equal questions are decided once."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._intents = setting.intents
-        self._names = {name: name for name in setting.accounts}
-        self._decided: dict[tuple[tuple[Request, ...], Heads, Journal], Decided] = {}
+    def __init__(self, scenario: Scenario) -> None:
+        self._intents = scenario.intents
+        self._names = {name: name for name in scenario.accounts}
+        self._decided: dict[tuple[tuple[Request, ...], AccountStates, Journal], Decision] = {}
 
-    def on(self, requests: tuple[Request, ...], heads: Heads, journal: Journal) -> Decided:
-        """Return whom to tell what, and what to write; all keys of this journal are known."""
-        question = (requests, heads, journal)
+    def decide(
+        self, requests: tuple[Request, ...], accounts: AccountStates, journal: Journal
+    ) -> Decision:
+        """Return the answers, and what to write; the keys of this journal are known."""
+        question = (requests, accounts, journal)
         if question not in self._decided:
             self._decided[question] = self._decide(*question)
         return self._decided[question]
 
-    def _decide(self, requests: tuple[Request, ...], heads: Heads, journal: Journal) -> Decided:
-        accounts = {name: _account(name, head) for name, head in heads}
+    def _decide(
+        self, requests: tuple[Request, ...], states: AccountStates, journal: Journal
+    ) -> Decision:
+        accounts = {name: _account(name, state) for name, state in states}
         postings = [self._posting(request) for request in requests]
         outcomes = decide(postings, accounts, self._names, self._known_keys(journal), now=0)
-        known = (*requests, *(movement.request for movement in journal))
-        by_id = {request.transfer_id: request for request in known}
-        told: list[tuple[Request, Request | None]] = []
-        moved: list[Movement] = []
+        all_requests = (*requests, *(movement.request for movement in journal))
+        by_id = {request.transfer_id: request for request in all_requests}
+        answers: list[tuple[Request, Request | None]] = []
+        movements: list[Movement] = []
         for request, outcome in zip(requests, outcomes, strict=True):
             match outcome:
                 case Refused() | rules.KeyRejected() | rules.ChargeClosed():
-                    told.append((request, None))
+                    answers.append((request, None))
                 case Replay(debit=debit):
-                    told.append((request, by_id[debit.transfer_id]))
+                    answers.append((request, by_id[debit.transfer_id]))
                 case rules.Movement(debit=debit, credit=credit):
-                    told.append((request, request))
-                    moved.append(Movement(request, debit.sequence, credit.sequence))
-        after = {name: Head(each.balance, each.sequence) for name, each in accounts.items()}
-        written = tuple((name, after[name]) for name, head in heads if after[name] != head)
-        return tuple(told), Work(written, tuple(moved))
+                    answers.append((request, request))
+                    movements.append(Movement(request, debit.sequence, credit.sequence))
+        after = {name: AccountState(each.balance, each.sequence) for name, each in accounts.items()}
+        written = tuple((name, after[name]) for name, state in states if after[name] != state)
+        return tuple(answers), PendingWrites(written, tuple(movements))
 
     def _known_keys(self, journal: Journal) -> KnownKeys:
         entries = (self._debit_entry(movement) for movement in journal)
@@ -89,5 +102,5 @@ class Decisions:
         )
 
 
-def _account(name: str, head: Head) -> Account:
-    return Account(name, name, "", "", "active", head.balance, head.sequence, FIRST_HASH, 0, 0)
+def _account(name: str, state: AccountState) -> Account:
+    return Account(name, name, "", "", "active", state.balance, state.sequence, FIRST_HASH, 0, 0)

@@ -18,7 +18,7 @@ from tests.support.problems import assert_problem
 from tests.support.raw_sql import RawSql
 
 ONE = Statement("one", "SELECT 1")
-END_ALL = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'"
+END_CONNECTIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{role}'"
 REFUSALS = {
     "the role may not log in": ("ALTER ROLE {role} NOLOGIN", "ALTER ROLE {role} LOGIN"),
     "the role has too many connections": (
@@ -32,34 +32,36 @@ REFUSALS = {
 }
 
 
-class Gate:
+class RestrictedDatabase:
     """A database open to one role, which its server can be told to refuse."""
 
     def __init__(self, raw_sql: RawSql, role: str, database: str, url: str) -> None:
-        self._aside = raw_sql
+        self._owner_sql = raw_sql
         self._names = {"role": role, "database": database}
         self.url = url
         self.database = PostgresDatabase(url)
 
     async def run(self, sql: str) -> None:
         """Run a statement as the server's owner; from then on every connection is a new one."""
-        for statement in (sql, END_ALL):
-            await self._aside.run(statement.format(**self._names))
+        for statement in (sql, END_CONNECTIONS):
+            await self._owner_sql.run(statement.format(**self._names))
         await asyncio.sleep(0.05)  # until the connections have heard of it
 
 
 @pytest.fixture
-async def gate(postgres_url: str) -> AsyncIterator[Gate]:
+async def restricted(postgres_url: str) -> AsyncIterator[RestrictedDatabase]:
     """A database that is open."""
     role = f"clerk_{secrets.token_hex(4)}"
     name = postgres_url.partition("?")[0].rpartition("/")[2]
     async with RawSql(postgres_url.replace(f"/{name}?", "/postgres?")) as raw_sql:
         await raw_sql.run(f"CREATE ROLE {role} LOGIN")
-        gate = Gate(raw_sql, role, name, postgres_url.replace("postgres:@", f"{role}@"))
-        await gate.database.open()
-        yield gate
-        await gate.database.close()
-        await gate.run("DROP ROLE {role}")
+        restricted = RestrictedDatabase(
+            raw_sql, role, name, postgres_url.replace("postgres:@", f"{role}@")
+        )
+        await restricted.database.open()
+        yield restricted
+        await restricted.database.close()
+        await restricted.run("DROP ROLE {role}")
 
 
 @pytest.fixture(autouse=True)
@@ -74,34 +76,34 @@ async def one(transaction: Transaction) -> int:
 
 
 @pytest.mark.parametrize("reason", REFUSALS)
-async def test_a_refused_log_in_is_unavailable(gate: Gate, reason: str) -> None:
+async def test_a_refused_log_in_is_unavailable(restricted: RestrictedDatabase, reason: str) -> None:
     """Reads, snapshots and writes are asked to come back, and find the way by themselves."""
     refuse, admit = REFUSALS[reason]
-    database = gate.database
-    await gate.run(refuse)
+    database = restricted.database
+    await restricted.run(refuse)
     try:
         for run in (database.read, database.snapshot, database.write):
             with pytest.raises(DatabaseUnavailable, match="refuses the connection") as refused:
                 await run(one)
             assert refused.value.retry_after_seconds == 1
     finally:
-        await gate.run(admit)
+        await restricted.run(admit)
 
     assert await database.read(one) == 1
 
 
-async def test_tables_of_another_role_are_unavailable(gate: Gate) -> None:
+async def test_tables_of_another_role_are_unavailable(restricted: RestrictedDatabase) -> None:
     """Whoever set the database up is to look at it: no request is at fault."""
     entries = Statement("entries", "SELECT count(*) FROM entries")
     with pytest.raises(DatabaseUnavailable, match="InsufficientPrivilegeError"):
-        await gate.database.read(lambda transaction: transaction.fetch(entries))
+        await restricted.database.read(lambda transaction: transaction.fetch(entries))
 
 
 async def test_a_refused_log_in_is_no_keys_fault(
-    gate: Gate, monkeypatch: pytest.MonkeyPatch
+    restricted: RestrictedDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is read together fails together: no half of it is tried again by itself."""
-    database, tries = gate.database, []
+    database, tries = restricted.database, []
     acquired = database._acquire  # noqa: SLF001 - to count how often it is tried
 
     async def counted() -> object:
@@ -113,22 +115,22 @@ async def test_a_refused_log_in_is_no_keys_fault(
 
     monkeypatch.setattr(database, "_acquire", counted)
     reads = SharedReads(database, load)
-    await gate.run("ALTER ROLE {role} NOLOGIN")
+    await restricted.run("ALTER ROLE {role} NOLOGIN")
     outcomes = await asyncio.gather(*map(reads.get, range(64)), return_exceptions=True)
-    await gate.run("ALTER ROLE {role} LOGIN")
+    await restricted.run("ALTER ROLE {role} LOGIN")
 
     assert all(isinstance(each, DatabaseUnavailable) for each in outcomes)
     assert len(tries) == ATTEMPTS_MAX
     assert await reads.get(1) == 1
 
 
-async def test_a_request_meanwhile_is_asked_to_come_back(gate: Gate) -> None:
+async def test_a_request_meanwhile_is_asked_to_come_back(restricted: RestrictedDatabase) -> None:
     """The caller is told when to try again, not that something is broken."""
     headers = {"Authorization": f"Bearer {new_secret('sk_live_')}"}
-    async with in_process_client(gate.url) as client:
-        await gate.run("ALTER ROLE {role} NOLOGIN")
+    async with in_process_client(restricted.url) as client:
+        await restricted.run("ALTER ROLE {role} NOLOGIN")
         answer = await client.get("/balance", headers=headers)
-        await gate.run("ALTER ROLE {role} LOGIN")
+        await restricted.run("ALTER ROLE {role} LOGIN")
 
     assert_problem(answer, 503, "database_unavailable")
     assert answer.headers["Retry-After"] == "1"

@@ -12,13 +12,13 @@ from ousel.database.port import Transaction
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.statements import Statement
 from ousel.kernel.errors import OutcomeUnknown
-from tests.database.notes import add, found
+from tests.database.sample_rows import add_row, committed_rows
 from tests.support.raw_sql import RawSql
 from tests.support.waiting import until_async
 
 BACKEND = Statement("which process serves the connection", "SELECT pg_backend_pid()")
 LOCKED = Statement("lock a note", "SELECT name FROM deployment WHERE name = 'a' FOR UPDATE")
-SLEPT = Statement("say nothing for long", "SELECT 1 FROM pg_sleep(20)")
+SLEEP = Statement("say nothing for long", "SELECT 1 FROM pg_sleep(20)")
 
 # A commit that takes a second.
 SLOW_COMMIT = (
@@ -34,7 +34,7 @@ SLOW_COMMIT = (
 
 
 @pytest.fixture
-async def impatient(
+async def short_timeouts(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[PostgresDatabase]:
     """A fresh database whose statements, commits, locks and pauses may take little time."""
@@ -66,7 +66,7 @@ async def test_a_demoted_primary_is_left(postgres: PostgresDatabase, how: str) -
 
 
 @pytest.mark.parametrize("how", ["read", "snapshot", "write"])
-async def test_a_stuck_statement_is_given_up(impatient: PostgresDatabase, how: str) -> None:
+async def test_a_stuck_statement_is_given_up(short_timeouts: PostgresDatabase, how: str) -> None:
     """The work is repeated on another connection, and nobody waits for the first."""
     backends: list[int] = []
     started = time.monotonic()
@@ -74,9 +74,13 @@ async def test_a_stuck_statement_is_given_up(impatient: PostgresDatabase, how: s
     async def work(transaction: Transaction) -> None:
         backends.append((await transaction.fetch(BACKEND))[0][0])
         if len(backends) == 1:
-            await transaction.fetch(SLEPT)
+            await transaction.fetch(SLEEP)
 
-    run = {"read": impatient.read, "snapshot": impatient.snapshot, "write": impatient.write}[how]
+    run = {
+        "read": short_timeouts.read,
+        "snapshot": short_timeouts.snapshot,
+        "write": short_timeouts.write,
+    }[how]
     await run(work)
 
     assert len(set(backends)) == 2
@@ -84,7 +88,7 @@ async def test_a_stuck_statement_is_given_up(impatient: PostgresDatabase, how: s
 
 
 async def test_a_lock_is_not_waited_for_without_end(
-    impatient: PostgresDatabase, postgres_url: str
+    short_timeouts: PostgresDatabase, postgres_url: str
 ) -> None:
     """Where another transaction holds a row for long, the work is repeated from its beginning."""
     attempts = 0
@@ -100,7 +104,7 @@ async def test_a_lock_is_not_waited_for_without_end(
         await raw_sql.run("INSERT INTO deployment VALUES ('a', '')")
         await raw_sql.run("BEGIN")
         await raw_sql.run(LOCKED.text)
-        await impatient.write(work)
+        await short_timeouts.write(work)
 
     assert attempts == 2
 
@@ -111,7 +115,7 @@ def test_a_commit_is_overdue_before_the_driver_would_cancel_it() -> None:
 
 
 async def test_an_overdue_commit_is_not_canceled(
-    impatient: PostgresDatabase, postgres_url: str
+    short_timeouts: PostgresDatabase, postgres_url: str
 ) -> None:
     """Its outcome is unknown to the caller; the server goes on, and here it comes through."""
     async with RawSql(postgres_url) as raw_sql:
@@ -119,25 +123,27 @@ async def test_an_overdue_commit_is_not_canceled(
             await raw_sql.run(statement)
 
     with pytest.raises(OutcomeUnknown):
-        await impatient.write(lambda transaction: add(transaction, "a"))
+        await short_timeouts.write(lambda transaction: add_row(transaction, "a"))
 
-    assert await found(impatient) == {}
-    await until_async(lambda: found(impatient))
-    assert await found(impatient) == {"a": ""}
+    assert await committed_rows(short_timeouts) == {}
+    await until_async(lambda: committed_rows(short_timeouts))
+    assert await committed_rows(short_timeouts) == {"a": ""}
 
 
-async def test_a_process_that_falls_silent_loses_its_locks(impatient: PostgresDatabase) -> None:
+async def test_a_process_that_falls_silent_loses_its_locks(
+    short_timeouts: PostgresDatabase,
+) -> None:
     """A transaction that stops half-way is ended by the server, and repeated if its owner lives."""
     attempts = 0
 
     async def work(transaction: Transaction) -> None:
         nonlocal attempts
         attempts += 1
-        await add(transaction, f"attempt {attempts}")
+        await add_row(transaction, f"attempt {attempts}")
         if attempts == 1:
             await asyncio.sleep(0.6)
 
-    await impatient.write(work)
+    await short_timeouts.write(work)
 
     assert attempts == 2
-    assert await found(impatient) == {"attempt 2": ""}
+    assert await committed_rows(short_timeouts) == {"attempt 2": ""}

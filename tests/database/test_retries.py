@@ -12,7 +12,7 @@ from ousel.database.postgres import PostgresDatabase
 from ousel.database.retries import ATTEMPTS_MAX, TransientFailure, with_retries
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
-from tests.database.notes import add, fetch_all, found
+from tests.database.sample_rows import add_row, committed_rows, fetch_rows
 from tests.support.postgres_proxy import PostgresProxy
 from tests.support.raw_sql import RawSql
 
@@ -112,7 +112,7 @@ async def test_rolled_back_by_the_server_is_repeated(
     async def work(transaction: Transaction) -> None:
         nonlocal attempts
         attempts += 1
-        await add(transaction, f"attempt {attempts}")
+        await add_row(transaction, f"attempt {attempts}")
         await transaction.fetch(FAILED, state=state)
 
     async with RawSql(postgres_url) as raw_sql:
@@ -121,7 +121,7 @@ async def test_rolled_back_by_the_server_is_repeated(
         await postgres.write(work)
 
     assert attempts == 3
-    assert await found(postgres) == {"attempt 3": ""}
+    assert await committed_rows(postgres) == {"attempt 3": ""}
 
 
 async def test_a_real_deadlock_is_outlived(postgres: PostgresDatabase, postgres_url: str) -> None:
@@ -135,7 +135,7 @@ async def test_a_real_deadlock_is_outlived(postgres: PostgresDatabase, postgres_
         if len(attempts) <= 2:
             await both_hold_one.wait()
         await transaction.fetch(LOCKED, name=second)
-        await add(transaction, f"{first} before {second}")
+        await add_row(transaction, f"{first} before {second}")
 
     async with RawSql(postgres_url) as raw_sql:
         await raw_sql.run("INSERT INTO deployment VALUES ('a', ''), ('b', '')")
@@ -145,7 +145,7 @@ async def test_a_real_deadlock_is_outlived(postgres: PostgresDatabase, postgres_
         )
 
     assert len(attempts) == 3
-    assert {"a before b", "b before a"} <= set(await found(postgres))
+    assert {"a before b", "b before a"} <= set(await committed_rows(postgres))
 
 
 async def test_a_lost_connection_is_repeated_on_another(postgres: PostgresDatabase) -> None:
@@ -155,14 +155,14 @@ async def test_a_lost_connection_is_repeated_on_another(postgres: PostgresDataba
     async def work(transaction: Transaction) -> None:
         nonlocal attempts
         attempts += 1
-        await add(transaction, f"attempt {attempts}")
+        await add_row(transaction, f"attempt {attempts}")
         if attempts == 1:
             await transaction.fetch(LOSE_CONNECTION)
 
     await postgres.write(work)
 
     assert attempts == 2
-    assert await found(postgres) == {"attempt 2": ""}
+    assert await committed_rows(postgres) == {"attempt 2": ""}
 
 
 @pytest.mark.parametrize(
@@ -189,13 +189,13 @@ async def test_every_way_to_lose_the_server_is_repeated(
     async def work(transaction: Transaction) -> None:
         nonlocal attempts
         attempts += 1
-        await add(transaction, f"attempt {attempts}")
+        await add_row(transaction, f"attempt {attempts}")
         if attempts == 1:
             raise loss
 
     await postgres.write(work)
 
-    assert await found(postgres) == {"attempt 2": ""}
+    assert await committed_rows(postgres) == {"attempt 2": ""}
 
 
 async def test_a_connection_that_is_always_lost_is_unavailable(
@@ -207,7 +207,7 @@ async def test_a_connection_that_is_always_lost_is_unavailable(
     async def work(transaction: Transaction) -> None:
         nonlocal attempts
         attempts += 1
-        await add(transaction, f"attempt {attempts}")
+        await add_row(transaction, f"attempt {attempts}")
         await transaction.fetch(LOSE_CONNECTION)
 
     with pytest.raises(DatabaseUnavailable, match="PostgreSQL cannot be reached") as refused:
@@ -215,7 +215,7 @@ async def test_a_connection_that_is_always_lost_is_unavailable(
 
     assert (attempts, len(pauses)) == (5, 4)
     assert refused.value.retry_after_seconds == 1
-    assert await found(postgres) == {}
+    assert await committed_rows(postgres) == {}
 
 
 @pytest.mark.parametrize("how", ["read", "snapshot"])
@@ -228,7 +228,7 @@ async def test_a_read_outlives_a_lost_connection(postgres: PostgresDatabase, how
         attempts += 1
         if attempts == 1:
             await transaction.fetch(LOSE_CONNECTION)
-        return await fetch_all(transaction)
+        return await fetch_rows(transaction)
 
     run = postgres.read if how == "read" else postgres.snapshot
     assert await run(work) == {}
@@ -239,27 +239,27 @@ async def test_connections_lost_while_idle_go_unnoticed(
     postgres: PostgresDatabase, postgres_url: str
 ) -> None:
     """A restart of the server between two requests costs nobody an error."""
-    await found(postgres)
+    await committed_rows(postgres)
     async with RawSql(postgres_url) as raw_sql:
         await raw_sql.run(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-        await postgres.write(lambda transaction: add(transaction, "a"))
+        await postgres.write(lambda transaction: add_row(transaction, "a"))
 
-    assert await found(postgres) == {"a": ""}
+    assert await committed_rows(postgres) == {"a": ""}
 
 
 @pytest.mark.parametrize("how", ["read", "snapshot", "write"])
 async def test_a_server_that_is_gone_is_unavailable(
-    distant: PostgresDatabase, proxy: PostgresProxy, pauses: list[float], how: str
+    proxied: PostgresDatabase, proxy: PostgresProxy, pauses: list[float], how: str
 ) -> None:
     """Nobody at the other end: DatabaseUnavailable after five attempts, and nothing else."""
     await proxy.stop()
-    run = {"read": distant.read, "snapshot": distant.snapshot, "write": distant.write}[how]
+    run = {"read": proxied.read, "snapshot": proxied.snapshot, "write": proxied.write}[how]
 
     with pytest.raises(DatabaseUnavailable):
-        await run(fetch_all)
+        await run(fetch_rows)
 
     assert len(pauses) == 4
 

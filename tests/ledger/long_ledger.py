@@ -14,7 +14,7 @@ from ousel.kernel.account_numbers import account_number
 from ousel.ledger.journal import ACCOUNTS, ENTRIES
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID
 
-ENTRIES_MANY: Final = 1_000_000
+PARTNER_ENTRIES: Final = 1_000_000
 PEOPLE: Final = 100
 BEGIN: Final = 1_767_225_600_000_000
 MICROS_BETWEEN: Final = 1_000
@@ -28,7 +28,7 @@ PEOPLE_IDS: Final = [f"acct_2{number:025d}" for number in range(PEOPLE)]
 _encode = msgspec.json.Encoder().encode
 
 
-class Chain:
+class AccountHistory:
     """An account's entries, one after the other, and in the end its row."""
 
     def __init__(self, account_id: str, username: str, serial: int) -> None:
@@ -66,15 +66,15 @@ class Chain:
         return (*self._names, *head)
 
 
-class Books:
+class LongLedger:
     """One partner, funded once, that sends a millionth to each of a hundred people in turn."""
 
     def __init__(self, entries: int) -> None:
         self._entries = entries
-        self._system = Chain(SYSTEM_ACCOUNT_ID, "ousel", 0)
-        self._partner = Chain(PARTNER_ID, "partner", 1)
+        self._system = AccountHistory(SYSTEM_ACCOUNT_ID, "ousel", 0)
+        self._partner = AccountHistory(PARTNER_ID, "partner", 1)
         self._people = [
-            Chain(account_id, f"person{number:03d}", number + 2)
+            AccountHistory(account_id, f"person{number:03d}", number + 2)
             for number, account_id in enumerate(PEOPLE_IDS)
         ]
 
@@ -93,38 +93,38 @@ class Books:
         return [chain.account() for chain in (self._system, self._partner, *self._people)]
 
 
-async def fill(url: str, entries: int = ENTRIES_MANY) -> None:
+async def fill(url: str, entries: int = PARTNER_ENTRIES) -> None:
     """Fill a fresh database with books whose partner has this many entries."""
-    books = Books(entries)
+    ledger = LongLedger(entries)
     if is_postgres(url):
-        await _fill_postgres(url, books)
+        await _fill_postgres(url, ledger)
     else:
-        _fill_sqlite(url, books)
+        _fill_sqlite(url, ledger)
 
 
-async def _fill_postgres(url: str, books: Books) -> None:
+async def _fill_postgres(url: str, ledger: LongLedger) -> None:
     connection = await asyncpg.connect(url)
     await connection.execute("ALTER TABLE entries SET UNLOGGED")
     async with connection.transaction():
         await connection.execute("DELETE FROM accounts")
         await connection.copy_records_to_table(
-            "entries", records=books.entries(), columns=ENTRIES.names
+            "entries", records=ledger.entries(), columns=ENTRIES.names
         )
         await connection.copy_records_to_table(
-            "accounts", records=books.accounts(), columns=ACCOUNTS.names
+            "accounts", records=ledger.accounts(), columns=ACCOUNTS.names
         )
     await connection.execute("VACUUM ANALYZE")
     await connection.close()
 
 
-def _fill_sqlite(url: str, books: Books) -> None:
+def _fill_sqlite(url: str, ledger: LongLedger) -> None:
     connection = sqlite3.connect(sqlite_path(url), isolation_level=None)
     for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -100000"):
         connection.execute(f"PRAGMA {pragma}")
     connection.execute("BEGIN")
     connection.execute("DELETE FROM accounts")
-    connection.executemany(_insert(ENTRIES), books.entries())
-    connection.executemany(_insert(ACCOUNTS), books.accounts())
+    connection.executemany(_insert(ENTRIES), ledger.entries())
+    connection.executemany(_insert(ACCOUNTS), ledger.accounts())
     connection.execute("COMMIT")
     connection.close()
 

@@ -16,11 +16,11 @@ from ousel.database.port import Database, Transaction
 from ousel.database.statements import Statement
 from ousel.ledger.history import FIRST_SINCE, HISTORY, KINDS, HistoryQuery, newest_entries
 from ousel.ledger.verify import verify_database
-from tests.ledger.million import (
+from tests.ledger.long_ledger import (
     BEGIN,
-    ENTRIES_MANY,
     FUNDS,
     MICROS_BETWEEN,
+    PARTNER_ENTRIES,
     PARTNER_ID,
     PEOPLE,
     fill,
@@ -34,11 +34,11 @@ PAGE = 20
 RUNS = 200
 MEMORY_GROWTH_BYTES_MAX = 64 * 2**20
 
-Tell = Callable[[str, object], None]
+RecordProperty = Callable[[str, object], None]
 
 
 @pytest.fixture(scope="session", params=ENGINES)
-def million_url(
+def long_ledger_url(
     request: pytest.FixtureRequest, engines: Engines, tmp_path_factory: pytest.TempPathFactory
 ) -> str:
     """Books with a very long account, made once for each engine and shared by all processes."""
@@ -57,48 +57,48 @@ def million_url(
 
 
 @pytest.fixture
-async def million(million_url: str) -> AsyncIterator[Database]:
+async def long_ledger(long_ledger_url: str) -> AsyncIterator[Database]:
     """Those books, open."""
-    opened = database_at(million_url)
+    opened = database_at(long_ledger_url)
     await opened.open()
     yield opened
     await opened.close()
 
 
-def engine_of(million: Database) -> str:
-    return type(million).__name__.removesuffix("Database")
+def engine_of(long_ledger: Database) -> str:
+    return type(long_ledger).__name__.removesuffix("Database")
 
 
 async def test_verification_ends_with_figures_in_constant_memory(
-    million: Database, record_property: Tell
+    long_ledger: Database, record_property: RecordProperty
 ) -> None:
     """Two million entries are replayed page by page; nothing of them is kept."""
     process = psutil.Process()
     before = process.memory_info().rss
-    most = before
+    peak = before
 
-    def watch(_: int) -> None:
-        nonlocal most
-        most = max(most, process.memory_info().rss)
+    def measure_memory(_: int) -> None:
+        nonlocal peak
+        peak = max(peak, process.memory_info().rss)
 
     started, started_cpu = time.perf_counter(), time.process_time()
-    figures = await million.snapshot(partial(verify_database, progress=watch))
+    figures = await long_ledger.snapshot(partial(verify_database, progress=measure_memory))
     seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - started_cpu
 
-    assert (figures.entries, figures.transfers) == (2 * ENTRIES_MANY, ENTRIES_MANY)
+    assert (figures.entries, figures.transfers) == (2 * PARTNER_ENTRIES, PARTNER_ENTRIES)
     assert (figures.accounts, figures.issued) == (PEOPLE + 2, FUNDS)
-    assert most - before < MEMORY_GROWTH_BYTES_MAX
+    assert peak - before < MEMORY_GROWTH_BYTES_MAX
     record_property(
         "figure",
-        f"{engine_of(million)}: verified {figures.entries:,} entries in {seconds:.1f} s, "
+        f"{engine_of(long_ledger)}: verified {figures.entries:,} entries in {seconds:.1f} s, "
         f"{figures.entries / seconds:,.0f} a second, {figures.entries / cpu_seconds:,.0f} a second "
-        f"of its own processor time, {(most - before) / 2**20:.0f} MiB more",
+        f"of its own processor time, {(peak - before) / 2**20:.0f} MiB more",
     )
 
 
-async def test_a_page_is_read_by_its_index_without_sorting(million: Database) -> None:
+async def test_a_page_is_read_by_its_index_without_sorting(long_ledger: Database) -> None:
     """The plan of a page walks the key backwards from the cursor, and sorts nothing."""
-    lines = await million.read(plan_of_a_page)
+    lines = await long_ledger.read(plan_of_a_page)
 
     plan = "\n".join(lines)
     assert "Seq Scan" not in plan, plan
@@ -113,9 +113,9 @@ async def test_a_page_is_read_by_its_index_without_sorting(million: Database) ->
     ), plan
 
 
-async def test_a_moment_is_found_by_the_index(million: Database) -> None:
+async def test_a_moment_is_found_by_the_index(long_ledger: Database) -> None:
     """The search for a moment probes the key, and never walks the entries."""
-    text = "\n".join(await million.read(plan_of_a_moment))
+    text = "\n".join(await long_ledger.read(plan_of_a_moment))
 
     assert "Seq Scan on entries" not in text, text
     assert "SCAN probe" not in text, text
@@ -126,13 +126,15 @@ async def test_a_moment_is_found_by_the_index(million: Database) -> None:
     ), text
 
 
-async def test_every_page_is_as_near_as_the_first(million: Database, record_property: Tell) -> None:
+async def test_every_page_is_as_near_as_the_first(
+    long_ledger: Database, record_property: RecordProperty
+) -> None:
     """Page 1, page 5,000 and a page found by its date: medians of many readings, told."""
-    middle = BEGIN + ENTRIES_MANY // 2 * MICROS_BETWEEN
+    middle = BEGIN + PARTNER_ENTRIES // 2 * MICROS_BETWEEN
     queries = {
         "page 1": HistoryQuery(account_id=PARTNER_ID, limit=PAGE),
         "page 5,000": HistoryQuery(
-            account_id=PARTNER_ID, limit=PAGE, before_sequence=ENTRIES_MANY - 4_999 * PAGE + 1
+            account_id=PARTNER_ID, limit=PAGE, before_sequence=PARTNER_ENTRIES - 4_999 * PAGE + 1
         ),
         "a page by date": HistoryQuery(account_id=PARTNER_ID, limit=PAGE, created_before=middle),
     }
@@ -140,19 +142,19 @@ async def test_every_page_is_as_near_as_the_first(million: Database, record_prop
     for _ in range(RUNS):
         for name, query in queries.items():
             started = time.perf_counter()
-            page = await million.read(partial(newest_entries, query=query))
+            page = await long_ledger.read(partial(newest_entries, query=query))
             seconds[name].append(time.perf_counter() - started)
             assert len(page) == PAGE + 1
 
     medians = {name: statistics.median(times) for name, times in seconds.items()}
-    told = ", ".join(f"{name} {median * 1e6:,.0f} µs" for name, median in medians.items())
+    each_page = ", ".join(f"{name} {median * 1e6:,.0f} µs" for name, median in medians.items())
     ratio = medians["page 5,000"] / medians["page 1"]
     record_property(
-        "figure", f"{engine_of(million)}: {told}; page 5,000 takes {ratio:.2f} of page 1"
+        "figure", f"{engine_of(long_ledger)}: {each_page}; page 5,000 takes {ratio:.2f} of page 1"
     )
 
 
-async def test_a_page_by_cursor_or_date_is_the_right_one(million: Database) -> None:
+async def test_a_page_by_cursor_or_date_is_the_right_one(long_ledger: Database) -> None:
     """Deep in the history, cursor and dates lead to exactly the entries they name."""
     by_cursor = HistoryQuery(account_id=PARTNER_ID, limit=PAGE, before_sequence=500_001)
     by_date = HistoryQuery(
@@ -160,7 +162,7 @@ async def test_a_page_by_cursor_or_date_is_the_right_one(million: Database) -> N
     )
 
     for query in (by_cursor, by_date):
-        page = await million.read(partial(newest_entries, query=query))
+        page = await long_ledger.read(partial(newest_entries, query=query))
         assert [entry.sequence for entry, _ in page] == list(range(500_000, 499_979, -1))
 
 

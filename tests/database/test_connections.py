@@ -8,23 +8,23 @@ import pytest
 from ousel.database.port import Connections, Database, Transaction
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.sqlite import SqliteDatabase
-from tests.database.notes import add, fetch_all, found
+from tests.database.sample_rows import add_row, committed_rows, fetch_rows
 
 
 async def test_a_connection_is_in_use_while_it_writes(database: Database) -> None:
     """One in the midst of a transaction, none before and after it."""
-    await found(database)
+    await committed_rows(database)
     before = database.connections()
 
     async def write(transaction: Transaction) -> Connections:
-        await add(transaction, "a")
+        await add_row(transaction, "a")
         return database.connections()
 
-    meanwhile = await database.write(write)
+    during = await database.write(write)
 
     assert before.in_use == database.connections().in_use == 0
     assert before.idle >= 1
-    assert meanwhile.in_use == 1
+    assert during.in_use == 1
 
 
 async def test_a_long_snapshot_holds_nobody_up(sqlite: SqliteDatabase) -> None:
@@ -32,15 +32,15 @@ async def test_a_long_snapshot_holds_nobody_up(sqlite: SqliteDatabase) -> None:
     begun, done = threading.Event(), threading.Event()
 
     async def walk(transaction: Transaction) -> tuple[dict[str, str], bool]:
-        seen = await fetch_all(transaction)
+        seen = await fetch_rows(transaction)
         begun.set()
         return seen, done.wait(20)
 
     async with asyncio.TaskGroup() as group:
         walking = group.create_task(sqlite.snapshot(walk))
         assert await asyncio.to_thread(begun.wait, 20)
-        await sqlite.write(lambda transaction: add(transaction, "meanwhile"))
-        assert await found(sqlite) == {"meanwhile": ""}
+        await sqlite.write(lambda transaction: add_row(transaction, "meanwhile"))
+        assert await committed_rows(sqlite) == {"meanwhile": ""}
         done.set()
 
     assert walking.result() == ({}, True)
@@ -56,7 +56,7 @@ async def test_more_callers_than_connections_take_turns(
     pair = asyncio.Barrier(2)  # so that one connection alone gets nowhere, however quick it is
 
     async def work(transaction: Transaction) -> int:
-        await fetch_all(transaction)
+        await fetch_rows(transaction)
         await pair.wait()
         return database.connections().in_use
 
