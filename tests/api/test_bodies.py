@@ -100,7 +100,7 @@ async def test_a_hundred_levels_are_read_and_one_more_is_refused(world: World) -
 
 
 async def test_brackets_that_nest_nothing_are_let_through(world: World) -> None:
-    """Those of a text are letters like any other, and lists one after the other are not deep."""
+    """Brackets inside strings and consecutive lists do not count as depth."""
     ada = await world.person()
     text = '[{\\"[{' * 60
 
@@ -285,7 +285,7 @@ async def test_an_endpoint_without_a_body_takes_none_or_one_without_fields(
 async def test_an_endpoint_without_a_body_refuses_any_other(
     world: World, subtests: pytest.Subtests
 ) -> None:
-    """What is sent is looked at as everywhere: a misspelt wish is never passed over."""
+    """An optional body is validated like any other: an unknown field is refused."""
     json = "application/json"
     refused: list[tuple[bytes, str | None, int, str, str | None]] = [
         (b'{"reason":"late"}', json, 400, "unknown_field", "reason"),
@@ -309,7 +309,7 @@ async def test_an_endpoint_without_a_body_refuses_any_other(
 
 
 async def test_a_get_with_a_body_is_answered_as_without(world: World) -> None:
-    """A body where none is wanted is not looked at."""
+    """A body is ignored where none is expected."""
     async with world.partner("10") as sender:
         answer = await sender.client.request("GET", "/balance", content=b"\xff{")
         after = await sender.client.get("/balance")

@@ -1,4 +1,4 @@
-"""The served OpenAPI document tells the truth: a fuzzer tries thousands of cases against it.
+"""The served OpenAPI document matches the server: a fuzzer tries thousands of cases.
 
 Every check of Schemathesis is on: no 5xx, no status, header, content type or record that is not
 documented, nothing refused that fits the schema and nothing taken that does not, no operation
@@ -58,7 +58,7 @@ def test_the_sandbox_answers_as_documented(engines: Engines, tmp_path: Path) -> 
 
 
 def _conforms(server: Server, environment: dict[str, str], kind: str, *options: str) -> None:
-    """Make sure that a run of the fuzzer finds nothing, and that it did run."""
+    """Check that the fuzzer ran and found nothing."""
     document = f"{server.base_url}/openapi.json"
     examples = f"--max-examples={EXAMPLES[kind]}"
     done = subprocess.run(

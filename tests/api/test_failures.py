@@ -1,4 +1,4 @@
-"""A failure of ours: the client is told, with an id by which the operator finds it in the log."""
+"""A server error: the client gets a 500 with an id that is also in the log."""
 
 from typing import Any, cast
 
@@ -15,17 +15,17 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.settings import Settings
 
 
-class Blind:
+class FailingObserver:
     """An observer that fails for one path."""
 
     def request_answered(self, request: AnsweredRequest) -> None:
-        """Fail, or not."""
+        """Fail for one path."""
         if request.route is not None and request.route.path == "/unseen":
             raise RuntimeError("as told")
 
 
 async def failing(_: Call[NoBody, NoQuery]) -> Answer:
-    """Fail to find an answer."""
+    """Fail in the endpoint."""
     raise RuntimeError("as told")
 
 
@@ -35,7 +35,7 @@ async def split(_: Call[NoBody, NoQuery]) -> Answer:
 
 
 async def well(_: Call[NoBody, NoQuery]) -> Answer:
-    """Answer as one should."""
+    """Answer normally."""
     return Answer(200, b"{}")
 
 
@@ -57,13 +57,13 @@ def router() -> Router:
         endpoints,
         nobody,
         settings,
-        RequestObservers(system_clock, [Blind()]),
+        RequestObservers(system_clock, [FailingObserver()]),
     )
 
 
 @pytest.mark.parametrize("path", ["/failing", "/split", "/unseen"])
 async def test_a_failure_is_told_with_its_id(router: Router, path: str) -> None:
-    """Wherever it fails: in finding an answer, in writing it, in noting it."""
+    """The answer is a 500 wherever the failure is: in the endpoint, in encoding, in observing."""
     response = await router.respond(_get(path))
 
     problem = msgspec.json.decode(response.body)

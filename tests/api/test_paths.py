@@ -1,4 +1,4 @@
-"""Paths and methods: what is not there is told plainly, with the methods that are."""
+"""Unknown paths get 404; wrong methods get 405 with the allowed methods."""
 
 import pytest
 
@@ -34,7 +34,7 @@ async def test_a_path_that_does_not_exist_is_a_404(world: World, subtests: pytes
 async def test_a_path_without_the_base_path_is_told_the_base_url(
     world: World, subtests: pytest.Subtests
 ) -> None:
-    """Who forgot the version reads what to begin with, on a page as well; nobody else does."""
+    """A path without the version gets an answer that names the base URL, also as a page."""
     base_url = world.server.base_url
     for path in ("/me", "/transfers", "/accounts/@ada", "/charges/ch_x", "/oauth/token"):
         with subtests.test(path=path):
@@ -81,7 +81,7 @@ async def test_head_answers_as_get_without_the_body(world: World) -> None:
 
 
 async def test_every_answer_has_a_request_id_of_its_own(world: World) -> None:
-    """Success or refusal, each answer can be named in a question to the operator."""
+    """Every answer, success or refusal, has a request id."""
     async with world.partner() as caller:
         answers = [
             *[await caller.client.get("/me") for _ in range(3)],
@@ -94,7 +94,7 @@ async def test_every_answer_has_a_request_id_of_its_own(world: World) -> None:
 
 
 async def test_every_answer_is_kept_from_caches_frames_and_sniffing(world: World) -> None:
-    """Money is nothing for a cache, and an answer is nothing for a frame."""
+    """Answers forbid caching and framing."""
     async with world.partner() as caller:
         answers = [await caller.client.get("/balance"), await caller.client.get("/nothing")]
 

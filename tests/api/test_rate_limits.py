@@ -1,4 +1,4 @@
-"""The rate limit: so many requests a key, refilled steadily, and told in every answer."""
+"""The rate limit of each key: refilled steadily, and stated in every answer."""
 
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -44,7 +44,7 @@ def test_a_bucket_empties_and_refills_steadily() -> None:
 
 
 def test_each_key_has_a_bucket_of_its_own() -> None:
-    """One key's haste costs no other key."""
+    """The limit of one key does not affect another key."""
     limiter = RateLimiter(RateLimit(3, 60), Seconds())
 
     assert _taken(limiter, "one", 5) == 3
@@ -153,7 +153,7 @@ async def test_a_refused_request_counts_and_moves_nothing(
 
 
 async def test_strangers_and_probes_are_not_counted(limited: tuple[Server, str]) -> None:
-    """The limit is a key's: without one there is nothing to count."""
+    """Requests without a key are not limited."""
     server, _ = limited
     async with server.client() as client:
         strangers = [await client.get("/me") for _ in range(10)]

@@ -1,4 +1,4 @@
-"""Trace context (W3C): a caller's trace is taken over, and nonsense is passed over."""
+"""Trace context (W3C): a caller's trace is continued, and an invalid header is ignored."""
 
 import re
 from pathlib import Path
@@ -58,12 +58,12 @@ def test_a_valid_header_is_understood(header: str, *, sampled: bool) -> None:
     ],
 )
 def test_an_invalid_header_counts_as_none(header: str) -> None:
-    """Whatever is wrong with it, it does no harm."""
+    """An invalid header is ignored."""
     assert parse_trace_parent(header.encode()) is None
 
 
 async def test_the_answer_names_the_trace_and_our_part_in_it(file_url: str) -> None:
-    """On an answer of any kind; each request is another part."""
+    """Every answer has a traceresponse; each request has its own span id."""
     headers = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
     async with in_process_client(file_url) as client:
         answers = [

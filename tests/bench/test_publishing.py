@@ -9,12 +9,12 @@ from bench.results import Report, Target
 
 
 def test_the_page_is_made_from_what_was_measured() -> None:
-    """Word for word, figure for figure."""
+    """The published page equals the one generated from the measurements."""
     assert publishing.PAGE.read_text() == publishing.page()
 
 
 def test_the_chart_is_made_from_what_was_measured(tmp_path: Path) -> None:
-    """Bar by bar."""
+    """The published chart equals the one generated from the measurements."""
     report = msgspec.json.decode(publishing.REPORT.read_bytes(), type=Report)
     tables.write_chart(report, tmp_path / "chart.svg")
 

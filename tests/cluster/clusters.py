@@ -1,4 +1,4 @@
-"""A cluster of three nodes: who leads it, and when it is whole."""
+"""A cluster of three nodes: which one leads, and whether it is complete."""
 
 import asyncio
 import shutil
@@ -58,7 +58,7 @@ class Cluster:
         shutil.rmtree(self._folder)
 
     def url(self, user: str, password: str, database: str) -> str:
-        """Return the address of a database: all hosts, in whatever order."""
+        """Return the address of a database, with all hosts."""
         hosts = ",".join(f"{HOST}:{node.ports.postgres}" for node in self.nodes)
         return f"postgresql://{user}:{password}@{hosts}/{database}"
 
@@ -73,11 +73,11 @@ class Cluster:
         return await self._awaited("a leader", self._leader)
 
     async def whole(self) -> Node:
-        """Return the leader, once both other nodes are its streaming candidates."""
+        """Return the leader, once both other nodes stream from it and can take over."""
         return await self._awaited("a whole cluster", self._whole_leader)
 
     async def switch_over(self) -> None:
-        """Hand the lead over to another node, as an operator does."""
+        """Switch over to another node, as an operator does."""
         old = await self.leader()
         command = ("switchover", "--leader", old.name, "--force")
         await asyncio.to_thread(old.patronictl, *command)

@@ -1,4 +1,4 @@
-"""Partners who send transfers without a pause, repeat what was not answered, and keep count."""
+"""A load of transfers to several servers that repeats unanswered requests and counts answers."""
 
 import asyncio
 import random
@@ -39,7 +39,7 @@ class Load:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Send for the length of a block; in the end all that was sent is acknowledged."""
+        """Send during a block; in the end every transfer is acknowledged."""
         async with asyncio.TaskGroup() as sending:
             for number in range(CLIENTS):
                 sending.create_task(self._send_on(number))

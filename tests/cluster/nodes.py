@@ -29,7 +29,7 @@ COMMAND_SECONDS_MAX = 60.0
 
 
 class Shared(msgspec.Struct, frozen=True):
-    """What all nodes of one cluster are told alike."""
+    """The settings that all nodes of a cluster share."""
 
     etcd_clients: str
     etcd_peers: str
@@ -40,7 +40,7 @@ class Shared(msgspec.Struct, frozen=True):
 
 
 class Ports(msgspec.Struct, frozen=True):
-    """Where one node listens."""
+    """The ports of one node."""
 
     postgres: int
     patroni: int
@@ -49,7 +49,7 @@ class Ports(msgspec.Struct, frozen=True):
 
 
 class Node:
-    """One node, whose processes can be started, and killed as a power cut does."""
+    """One node, whose processes can be started, frozen and killed."""
 
     def __init__(self, name: str, folder: Path, ports: Ports, shared: Shared) -> None:
         self.name = name
@@ -79,7 +79,7 @@ class Node:
         self._patroni = self._started("patroni", str(Path(sys.executable).parent / "patroni"))
 
     def kill(self) -> None:
-        """Kill Patroni and every process of PostgreSQL, without a word to any of them."""
+        """Kill Patroni and every process of PostgreSQL with SIGKILL."""
         assert self._patroni is not None
         doomed = self._processes()
         for process in doomed:
@@ -90,13 +90,13 @@ class Node:
         assert not any(process.is_running() for process in doomed)
 
     def freeze(self) -> None:
-        """Stop Patroni and every process of PostgreSQL in their tracks; their ports stay open."""
+        """Suspend Patroni and every process of PostgreSQL; their ports stay open."""
         for process in self._processes():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.suspend()
 
     def thaw(self) -> None:
-        """Let them go on where they stopped."""
+        """Resume the suspended processes."""
         for process in self._processes():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.resume()

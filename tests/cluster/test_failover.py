@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_600 if FULL else 240)]
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
-    """A whole cluster."""
+    """A complete cluster."""
     async with Cluster() as whole:
         yield whole
 
@@ -48,7 +48,7 @@ async def test_no_acknowledged_transfer_is_lost_or_doubled(
     monkeypatch: pytest.MonkeyPatch,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """Leaders are killed and handed over under load; what was acknowledged is there, once."""
+    """Leaders are killed and switched over under load; each acknowledged transfer exists once."""
     url = await cluster.create_database("ousel", secrets.token_hex(8))
     await migrate(url)
     async with open_database(url) as database:
@@ -83,7 +83,7 @@ async def test_no_acknowledged_transfer_is_lost_or_doubled(
 
 
 async def _disturbed(cluster: Cluster, load: Load) -> dict[str, list[float]]:
-    """Kill leaders and hand over, in an order that the seed decides; return the write gaps."""
+    """Kill leaders and switch over in a random order; return the gaps between acknowledgements."""
     disturbances = ["kill", "handover"] * ROUNDS
     random.Random(SEED).shuffle(disturbances)
     gaps: dict[str, list[float]] = {"kill": [], "handover": []}
@@ -104,7 +104,7 @@ async def _disturbed(cluster: Cluster, load: Load) -> dict[str, list[float]]:
 
 
 async def _without_one_follower(cluster: Cluster, load: Load) -> None:
-    """Kill one follower: nobody is refused anything."""
+    """Kill one follower; no request is refused."""
     leader = await cluster.whole()
     refused = load.refusals.total()
     follower = next(node for node in cluster.nodes if node is not leader)
@@ -116,7 +116,7 @@ async def _without_one_follower(cluster: Cluster, load: Load) -> None:
 
 
 async def _frozen(cluster: Cluster, load: Load) -> None:
-    """Freeze the leader: its ports answer nothing, the next leader is found, and it follows."""
+    """Freeze the leader; another node takes over, and the frozen one follows it later."""
     frozen = await cluster.freeze_leader()
     await load.further(TRANSFERS_BETWEEN)
     frozen.thaw()
@@ -125,7 +125,7 @@ async def _frozen(cluster: Cluster, load: Load) -> None:
 
 
 async def _without_followers(cluster: Cluster, load: Load) -> None:
-    """Kill both followers: nothing is acknowledged that one machine alone would have."""
+    """Kill both followers; nothing is acknowledged that only one machine has."""
     leader = await cluster.whole()
     followers = [node for node in cluster.nodes if node is not leader]
     for follower in followers:

@@ -35,7 +35,7 @@ def url(postgres: PostgresServer) -> str:
 
 
 async def test_a_replay_waits_for_a_follower(postgres: PostgresServer, url: str) -> None:
-    """With no follower there is no answer, whatever the leader has in its own books."""
+    """Without a follower a replay is not answered, even if the leader has the transfer."""
     async with open_database(url) as database:
         sender = await person(database, "harbour", "10")
         await person(database, "ada")
@@ -53,7 +53,7 @@ async def test_a_replay_waits_for_a_follower(postgres: PostgresServer, url: str)
 
 
 async def _sent(database: Database, sender: Account) -> PostingResult:
-    """Send one and the same transfer, as a process does that knows nothing of earlier ones."""
+    """Send always the same transfer, through a new queue."""
     return await PostingQueue(database, system_clock, queue_limit=1).post(
         Posting(
             transfer_id=new_id("tr_", system_clock),

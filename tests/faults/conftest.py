@@ -14,7 +14,7 @@ Figure = Callable[[str], None]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the full sizes the time that they need."""
+    """Give each test the time that its size needs."""
     for item in items:
         if "tests/faults/" in item.nodeid:
             item.add_marker(pytest.mark.timeout(TEST_SECONDS_MAX))
@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def chance() -> random.Random:
-    """When faults strike: the same for the same OUSEL_FAULTS_SEED."""
+    """Decides when faults occur; the same for the same OUSEL_FAULTS_SEED."""
     print(f"OUSEL_FAULTS_SEED={SEED}")
     return random.Random(SEED)
 

@@ -13,7 +13,7 @@ MEBIBYTES = 64
 
 
 class SmallDisk:
-    """A file system of its own at a folder, for whoever may mount one."""
+    """A small file system mounted at a folder; skips the test if the user may not mount."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ousel-faults-"))
@@ -37,7 +37,7 @@ class SmallDisk:
         self.folder.rmdir()
 
     def fill(self) -> None:
-        """Leave no room at all, while others write too."""
+        """Fill the disk up, while others write to it."""
         with self._filler.open("wb", buffering=0) as filler:
             for size in (1 << 20, 1 << 12):
                 with contextlib.suppress(OSError):
@@ -45,5 +45,5 @@ class SmallDisk:
                         pass
 
     def make_room(self) -> None:
-        """Leave room again."""
+        """Free the space again."""
         self._filler.unlink()

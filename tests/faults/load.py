@@ -1,4 +1,4 @@
-"""A load of transfers that remembers every key and every answer, and asks until it is told."""
+"""A load of transfers that records every key and answer, and retries until each is acknowledged."""
 
 import asyncio
 import itertools
@@ -22,7 +22,7 @@ Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """An answer as far as the load looks at it."""
+    """The parts of an answer that the load reads."""
 
     status: int
     head: bytes
@@ -30,10 +30,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Load:
-    """Workers that each send one transfer after the other, under keys of their own."""
+    """Workers that send one transfer after another, each with its own idempotency key."""
 
     def __init__(self, seeded: SeededDatabase, port: int, *, patient: bool = True) -> None:
-        """Send to this port; without patience a worker leaves at the first answer that is lost."""
+        """Send to this port; unless patient, a worker stops at the first lost answer."""
         self.seeded = seeded
         self.port = port
         self.patient = patient
@@ -52,7 +52,7 @@ class Load:
     async def running(
         self, count: int | None = None, workers: int = WORKERS
     ) -> AsyncIterator[None]:
-        """Send for the length of a block, or so many; in the end everything begun is settled."""
+        """Send during a block, or a number of transfers; in the end each has been answered."""
         self._stopping = False
         numbers = itertools.islice(self._numbers, count)
         tasks = [asyncio.create_task(self._work(numbers)) for _ in range(workers)]
@@ -67,7 +67,7 @@ class Load:
             await asyncio.gather(*tasks)
 
     async def settle(self) -> None:
-        """Ask again for everything that was left without an answer."""
+        """Send every transfer again that got no answer."""
         left, self.unanswered, self.patient = self.unanswered, [], True
         numbers = iter(left)
         await asyncio.gather(*(self._work(numbers, in_doubt=True) for _ in range(WORKERS)))
@@ -146,14 +146,14 @@ class Load:
 
 
 class _Connection:
-    """A connection that is made anew when it is needed."""
+    """A connection that reconnects when needed."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
         self._wire: Wire | None = None
 
     async def exchanged(self, request: bytes) -> Answer | None:
-        """Return the answer, or nothing where none came."""
+        """Return the answer, or None if none came."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 if self._wire is None:
@@ -164,7 +164,7 @@ class _Connection:
             return None
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._wire is not None:
             self._wire[1].transport.abort()
             self._wire = None

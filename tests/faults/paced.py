@@ -1,4 +1,4 @@
-"""A load at a fixed rate, whatever the server does: requests are due by the clock.
+"""A load at a fixed rate: requests are due by the clock, however fast the server is.
 
 It runs as a process of its own (`python -m tests.faults.paced`), takes a plan on standard input
 and prints a tally. A request that finds every connection busy waits, and its latency counts from
@@ -22,7 +22,7 @@ BUCKETS_PER_SECOND = 10_000  # of the latencies' histogram
 
 
 class PacedPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What to send how often: a head, a number, and one of many tails."""
+    """What to send and how often; a request is the head, a number and one of the tails."""
 
     port: int
     connections: int
@@ -33,7 +33,7 @@ class PacedPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PacedTally(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back; latencies are counted from when a request was due."""
+    """The results; latencies count from the time at which a request was due."""
 
     acknowledged: int
     failed: int
@@ -43,7 +43,7 @@ class PacedTally(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Pace:
-    """What is due, the connections that rest, and what came back."""
+    """The due requests, the idle connections and the results."""
 
     def __init__(self, plan: PacedPlan) -> None:
         self.plan = plan
@@ -124,13 +124,13 @@ class _Connection(asyncio.Protocol):
         self._transport.write(request)
 
     def close(self) -> None:
-        """Let go of the connection, which is no failure now."""
+        """Close the connection; this does not count as a failure."""
         self._pace.failed -= 1
         self._transport.abort()
 
 
 async def put_on(plan: PacedPlan) -> PacedTally:
-    """Send at the plan's rate for its time, and wait for the last answers."""
+    """Send at the plan's rate for its duration, and wait for the last answers."""
     loop = asyncio.get_running_loop()
     pace = _Pace(plan)
     connections = [

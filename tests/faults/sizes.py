@@ -1,4 +1,4 @@
-"""How much of everything: a little among all tests, much with `make faults`."""
+"""How much of everything: little in the whole test run, much with `make faults`."""
 
 import os
 from typing import TypeVar
@@ -10,7 +10,7 @@ SEED = int(os.environ.get("OUSEL_FAULTS_SEED", "20261115"))
 
 
 def sized(short: Size, full: Size) -> Size:
-    """Return the size that is asked for."""
+    """Return the short or the full size."""
     return full if FULL else short
 
 

@@ -1,4 +1,4 @@
-"""Answers are lost on their way, after the commit: a retry with the same key settles it."""
+"""Answers are lost after the commit; a retry with the same key finds out what happened."""
 
 import random
 
@@ -20,7 +20,7 @@ LOST_SHARE = 0.05
 async def test_a_lost_answer_is_told_again(
     seeded: SeededDatabase, engine: Engine, chance: random.Random, figure: Figure
 ) -> None:
-    """Of all answers 5 % are lost after the commit; each transfer is acknowledged, and once."""
+    """5 % of the answers are lost after the commit; each transfer is acknowledged once."""
     count = TRANSFERS_THROUGH_A_PROXY
     with Server(seeded.url, OUSEL_LOG_LEVEL="error") as server:
         async with FaultProxy(server.port, seed=SEED, chance=0) as proxy:

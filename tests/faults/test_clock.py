@@ -1,4 +1,4 @@
-"""The clock of the machine steps back: the books go on in their order."""
+"""The clock of the machine steps back; the ledger keeps its order."""
 
 import random
 from functools import partial
@@ -17,7 +17,7 @@ STEPS = 60
 
 
 async def listed(client: Any, key: str) -> list[dict[str, Any]]:
-    """Return all transfers of the partner, as its pages show them."""
+    """Return all transfers of the partner, page by page."""
     transfers: list[dict[str, Any]] = []
     cursor: dict[str, str] = {}
     while True:
@@ -34,7 +34,7 @@ async def listed(client: Any, key: str) -> list[dict[str, Any]]:
 async def test_a_clock_that_steps_back_does_not_bring_the_books_out_of_order(
     seeded: SeededDatabase, chance: random.Random
 ) -> None:
-    """Steps of up to a day, back and forth: each transfer is there once, and dated in order."""
+    """After steps of up to a day in both directions each transfer exists once, dated in order."""
     clock = ManualClock()
     authorization = f"Bearer {seeded.key}"
     sent: list[str] = []

@@ -1,4 +1,4 @@
-"""The disk is full: nothing is half written, reads go on, and room is all that it takes."""
+"""The disk is full: nothing is half written, reads go on, and free space is enough to recover."""
 
 import asyncio
 import resource
@@ -45,13 +45,13 @@ def database_url(engine: Engine, engines: Engines, disk: SmallDisk) -> Iterator[
 
 
 async def refused(load: Load) -> None:
-    """Wait until the server has told so many times that it cannot write."""
+    """Wait until the server has refused several transfers because it cannot write."""
     before = load.refused["database_unavailable"]
     await until(lambda: load.refused["database_unavailable"] >= before + REFUSALS or load.wrong)
 
 
 async def reads(server: Server, seeded: SeededDatabase) -> None:
-    """See that whoever only looks is served."""
+    """Check that reads are served."""
     async with server.client(seeded.key) as client:
         answers = [await client.get("/balance"), await client.get(f"{server.origin}/readyz")]
     assert [answer.status_code for answer in answers] == [200, 200]
@@ -60,7 +60,7 @@ async def reads(server: Server, seeded: SeededDatabase) -> None:
 async def test_a_full_disk_refuses_and_recovers(
     disk: SmallDisk, seeded: SeededDatabase, engine: Engine, figure: Figure
 ) -> None:
-    """Transfers are refused with 503 while there is no room, and written once there is."""
+    """Transfers are refused with 503 while the disk is full, and written when it has space."""
     with Server(seeded.url, OUSEL_LOG_LEVEL="error") as server:
         load = Load(seeded, server.port)
         async with load.running():
@@ -85,7 +85,7 @@ async def test_a_full_disk_refuses_and_recovers(
 async def test_a_server_that_may_not_write_a_byte_still_answers(
     engines: Engines, tmp_path: Path
 ) -> None:
-    """Neither its SQLite file nor its log takes anything: requests are refused, not left alone."""
+    """With neither its SQLite file nor its log writable, the server still answers with refusals."""
     seeded = await seed_database(await asyncio.to_thread(engines.fresh_url, "sqlite", tmp_path))
     with Server(seeded.url, OUSEL_LOG_LEVEL="error") as server:
         load = Load(seeded, server.port)

@@ -1,4 +1,4 @@
-"""The server is asked to stop in the midst of its work: what it took on, it answers."""
+"""The server is asked to stop under load: it answers every request that it has accepted."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ async def test_a_server_that_is_asked_to_stop_answers_what_it_took_on(
     figure: Figure,
     stop: signal.Signals,
 ) -> None:
-    """After the signal every movement was acknowledged: none is carried out unanswered."""
+    """After the signal every transfer that moved money has been acknowledged."""
     server = Server(seeded.url, OUSEL_LOG_LEVEL="error")
     load = Load(seeded, server.port, patient=False)
     refused_at_the_door = 0

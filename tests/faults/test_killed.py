@@ -1,4 +1,4 @@
-"""The server is killed in the midst of its work and started again, as a supervisor would."""
+"""The server is killed under load and started again, as a supervisor would."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 async def test_a_server_that_is_killed_loses_and_doubles_nothing(
     seeded: SeededDatabase, engine: Engine, chance: random.Random, figure: Figure
 ) -> None:
-    """After every SIGKILL the books hold each acknowledged transfer once, and retries settle."""
+    """After every SIGKILL the ledger has each acknowledged transfer once, and retries succeed."""
     restarts: list[float] = []
     with Server(seeded.url, OUSEL_LOG_LEVEL="error") as server:
         load = Load(seeded, server.port)

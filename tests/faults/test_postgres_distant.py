@@ -1,4 +1,4 @@
-"""The connection to PostgreSQL is cut in the midst of commits, or slow."""
+"""The connection to PostgreSQL is cut during commits, or is slow."""
 
 import asyncio
 import random
@@ -33,14 +33,14 @@ def database_url(engines: Engines, tmp_path: Path) -> Iterator[str]:
 
 
 async def started(url: str) -> Server:
-    """Start a server while this process passes its bytes on."""
+    """Start a server in a thread, while this process forwards its connection to PostgreSQL."""
     return await asyncio.to_thread(Server(url, OUSEL_LOG_LEVEL="error").__enter__)
 
 
 async def test_cuts_in_the_midst_of_commits_move_nothing_twice(
     seeded: SeededDatabase, chance: random.Random, figure: Figure
 ) -> None:
-    """Cut before or after a commit reached the server, alone or in a row: all are told, once."""
+    """Cuts come before or after a commit; each transfer moves and is answered once."""
     async with PostgresProxy(seeded.url) as wire:
         server = await started(wire.url)
         try:
@@ -70,7 +70,7 @@ async def test_cuts_in_the_midst_of_commits_move_nothing_twice(
 async def test_a_slow_database_slows_and_breaks_nothing(
     seeded: SeededDatabase, figure: Figure
 ) -> None:
-    """Each word to the database takes 100 ms: what waits is written together, none is refused."""
+    """Each message takes 100 ms; waiting transfers share batches, none is refused."""
     async with PostgresProxy(seeded.url) as wire:
         server = await started(wire.url)
         try:

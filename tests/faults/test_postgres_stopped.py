@@ -1,4 +1,4 @@
-"""PostgreSQL dies under the server and comes back: so does the service, by itself."""
+"""PostgreSQL is killed and comes back; the server recovers by itself."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ def database_url(postgres: PostgresServer) -> str:
 
 
 async def health(server: Server) -> tuple[int, int]:
-    """Return whether the server is ready, and whether it is alive, by the status of its answers."""
+    """Return the statuses of the readiness and the liveness probe."""
     async with server.client() as client:
         ready = await client.get(f"{server.origin}/readyz")
         alive = await client.get(f"{server.origin}/healthz")
@@ -33,7 +33,7 @@ async def health(server: Server) -> tuple[int, int]:
 async def test_postgres_stops_immediately_and_comes_back(
     postgres: PostgresServer, seeded: SeededDatabase, chance: random.Random, figure: Figure
 ) -> None:
-    """No acknowledged transfer is lost, retries settle the others, nobody restarts Ousel."""
+    """No acknowledged transfer is lost, retries succeed, and nobody restarts the server."""
     recoveries: list[float] = []
     with Server(seeded.url, OUSEL_LOG_LEVEL="error") as server:
         load = Load(seeded, server.port)

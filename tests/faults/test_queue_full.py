@@ -1,4 +1,4 @@
-"""More transfers arrive than can be written: the queue does not grow, and says so."""
+"""More transfers arrive than can be written: the queue is limited and refuses the rest."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ HOLD: dict[Engine, list[str]] = {
 async def test_a_full_queue_refuses_at_once_and_empties(
     seeded: SeededDatabase, engine: Engine, figure: Figure
 ) -> None:
-    """While nothing can be written, what does not fit gets 503 and Retry-After within a moment."""
+    """While nothing can be written, what exceeds the queue gets 503 with Retry-After at once."""
     with Server(seeded.url, OUSEL_LOG_LEVEL="error", OUSEL_QUEUE_LIMIT=str(QUEUE_LIMIT)) as server:
         load = Load(seeded, server.port)
         async with (

@@ -1,4 +1,4 @@
-"""The service for a long time at 70 % of its top speed: no error, and no memory that grows."""
+"""A long run at 70 % of top speed: no error, and memory does not grow."""
 
 import shutil
 import statistics
@@ -36,7 +36,7 @@ MEBIBYTE = 1 << 20
 
 @pytest.fixture
 def database_url(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[str]:
-    """The address of a fresh database, which grows large and is gone in the end."""
+    """The address of a fresh database, which grows large and is removed in the end."""
     if engine == "sqlite":
         yield engines.fresh_url(engine, tmp_path)
         shutil.rmtree(tmp_path)
@@ -46,7 +46,7 @@ def database_url(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[s
 
 
 def request_parts(filled: sample_data.SampleData, run: str) -> tuple[bytes, list[bytes]]:
-    """Return the head of a transfer up to a number in its key, and its tails to many people."""
+    """Return the start of a request up to the number in its key, and one end for each recipient."""
     head = (
         "POST /v1/transfers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         f"Authorization: Bearer {filled.keys[0]}\r\nIdempotency-Key: {run}-"
@@ -57,7 +57,7 @@ def request_parts(filled: sample_data.SampleData, run: str) -> tuple[bytes, list
 
 
 def top_speed(server: Server, filled: sample_data.SampleData) -> tuple[float, int]:
-    """Return how many transfers a second the server does at its best, and how many it did now."""
+    """Return the top speed of the server in transfers a second, and how many it wrote."""
     head, tails = request_parts(filled, "top")
     plan = LoadPlan(
         port=server.port,
@@ -73,7 +73,7 @@ def top_speed(server: Server, filled: sample_data.SampleData) -> tuple[float, in
 
 
 def soaked(server: Server, plan: PacedPlan) -> tuple[PacedTally, list[int]]:
-    """Put the load on, and return with it how many bytes of memory the server had each second."""
+    """Run the load; return its results and the server's memory in each second."""
     process = psutil.Process(server.process.pid)
     memory: list[int] = []
     with subprocess.Popen(
@@ -92,14 +92,14 @@ def soaked(server: Server, plan: PacedPlan) -> tuple[PacedTally, list[int]]:
 
 
 def growth(memory: list[int]) -> float:
-    """Return by which share the memory grew from the first minute's end to the last seconds."""
+    """Return by what share memory grew from the end of the first minute to the last seconds."""
     seconds = int(COMPARED_SECONDS)
     warm = memory[int(WARM_SECONDS) :]
     return statistics.median(warm[-seconds:]) / statistics.median(warm[:seconds]) - 1
 
 
 def test_a_long_time_at_70_percent(database_url: str, engine: Engine, figure: Figure) -> None:
-    """Every paced request is acknowledged and in the books; memory is flat once warm."""
+    """Every request is acknowledged and in the ledger; memory stays flat after the warm-up."""
     filled = sample_data.create_sample_data(database_url, PARTNERS, RECIPIENTS)
     before = sample_data.verify_ledger(database_url).transfers
     with Server(database_url, OUSEL_LOG_LEVEL="error") as server:

@@ -1,4 +1,4 @@
-"""A server of several processes: whichever of them ends, the service goes on."""
+"""A server of several processes goes on serving, whichever process ends."""
 
 import asyncio
 import signal
@@ -24,14 +24,14 @@ HANGING_SECONDS_MAX = 90.0
 
 @pytest.fixture
 def fragile_url(postgres: PostgresServer) -> str:
-    """A database that can be taken away."""
+    """A database on a PostgreSQL server that the test can stop."""
     return postgres.fresh_url()
 
 
 async def test_processes_that_die_while_postgres_is_away_come_back_with_it(
     postgres: PostgresServer, fragile_url: str
 ) -> None:
-    """A process that cannot start without the database is tried again, and ends no other."""
+    """A process that cannot start without the database is started again; the others go on."""
     with Server(fragile_url, SEVERAL) as server:
         postgres.stop_immediately()
         killed = _workers(server)
@@ -45,7 +45,7 @@ async def test_processes_that_die_while_postgres_is_away_come_back_with_it(
 
 
 async def test_processes_are_replaced_one_after_the_other_under_load(postgres_url: str) -> None:
-    """After SIGHUP each serves anew and is watched at its port; no transfer is lost or refused."""
+    """After SIGHUP each process is replaced; no transfer is lost or refused."""
     admin = free_port_pair()
     seeded = await seed_database(postgres_url)
     with Server(postgres_url, SEVERAL, f"--admin-port={admin}") as server:
@@ -64,7 +64,7 @@ async def test_processes_are_replaced_one_after_the_other_under_load(postgres_ur
 
 
 async def test_processes_leave_it_to_their_parent_when_they_are_hung_up(postgres_url: str) -> None:
-    """A terminal that is closed tells all of them: none ends in the midst of an answer."""
+    """A closed terminal signals every process; none ends before it has answered."""
     admin = free_port_pair()
     seeded = await seed_database(postgres_url)
     with Server(postgres_url, SEVERAL, f"--admin-port={admin}") as server:
@@ -83,7 +83,7 @@ async def test_processes_leave_it_to_their_parent_when_they_are_hung_up(postgres
 
 @pytest.mark.skipif(not FULL, reason="it waits for a minute: make faults does")
 async def test_a_process_that_hangs_is_replaced_with_the_others(postgres_url: str) -> None:
-    """After SIGHUP one that does not end in its time is killed, and the server goes on."""
+    """After SIGHUP a process that does not end in time is killed, and the server goes on."""
     with Server(postgres_url, SEVERAL) as server:
         before = _workers(server)
         before[0].suspend()
@@ -94,7 +94,7 @@ async def test_a_process_that_hangs_is_replaced_with_the_others(postgres_url: st
 
 
 async def test_a_server_that_is_stopped_replaces_no_more_processes(postgres_url: str) -> None:
-    """SIGTERM counts at once, though SIGHUP came before it."""
+    """SIGTERM takes effect at once, even after SIGHUP."""
     with Server(postgres_url, SEVERAL) as server:
         server.process.send_signal(signal.SIGHUP)
         server.process.send_signal(signal.SIGTERM)
@@ -128,7 +128,7 @@ def _alive(processes: list[psutil.Process]) -> bool:
 
 
 def _are_watched(admin: int) -> bool:
-    """Say whether both processes have started, and answer at their admin ports."""
+    """Return whether both processes answer at their admin ports."""
     with suppress(httpx2.TransportError):
         answers = [httpx2.get(f"http://127.0.0.1:{port}/healthz") for port in (admin, admin + 1)]
         return all(answer.status_code == HTTPStatus.OK for answer in answers)

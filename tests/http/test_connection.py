@@ -31,7 +31,7 @@ async def test_an_answer_has_the_servers_headers_and_its_own(client: EchoClient)
 
 
 async def test_a_request_may_arrive_byte_by_byte(client: EchoClient) -> None:
-    """How the network cuts a request makes no difference."""
+    """A request may arrive in any pieces."""
     for byte in post("/cut?q=1", b"hello"):
         client.send(bytes([byte]))
         await client.wait_until_received()
@@ -135,7 +135,7 @@ async def test_no_content_has_no_body_and_no_length(client: EchoClient) -> None:
 async def test_a_stream_waits_for_a_slow_reader(
     echo_server: EchoServer, client: EchoClient
 ) -> None:
-    """What the client does not take is not produced; in the end it has it all, in chunks."""
+    """The stream pauses while the client does not read; in the end the client has it all."""
     client.writer.transport.pause_reading()  # type: ignore[attr-defined]
     client.send(get("/stream", b"Connection: close\r\n"))
     await until(lambda: echo_server.writing_pauses)
@@ -197,7 +197,7 @@ async def test_an_offer_of_another_protocol_is_passed_over(
 
 
 async def test_many_offers_are_passed_over_at_once(client: EchoClient) -> None:
-    """Each costs no more than a request, however many come in one segment."""
+    """Each offer costs no more than a request, even if many come in one segment."""
     count = 2_000
     client.send(b"".join(OFFER % (b"/%d" % number, b"X-Own: 1") for number in range(count)))
 

@@ -1,4 +1,4 @@
-"""Bodies on a connection: read to their last byte, and kept and waited for within limits."""
+"""Bodies on a connection: read completely, with limits on size and time."""
 
 import asyncio
 
@@ -123,7 +123,7 @@ async def test_a_client_that_asks_while_another_answer_is_under_way_is_told_afte
 async def test_a_client_that_does_not_wait_for_an_answer_to_its_question_gets_none(
     echo_server: EchoServer, client: EchoClient
 ) -> None:
-    """Once the body arrives, nothing has to be said."""
+    """If the body has begun to arrive, no `100 Continue` is sent."""
     client.send(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n")
     client.send(
         b"POST /c HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\no"
@@ -157,7 +157,7 @@ async def test_a_client_that_asks_to_send_too_much_is_told_at_once(client: EchoC
 
 
 async def test_a_body_of_the_largest_size_arrives_whole(client: EchoClient) -> None:
-    """To the last byte that is allowed."""
+    """A body of exactly the maximum size is accepted."""
     body = b"y" * BODY_BYTES_MAX
     client.send(post("/a", body))
 
@@ -165,14 +165,14 @@ async def test_a_body_of_the_largest_size_arrives_whole(client: EchoClient) -> N
 
 
 async def test_a_body_that_is_too_large_is_passed_over(client: EchoClient) -> None:
-    """It is answered before it is in; the next request is found all the same."""
+    """It is refused before it has arrived; the next request is still found."""
     client.send(post("/a", b"x" * BIG_BYTES) + post("/next", b"1"))
 
     assert [(await client.answer())[1] for _ in range(2)] == [b"/a too large", b"/next 1"]
 
 
 async def test_chunks_that_add_up_to_too_much_are_passed_over(client: EchoClient) -> None:
-    """A body without a length is kept no further than one with."""
+    """A body without a length has the same limit as one with a length."""
     chunk = b"8000\r\n%b\r\n" % (b"x" * 0x8000)
     client.send(b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk * 9)
     first = await client.answer()
@@ -214,7 +214,7 @@ async def test_a_body_that_breaks_off_in_noise_is_refused(
 async def test_a_body_that_does_not_come_is_not_waited_for_longer_than_for_a_request(
     echo_server: EchoServer, client: EchoClient
 ) -> None:
-    """A client that owes the rest of its request is idle, and its connection ends so."""
+    """A client that does not send the rest of its request is closed like an idle one."""
     client.send(b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc")
 
     assert await client.rest() == b""

@@ -72,7 +72,7 @@ async def test_a_request_names_one_host(
 
 
 async def test_much_noise_is_refused_once(client: EchoClient) -> None:
-    """However long it goes on, it is answered once, and nothing fails."""
+    """Endless noise gets one answer, and nothing fails."""
     failures: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
     for _ in range(10):
@@ -132,7 +132,7 @@ async def test_noise_behind_requests_is_refused_after_them(
 
 
 async def test_noise_behind_the_last_request_is_not_answered(client: EchoClient) -> None:
-    """Who says that nothing more comes is told nothing more."""
+    """After `Connection: close` only one request is answered."""
     client.send(get("/a", b"Connection: close\r\n") + b"\x00")
 
     assert (await client.rest()).endswith(b"/a ")
@@ -153,7 +153,7 @@ async def test_noise_in_a_body_that_is_answered_already_ends_the_connection(
 
 
 async def test_what_a_client_began_is_ended_though_it_has_left(echo_server: EchoServer) -> None:
-    """The server knows of the work until it is done, so that it does not stop before."""
+    """The server keeps the task until it is done, so that it does not stop before."""
     async with echo_server.connect() as client:
         client.send(get("/slow") + post("/never", b""))
         await client.wait_until_received()
@@ -178,7 +178,7 @@ async def test_an_idle_connection_is_closed(client: EchoClient) -> None:
 async def test_a_request_has_no_longer_to_arrive_than_a_connection_may_be_idle(
     echo_server: EchoServer,
 ) -> None:
-    """A byte now and then keeps nothing open: what counts is when the request began."""
+    """A byte now and then does not keep a connection open: its request's start counts."""
     head, post_head = b"GET /b HTTP/1.1\r\nHost: x\r\nX: ", b"POST /a HTTP/1.1\r\nHost: x\r\n"
     slow = [
         (b"", b"\r\n"),
@@ -222,7 +222,7 @@ async def test_an_answer_under_way_keeps_the_connection(
 async def test_a_client_that_reads_nothing_is_not_waited_for_longer_than_an_idle_one(
     echo_server: EchoServer,
 ) -> None:
-    """An answer that is not taken is given up, whatever the client sends meanwhile."""
+    """An answer that the client does not read is dropped, even if the client goes on sending."""
     async with contextlib.AsyncExitStack() as stack:
         lines = []
         for requests in (
@@ -249,7 +249,7 @@ async def test_a_client_that_reads_nothing_is_not_waited_for_longer_than_an_idle
 async def test_a_server_that_stops_does_not_wait_for_a_client_that_reads_nothing(
     echo_server: EchoServer, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    """It has as long as one that is still sending; who reads has its answer whole."""
+    """It has a limited time to read; a client that reads gets its whole answer."""
     monkeypatch.setattr(connection, "LINGER_SECONDS_MAX", 1.0)
     echo_server.idle_seconds = 60
     async with echo_server.connect() as idle, echo_server.connect() as reading:

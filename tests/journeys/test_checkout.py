@@ -1,4 +1,4 @@
-"""The whole way through the checkout in a real browser, with scripts and without."""
+"""The checkout in a browser, with scripts and without."""
 
 import re
 import time
@@ -156,7 +156,7 @@ def test_cancel_goes_back_and_the_charge_stays(
 def test_cancel_goes_back_to_a_shop_that_cancels_the_charge(
     browser_world: SampleWorld, username: str | None
 ) -> None:
-    """The open page, which notices that, does not call the payer back from the shop's page."""
+    """The open page notices the cancellation but does not pull the payer back from the shop."""
     charge = browser_world.charge()
     page = browser_world.page(username)
 
@@ -182,7 +182,7 @@ def test_cancel_goes_back_to_a_shop_that_cancels_the_charge(
 def test_the_first_screen_notices_what_a_phone_paid(
     browser_world: SampleWorld, screen_of: str | None, options: Options
 ) -> None:
-    """Whoever opened the page on a screen and paid with the phone ends at the shop on both."""
+    """After paying on the phone, both the phone and the first screen lead to the shop."""
     charge = browser_world.charge()
     screen = browser_world.page(screen_of, **options)
     phone = browser_world.page("grace", viewport={"width": 360, "height": 740})
@@ -265,7 +265,7 @@ def test_a_stale_page_cannot_pay_again(browser_world: SampleWorld) -> None:
 def test_a_form_that_is_out_of_date_leads_back_to_its_page(
     browser_world: SampleWorld, kind: str
 ) -> None:
-    """Whoever signed out in another tab learns that nothing happened, and begins anew."""
+    """After signing out in another tab, the form is refused and links back to its page."""
     address, button = {
         "checkout": (f"/pay/{browser_world.charge()['id']}", PAY),
         "consent": (browser_world.sample.paths()["connect-more"], "Allow"),
@@ -318,7 +318,7 @@ def test_two_payers_at_once_pay_once(browser_world: SampleWorld) -> None:
 
 
 def test_the_countdown_never_says_less_than_is_left(browser_world: SampleWorld) -> None:
-    """Shown are the seconds left, rounded up; at their end the page says that it has expired."""
+    """The page shows the seconds left, rounded up, and then that the charge has expired."""
     page = browser_world.page("grace")
     page.add_init_script(RECORDER)
     charge_id, expires_at = run_in_thread(_about_to_expire(browser_world, seconds=10))

@@ -1,4 +1,4 @@
-"""Pages with the longest words, names from the right, the largest amounts, thumbs and paper."""
+"""Pages with long words, right-to-left names, large amounts, on touch screens and on paper."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ def test_the_largest_amount_leaves_room_for_whom_it_came_from(browser_world: Sam
 
 
 def test_thumbs_hit_what_stands_alone(browser_world: SampleWorld) -> None:
-    """On a phone whatever is no word of a sentence is 44 pixels high, on the payer's way."""
+    """On a phone all links and buttons outside sentences are at least 44 pixels high."""
     stranger, payer = browser_world.page(**PHONE), browser_world.page("grace", **PHONE)
     stranger.goto("/login")
     found = _too_low(stranger)
@@ -111,7 +111,7 @@ def test_a_row_of_movements_is_hit_anywhere(browser_world: SampleWorld) -> None:
 def test_a_receipt_is_printed_dark_on_white(
     browser_world: SampleWorld, checkout_pages: dict[str, CheckoutPage]
 ) -> None:
-    """Whoever likes the dark gets no pale letters on paper, and a time that says its zone."""
+    """A print from the dark scheme is dark on white, and its times have a zone."""
     page = browser_world.page("grace", color_scheme="dark")
     page.goto(checkout_pages["receipt"].path)
     page.emulate_media(media="print")

@@ -28,7 +28,7 @@ def sign_in(
 def test_thirty_guesses_from_one_address(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """Ten are compared, twenty are told when to come again; the holder gets in from elsewhere."""
+    """Ten guesses are checked, twenty are refused; the holder can sign in from another address."""
     database_url = str(tmp_path_factory.mktemp("guessing") / "ousel.db")
     with Server(database_url, "--sandbox") as server:
         asyncio.run(create_sample_data(database_url))

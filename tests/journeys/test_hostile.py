@@ -1,4 +1,4 @@
-"""A hostile web: forms and frames from elsewhere, and scripts planted in every text."""
+"""Attacks from other sites: forms, frames, and scripts in every text."""
 
 import json
 import re
@@ -118,7 +118,7 @@ def test_an_allowed_origin_reads_and_others_do_not(browser_world: SampleWorld) -
 
 
 def plant_everywhere(browser_world: SampleWorld) -> tuple[Page, list[str]]:
-    """Plant a script in every text that people can write; return who did, and where it shows."""
+    """Put a script into every text; return the writer's page and the paths that show it."""
     page = browser_world.page()
     page.add_init_script(CARELESS)
     email = "<svg/onload=window.planted=1>@evil.example"

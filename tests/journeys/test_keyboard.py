@@ -1,4 +1,4 @@
-"""Without a mouse: the order of focus, the way past the menu, and a sign-in by keys alone."""
+"""Keyboard use: the order of focus, the skip link, and signing in."""
 
 import pytest
 from playwright.sync_api import Page, expect

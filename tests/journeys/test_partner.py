@@ -1,4 +1,4 @@
-"""A partner's whole way, from signing up to a changed password, as a person walks it."""
+"""A partner's whole journey, from signing up to changing the password."""
 
 import csv
 import io
@@ -136,7 +136,7 @@ def rotate_twice(page: Page, world: BrowserWorld, key: str) -> str:
 
 
 def revoke(page: Page, world: BrowserWorld, key: str) -> None:
-    """Revoke the newest key: asked once more, first keep it, then let it go: it is refused."""
+    """Revoke the newest key: keep it at the first question, confirm at the second."""
     row = page.get_by_role("listitem").filter(has_text=f"{key[:16]}…")
     question = page.get_by_role("heading", name="Revoke this key?")
     row.get_by_role("button", name="Revoke", exact=True).click()

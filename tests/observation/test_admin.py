@@ -1,4 +1,4 @@
-"""The admin port: for operators alone, one for each process, and never in the service's way."""
+"""The admin port: for operators only, one for each process, never blocking the service."""
 
 import socket
 from pathlib import Path
@@ -40,20 +40,20 @@ def test_probes_and_metrics_are_all_there_is(observed: ObservedServer) -> None:
 
 
 async def test_noise_is_refused_there_too(observed: ObservedServer) -> None:
-    """What is no request is told so, in a word."""
+    """Bytes that are not a request are refused."""
     answer = await exchange(observed.admin_port, b"noise\r\n\r\n")
 
     assert (answer.status_code, answer.text) == (400, "This is not an HTTP request.\n")
 
 
 def test_the_public_port_tells_no_metrics(observed: ObservedServer) -> None:
-    """What partners reach has the probes, and not the figures."""
+    """The public port serves the probes but not the metrics."""
     assert httpx2.get(f"{observed.origin}/metrics", verify=False).status_code == 404
     assert httpx2.get(f"{observed.origin}/readyz", verify=False).status_code == 200
 
 
 def test_it_listens_for_this_machine_alone(observed: ObservedServer) -> None:
-    """Unless a setting says otherwise, nobody reaches it from outside."""
+    """Unless configured otherwise, the port is reachable from this machine only."""
     port = observed.admin_port
 
     assert _hosts(psutil.Process(observed.process.pid), port) == {"127.0.0.1"}
@@ -95,7 +95,7 @@ def test_a_port_that_is_taken_is_told_at_the_start(tmp_path: Path) -> None:
 
 
 def test_every_process_needs_a_port(engines: Engines, tmp_path: Path) -> None:
-    """More of them than there are ports left is told at the start as well."""
+    """More processes than remaining ports is an error at the start."""
     url = engines.fresh_url("postgresql", tmp_path)
 
     outcome = ousel("serve", "--admin-port=65535", "--workers=2", database=url)
@@ -104,7 +104,7 @@ def test_every_process_needs_a_port(engines: Engines, tmp_path: Path) -> None:
 
 
 def test_the_port_of_the_service_is_not_its_admin_port(engines: Engines, tmp_path: Path) -> None:
-    """Nor that of any of its processes."""
+    """The admin port of no process may be the port of the service."""
     url = engines.fresh_url("postgresql", tmp_path)
     port = free_port()
     outcome = ousel(
@@ -115,7 +115,7 @@ def test_the_port_of_the_service_is_not_its_admin_port(engines: Engines, tmp_pat
 
 
 async def test_the_service_goes_on_without_its_admin_port(file_url: str) -> None:
-    """A port that somebody took since is no reason to stop serving; the log says so."""
+    """If the port is taken meanwhile, the process serves without it and logs that."""
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
         structlog.testing.capture_logs() as log,
@@ -137,7 +137,7 @@ async def test_the_service_goes_on_without_its_admin_port(file_url: str) -> None
 
 @pytest.mark.slow
 def test_each_worker_has_a_port_of_its_own(engines: Engines, tmp_path: Path) -> None:
-    """Two processes answer on two ports, each for itself; one that is started anew is back."""
+    """Each of two processes has its own port; a restarted process has its port again."""
     url, port = engines.fresh_url("postgresql", tmp_path), free_port_pair()
     with Server(url, "--workers=2", OUSEL_ADMIN_PORT=str(port)) as running:
         before = [_when_it_answers(port), _when_it_answers(port + 1)]

@@ -1,4 +1,4 @@
-"""The dashboard, the alerts and the document speak of metrics that a real server has."""
+"""The dashboard, the alerts and the document name metrics that a server has."""
 
 import json
 import re

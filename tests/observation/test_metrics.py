@@ -38,7 +38,7 @@ async def test_requests_are_counted_by_route_method_and_status(
 
 
 async def test_addresses_that_are_none_share_one_name(observed: ObservedServer) -> None:
-    """A stranger who tries addresses makes one series grow, not thousands begin."""
+    """Unknown addresses are counted in one series, not in one for each address."""
     before = observed.scrape()
     for number in range(3):
         httpx2.get(f"{observed.origin}/guess/{number}", verify=False)
@@ -52,7 +52,7 @@ async def test_addresses_that_are_none_share_one_name(observed: ObservedServer) 
 
 
 async def test_refusals_are_counted_by_their_code(observed: ObservedServer, world: World) -> None:
-    """Of the interface, of OAuth and of pages; and a caller over the limit among them."""
+    """Refusals of the API, of OAuth, of pages and of the rate limit are counted."""
     async with world.partner("100") as partner:
         before = observed.scrape()
         await partner.client.post("/transfers", json={"to": "@somebody", "amount": 1000})
@@ -144,7 +144,7 @@ async def test_charges_are_counted_by_what_became_of_them(
 async def test_an_expiry_is_counted_by_whoever_sees_it(
     observed: ObservedServer, world: World
 ) -> None:
-    """A read, a list: the first that sees it, once."""
+    """Each expiry is counted once, by the first read or list that finds it."""
     async with world.partner("100") as partner:
         before = observed.scrape()
         for _ in range(3):

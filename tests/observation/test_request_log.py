@@ -1,4 +1,4 @@
-"""The request log: one line a request, with what an operator needs and nobody's secrets."""
+"""The request log has one line for each request, without secrets."""
 
 import json
 import sys
@@ -67,7 +67,7 @@ async def test_each_request_is_one_line(file_url: str) -> None:
 async def test_it_is_off_unless_it_is_asked_for(
     file_url: str, capfd: pytest.CaptureFixture[str], settings: dict[str, Any], lines: int
 ) -> None:
-    """By default, and where the log is to tell no more than warnings."""
+    """It is off by default, and where the log level leaves out everything below warnings."""
     async with in_process_client(file_url, **settings) as client:
         await client.get("/me")
 
@@ -77,7 +77,7 @@ async def test_it_is_off_unless_it_is_asked_for(
 def test_a_line_that_cannot_be_written_is_lost_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On a full disk, the answer goes out all the same."""
+    """If the log cannot be written because the disk is full, the answer is still sent."""
     request = AnsweredRequest(
         request_id="req_1",
         method="GET",

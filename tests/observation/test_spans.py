@@ -1,4 +1,4 @@
-"""Spans: sent to a real collector where that is asked for, and unknown to everyone else."""
+"""Spans are sent to a collector if tracing is on, and do not exist otherwise."""
 
 import queue
 import subprocess
@@ -28,7 +28,7 @@ PARENT = "00f067aa0ba902b7"
 
 @pytest.mark.slow
 async def test_a_collector_receives_the_spans(file_url: str) -> None:
-    """Of a request, as a part of its caller's trace, and of the batch; nothing is secret."""
+    """A request and its batch have spans in the caller's trace, without secrets."""
     async with open_database(file_url) as database:
         _, app, key = await partner(database, "ada", "5")
         await person(database, "grace")
@@ -64,7 +64,7 @@ async def test_a_collector_receives_the_spans(file_url: str) -> None:
 async def test_opentelemetrys_own_variables_are_heeded(
     file_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another name for the service; and a failure of ours is told as one."""
+    """The service's name can be changed, and a server error is marked as an error."""
     async with RawSql(file_url) as raw_sql:
         await raw_sql.run("UPDATE alembic_version SET version_num = '0001'")
     with _collector() as (address, received):
@@ -98,7 +98,7 @@ async def test_a_collector_that_is_away_is_no_trouble(
 async def test_a_trace_that_is_not_to_be_recorded_is_not(
     file_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the sampler: nothing is sent, and the answer says so."""
+    """If the sampler drops a trace, nothing is sent and the answer says so."""
     with _collector() as (address, received):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
         monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
@@ -112,7 +112,7 @@ async def test_a_trace_that_is_not_to_be_recorded_is_not(
 
 
 def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:
-    """The whole service and its command line know nothing of OpenTelemetry."""
+    """Neither the service nor the command line imports OpenTelemetry."""
     program = (
         "import sys, ousel.cli.main; from ousel.app import Ousel;"
         "from ousel.kernel.settings import Settings; Ousel(Settings());"

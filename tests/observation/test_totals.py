@@ -1,4 +1,4 @@
-"""The ledger's figures: right, read seldom, and left out when they cannot be read."""
+"""The ledger's figures are right, read seldom, and omitted if they cannot be read."""
 
 import time
 
@@ -14,7 +14,7 @@ from tests.support.accounts import person, verify
 from tests.support.delegating_database import DelegatingDatabase
 
 
-class Costly(DelegatingDatabase):
+class SlowDatabase(DelegatingDatabase):
     """A database whose snapshots take as long as the test says, or fail."""
 
     def __init__(self, database: Database) -> None:
@@ -38,7 +38,7 @@ class Costly(DelegatingDatabase):
 
 
 def test_figures_that_are_not_known_are_left_out() -> None:
-    """The text then has no word of the ledger, and all the rest."""
+    """The output then lacks the figures of the ledger only."""
     nothing = Connections(in_use=0, idle=0)
     unknown = Gauges(
         queue_length=0, queue_limit=1, connections=nothing, totals=None, totals_read_at=0
@@ -64,47 +64,47 @@ async def test_the_figures_are_those_that_verify_proves(database: Database) -> N
 
 
 async def test_they_are_kept_for_ten_seconds(database: Database) -> None:
-    """However often somebody asks meanwhile."""
-    costly = Costly(database)
-    cached = CachedTotals(costly, costly.seconds)
+    """Repeated requests within that time read nothing."""
+    slow = SlowDatabase(database)
+    cached = CachedTotals(slow, slow.seconds)
 
     first, read_at = await cached.get()
     await person(database, "ada", "1")
-    costly.now += 9.9
+    slow.now += 9.9
     again, _ = await cached.get()
-    costly.now += 0.2
+    slow.now += 0.2
     fresh, _ = await cached.get()
 
     assert first == again == LedgerTotals(1, 0, 0, 0)
     assert fresh == LedgerTotals(2, 2, 0, 1_000_000)
-    assert costly.snapshots == 2
+    assert slow.snapshots == 2
     assert abs(read_at - time.time()) < 60
 
 
 async def test_what_took_long_to_read_is_kept_longer(database: Database) -> None:
     """Twenty times as long as it took: never more than a twentieth of the time goes into it."""
-    costly = Costly(database)
-    costly.takes = 3.0
-    cached = CachedTotals(costly, costly.seconds)
+    slow = SlowDatabase(database)
+    slow.takes = 3.0
+    cached = CachedTotals(slow, slow.seconds)
 
     await cached.get()
-    costly.now += 59.0
+    slow.now += 59.0
     await cached.get()
-    assert costly.snapshots == 1
-    costly.now += 2.0
+    assert slow.snapshots == 1
+    slow.now += 2.0
     await cached.get()
-    assert costly.snapshots == 2
+    assert slow.snapshots == 2
 
 
 async def test_figures_that_cannot_be_read_are_none_at_all(database: Database) -> None:
-    """An old figure would hide that; they are back when the database is."""
-    costly = Costly(database)
-    cached = CachedTotals(costly, costly.seconds)
+    """No old figure is shown; the figures come back with the database."""
+    slow = SlowDatabase(database)
+    cached = CachedTotals(slow, slow.seconds)
     assert (await cached.get())[0] is not None
 
-    costly.away = True
-    costly.now += 11
+    slow.away = True
+    slow.now += 11
     assert (await cached.get())[0] is None
-    costly.away = False
-    costly.now += 11
+    slow.away = False
+    slow.now += 11
     assert (await cached.get())[0] is not None

@@ -1,4 +1,4 @@
-"""Ousel as it was: code taken from the history of this very clone."""
+"""Older versions of Ousel, taken from the history of this clone."""
 
 import io
 import subprocess

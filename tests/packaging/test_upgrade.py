@@ -1,4 +1,4 @@
-"""Upgrades: what docs/operating/upgrade.md says of two versions that meet on one database."""
+"""Upgrades: two versions on one database behave as docs/operating/upgrade.md says."""
 
 import asyncio
 import os
@@ -92,7 +92,7 @@ async def _partner(url: str) -> str:
 
 
 def work_done(server: Server, key: str, name: str) -> None:
-    """See a server move money, and create, read and cancel charges."""
+    """Check that a server moves money, and creates, reads and cancels charges."""
     with httpx2.Client(
         base_url=server.base_url, headers={"Authorization": f"Bearer {key}"}, verify=False
     ) as client:
@@ -115,7 +115,7 @@ def is_ready(server: Server) -> bool:
 
 
 def test_the_code_before_the_last_migration_serves_todays_schema(before: str, url: str) -> None:
-    """Old servers go on after the migration, and today's serve beside them on the same books."""
+    """Old servers go on after the migration, and new ones serve the same database beside them."""
     key = asyncio.run(_partner(url))
 
     with Server(url, PYTHONPATH=before) as old:
@@ -186,7 +186,7 @@ def test_a_migration_goes_forward_alone(url: str, coming: str) -> None:
 
 
 def test_no_migration_goes_back() -> None:
-    """A migration has no way back that somebody could take by mistake."""
+    """Migrations cannot be reverted by mistake."""
     versions = ROOT / "src" / "ousel" / "database" / "migrations" / "versions"
     for migration in versions.glob("[0-9]*.py"):
         text = migration.read_text()

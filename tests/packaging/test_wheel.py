@@ -1,4 +1,4 @@
-"""The wheel: all that Ousel needs is inside, and it runs where nothing else of Ousel is."""
+"""The wheel contains everything that Ousel needs to run."""
 
 import os
 import re

@@ -24,7 +24,7 @@ IMPATIENT = RetryPolicy(attempts_max=1)
 pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 
 
-class Shop:
+class ExampleShop:
     """The shop of a partner, and a browser that visits it."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Shop:
         )
 
 
-def loaded() -> ModuleType:
+def load_module() -> ModuleType:
     """Return the shop's one file as a module of its own."""
     spec = importlib.util.spec_from_file_location("shop", SHOP)
     assert spec is not None
@@ -66,12 +66,12 @@ def loaded() -> ModuleType:
 
 
 @asynccontextmanager
-async def opened(world: World, caller: PartnerClient) -> AsyncIterator[Shop]:
+async def run_shop(world: World, caller: PartnerClient) -> AsyncIterator[ExampleShop]:
     """Open the shop of this partner."""
-    module: Any = loaded()
+    module: Any = load_module()
     transport = httpx2.ASGITransport(module.shop)
     async with httpx2.AsyncClient(transport=transport, base_url="http://shop.test") as browser:
-        shop = Shop(module, world, caller, browser)
+        shop = ExampleShop(module, world, caller, browser)
         await shop.call(world.server.base_url)
         yield shop
         await module.ousel.close()
@@ -79,18 +79,18 @@ async def opened(world: World, caller: PartnerClient) -> AsyncIterator[Shop]:
 
 
 @pytest.fixture
-async def shop(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Shop]:
+async def shop(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ExampleShop]:
     """A shop whose supplier is somebody else."""
     supplier = await world.person()
     async with world.partner("100", redirect_uris=[REDIRECT_URI]) as caller:
         monkeypatch.setenv("OUSEL_CLIENT_ID", caller.app.id)
         monkeypatch.setenv("OUSEL_KEY", caller.key)
         monkeypatch.setenv("SHOP_SUPPLIER", f"@{supplier.username}")
-        async with opened(world, caller) as ready:
+        async with run_shop(world, caller) as ready:
             yield ready
 
 
-async def test_an_order_that_got_no_charge_is_paid_later(shop: Shop) -> None:
+async def test_an_order_that_got_no_charge_is_paid_later(shop: ExampleShop) -> None:
     """The visitor finds it in the shop, and asks again with the same key: there is one charge."""
     await shop.browser.post("/cart/notes")
     await shop.call(f"http://127.0.0.1:{free_port()}/v1")
@@ -107,7 +107,7 @@ async def test_an_order_that_got_no_charge_is_paid_later(shop: Shop) -> None:
     assert not ORDER.search((await shop.browser.get("/")).text)
 
 
-async def test_only_the_owner_pays_the_supplier(shop: Shop) -> None:
+async def test_only_the_owner_pays_the_supplier(shop: ExampleShop) -> None:
     """A stranger and a customer are refused; the owner pays once a month, however often asked."""
     answers = [await shop.browser.post("/supplier", data={"key": "a stranger's"})]
     await shop.connect(await shop.world.person())

@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 PROGRAMS = ("generated_client.ts", "generated_types.ts")
 
 
-class Served(msgspec.Struct, frozen=True):
+class ServedDocument(msgspec.Struct, frozen=True):
     """A sandbox with people, and the document that it serves."""
 
     server: Server
@@ -37,17 +37,17 @@ class Served(msgspec.Struct, frozen=True):
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedDocument]:
     """A sandbox, whose document has every endpoint that there is."""
     database_url = str(tmp_path_factory.mktemp("generators") / "ousel.db")
     with Server(database_url, "--sandbox") as server:
         sample = asyncio.run(create_sample_data(database_url))
         document = httpx2.get(f"{server.base_url}/openapi.json").json()
-        yield Served(server, sample, document)
+        yield ServedDocument(server, sample, document)
 
 
 @pytest.fixture(scope="module")
-def generated(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def generated(served: ServedDocument, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what two generators made of the document, and programs that use it."""
     folder = tmp_path_factory.mktemp("generated")
     served.written_to(folder)
@@ -61,25 +61,25 @@ def generated(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_linter_has_nothing_to_say(served: Served, tmp_path: Path) -> None:
+def test_a_linter_has_nothing_to_say(served: ServedDocument, tmp_path: Path) -> None:
     """Redocly's strict rules find no error and no warning."""
     assert lint(served.written_to(tmp_path)) == []
 
 
-def test_the_linter_would_say_it(served: Served, tmp_path: Path) -> None:
+def test_the_linter_would_say_it(served: ServedDocument, tmp_path: Path) -> None:
     """A document that was spoilt does not pass."""
     spoilt = msgspec.json.decode(msgspec.json.encode(served.document))
     del spoilt["paths"]["/me"]["get"]["operationId"]
     del spoilt["paths"]["/balance"]["get"]["security"]
     del spoilt["components"]["schemas"]["ChargeRecord"]
 
-    found = lint(Served(served.server, served.sample, spoilt).written_to(tmp_path))
+    found = lint(ServedDocument(served.server, served.sample, spoilt).written_to(tmp_path))
 
     for rule in ("operation-operationId", "security-defined", "no-unresolved-refs"):
         assert any(each.startswith(rule) for each in found), found
 
 
-def test_a_generated_client_moves_money(generated: Path, served: Served) -> None:
+def test_a_generated_client_moves_money(generated: Path, served: ServedDocument) -> None:
     """A client of @hey-api/openapi-ts can do all of it; types of openapi-typescript guard it."""
     compile_in(generated)
     done = node.run(

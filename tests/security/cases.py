@@ -29,20 +29,20 @@ Test = Callable[..., None]
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where cases come from: Hypothesis, or plain chance."""
+    """A source of cases: a Hypothesis strategy, or a random generator."""
 
     strategy: st.SearchStrategy[Any]
     draw: Callable[[random.Random], Any]
 
     def __or__(self, other: "Source") -> "Source":
-        """Return cases of both."""
+        """Return a source of cases of both."""
         sources = (self, other)
         return Source(
             self.strategy | other.strategy, lambda chance: chance.choice(sources).draw(chance)
         )
 
     def map(self, change: Callable[[Any], Any]) -> "Source":
-        """Return cases that are changed so."""
+        """Return a source whose cases are changed by this function."""
         return Source(self.strategy.map(change), lambda chance: change(self.draw(chance)))
 
 
@@ -63,7 +63,7 @@ def made_of(*pieces: bytes, length: int = 24) -> Source:
 
 
 def texts_of(*pieces: str, length: int = 24) -> Source:
-    """Return the same as texts, with any characters between them."""
+    """Return the same for texts, with any characters in between."""
     piece = st.sampled_from(pieces) | st.text(max_size=2)
 
     def draw(chance: random.Random) -> str:
@@ -166,7 +166,7 @@ def fuzzed(full_cases: int = 200_000, **sources: Source) -> Callable[[Test], Tes
 
 @contextmanager
 def quickly() -> Iterator[None]:
-    """Fail where a case takes much longer than any case should, however it ends."""
+    """Fail if a case takes much longer than it should."""
     started = time.process_time()
     try:
         yield
@@ -177,7 +177,7 @@ def quickly() -> Iterator[None]:
 
 @contextmanager
 def refused_at_most() -> Iterator[None]:
-    """Let a case pass that is refused with a 4xx and a sentence; it is quick either way."""
+    """Allow a case to be refused with a 4xx and a sentence, quickly."""
     with quickly():
         try:
             yield

@@ -1,4 +1,4 @@
-"""The database's password is told to nobody: not to other users of the machine, nor in errors."""
+"""The database's password is shown neither to other users of the machine nor in errors."""
 
 import os
 from pathlib import Path
@@ -25,7 +25,7 @@ done
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder where PostgreSQL's tools write down how they were called."""
+    """A folder with fake PostgreSQL tools that record how they were called."""
     for name in ("pg_dump", "pg_restore"):
         (tmp_path / name).write_text(TOOL.format(folder=tmp_path))
         (tmp_path / name).chmod(0o755)
@@ -61,7 +61,7 @@ def test_tools_are_handed_the_password_where_no_list_of_processes_shows_it(
     ],
 )
 def test_a_password_in_the_query_is_handed_over_alike(tools: Path, url: str) -> None:
-    """Of several, the one that the server itself signs in with."""
+    """Of several passwords, the tools get the one that the server uses."""
     back_up(url, tools / "backup")
 
     arguments = (tools / "arguments").read_text()
@@ -82,7 +82,7 @@ def test_a_password_in_the_query_is_handed_over_alike(tools: Path, url: str) -> 
     ],
 )
 def test_a_password_that_cannot_be_parted_is_handed_to_nobody(tools: Path, url: str) -> None:
-    """An address that cannot be read, or a secret that a tool takes by its arguments alone."""
+    """The command is refused if the password cannot be kept out of the arguments."""
     with pytest.raises(BackupFailed) as failed:
         back_up(url, tools / "backup")
 
@@ -91,7 +91,7 @@ def test_a_password_that_cannot_be_parted_is_handed_to_nobody(tools: Path, url: 
 
 
 def test_an_address_without_a_password_is_passed_on_as_it_is(tools: Path) -> None:
-    """Where there is none, none is made up."""
+    """Without a password, none is passed."""
     for url in ("postgresql://ousel@db/books", "postgresql:///books?host=/run/postgresql"):
         (tools / "backup").unlink(missing_ok=True)
         back_up(url, tools / "backup")
@@ -104,7 +104,7 @@ def test_an_address_without_a_password_is_passed_on_as_it_is(tools: Path) -> Non
 )
 @pytest.mark.parametrize("command", ["migrate", "verify", "serve", "account list"])
 def test_a_database_out_of_reach_does_not_tell_its_password(credentials: str, command: str) -> None:
-    """Not even a part of it, where the address cannot be read because of it."""
+    """Not even a part is shown if the password makes the address invalid."""
     url = f"postgresql://ousel:{credentials}@127.0.0.1:{free_port()}/books"
 
     outcome = ousel(*command.split(), database=url)
@@ -118,7 +118,7 @@ def test_a_database_out_of_reach_does_not_tell_its_password(credentials: str, co
 def test_a_command_takes_its_database_from_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the variable besides it, the command refuses to guess."""
+    """If the variable is set as well, the command is refused."""
     file = tmp_path / "database_url"
     file.write_text(f"sqlite:///{tmp_path / 'ousel.db'}\n")
     monkeypatch.setenv("OUSEL_DATABASE_URL_FILE", str(file))
@@ -132,7 +132,7 @@ def test_a_command_takes_its_database_from_a_file(
 
 
 class ServerFromFile(Server):
-    """A server that is told its database by the environment alone."""
+    """A server that gets its database from the environment only."""
 
     def __init__(self, file: Path, *options: str) -> None:
         super().__init__("", *options, OUSEL_DATABASE_URL_FILE=str(file))

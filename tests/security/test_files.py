@@ -1,4 +1,4 @@
-"""The files that commands make: nobody else on the machine reads them."""
+"""Files that commands create can be read by their user only."""
 
 import os
 import stat
@@ -16,7 +16,7 @@ OWNER_READS_AND_WRITES = 0o600
 
 @pytest.fixture
 def _usual_umask() -> Iterator[None]:
-    """New files are for everybody to read, as on most machines."""
+    """Set the usual umask, with which everybody can read new files."""
     before = os.umask(0o022)
     yield
     os.umask(before)
@@ -34,7 +34,7 @@ def _client_tools(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_commands_write_is_for_their_user_alone(
     engine: Engine, engines: Engines, tmp_path: Path
 ) -> None:
-    """A database, a backup and an export hold what people keep to themselves."""
+    """A database, a backup and an export have private data, so only their user can read them."""
     url = engines.empty_url(engine, tmp_path)
     for arguments in (
         ("migrate",),

@@ -1,4 +1,4 @@
-"""Whatever is sent, a parser returns what it stands for or refuses it by name, and quickly."""
+"""Every parser returns a valid value or refuses the input, and does so quickly."""
 
 import contextlib
 from decimal import Decimal
@@ -124,7 +124,7 @@ def test_amounts(literal: bytes) -> None:
     )
 )
 def test_identifiers(text: str) -> None:
-    """What an identifier is stored as, it stays; a name that is taken in is found again."""
+    """Normalizing an identifier twice changes nothing, and an accepted name is found again."""
     with contextlib.suppress(AccountNotFound), quickly():
         stored = normalize_identifier(text, param="to")
         assert normalize_identifier(stored, param="to") == stored
@@ -193,7 +193,7 @@ def test_client_credentials(header: bytes, client_id: str | None, secret: str | 
     | texts_of("sk_live_", "sk_test_", "ut_live_", "0", "abcdefghij0123456789", "V", "é", "_")
 )
 def test_secrets(text: str) -> None:
-    """What is written like a key has a handle that is a part of it, and nothing but digits."""
+    """Text with the form of a key has a handle that is a part of it."""
     for prefix in ("sk_live_", "ut_live_", "ac_"):
         with quickly():
             fits = is_secret(text, prefix)
@@ -378,7 +378,7 @@ def test_settings(name: str, text: str) -> None:
 
 
 def test_a_case_that_takes_long_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The watch on every case above would notice one that keeps the processor busy."""
+    """The time limit of these tests notices a case that keeps the CPU busy."""
     monkeypatch.setattr("tests.security.cases.CASE_SECONDS_MAX", 0.01)
     with pytest.raises(AssertionError, match="a case took"), quickly():
         sum(range(3_000_000))

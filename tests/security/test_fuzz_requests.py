@@ -1,4 +1,4 @@
-"""Whole requests made of noise: each is answered, never with a 500, and never lets anybody in."""
+"""Random requests are all answered, never with a 500, and never get access."""
 
 import asyncio
 from collections.abc import Iterator
@@ -108,7 +108,7 @@ def test_strangers_are_answered_and_let_in_nowhere(
     headers: list[tuple[bytes, bytes]],
     body: bytes,
 ) -> None:
-    """Without a credential that somebody was given, nothing behind one is shown."""
+    """Without a valid credential, no protected data is returned."""
     with quickly():
         status, answer = service.answer(method, path + b"?" + query, headers, body)
 
@@ -131,7 +131,7 @@ def test_partners_are_answered_too(
     headers: list[tuple[bytes, bytes]],
     body: bytes,
 ) -> None:
-    """With a good key, past the gate, noise is still answered without a failure of ours."""
+    """With a valid key, random requests are answered without a server error."""
     signed = [each for each in headers if each[0] not in {b"authorization", b"origin"}]
     signed.append((b"authorization", f"Bearer {service.key}".encode()))
     if method == "POST":

@@ -35,8 +35,8 @@ DATABASE_PASSWORD = "planted-database-password"
 TABLES_BROKEN = ("authorization_codes", "sessions", "identifiers", "partner_keys", "user_tokens")
 
 
-class Witness:
-    """Calls a server in every way, and keeps each answer but those that must show a secret."""
+class SecretFinder:
+    """Calls a server, and keeps every answer except those that must show a secret."""
 
     def __init__(self, server: Server, client: httpx2.AsyncClient) -> None:
         self.server = server
@@ -71,31 +71,31 @@ class Witness:
         )
 
     def plant(self, name: str, secret: str) -> None:
-        """Look for this secret in the end."""
+        """Add a secret to look for."""
         assert len(secret) >= 12, name
         self.secrets[name] = secret
 
     def found_in(self, text: str) -> set[str]:
-        """Return the names of the secrets that a text holds."""
+        """Return the names of the secrets that occur in a text."""
         return {name for name, secret in self.secrets.items() if secret in text}
 
 
 @asynccontextmanager
-async def witnessed(url: str) -> AsyncIterator[Witness]:
-    """Start a server that logs all it can, and a witness beside it; check what they have seen."""
+async def find_secrets(url: str) -> AsyncIterator[SecretFinder]:
+    """Run a server with a verbose log; check in the end that no secret is in its log or answers."""
     with Server(url, OUSEL_LOG_LEVEL="debug", OUSEL_RATE_LIMIT="40/second") as server:
         async with httpx2.AsyncClient(verify=False, timeout=30) as client:
-            witness = Witness(server, client)
-            yield witness
+            finder = SecretFinder(server, client)
+            yield finder
         log = server.stop()
-    assert {200, 201, 303, 400, 401, 404, 429} <= witness.statuses
-    assert {500, 503} & witness.statuses  # as the engine tells that a table is gone
+    assert {200, 201, 303, 400, 401, 404, 429} <= finder.statuses
+    assert {500, 503} & finder.statuses  # as the engine tells that a table is gone
     assert "internal error" in log or "unavailable" in log
-    if 500 in witness.statuses:  # a key in the path of a request that failed came to the log
+    if 500 in finder.statuses:  # a key in the path of a request that failed came to the log
         assert re.search(r"/v1/accounts/sk_live_[0-9a-v]{8}\.\.\.", log)
-    assert witness.found_in(log) == set()
-    for answer in witness.answers:
-        assert witness.found_in(answer) == set(), answer[:500]
+    assert finder.found_in(log) == set()
+    for answer in finder.answers:
+        assert finder.found_in(answer) == set(), answer[:500]
 
 
 def bearer(secret: str) -> dict[str, str]:
@@ -111,19 +111,19 @@ def url(engines: Engines, engine: Engine, tmp_path_factory: pytest.TempPathFacto
 
 
 async def test_no_secret_is_found_anywhere(url: str, engine: Engine) -> None:
-    """Good, wrong, misplaced and failing requests: the log, the answers and the pages are clean."""
+    """Valid, wrong, misplaced and failing requests leave no secret in the log, answers or pages."""
     assert (DATABASE_PASSWORD in url) == (engine == "postgresql")
-    async with witnessed(url) as witness:
-        client_id = await _keys(witness, url)
-        await _partner_calls(witness)
-        await _signing_in(witness)
-        await _connecting(witness, client_id)
-        await _second_factor(witness)
-        await _too_often(witness)
-        await _failing(witness, url, client_id)
+    async with find_secrets(url) as finder:
+        client_id = await _keys(finder, url)
+        await _partner_calls(finder)
+        await _signing_in(finder)
+        await _connecting(finder, client_id)
+        await _second_factor(finder)
+        await _too_often(finder)
+        await _failing(finder, url, client_id)
 
 
-async def _keys(witness: Witness, url: str) -> str:
+async def _keys(finder: SecretFinder, url: str) -> str:
     async with open_database(url) as database:
         account, app, key = await partner(database, "shop", "100", redirect_uris=[REDIRECT_URI])
         _, revoked = await app_with_key(database, account)
@@ -133,39 +133,39 @@ async def _keys(witness: Witness, url: str) -> str:
             await revoke_key(transaction, found, system_clock)
 
         await database.write(revoke)
-    witness.plant("key", key)
-    witness.plant("revoked key", revoked)
-    witness.plant("unknown key", "sk_live_" + random_secrets.token_hex(20))
-    witness.plant("test key", "sk_test_" + random_secrets.token_hex(20))
+    finder.plant("key", key)
+    finder.plant("revoked key", revoked)
+    finder.plant("unknown key", "sk_live_" + random_secrets.token_hex(20))
+    finder.plant("test key", "sk_test_" + random_secrets.token_hex(20))
     return app.id
 
 
-async def _partner_calls(witness: Witness) -> None:
-    """Let keys stand where they belong, and wherever a careless partner may put them."""
-    key = witness.secrets["key"]
+async def _partner_calls(finder: SecretFinder) -> None:
+    """Send keys where they belong, and where a careless partner might put them."""
+    key = finder.secrets["key"]
     good = bearer(key)
     for name in ("key", "revoked key", "unknown key", "test key"):
-        secret = witness.secrets[name]
-        await witness.call("GET", "/v1/me", headers=bearer(secret))
-        await witness.call("GET", "/v1/me", headers={"Authorization": secret})
-        await witness.call("GET", "/v1/me", headers={"Authorization": f"Basic {secret}"})
-        await witness.call("GET", f"/v1/me?key={secret}")
-        await witness.call("GET", f"/v1/accounts/{secret}", headers=good)
-        await witness.call("GET", f"/v1/charges/{secret}", headers=good)
-        await witness.call("GET", "/v1/transfers", params={"cursor": secret}, headers=good)
-        await witness.call("POST", "/v1/transfers", json={"to": secret, "amount": 1}, headers=good)
-        await witness.call(
+        secret = finder.secrets[name]
+        await finder.call("GET", "/v1/me", headers=bearer(secret))
+        await finder.call("GET", "/v1/me", headers={"Authorization": secret})
+        await finder.call("GET", "/v1/me", headers={"Authorization": f"Basic {secret}"})
+        await finder.call("GET", f"/v1/me?key={secret}")
+        await finder.call("GET", f"/v1/accounts/{secret}", headers=good)
+        await finder.call("GET", f"/v1/charges/{secret}", headers=good)
+        await finder.call("GET", "/v1/transfers", params={"cursor": secret}, headers=good)
+        await finder.call("POST", "/v1/transfers", json={"to": secret, "amount": 1}, headers=good)
+        await finder.call(
             "POST", "/v1/transfers", json={"to": "@a", "amount": secret}, headers=good
         )
-        await witness.call("POST", "/v1/transfers", content=f'{{"to":"{secret}', headers=good)
-        await witness.call("GET", f"/{secret}", headers={"Accept": "text/html"})
-    await witness.call("POST", "/v1/charges", json={"amount": 1}, headers=good)
+        await finder.call("POST", "/v1/transfers", content=f'{{"to":"{secret}', headers=good)
+        await finder.call("GET", f"/{secret}", headers={"Accept": "text/html"})
+    await finder.call("POST", "/v1/charges", json={"amount": 1}, headers=good)
 
 
-async def _signing_in(witness: Witness) -> None:
-    await witness.press("/signup", "Create account", password="short")
-    await witness.press("/signup", "Create account", username="?", password=PASSWORD)
-    await witness.press(
+async def _signing_in(finder: SecretFinder) -> None:
+    await finder.press("/signup", "Create account", password="short")
+    await finder.press("/signup", "Create account", username="?", password=PASSWORD)
+    await finder.press(
         "/signup",
         "Create account",
         shows_secret=True,
@@ -174,82 +174,82 @@ async def _signing_in(witness: Witness) -> None:
         display_name="Ada",
         password=PASSWORD,
     )
-    session = witness.client.cookies["ousel_session"]
-    witness.plant("first session", session)
-    await witness.press(
+    session = finder.client.cookies["ousel_session"]
+    finder.plant("first session", session)
+    await finder.press(
         "/settings", "Change password", current_password=WRONG_PASSWORD, new_password=NEW_PASSWORD
     )
-    await witness.press(
+    await finder.press(
         "/settings", "Change password", current_password=PASSWORD, new_password=NEW_PASSWORD
     )
-    await witness.press("/settings", "Sign out")
-    await witness.press("/login", "Sign in", identifier="ada", password=WRONG_PASSWORD)
-    await witness.press(  # where it was typed is where it is shown again, and nowhere else
+    await finder.press("/settings", "Sign out")
+    await finder.press("/login", "Sign in", identifier="ada", password=WRONG_PASSWORD)
+    await finder.press(  # where it was typed is where it is shown again, and nowhere else
         "/login", "Sign in", identifier=WRONG_PASSWORD, password=PASSWORD, shows_secret=True
     )
-    await witness.press(
+    await finder.press(
         "/login", "Sign in", identifier="ada", password=NEW_PASSWORD, shows_secret=True
     )
-    witness.plant("session", witness.client.cookies["ousel_session"])
-    await witness.call("GET", "/settings")
-    await witness.call("GET", "/settings/history")
+    finder.plant("session", finder.client.cookies["ousel_session"])
+    await finder.call("GET", "/settings")
+    await finder.call("GET", "/settings/history")
 
 
-async def _connecting(witness: Witness, client_id: str) -> None:
+async def _connecting(finder: SecretFinder, client_id: str) -> None:
     asked = {"client_id": client_id, "redirect_uri": REDIRECT_URI, "scope": "profile balance"}
     address = f"/connect?{httpx2.QueryParams(asked)}"
-    allowed = await witness.press(address, "Allow", shows_secret=True)
+    allowed = await finder.press(address, "Allow", shows_secret=True)
     code = parse_qs(urlsplit(allowed.headers["location"]).query)["code"][0]
-    witness.plant("code", code)
+    finder.plant("code", code)
     exchange = {
         "grant_type": "authorization_code",
         "code": code,
         "redirect_uri": REDIRECT_URI,
         "client_id": client_id,
-        "client_secret": witness.secrets["key"],
+        "client_secret": finder.secrets["key"],
     }
     wrong = ({"code": code[:-1]}, {"redirect_uri": "https://a.example"}, {"client_secret": code})
     for change in wrong:
-        await witness.call("POST", "/v1/oauth/token", json=exchange | change)
-        await witness.call("POST", "/v1/oauth/token", data=exchange | change)
-    given = await witness.call("POST", "/v1/oauth/token", json=exchange, shows_secret=True)
+        await finder.call("POST", "/v1/oauth/token", json=exchange | change)
+        await finder.call("POST", "/v1/oauth/token", data=exchange | change)
+    given = await finder.call("POST", "/v1/oauth/token", json=exchange, shows_secret=True)
     token = given.json()["access_token"]
-    witness.plant("token", token)
-    await witness.call("GET", "/v1/user/me", headers=bearer(token))
-    await witness.call("GET", "/v1/me", headers=bearer(token))
-    await witness.call("GET", "/v1/user/me", headers=bearer(token[:-1] + "0"))
-    await witness.call("POST", "/v1/oauth/token", json=exchange)  # a second time
-    await witness.call("GET", "/v1/user/balance", headers=bearer(token))
-    await witness.call("GET", "/connections")
+    finder.plant("token", token)
+    await finder.call("GET", "/v1/user/me", headers=bearer(token))
+    await finder.call("GET", "/v1/me", headers=bearer(token))
+    await finder.call("GET", "/v1/user/me", headers=bearer(token[:-1] + "0"))
+    await finder.call("POST", "/v1/oauth/token", json=exchange)  # a second time
+    await finder.call("GET", "/v1/user/balance", headers=bearer(token))
+    await finder.call("GET", "/connections")
 
 
-async def _second_factor(witness: Witness) -> None:
-    page = await witness.call("GET", "/settings/two-factor", shows_secret=True)
+async def _second_factor(finder: SecretFinder) -> None:
+    page = await finder.call("GET", "/settings/two-factor", shows_secret=True)
     factor = secret_of(page.text, "factor-secret")
-    witness.plant("second factor", factor)
+    finder.plant("second factor", factor)
     code = one_time_code(factor, int(time.time()) // CODE_STEP_SECONDS)
-    done = await witness.press("/settings/two-factor", "Turn on", code=code, shows_secret=True)
+    done = await finder.press("/settings/two-factor", "Turn on", code=code, shows_secret=True)
     codes = done.text.partition("<code>")[2].partition("</code>")[0].split()
-    witness.plant("recovery code", codes[0])
-    await witness.call("GET", "/settings/two-factor")
-    await witness.press("/settings", "Sign out")
-    await witness.press(
+    finder.plant("recovery code", codes[0])
+    await finder.call("GET", "/settings/two-factor")
+    await finder.press("/settings", "Sign out")
+    await finder.press(
         "/login", "Sign in", identifier="ada", password=NEW_PASSWORD, shows_secret=True
     )
-    witness.plant("half a session", witness.client.cookies["ousel_session"])
-    await witness.press("/login/code", "Continue", code="000000")
-    await witness.press("/login/code", "Continue", code=codes[0], shows_secret=True)
-    witness.plant("last session", witness.client.cookies["ousel_session"])
+    finder.plant("half a session", finder.client.cookies["ousel_session"])
+    await finder.press("/login/code", "Continue", code="000000")
+    await finder.press("/login/code", "Continue", code=codes[0], shows_secret=True)
+    finder.plant("last session", finder.client.cookies["ousel_session"])
 
 
-async def _too_often(witness: Witness) -> None:
-    headers = bearer(witness.secrets["key"])
-    await asyncio.gather(*(witness.call("GET", "/v1/me", headers=headers) for _ in range(80)))
+async def _too_often(finder: SecretFinder) -> None:
+    headers = bearer(finder.secrets["key"])
+    await asyncio.gather(*(finder.call("GET", "/v1/me", headers=headers) for _ in range(80)))
 
 
-async def _failing(witness: Witness, url: str, client_id: str) -> None:
+async def _failing(finder: SecretFinder, url: str, client_id: str) -> None:
     """Break the schema under the server, so that it fails inside while it holds secrets."""
-    key, token, code = (witness.secrets[name] for name in ("key", "token", "code"))
+    key, token, code = (finder.secrets[name] for name in ("key", "token", "code"))
     exchange = {
         "grant_type": "authorization_code",
         "code": code,
@@ -257,20 +257,20 @@ async def _failing(witness: Witness, url: str, client_id: str) -> None:
         "client_id": client_id,
         "client_secret": key,
     }
-    login = form_with((await witness.call("GET", "/settings")).text, "Sign out")
+    login = form_with((await finder.call("GET", "/settings")).text, "Sign out")
     async with RawSql(url) as raw_sql:
         for table in TABLES_BROKEN:
             await asyncio.sleep(1.1)  # the limit of requests gives way
             await raw_sql.run(f"ALTER TABLE {table} RENAME TO {table}_gone")
-            await witness.call("POST", "/v1/oauth/token", json=exchange)
-            await witness.call("GET", f"/v1/accounts/{key}", headers=bearer(key))
-            await witness.call("GET", "/v1/accounts/@ada", headers=bearer(key))
-            await witness.call("GET", f"/v1/accounts/{key}", headers=bearer(key + key))
-            await witness.call("GET", "/v1/user/me", headers=bearer(token))
-            await witness.call("GET", f"/apps/{key}")
+            await finder.call("POST", "/v1/oauth/token", json=exchange)
+            await finder.call("GET", f"/v1/accounts/{key}", headers=bearer(key))
+            await finder.call("GET", "/v1/accounts/@ada", headers=bearer(key))
+            await finder.call("GET", f"/v1/accounts/{key}", headers=bearer(key + key))
+            await finder.call("GET", "/v1/user/me", headers=bearer(token))
+            await finder.call("GET", f"/apps/{key}")
             fields = {"identifier": "ada", "password": PASSWORD, **login.fields}
-            await witness.call("POST", "/login", data=fields)
-            await witness.call("POST", "/signup", data=fields)
+            await finder.call("POST", "/login", data=fields)
+            await finder.call("POST", "/signup", data=fields)
 
 
 def test_a_secret_that_strays_into_the_log_is_cut_down_to_its_name() -> None:
@@ -285,7 +285,7 @@ def test_a_secret_that_strays_into_the_log_is_cut_down_to_its_name() -> None:
 
 
 async def test_a_key_given_as_its_own_handle_is_not_repeated(database: Database) -> None:
-    """Whoever pastes a whole key where its handle is wanted sees the handle alone."""
+    """If a whole key is given instead of its handle, the message shows only the handle."""
     key = new_secret("sk_live_")
 
     with pytest.raises(KeyNotFound) as refused:

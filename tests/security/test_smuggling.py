@@ -1,4 +1,4 @@
-"""No request is hidden in another: what two readers could read in two ways is refused."""
+"""No request smuggling: a request that two parsers could read differently is refused."""
 
 import pytest
 
@@ -76,7 +76,7 @@ async def test_what_could_be_read_in_two_ways_is_refused(octets: bytes) -> None:
 async def test_a_body_stays_a_body(
     octets: bytes, expected: list[tuple[str, bytes]], cut: int
 ) -> None:
-    """However it is cut, what stands in a body or behind the last request is never a request."""
+    """A body, or what follows the last request, is never parsed as a request."""
     echo_server = EchoServer()
     async with echo_server.running(), echo_server.connect() as client:
         for start in range(0, len(octets), cut):

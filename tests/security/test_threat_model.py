@@ -1,4 +1,4 @@
-"""The threat model speaks of tests that exist, and every row has one."""
+"""Every row of the threat model names tests that exist."""
 
 import re
 from pathlib import Path

@@ -64,8 +64,8 @@ async def _difference(first: Deed, second: Deed, samples: int) -> float:
     return abs(medians[0] - medians[1]) / min(medians)
 
 
-class Calls(msgspec.Struct, frozen=True):
-    """Calls with a key that nobody has, and with one that differs from a real one in its end."""
+class RefusedKeyCalls(msgspec.Struct, frozen=True):
+    """Calls with an unknown key, and with a key whose last character is wrong."""
 
     client: httpx2.AsyncClient
     key: str
@@ -84,15 +84,15 @@ class Calls(msgspec.Struct, frozen=True):
 
 
 @pytest.fixture
-async def calls(database: Database, database_url: str) -> AsyncIterator[Calls]:
+async def calls(database: Database, database_url: str) -> AsyncIterator[RefusedKeyCalls]:
     """A service with one partner."""
     key = (await partner(database, "shop"))[2]
     async with in_process_client(database_url) as client:
-        yield Calls(client, key)
+        yield RefusedKeyCalls(client, key)
 
 
 async def test_a_refused_key_does_not_tell_whether_it_nearly_exists(
-    calls: Calls, engine: Engine, record_property: Callable[[str, str], None]
+    calls: RefusedKeyCalls, engine: Engine, record_property: Callable[[str, str], None]
 ) -> None:
     """An unknown key and one that is almost right are refused in the same time."""
     found = await difference(calls.unknown, calls.almost, KEY_SAMPLES)
@@ -103,7 +103,7 @@ async def test_a_refused_key_does_not_tell_whether_it_nearly_exists(
 
 @pytest.mark.parametrize("engine", ["sqlite"])
 async def test_a_key_that_is_compared_slowly_is_noticed(
-    calls: Calls, monkeypatch: pytest.MonkeyPatch
+    calls: RefusedKeyCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted leak: a key whose handle is found costs a slow hash."""
 
@@ -116,7 +116,7 @@ async def test_a_key_that_is_compared_slowly_is_noticed(
     assert await difference(calls.unknown, calls.almost, KEY_SAMPLES // 4) > DIFFERENCE_MAX
 
 
-class Entrance:
+class SignInAttempts:
     """Attempts to sign in, each from another address, so that no limit is met."""
 
     def __init__(self, sign_in: SignInService) -> None:
@@ -139,21 +139,21 @@ class Entrance:
 
 
 @pytest.fixture
-async def entrance(database: Database) -> Entrance:
-    """A door that one person has an account behind; passwords are hashed at their full cost."""
+async def sign_in_attempts(database: Database) -> SignInAttempts:
+    """Sign-ins on a database with one account; passwords are hashed at full cost."""
     attempts = AttemptCounter(database, system_clock)
     factors = SecondFactorService(database, system_clock, system_clock, attempts)
     sign_in = SignInService(database, system_clock, attempts, factors)
     holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")
     await sign_in.sign_up(holder, PASSWORD, EventSource("192.0.2.1", "Firefox"))
-    return Entrance(sign_in)
+    return SignInAttempts(sign_in)
 
 
 async def test_a_refused_sign_in_does_not_tell_whether_the_account_exists(
-    entrance: Entrance, engine: Engine, record_property: Callable[[str, str], None]
+    sign_in_attempts: SignInAttempts, engine: Engine, record_property: Callable[[str, str], None]
 ) -> None:
     """A wrong password and an unknown name are refused in the same time."""
-    found = await difference(entrance.existing, entrance.nobody, SIGN_IN_SAMPLES)
+    found = await difference(sign_in_attempts.existing, sign_in_attempts.nobody, SIGN_IN_SAMPLES)
 
     record_property("figure", f"{engine}: times of refused sign-ins differ by {found:.1%}")
     assert found < DIFFERENCE_MAX
@@ -161,12 +161,12 @@ async def test_a_refused_sign_in_does_not_tell_whether_the_account_exists(
 
 @pytest.mark.parametrize("engine", ["sqlite"])
 async def test_a_cheaper_comparison_for_nobody_is_noticed(
-    entrance: Entrance, monkeypatch: pytest.MonkeyPatch
+    sign_in_attempts: SignInAttempts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The planted leak: a name that nobody has costs a hash of two rounds instead of three."""
     cheaper = PasswordHasher(time_cost=2).hash("nobody has this password")
     monkeypatch.setattr(passwords, "_decoy_hash", lambda: cheaper)
 
-    found = await difference(entrance.existing, entrance.nobody, SIGN_IN_SAMPLES)
+    found = await difference(sign_in_attempts.existing, sign_in_attempts.nobody, SIGN_IN_SAMPLES)
 
     assert found > DIFFERENCE_MAX

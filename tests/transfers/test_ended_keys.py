@@ -1,4 +1,4 @@
-"""A key that has ended: money asked for with it does not move, on a server that has seen it."""
+"""A revoked key moves no money, even on a server that has cached it."""
 
 import asyncio
 from collections import Counter
@@ -21,7 +21,7 @@ from tests.support.world import World
 
 
 async def test_the_next_transfer_is_refused_and_so_are_replays_and_bad_bodies(world: World) -> None:
-    """Whatever is sent with a revoked key, the answer is that of a key that never was."""
+    """A revoked key gets the same answer as a key that never existed."""
     ada = await world.person()
     good = f'{{"to": "@{ada.username}", "amount": 1}}'
     async with world.partner("10") as sender:
@@ -88,7 +88,7 @@ async def test_a_key_that_was_renewed_elsewhere_goes_on(world: World) -> None:
 def test_money_moves_by_the_keys_that_hold_and_by_no_other(
     database_url: str, wishes: list[tuple[str, int]]
 ) -> None:
-    """Of a batch with any mix of keys, just those postings move whose key holds when it posts."""
+    """In a batch with any mix of keys, exactly the postings with a valid key move money."""
 
     async def run() -> None:
         async with accounts.open_database(database_url) as database:

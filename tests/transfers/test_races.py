@@ -80,7 +80,7 @@ async def test_a_balance_is_never_spent_twice(world: World, servers: list[Server
 async def test_different_requests_with_one_key_at_once_move_one_of_them(
     world: World, servers: list[Server]
 ) -> None:
-    """40 different posts with one key: one moves, each other is told which one it was."""
+    """Of 40 different posts with one key one moves money; the others' answers name it."""
     ada = await world.person()
 
     async with world.partner("1000") as sender, _clients(servers, sender.key) as clients:

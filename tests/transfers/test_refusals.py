@@ -40,7 +40,7 @@ async def test_more_than_the_balance_is_refused(world: World) -> None:
 
 
 async def test_nobody_sends_to_themselves(world: World) -> None:
-    """By whichever name one names oneself: 400."""
+    """A transfer to oneself is refused with 400, by whichever identifier."""
     async with world.partner("10") as sender:
         own = sender.account
         for name in (f"@{own.username}", f"{own.username}@example.com", own.account_number):
@@ -50,7 +50,7 @@ async def test_nobody_sends_to_themselves(world: World) -> None:
 
 
 async def test_a_frozen_account_neither_sends_nor_receives(world: World) -> None:
-    """The freeze holds for the next request, on either side; lifted, money moves again."""
+    """A frozen account neither sends nor receives, from the next request on."""
     ada = await world.person()
 
     async with world.partner("10") as sender:

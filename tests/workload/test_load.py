@@ -11,7 +11,7 @@ LATER_SECONDS = 0.01
 
 
 async def test_the_window_opens_when_everybody_was_answered_once() -> None:
-    """What a cold server took for its first answers is no part of the figures."""
+    """The slow first answers of a cold server do not count."""
     server = await asyncio.start_server(_answers, "127.0.0.1", 0)
     plan = LoadPlan(
         port=server.sockets[0].getsockname()[1],
