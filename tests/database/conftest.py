@@ -1,4 +1,4 @@
-"""Databases of one engine alone, for what only that engine does."""
+"""Databases of a single engine, for tests of what only that engine does."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,7 +22,7 @@ async def postgres(postgres_url: str) -> AsyncIterator[PostgresDatabase]:
 
 @pytest.fixture
 async def proxied(proxy: PostgresProxy) -> AsyncIterator[PostgresDatabase]:
-    """The fresh PostgreSQL database, open at the far end of that wire."""
+    """A fresh PostgreSQL database, open, and connected through the proxy."""
     opened = PostgresDatabase(proxy.url)
     await opened.open()
     yield opened

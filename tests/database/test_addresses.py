@@ -23,7 +23,7 @@ from ousel.kernel.settings import SettingError
     ],
 )
 def test_a_file_is_sqlite(url: str, path: str) -> None:
-    """An SQLite address or a plain path is that file, whatever stands in its name."""
+    """An SQLite address or a plain path names that file, whatever characters its name has."""
     assert not is_postgres(url)
     assert sqlite_path(url) == Path(path).absolute()
     assert isinstance(database_at(url), SqliteDatabase)
@@ -37,14 +37,14 @@ def test_a_server_is_postgresql(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["mysql://db/ousel", "sqlite://ousel.db", "http://db"])
-def test_other_schemes_are_refused_by_the_variable(url: str) -> None:
-    """An address of another engine, or a slip in the scheme, creates no file of that name."""
+def test_other_schemes_are_refused(url: str) -> None:
+    """An address with an unknown scheme does not become the name of a file."""
     with pytest.raises(SettingError, match=r"^OUSEL_DATABASE_URL must be"):
         database_at(url)
 
 
-async def test_a_server_that_nobody_answers_for_is_unavailable() -> None:
-    """An address that leads nowhere is one clear refusal."""
+async def test_an_address_without_a_server_is_unavailable() -> None:
+    """If no server listens at the address, opening the database is refused clearly."""
     with pytest.raises(DatabaseUnavailable, match="PostgreSQL cannot be reached"):
         await database_at("postgresql://127.0.0.1:1/ousel").open()
 
@@ -57,8 +57,8 @@ async def test_a_server_that_nobody_answers_for_is_unavailable() -> None:
         *("secret@one:5432,other:70000/ousel", f"secret@db:{'9' * 5000}/ousel"),
     ],
 )
-def test_an_address_that_cannot_be_read_is_told_without_its_secret(rest: str) -> None:
-    """A password that is not escaped, a port that is none: before a server is looked for."""
+def test_the_error_about_an_invalid_address_does_not_show_its_password(rest: str) -> None:
+    """An unescaped password or an invalid port is refused before anything connects."""
     with pytest.raises(SettingError, match="escaped") as raised:
         database_at(f"postgresql://ousel:{rest}")
 

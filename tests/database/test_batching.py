@@ -1,4 +1,4 @@
-"""Sharing: whoever asks while a transaction is under way shares the next one."""
+"""Batching: callers that arrive while a transaction runs share the next one."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -19,7 +19,7 @@ VALUES = Statement("values", "SELECT name, value FROM deployment WHERE name = AN
 
 
 class Loader:
-    """Looks names up, and remembers what it was asked for."""
+    """Looks names up, and records which names each call asked for."""
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
@@ -50,10 +50,10 @@ async def results_or_errors(*asked: Awaitable[Any]) -> list[Any]:
     return await asyncio.gather(*asked, return_exceptions=True)
 
 
-async def test_questions_that_come_together_are_one_read(
+async def test_callers_that_arrive_together_share_one_read(
     reads: SharedReads[str, str | None], loader: Loader
 ) -> None:
-    """A hundred callers and ten keys: one statement, and each caller has its own answer."""
+    """A hundred callers with ten keys take one statement, and each caller gets its own answer."""
     names = [f"name {number % 10}" for number in range(100)]
 
     answers = await asyncio.gather(*(reads.get(name) for name in names))
@@ -63,20 +63,20 @@ async def test_questions_that_come_together_are_one_read(
     assert sorted(loader.asked[0]) == sorted(set(names))
 
 
-async def test_what_nobody_has_changed_is_not_read_again_where_that_is_known(
+async def test_sqlite_does_not_read_again_what_has_not_changed(
     reads: SharedReads[str, str | None], loader: Loader, engine: Engine
 ) -> None:
-    """SQLite tells whether anything was committed; of PostgreSQL every question is asked."""
+    """SQLite shows whether anything was committed; PostgreSQL has to be asked every time."""
     answers = [await reads.get("name 1") for _ in range(3)]
 
     assert answers == ["value 1"] * 3
     assert len(loader.asked) == (1 if engine == "sqlite" else 3)
 
 
-async def test_a_change_by_anybody_is_seen_by_the_next_question(
+async def test_the_next_read_sees_every_change(
     database: Database, raw_sql: RawSql, reads: SharedReads[str, str | None]
 ) -> None:
-    """Whether it was this process or another that committed it."""
+    """It does not matter whether this process or another one committed the change."""
     before = await reads.get("name 1")
     await raw_sql.run("UPDATE deployment SET value = 'theirs' WHERE name = 'name 1'")
     theirs = await reads.get("name 1")
@@ -86,10 +86,10 @@ async def test_a_change_by_anybody_is_seen_by_the_next_question(
     assert [before, theirs, ours] == ["value 1", "theirs", "ours"]
 
 
-async def test_an_answer_is_never_older_than_its_question(
+async def test_an_answer_is_never_older_than_its_call(
     database: Database, raw_sql: RawSql, loader: Loader
 ) -> None:
-    """Who asks after a write sees it, even while a read from before it is under way."""
+    """A call after a write sees it, even while a read that began before the write still runs."""
     late: list[asyncio.Task[str | None]] = []
     shared: SharedReads[str, str | None]
 
@@ -108,7 +108,7 @@ async def test_an_answer_is_never_older_than_its_question(
 
 
 async def test_a_read_has_a_limit(reads: SharedReads[str, str | None], loader: Loader) -> None:
-    """Ever so many keys are read in portions."""
+    """More keys than one batch takes are read in several."""
     names = [f"other {number}" for number in range(BATCH_ITEMS_MAX + 1)]
 
     answers = await asyncio.gather(*(reads.get(name) for name in names))
@@ -120,7 +120,7 @@ async def test_a_read_has_a_limit(reads: SharedReads[str, str | None], loader: L
 async def test_a_key_at_fault_fails_alone(
     reads: SharedReads[str, str | None], loader: Loader
 ) -> None:
-    """A key that the database cannot hold, or that is left unanswered, fails only its own."""
+    """A key that the database cannot hold, or that has no value, fails only its own caller."""
     names = ["name 1", "\ud800", "name 2", "forgotten", "name 3"]
 
     found = await results_or_errors(*(reads.get(name) for name in names))
@@ -132,10 +132,10 @@ async def test_a_key_at_fault_fails_alone(
     assert sum(len(asked) for asked in loader.asked) < 20
 
 
-async def test_a_database_that_is_away_fails_those_who_asked_then(
+async def test_an_unavailable_database_fails_only_the_current_callers(
     reads: SharedReads[str, str | None], loader: Loader
 ) -> None:
-    """Each caller of a read that failed gets its refusal, once; the next read is a new one."""
+    """Each caller of a failed read gets the refusal, without retries; the next read succeeds."""
     loader.failures.append(DatabaseUnavailable("Gone."))
 
     found = await results_or_errors(reads.get("name 1"), reads.get("name 2"))
@@ -145,10 +145,10 @@ async def test_a_database_that_is_away_fails_those_who_asked_then(
     assert await reads.get("name 1") == "value 1"
 
 
-async def test_a_caller_that_gives_up_takes_nobody_along(
+async def test_a_canceled_caller_does_not_affect_others(
     reads: SharedReads[str, str | None],
 ) -> None:
-    """One of two callers of the same key leaves: the other is answered all the same."""
+    """If one of two callers of the same key is canceled, the other is still answered."""
     leaving = asyncio.create_task(reads.get("name 1"))
     staying = asyncio.create_task(reads.get("name 1"))
     await asyncio.sleep(0)
@@ -160,8 +160,8 @@ async def test_a_caller_that_gives_up_takes_nobody_along(
     assert leaving.cancelled()
 
 
-async def test_what_is_written_together_is_one_commit(database: Database) -> None:
-    """A hundred callers: the first is written at once, the others together, and each is told."""
+async def test_items_that_wait_together_are_one_commit(database: Database) -> None:
+    """Of a hundred callers, the first is written at once, the others together; all are answered."""
     commits: list[int] = []
     begun = asyncio.Event()
 
@@ -183,8 +183,8 @@ async def test_what_is_written_together_is_one_commit(database: Database) -> Non
     assert len(rows) == 99
 
 
-async def test_a_row_that_is_refused_is_refused_alone(database: Database) -> None:
-    """Those who came with it are written all the same."""
+async def test_only_the_row_at_fault_is_refused(database: Database) -> None:
+    """The other rows of its batch are written."""
 
     async def write(transaction: Transaction, names: list[str]) -> list[bool]:
         await transaction.insert(SAMPLE_TABLE, [(name, "new") for name in names])

@@ -1,4 +1,4 @@
-"""PostgreSQL databases that sort texts as a language does, not by their bytes."""
+"""PostgreSQL databases whose collation sorts texts by language, not by their bytes."""
 
 import asyncio
 import shutil
@@ -29,7 +29,7 @@ EVENTS: tuple[EventKind, ...] = ("signed_up", "password_changed", "signed_out")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """A server that knows these languages, which a bare system does not."""
+    """A PostgreSQL server with the locales of these languages."""
     compiler = shutil.which("localedef")
     if compiler is None:
         pytest.skip("there is no localedef to make locales with")
@@ -56,29 +56,29 @@ def created(server: PostgresServer, language: str) -> str:
 
 @pytest.fixture
 def english(server: PostgresServer) -> str:
-    """An empty database in which punctuation comes before digits, and case counts last."""
+    """An empty database that sorts punctuation before digits and almost ignores case."""
     return created(server, "en_US")
 
 
 @pytest.fixture
 def czech(server: PostgresServer) -> str:
-    """An empty database in which some pairs of letters sort as one."""
+    """An empty database that sorts some pairs of letters as one letter."""
     return created(server, "cs_CZ")
 
 
 async def history(transaction: Transaction, account_id: str) -> list[str]:
-    """Let things happen to an account, and return what the first page of its history shows."""
+    """Record events of an account, and return those on the first page of its history."""
     for kind in EVENTS:
         await record_event(
             transaction, account_id, kind, EventSource("192.0.2.1", ""), system_clock
         )
-        await asyncio.sleep(0.002)  # an id tells the millisecond
+        await asyncio.sleep(0.002)  # ids sort by milliseconds
     shown = await store.events_before(transaction, account_id, AFTER_ALL_EVENTS, 10)
     return [event.kind for event in shown]
 
 
 async def test_ids_sort_by_time_in_english_too(english: str) -> None:
-    """An account's history is whole, newest first, and the books are walked in order."""
+    """An account's history is complete, newest first, and verification reads accounts in order."""
     await migrate(english)
     async with open_database(english) as database:
         people = [await person(database, f"person_{number}", "1") for number in range(PEOPLE)]
@@ -89,7 +89,7 @@ async def test_ids_sort_by_time_in_english_too(english: str) -> None:
         assert (await verify(database)).accounts == PEOPLE + 1
 
 
-def test_a_database_that_would_mix_ids_up_is_refused(czech: str) -> None:
-    """Neither migrated nor used: one clear line says which collation to choose."""
+def test_a_database_that_sorts_ids_differently_is_refused(czech: str) -> None:
+    """It is neither migrated nor used; one clear line says which collation to choose."""
     for command in ("migrate", "verify", "serve"):
         assert_fails(ousel(command, database=czech), 'create it with the collation "C"')

@@ -1,4 +1,4 @@
-"""PostgreSQL is there, but lets nobody in: for Ousel it is out of reach, until it does again."""
+"""If PostgreSQL refuses connections, the database is unavailable until it accepts them again."""
 
 import asyncio
 import secrets
@@ -33,7 +33,7 @@ REFUSALS = {
 
 
 class RestrictedDatabase:
-    """A database open to one role, which its server can be told to refuse."""
+    """A database, open as a role that the server can be told to refuse."""
 
     def __init__(self, raw_sql: RawSql, role: str, database: str, url: str) -> None:
         self._owner_sql = raw_sql
@@ -42,7 +42,7 @@ class RestrictedDatabase:
         self.database = PostgresDatabase(url)
 
     async def run(self, sql: str) -> None:
-        """Run a statement as the server's owner; from then on every connection is a new one."""
+        """Run a statement as the server's owner, and end all connections of the role."""
         for statement in (sql, END_CONNECTIONS):
             await self._owner_sql.run(statement.format(**self._names))
         await asyncio.sleep(0.05)  # until the connections have heard of it
@@ -50,8 +50,8 @@ class RestrictedDatabase:
 
 @pytest.fixture
 async def restricted(postgres_url: str) -> AsyncIterator[RestrictedDatabase]:
-    """A database that is open."""
-    role = f"clerk_{secrets.token_hex(4)}"
+    """A fresh database, open as a role of its own."""
+    role = f"role_{secrets.token_hex(4)}"
     name = postgres_url.partition("?")[0].rpartition("/")[2]
     async with RawSql(postgres_url.replace(f"/{name}?", "/postgres?")) as raw_sql:
         await raw_sql.run(f"CREATE ROLE {role} LOGIN")
@@ -66,7 +66,7 @@ async def restricted(postgres_url: str) -> AsyncIterator[RestrictedDatabase]:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is refused tries again at once."""
+    """Retry without pauses."""
     monkeypatch.setattr("ousel.database.retries.BACKOFF_SECONDS", 0.0)
 
 
@@ -77,7 +77,7 @@ async def one(transaction: Transaction) -> int:
 
 @pytest.mark.parametrize("reason", REFUSALS)
 async def test_a_refused_log_in_is_unavailable(restricted: RestrictedDatabase, reason: str) -> None:
-    """Reads, snapshots and writes are asked to come back, and find the way by themselves."""
+    """Reads, snapshots and writes get a time to retry, and work again without a restart."""
     refuse, admit = REFUSALS[reason]
     database = restricted.database
     await restricted.run(refuse)
@@ -92,17 +92,19 @@ async def test_a_refused_log_in_is_unavailable(restricted: RestrictedDatabase, r
     assert await database.read(one) == 1
 
 
-async def test_tables_of_another_role_are_unavailable(restricted: RestrictedDatabase) -> None:
-    """Whoever set the database up is to look at it: no request is at fault."""
+async def test_tables_of_another_role_make_the_database_unavailable(
+    restricted: RestrictedDatabase,
+) -> None:
+    """The operator has to correct this; no request is at fault."""
     entries = Statement("entries", "SELECT count(*) FROM entries")
     with pytest.raises(DatabaseUnavailable, match="InsufficientPrivilegeError"):
         await restricted.database.read(lambda transaction: transaction.fetch(entries))
 
 
-async def test_a_refused_log_in_is_no_keys_fault(
+async def test_a_refused_log_in_is_not_blamed_on_a_key(
     restricted: RestrictedDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is read together fails together: no half of it is tried again by itself."""
+    """Keys that are read together fail together: the batch is not halved."""
     database, tries = restricted.database, []
     acquired = database._acquire  # noqa: SLF001 - to count how often it is tried
 
@@ -124,8 +126,8 @@ async def test_a_refused_log_in_is_no_keys_fault(
     assert await reads.get(1) == 1
 
 
-async def test_a_request_meanwhile_is_asked_to_come_back(restricted: RestrictedDatabase) -> None:
-    """The caller is told when to try again, not that something is broken."""
+async def test_a_request_gets_a_time_to_retry(restricted: RestrictedDatabase) -> None:
+    """The answer is 503 with Retry-After, not 500."""
     headers = {"Authorization": f"Bearer {new_secret('sk_live_')}"}
     async with in_process_client(restricted.url) as client:
         await restricted.run("ALTER ROLE {role} NOLOGIN")

@@ -1,4 +1,4 @@
-"""What those who watch need of a database: its connections, and snapshots that hold nobody up."""
+"""Connections of a database: how many are in use, and who waits for them."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ from tests.database.sample_rows import add_row, committed_rows, fetch_rows
 
 
 async def test_a_connection_is_in_use_while_it_writes(database: Database) -> None:
-    """One in the midst of a transaction, none before and after it."""
+    """One connection is in use during a transaction, none before and after it."""
     await committed_rows(database)
     before = database.connections()
 
@@ -27,8 +27,8 @@ async def test_a_connection_is_in_use_while_it_writes(database: Database) -> Non
     assert during.in_use == 1
 
 
-async def test_a_long_snapshot_holds_nobody_up(sqlite: SqliteDatabase) -> None:
-    """Reads and writes go on while it walks over the whole of an SQLite file."""
+async def test_a_long_snapshot_does_not_block_others(sqlite: SqliteDatabase) -> None:
+    """Reads and writes continue while a snapshot reads a whole SQLite file."""
     begun, done = threading.Event(), threading.Event()
 
     async def walk(transaction: Transaction) -> tuple[dict[str, str], bool]:
@@ -49,11 +49,11 @@ async def test_a_long_snapshot_holds_nobody_up(sqlite: SqliteDatabase) -> None:
 async def test_more_callers_than_connections_take_turns(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever waits for a connection gets the next that is free; none is opened beyond the most."""
+    """Callers wait for the next free connection; never more than the maximum are opened."""
     monkeypatch.setattr("ousel.database.postgres.CONNECTIONS_MAX", 2)
     database = PostgresDatabase(postgres_url)
     await database.open()
-    pair = asyncio.Barrier(2)  # so that one connection alone gets nowhere, however quick it is
+    pair = asyncio.Barrier(2)  # needs two connections at the same time
 
     async def work(transaction: Transaction) -> int:
         await fetch_rows(transaction)

@@ -1,4 +1,4 @@
-"""A database is for real money or a sandbox: the first server to start decides it for good."""
+"""A database is for real money or a sandbox; the first server that starts decides it forever."""
 
 import asyncio
 
@@ -12,14 +12,14 @@ async def test_a_fresh_database_is_live_until_claimed(database: Database) -> Non
 
 
 async def test_the_first_claim_holds(database: Database) -> None:
-    """Whoever comes later is told the mode that the database has."""
+    """A later claim returns the mode that the database has."""
     assert await database.write(lambda transaction: claim_mode(transaction, "test")) == "test"
     assert await database.write(lambda transaction: claim_mode(transaction, "live")) == "test"
     assert await database.read(mode_of) == "test"
 
 
-async def test_claims_at_once_agree(database: Database) -> None:
-    """Two servers that start together are told the same."""
+async def test_simultaneous_claims_agree(database: Database) -> None:
+    """Two servers that start at the same time get the same mode."""
     modes = await asyncio.gather(
         database.write(lambda transaction: claim_mode(transaction, "live")),
         database.write(lambda transaction: claim_mode(transaction, "test")),

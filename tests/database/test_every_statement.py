@@ -1,4 +1,4 @@
-"""Every statement of the house is SQL that both engines know."""
+"""Every statement of Ousel is valid SQL on both engines."""
 
 import importlib
 import pkgutil
@@ -46,12 +46,12 @@ def every_statement() -> Iterator[Statement]:
 
 @pytest.fixture(scope="module")
 def statements() -> list[Statement]:
-    """All of them, by name."""
+    """All statements, in the order of their names."""
     return sorted(set(every_statement()), key=lambda each: each.name)
 
 
 def test_statements_are_found(statements: list[Statement]) -> None:
-    """The search sees the ledger's statements, so that the tests below have something to try."""
+    """The search finds the ledger's statements, so the tests below do not pass for lack of any."""
     names = {each.name for each in statements}
 
     assert {"accounts by id", "insert entries", "update accounts"} <= names
@@ -72,10 +72,10 @@ async def test_postgresql_prepares_every_statement(
         await connection.close()
 
 
-async def test_postgresql_finds_all_rows_by_an_index_for_any_values(
+async def test_postgresql_finds_rows_by_an_index_for_any_values(
     postgres_url: str, statements: list[Statement]
 ) -> None:
-    """Nothing is known of the tables yet, and yet no plan reads one whole, nor is made twice."""
+    """Even without statistics, no plan reads a whole table, and plans are generic."""
     database = PostgresDatabase(postgres_url)
     await database.open()
 

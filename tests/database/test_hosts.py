@@ -1,4 +1,4 @@
-"""An address may name several hosts: the one that takes writes is found, whatever others do."""
+"""An address may name several hosts: Ousel connects to the one that takes writes."""
 
 import os
 import socket
@@ -20,12 +20,12 @@ from tests.support.raw_sql import RawSql
 from tests.support.waiting import until_async
 
 UNUSED_ADDRESS = "127.0.0.1:1"
-CLOCK_TICKS_PER_SECOND = 100  # as the kernel counts for the eyes of programs
+CLOCK_TICKS_PER_SECOND = 100  # the unit of /proc
 
 
 @pytest.fixture
 def silent_host() -> Iterator[str]:
-    """A host that takes connections and never says a word, as a machine does that is stuck."""
+    """A host that accepts connections and never answers, like a machine that is stuck."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
@@ -36,7 +36,7 @@ def with_other_hosts(url: str, *others: str) -> str:
 
 
 def timers_of_connections_to(port: int) -> list[list[str]]:
-    """Return which timer runs in the kernel, and when it is due, by its own table."""
+    """Return the kernel's timer of each connection: its kind, and when it is due."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return [row[5].split(":") for row in rows if row[2].endswith(f":{port:04X}") and row[3] == "01"]
 
@@ -56,8 +56,8 @@ def timers_of_connections_to(port: int) -> list[list[str]]:
         ),
     ],
 )
-def test_an_address_is_taken_apart_by_hosts(url: str, hosts: list[str]) -> None:
-    """Each host gets the address for itself; a comma elsewhere divides nothing."""
+def test_an_address_is_split_by_hosts(url: str, hosts: list[str]) -> None:
+    """There is one address for each host; a comma in another part separates nothing."""
     assert single_host_urls(url) == hosts
 
 
@@ -77,14 +77,14 @@ def test_an_address_is_taken_apart_by_hosts(url: str, hosts: list[str]) -> None:
     ],
 )
 def test_several_hosts_mean_the_one_that_takes_writes(url: str, primary: str) -> None:
-    """Unless the address says itself which host it wants, or names one alone."""
+    """The option is added unless the address has it already or names a single host."""
     assert primary_url(url) == primary
 
 
 async def test_a_host_that_is_dead_or_stuck_delays_nobody(
     proxy: PostgresProxy, silent_host: str
 ) -> None:
-    """The primary is found at once, whoever is named before it; migrations find it too."""
+    """The primary is found at once, whatever hosts come before it; migrations find it too."""
     url = with_other_hosts(proxy.url, silent_host, UNUSED_ADDRESS)
     started = time.monotonic()
     database = PostgresDatabase(url)
@@ -98,10 +98,10 @@ async def test_a_host_that_is_dead_or_stuck_delays_nobody(
     assert time.monotonic() - started < 4.0
 
 
-def test_the_tools_of_postgresql_are_told_the_same(
+def test_the_tools_of_postgresql_get_the_same_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A backup looks for the host that takes writes, and no longer than 5 seconds at each."""
+    """A backup connects to the host that takes writes, and tries each for 5 seconds at most."""
     tool = tmp_path / "pg_dump"
     tool.write_text('#!/bin/sh\necho "$PGCONNECT_TIMEOUT $*" >&2\nexit 1\n')
     tool.chmod(0o755)
@@ -115,10 +115,10 @@ def test_the_tools_of_postgresql_are_told_the_same(
     assert " --dbname=postgresql://a,b/ousel?target_session_attrs=read-write" in str(failed.value)
 
 
-async def test_hosts_that_take_no_writes_are_passed_over(
+async def test_hosts_that_take_no_writes_are_skipped(
     proxy: PostgresProxy, postgres_url: str
 ) -> None:
-    """With standbys alone there is no database, until one of them takes writes."""
+    """If all hosts are standbys, the database is unavailable until one of them takes writes."""
     name = postgres_url.partition("/ousel_")[2].partition("?")[0]
     database = PostgresDatabase(with_other_hosts(proxy.url, UNUSED_ADDRESS))
     async with RawSql(postgres_url) as raw_sql:
@@ -136,7 +136,7 @@ async def test_hosts_that_take_no_writes_are_passed_over(
 async def test_a_connection_notices_that_its_host_has_vanished(
     proxied: PostgresDatabase, proxy: PostgresProxy
 ) -> None:
-    """The kernel asks for signs of life after five idle seconds, not after two hours."""
+    """The kernel sends keepalives after five idle seconds, not after two hours."""
     await committed_rows(proxied)
     port = int(proxy.url.rpartition(":")[2].partition("/")[0])
     timers = timers_of_connections_to(port)
@@ -146,8 +146,8 @@ async def test_a_connection_notices_that_its_host_has_vanished(
         assert 0 < int(due, 16) <= 5 * CLOCK_TICKS_PER_SECOND
 
 
-async def test_searches_leave_no_connection_behind(proxy: PostgresProxy, postgres_url: str) -> None:
-    """Where two hosts would do, one connection is kept and the other ended."""
+async def test_only_one_connection_is_kept(proxy: PostgresProxy, postgres_url: str) -> None:
+    """If two hosts accept a connection, one is kept and the other ended."""
     twice = proxy.url.replace("@", f"@{proxy.url.partition('@')[2].partition('/')[0]},", 1)
     database = PostgresDatabase(twice)
     await database.open()

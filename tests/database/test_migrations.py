@@ -1,4 +1,4 @@
-"""Migrations: from nothing to today's schema, the same on both engines, however often."""
+"""Migrations: from empty to today's schema, the same on both engines, and repeatable."""
 
 import asyncio
 import re
@@ -90,8 +90,8 @@ def _index(index: Any) -> tuple[str, tuple[str, ...], bool, str]:
     )
 
 
-async def test_both_engines_come_to_the_same_schema(both_empty_urls: tuple[str, str]) -> None:
-    """Migrated from nothing, both have the same tables, columns, keys, indexes and checks."""
+async def test_both_engines_get_the_same_schema(both_empty_urls: tuple[str, str]) -> None:
+    """After migration, both have the same tables, columns, keys, indexes and checks."""
     schemas = []
     for url in both_empty_urls:
         await migrate(url)
@@ -105,7 +105,7 @@ async def test_both_engines_come_to_the_same_schema(both_empty_urls: tuple[str, 
 
 
 async def test_columns_are_texts_and_64_bit_integers(both_empty_urls: tuple[str, str]) -> None:
-    """Money and times are BIGINT, everything else TEXT: what both engines agree on."""
+    """Money and times are BIGINT, everything else is TEXT, since both engines have these."""
     for url in both_empty_urls:
         await migrate(url)
         for table, found in (await schema_at(url)).items():
@@ -114,7 +114,7 @@ async def test_columns_are_texts_and_64_bit_integers(both_empty_urls: tuple[str,
 
 
 def test_the_version_in_the_code_is_the_last_migration() -> None:
-    """SCHEMA_VERSION is Alembic's head, and the history has one line."""
+    """SCHEMA_VERSION is Alembic's only head."""
     config = Config()
     folder = Path(ousel.database.__file__).parent / "migrations"
     config.set_main_option("script_location", str(folder))
@@ -125,7 +125,7 @@ def test_the_version_in_the_code_is_the_last_migration() -> None:
 async def test_ousel_may_be_installed_in_any_folder(
     engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its migrations are found where a percent sign stands in the path."""
+    """The migrations are found even if the path contains a percent sign."""
     folder = tmp_path / "50% off"
     shutil.copytree(Path(ousel.database.__file__).parent / "migrations", folder / "migrations")
     monkeypatch.setattr("ousel.database.schema.__file__", str(folder / "schema.py"))
@@ -136,15 +136,15 @@ async def test_ousel_may_be_installed_in_any_folder(
     assert "entries" in await schema_at(url)
 
 
-def test_a_schema_is_served_from_its_own_version_on() -> None:
-    """A newer one only adds; an older one, and none at all, lack something."""
+def test_newer_schemas_are_supported() -> None:
+    """A newer schema only adds something; an older one, or none, lacks something."""
     assert is_supported(SCHEMA_VERSION)
     assert is_supported(f"{int(SCHEMA_VERSION) + 1:04d}")
     assert not is_supported(f"{int(SCHEMA_VERSION) - 1:04d}")
     assert not is_supported(None)
 
 
-async def test_the_version_of_a_database_is_known(empty_url: str) -> None:
+async def test_the_schema_version_can_be_read(empty_url: str) -> None:
     """None for an empty database, today's after a migration."""
     database = database_at(empty_url)
     await database.open()
@@ -171,8 +171,8 @@ async def test_migrating_twice_is_harmless(empty_url: str) -> None:
 
 
 @pytest.mark.slow
-async def test_migrations_at_once_are_harmless(empty_url: str) -> None:
-    """Three processes migrate one empty database: all succeed, and it is migrated once."""
+async def test_simultaneous_migrations_are_harmless(empty_url: str) -> None:
+    """If three processes migrate one empty database, all succeed, and it is migrated once."""
     processes = [
         await asyncio.create_subprocess_exec(
             sys.executable, "-c", MIGRATE, empty_url, stderr=PIPE, stdout=PIPE
@@ -189,8 +189,8 @@ async def test_migrations_at_once_are_harmless(empty_url: str) -> None:
     await database.close()
 
 
-async def test_a_database_of_a_newer_ousel_is_left_alone(database_url: str) -> None:
-    """A version that this Ousel does not know is refused in one line that names it."""
+async def test_a_database_of_a_newer_ousel_is_not_migrated(database_url: str) -> None:
+    """An unknown version is refused in one line that names it."""
     async with RawSql(database_url) as raw_sql:
         await raw_sql.run("UPDATE alembic_version SET version_num = '9999'")
 
@@ -207,21 +207,21 @@ async def test_a_database_of_a_newer_ousel_is_left_alone(database_url: str) -> N
     ],
 )
 async def test_a_database_that_cannot_be_reached_is_unavailable(url: str) -> None:
-    """Nobody there: one clear line, no traceback of a driver."""
+    """The error is one clear line, not a driver's traceback."""
     with pytest.raises(DatabaseUnavailable, match="cannot be migrated"):
         await migrate(url)
 
 
 async def test_a_missing_database_is_unavailable(both_empty_urls: tuple[str, str]) -> None:
-    """The server is there, the database is not: one clear line that names it."""
+    """If the server has no such database, one clear line names it."""
     url = both_empty_urls[1].replace("/ousel_", "/missing_")
 
     with pytest.raises(DatabaseUnavailable, match="missing_"):
         await migrate(url)
 
 
-async def test_the_books_begin_with_the_system_account_alone(database: Database) -> None:
-    """Money is issued from one account, whose number holds and which owes nothing yet."""
+async def test_a_new_ledger_has_only_the_system_account(database: Database) -> None:
+    """Money is issued from one account, which has a valid number and owes nothing yet."""
     accounts = await database.read(lambda transaction: accounts_after(transaction, "", 10))
 
     assert accounts == [

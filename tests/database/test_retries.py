@@ -1,4 +1,4 @@
-"""A transaction that surely did not commit is tried again, whole, at most five times."""
+"""A transaction that certainly did not commit is repeated as a whole, at most five times."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from tests.support.postgres_proxy import PostgresProxy
 from tests.support.raw_sql import RawSql
 
 LOSE_CONNECTION = Statement(
-    "end one's own connection", "SELECT pg_terminate_backend(pg_backend_pid())"
+    "end the own connection", "SELECT pg_terminate_backend(pg_backend_pid())"
 )
-LOCKED = Statement("lock a note", "SELECT name FROM deployment WHERE name = :name FOR UPDATE")
+LOCKED = Statement("lock a row", "SELECT name FROM deployment WHERE name = :name FOR UPDATE")
 FAILED = Statement("fail as the server does", "SELECT fail(:state)")
 
-# A sequence keeps counting when its transaction is rolled back: the server fails so often.
+# A sequence keeps counting when its transaction is rolled back, so it counts the attempts.
 FAIL_TWICE = (
     "CREATE SEQUENCE calls",
     """
@@ -37,7 +37,7 @@ FAIL_TWICE = (
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses between attempts, which take no time."""
+    """The pauses between attempts, which are recorded instead of waited for."""
     made: list[float] = []
 
     async def note(seconds: float) -> None:
@@ -58,7 +58,7 @@ def failing(times: int, attempts: list[int]) -> Callable[[bool], "asyncio.Future
 
 
 async def test_transient_failures_are_repeated_with_growing_pauses(pauses: list[float]) -> None:
-    """Four failures are outlived; each pause is at most twice the last, and never the same."""
+    """Four failures are followed by a success; the pauses grow, with jitter."""
     attempts: list[int] = []
 
     assert await with_retries(failing(4, attempts)) == "done"
@@ -70,7 +70,7 @@ async def test_transient_failures_are_repeated_with_growing_pauses(pauses: list[
 
 
 async def test_the_fifth_failure_is_the_last(pauses: list[float]) -> None:
-    """After five attempts the failure is the caller's."""
+    """After five attempts the caller gets the failure."""
     attempts: list[int] = []
 
     with pytest.raises(DatabaseUnavailable):
@@ -80,10 +80,10 @@ async def test_the_fifth_failure_is_the_last(pauses: list[float]) -> None:
     assert len(pauses) == 4
 
 
-async def test_what_has_taken_long_is_not_repeated(
+async def test_work_that_took_too_long_is_not_repeated(
     pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A failure that comes after ten seconds is the last: somebody waits for an answer."""
+    """After ten seconds a failure is final, because the caller waits for an answer."""
     monkeypatch.setattr("ousel.database.retries.RETRY_SECONDS_MAX", -1.0)
     attempts: list[int] = []
 
@@ -94,7 +94,7 @@ async def test_what_has_taken_long_is_not_repeated(
 
 
 async def test_success_is_not_repeated(pauses: list[float]) -> None:
-    """What worked is done once, without a pause."""
+    """Work that succeeds runs once, without a pause."""
     attempts: list[int] = []
 
     assert await with_retries(failing(0, attempts)) == "done"
@@ -103,10 +103,10 @@ async def test_success_is_not_repeated(pauses: list[float]) -> None:
 
 
 @pytest.mark.parametrize("state", ["40001", "40P01", "53100", "58030"])
-async def test_rolled_back_by_the_server_is_repeated(
+async def test_work_that_the_server_rolled_back_is_repeated(
     postgres: PostgresDatabase, postgres_url: str, state: str
 ) -> None:
-    """After a conflict, a deadlock, a full or failing disk the whole work is done anew."""
+    """After a conflict, a deadlock, a full or failing disk the whole work is repeated."""
     attempts = 0
 
     async def work(transaction: Transaction) -> None:
@@ -124,8 +124,8 @@ async def test_rolled_back_by_the_server_is_repeated(
     assert await committed_rows(postgres) == {"attempt 3": ""}
 
 
-async def test_a_real_deadlock_is_outlived(postgres: PostgresDatabase, postgres_url: str) -> None:
-    """Two transactions that wait for each other both take place in the end."""
+async def test_a_real_deadlock_is_resolved(postgres: PostgresDatabase, postgres_url: str) -> None:
+    """Two transactions that wait for each other both commit in the end."""
     attempts: list[str] = []
     both_hold_one = asyncio.Barrier(2)
 
@@ -149,7 +149,7 @@ async def test_a_real_deadlock_is_outlived(postgres: PostgresDatabase, postgres_
 
 
 async def test_a_lost_connection_is_repeated_on_another(postgres: PostgresDatabase) -> None:
-    """A connection that ends in the midst of the work leaves nothing, and the work is repeated."""
+    """If the connection ends during the work, nothing remains of it, and it is repeated."""
     attempts = 0
 
     async def work(transaction: Transaction) -> None:
@@ -180,10 +180,10 @@ async def test_a_lost_connection_is_repeated_on_another(postgres: PostgresDataba
     ],
     ids=lambda loss: type(loss).__name__,
 )
-async def test_every_way_to_lose_the_server_is_repeated(
+async def test_work_is_repeated_however_the_server_is_lost(
     postgres: PostgresDatabase, loss: Exception
 ) -> None:
-    """A server that goes away, restarts or hands over: the driver says so in many words."""
+    """The driver has many errors for a server that ends, restarts or becomes a standby."""
     attempts = 0
 
     async def work(transaction: Transaction) -> None:
@@ -201,7 +201,7 @@ async def test_every_way_to_lose_the_server_is_repeated(
 async def test_a_connection_that_is_always_lost_is_unavailable(
     postgres: PostgresDatabase, pauses: list[float]
 ) -> None:
-    """Five lost connections are the end: DatabaseUnavailable, with a time to come back."""
+    """After five lost connections the caller gets DatabaseUnavailable with a time to retry."""
     attempts = 0
 
     async def work(transaction: Transaction) -> None:
@@ -219,8 +219,10 @@ async def test_a_connection_that_is_always_lost_is_unavailable(
 
 
 @pytest.mark.parametrize("how", ["read", "snapshot"])
-async def test_a_read_outlives_a_lost_connection(postgres: PostgresDatabase, how: str) -> None:
-    """A read is repeated too."""
+async def test_a_read_is_repeated_after_a_lost_connection(
+    postgres: PostgresDatabase, how: str
+) -> None:
+    """Reads and snapshots are repeated like writes."""
     attempts = 0
 
     async def work(transaction: Transaction) -> dict[str, str]:
@@ -235,10 +237,10 @@ async def test_a_read_outlives_a_lost_connection(postgres: PostgresDatabase, how
     assert attempts == 2
 
 
-async def test_connections_lost_while_idle_go_unnoticed(
+async def test_connections_lost_while_idle_are_replaced(
     postgres: PostgresDatabase, postgres_url: str
 ) -> None:
-    """A restart of the server between two requests costs nobody an error."""
+    """A restart of the server between two requests causes no error."""
     await committed_rows(postgres)
     async with RawSql(postgres_url) as raw_sql:
         await raw_sql.run(
@@ -254,7 +256,7 @@ async def test_connections_lost_while_idle_go_unnoticed(
 async def test_a_server_that_is_gone_is_unavailable(
     proxied: PostgresDatabase, proxy: PostgresProxy, pauses: list[float], how: str
 ) -> None:
-    """Nobody at the other end: DatabaseUnavailable after five attempts, and nothing else."""
+    """Without a server, every call raises DatabaseUnavailable after five attempts."""
     await proxy.stop()
     run = {"read": proxied.read, "snapshot": proxied.snapshot, "write": proxied.write}[how]
 
@@ -267,7 +269,7 @@ async def test_a_server_that_is_gone_is_unavailable(
 async def test_a_database_that_cannot_be_opened_is_unavailable(
     postgres_url: str,
 ) -> None:
-    """No such database: one clear refusal."""
+    """A database that does not exist is refused clearly."""
     missing = PostgresDatabase(postgres_url.replace("/ousel_", "/missing_"))
 
     with pytest.raises(DatabaseUnavailable, match="PostgreSQL cannot be reached"):

@@ -1,4 +1,4 @@
-"""SQLite: one writer, readers beside it, and other processes that hold the file at times."""
+"""SQLite: one writer, readers beside it, and other processes that lock the file."""
 
 import asyncio
 import contextlib
@@ -37,14 +37,14 @@ FLUSH_SECONDS = 0.2
 
 @pytest.fixture
 def slow_to_commit(sqlite: SqliteDatabase) -> SqliteDatabase:
-    """A database whose disk takes its time."""
+    """A database whose disk is slow."""
     commit_slowly(sqlite, FLUSH_SECONDS)
     return sqlite
 
 
 @contextlib.asynccontextmanager
 async def locked_by_another_process(path: Path) -> AsyncIterator[asyncio.StreamWriter]:
-    """Another process in the midst of a write, until its input is closed."""
+    """Let another process hold a write transaction open until its input is closed."""
     command = [sys.executable, "-c", HOLD_THE_FILE, str(path)]
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
     assert process.stdout is not None
@@ -56,7 +56,7 @@ async def locked_by_another_process(path: Path) -> AsyncIterator[asyncio.StreamW
 
 
 async def test_a_write_waits_for_another_process(sqlite: SqliteDatabase, sqlite_file: Path) -> None:
-    """While another process writes, ours waits its turn, and reads go on at once."""
+    """While another process writes, our write waits, and reads continue."""
     async with locked_by_another_process(sqlite_file) as holder:
         ours = asyncio.create_task(sqlite.write(lambda transaction: add_row(transaction, "ours")))
         await assert_none_ends(ours, seconds=0.1)
@@ -70,10 +70,10 @@ async def test_a_write_waits_for_another_process(sqlite: SqliteDatabase, sqlite_
     assert await committed_rows(sqlite) == {"ours": "", "theirs": ""}
 
 
-async def test_a_file_that_stays_held_is_unavailable(
+async def test_a_file_that_stays_locked_is_unavailable(
     sqlite_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After five attempts the write is refused, and nothing of it stays."""
+    """After five attempts the write is refused, and nothing of it remains."""
     monkeypatch.setattr("ousel.database.sqlite.BUSY_SECONDS_MAX", 0.02)
     sqlite = SqliteDatabase(sqlite_file)
     await sqlite.open()
@@ -88,8 +88,8 @@ async def test_a_file_that_stays_held_is_unavailable(
     await sqlite.close()
 
 
-async def test_a_slow_flush_stalls_nobody(slow_to_commit: SqliteDatabase) -> None:
-    """While one write is on its way to the disk, reads go on, and other writes wait for it."""
+async def test_a_slow_flush_does_not_delay_reads(slow_to_commit: SqliteDatabase) -> None:
+    """While one write is flushed to disk, reads continue, and other writes wait for it."""
     first = asyncio.create_task(
         slow_to_commit.write(lambda transaction: add_row(transaction, "first"))
     )
@@ -106,10 +106,10 @@ async def test_a_slow_flush_stalls_nobody(slow_to_commit: SqliteDatabase) -> Non
     assert await committed_rows(slow_to_commit) == {"first": "", "second": ""}
 
 
-async def test_a_write_that_is_given_up_is_whole_and_in_nobodys_way(
+async def test_a_write_canceled_during_its_commit_is_complete(
     slow_to_commit: SqliteDatabase,
 ) -> None:
-    """A caller that is canceled during its commit ends after it; the next one writes as ever."""
+    """A caller that is canceled during its commit ends after it, and the next write succeeds."""
     given_up = asyncio.create_task(
         slow_to_commit.write(lambda transaction: add_row(transaction, "given up"))
     )
@@ -124,7 +124,7 @@ async def test_a_write_that_is_given_up_is_whole_and_in_nobodys_way(
 async def test_two_databases_on_one_file_take_turns(
     sqlite: SqliteDatabase, sqlite_file: Path
 ) -> None:
-    """Two writers of one file, as a server and a command are, lose nothing."""
+    """If a server and a command write to the same file, nothing is lost."""
     other = SqliteDatabase(sqlite_file)
     await other.open()
 
@@ -138,8 +138,8 @@ async def test_two_databases_on_one_file_take_turns(
     await other.close()
 
 
-async def test_work_that_waits_for_something_else_is_a_defect(sqlite: SqliteDatabase) -> None:
-    """A transaction that waited for the network would hold the only writer: it is refused."""
+async def test_work_that_waits_for_something_else_is_refused(sqlite: SqliteDatabase) -> None:
+    """A transaction that waited for the network would block the only writer."""
 
     async def work(transaction: Transaction) -> None:
         await add_row(transaction, "a")
@@ -171,7 +171,7 @@ async def test_every_commit_is_flushed_to_disk(sqlite: SqliteDatabase) -> None:
 
 
 async def test_a_full_disk_is_unavailable(sqlite: SqliteDatabase) -> None:
-    """No room: DatabaseUnavailable with a time to come back, nothing written, reads go on."""
+    """DatabaseUnavailable has a time to retry, nothing is written, and reads continue."""
 
     async def limit(transaction: Transaction, pages: int) -> None:
         await transaction.fetch(Statement("limit", f"PRAGMA max_page_count = {pages}"))
@@ -194,14 +194,14 @@ async def test_a_full_disk_is_unavailable(sqlite: SqliteDatabase) -> None:
 
 @pytest.fixture
 def mounted_file(sqlite_file: Path) -> Path:
-    """A database in a folder of its own."""
+    """A database in its own folder."""
     folder = sqlite_file.parent / "mounted"
     folder.mkdir()
     return sqlite_file.rename(folder / "ousel.db")
 
 
-async def test_a_file_that_cannot_be_opened_anew_is_unavailable(mounted_file: Path) -> None:
-    """A snapshot opens the file by its path: where that is gone, it is the operator's matter."""
+async def test_a_file_whose_folder_is_gone_is_unavailable(mounted_file: Path) -> None:
+    """A snapshot opens the file by its path; if that is gone, the operator has to act."""
     sqlite = SqliteDatabase(mounted_file)
     await sqlite.open()
     mounted_file.parent.rename(mounted_file.parents[1] / "gone")
@@ -214,7 +214,7 @@ async def test_a_file_that_cannot_be_opened_anew_is_unavailable(mounted_file: Pa
 
 
 def move_away(path: Path, *, replaced: bool) -> Path:
-    """Put a file aside, and perhaps a copy of it in its place; return where it is now."""
+    """Move a file away, and put a copy in its place if asked; return where it is now."""
     aside = path.rename(path.with_name("aside.db"))
     if replaced:
         path.write_bytes(aside.read_bytes())
@@ -222,10 +222,10 @@ def move_away(path: Path, *, replaced: bool) -> Path:
 
 
 @pytest.mark.parametrize("replaced", [False, True], ids=["moved away", "replaced"])
-async def test_nothing_is_written_where_nobody_could_find_it(
+async def test_nothing_is_written_to_a_file_that_was_moved(
     sqlite: SqliteDatabase, sqlite_file: Path, *, replaced: bool
 ) -> None:
-    """SQLite itself would go on in a file without a name, and all of it would be lost."""
+    """SQLite itself would continue to write to the moved or deleted file."""
     await sqlite.write(lambda transaction: add_row(transaction, "before"))
     aside = move_away(sqlite_file, replaced=replaced)
 
@@ -258,8 +258,8 @@ def damaged_file(sqlite_file: Path) -> Path:
     return sqlite_file
 
 
-async def test_a_file_that_cannot_be_opened_is_let_go(tmp_path: Path) -> None:
-    """What is no database is told, and no connection to it stays open."""
+async def test_a_file_that_cannot_be_opened_is_closed_again(tmp_path: Path) -> None:
+    """If the file is not a database, no connection to it stays open."""
     other = tmp_path / "other.db"
     other.write_bytes(b"this is no database" * 1000)
 
@@ -271,7 +271,7 @@ async def test_a_file_that_cannot_be_opened_is_let_go(tmp_path: Path) -> None:
 
 
 async def test_a_damaged_file_is_unavailable(damaged_file: Path) -> None:
-    """A file whose pages are damaged is the operator's matter, not the caller's."""
+    """If pages of the file are damaged, every call raises DatabaseUnavailable."""
     sqlite = SqliteDatabase(damaged_file)
     await sqlite.open()
 
@@ -282,8 +282,8 @@ async def test_a_damaged_file_is_unavailable(damaged_file: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["a folder that is missing", "no database"])
-async def test_what_cannot_be_opened_is_unavailable(tmp_path: Path, kind: str) -> None:
-    """A path into nowhere, or a file that is something else: one clear refusal."""
+async def test_a_path_without_a_database_is_unavailable(tmp_path: Path, kind: str) -> None:
+    """A missing folder, or a file that is no database, is refused clearly."""
     path = tmp_path / "nowhere" / "ousel.db"
     if kind == "no database":
         path = tmp_path / "ousel.db"

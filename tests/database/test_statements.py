@@ -1,4 +1,4 @@
-"""Statements are written once; each engine reads them in its own spelling."""
+"""Statements are written once and translated for each engine."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def statement(text: str) -> Statement:
 
 
 def test_parameters_are_given_in_the_order_of_their_use() -> None:
-    """A name used twice is one argument for PostgreSQL, and one at each place for SQLite."""
+    """A name used twice is one argument for PostgreSQL, and two for SQLite."""
     text = "SELECT a FROM t WHERE b = :beta AND c = :alpha AND d = :beta"
     given = {"alpha": 1, "beta": 2}
 
@@ -65,8 +65,8 @@ def test_rows_travel_as_json() -> None:
         assert list(compiled.arguments(given)) == ['[["x",1],["y",2]]', 0]
 
 
-def test_locks_are_for_postgres_alone() -> None:
-    """SQLite has one writer at a time, and no `FOR UPDATE`."""
+def test_only_postgresql_gets_locks() -> None:
+    """SQLite has one writer at a time and no `FOR UPDATE`."""
     text = "SELECT a FROM t WHERE b = :b ORDER BY a FOR UPDATE"
 
     assert for_postgres(statement(text)).text.endswith("ORDER BY a FOR UPDATE")
@@ -74,7 +74,7 @@ def test_locks_are_for_postgres_alone() -> None:
 
 
 def test_bulk_statements_name_every_column() -> None:
-    """Rows are written by the key's columns first, and updated by their key."""
+    """The key's columns come first, and updates find rows by their key."""
     assert PAIRS.names == ["left", "right", "value"]
     assert bulk_insert(PAIRS).text == (
         "INSERT INTO pairs (left, right, value) SELECT left, right, value"
@@ -90,9 +90,7 @@ def test_bulk_statements_name_every_column() -> None:
 @pytest.mark.parametrize(
     "rows", [[], [("x", 1)], [("x", 1), ("y", -(2**63)), ("ü'\"\\", 2**63 - 1)]]
 )
-async def test_rows_come_back_as_they_went_in(
-    database: Database, rows: list[tuple[str, int]]
-) -> None:
+async def test_rows_are_passed_unchanged(database: Database, rows: list[tuple[str, int]]) -> None:
     """Texts and 64-bit integers pass through a list of rows unchanged, on both engines."""
     echo = statement("SELECT a, b FROM ROWS(:pairs, a text, b bigint) ORDER BY b, a")
 
@@ -102,7 +100,7 @@ async def test_rows_come_back_as_they_went_in(
     assert await database.read(work) == sorted(rows, key=lambda row: row[1])
 
 
-async def test_membership_is_found_on_both_engines(database: Database) -> None:
+async def test_membership_works_on_both_engines(database: Database) -> None:
     """`= ANY` finds each of the names once, and nothing for an empty list."""
     some = statement("SELECT name FROM deployment WHERE name = ANY(:names) ORDER BY name")
 
@@ -119,7 +117,7 @@ async def test_membership_is_found_on_both_engines(database: Database) -> None:
 
 
 async def test_bulk_rows_are_inserted_and_updated_by_their_key(database: Database) -> None:
-    """An insert writes all rows, an update those that exist, and an iterator is as good."""
+    """An insert writes all rows, an update only existing ones; both accept iterators."""
 
     async def work(transaction: Transaction) -> None:
         await transaction.insert(SAMPLE_TABLE, iter([("a", "1"), ("b", "2")]))
@@ -132,8 +130,8 @@ async def test_bulk_rows_are_inserted_and_updated_by_their_key(database: Databas
     assert await committed_rows(database) == {"a": "1", "b": "two"}
 
 
-async def test_execute_tells_how_many_rows_it_touched(database: Database) -> None:
-    """The count is that of the rows inserted, changed or deleted."""
+async def test_execute_returns_how_many_rows_it_touched(database: Database) -> None:
+    """It counts the rows that were inserted, changed or deleted."""
     claim = statement("INSERT INTO deployment VALUES (:name, :name) ON CONFLICT DO NOTHING")
     change = statement("UPDATE deployment SET value = :value WHERE name = ANY(:names)")
     remove = statement("DELETE FROM deployment WHERE name = :name")

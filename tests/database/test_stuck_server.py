@@ -1,4 +1,4 @@
-"""A server that is stuck or was demoted: its connections are ended, and nobody hangs on it."""
+"""If a server is stuck or became a standby, its connections are ended and nobody waits for it."""
 
 import asyncio
 import time
@@ -17,8 +17,8 @@ from tests.support.raw_sql import RawSql
 from tests.support.waiting import until_async
 
 BACKEND = Statement("which process serves the connection", "SELECT pg_backend_pid()")
-LOCKED = Statement("lock a note", "SELECT name FROM deployment WHERE name = 'a' FOR UPDATE")
-SLEEP = Statement("say nothing for long", "SELECT 1 FROM pg_sleep(20)")
+LOCKED = Statement("lock a row", "SELECT name FROM deployment WHERE name = 'a' FOR UPDATE")
+SLEEP = Statement("take long", "SELECT 1 FROM pg_sleep(20)")
 
 # A commit that takes a second.
 SLOW_COMMIT = (
@@ -37,9 +37,9 @@ SLOW_COMMIT = (
 async def short_timeouts(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[PostgresDatabase]:
-    """A fresh database whose statements, commits, locks and pauses may take little time."""
-    monkeypatch.setattr(engine, "STATEMENT_TIMEOUT_SECONDS", 0.4)
-    monkeypatch.setattr(engine, "COMMIT_TIMEOUT_SECONDS", 0.2)
+    """A fresh database with short timeouts for statements, commits, locks and idle sessions."""
+    monkeypatch.setattr(engine, "STATEMENT_TIMEOUT_SECONDS", 0.8)
+    monkeypatch.setattr(engine, "COMMIT_TIMEOUT_SECONDS", 0.5)
     short = {"idle_in_transaction_session_timeout": "200ms", "lock_timeout": "100ms"}
     settings = engine._SERVER_SETTINGS | short  # noqa: SLF001
     monkeypatch.setattr(engine, "_SERVER_SETTINGS", settings)
@@ -50,8 +50,8 @@ async def short_timeouts(
 
 
 @pytest.mark.parametrize("how", ["read", "snapshot", "write"])
-async def test_a_demoted_primary_is_left(postgres: PostgresDatabase, how: str) -> None:
-    """Where a server says that it takes no writes, the next attempt is on another connection."""
+async def test_a_demoted_primary_is_not_used_again(postgres: PostgresDatabase, how: str) -> None:
+    """If a server says that it takes no writes, the next attempt uses another connection."""
     backends: list[int] = []
 
     async def work(transaction: Transaction) -> None:
@@ -66,8 +66,8 @@ async def test_a_demoted_primary_is_left(postgres: PostgresDatabase, how: str) -
 
 
 @pytest.mark.parametrize("how", ["read", "snapshot", "write"])
-async def test_a_stuck_statement_is_given_up(short_timeouts: PostgresDatabase, how: str) -> None:
-    """The work is repeated on another connection, and nobody waits for the first."""
+async def test_a_stuck_statement_times_out(short_timeouts: PostgresDatabase, how: str) -> None:
+    """The work is repeated on another connection, without waiting for the first."""
     backends: list[int] = []
     started = time.monotonic()
 
@@ -87,10 +87,10 @@ async def test_a_stuck_statement_is_given_up(short_timeouts: PostgresDatabase, h
     assert time.monotonic() - started < 5.0
 
 
-async def test_a_lock_is_not_waited_for_without_end(
+async def test_waiting_for_a_lock_times_out(
     short_timeouts: PostgresDatabase, postgres_url: str
 ) -> None:
-    """Where another transaction holds a row for long, the work is repeated from its beginning."""
+    """If another transaction locks a row for too long, the work is repeated from its start."""
     attempts = 0
 
     async def work(transaction: Transaction) -> None:
@@ -110,14 +110,14 @@ async def test_a_lock_is_not_waited_for_without_end(
 
 
 def test_a_commit_is_overdue_before_the_driver_would_cancel_it() -> None:
-    """The driver cancels what takes too long: the timer that ends a commit must come first."""
+    """The driver cancels slow statements, so the timer that ends a commit must be shorter."""
     assert engine.COMMIT_TIMEOUT_SECONDS < engine.STATEMENT_TIMEOUT_SECONDS
 
 
 async def test_an_overdue_commit_is_not_canceled(
     short_timeouts: PostgresDatabase, postgres_url: str
 ) -> None:
-    """Its outcome is unknown to the caller; the server goes on, and here it comes through."""
+    """Its outcome is unknown to the caller; the server continues, and here it commits."""
     async with RawSql(postgres_url) as raw_sql:
         for statement in SLOW_COMMIT:
             await raw_sql.run(statement)
@@ -130,10 +130,10 @@ async def test_an_overdue_commit_is_not_canceled(
     assert await committed_rows(short_timeouts) == {"a": ""}
 
 
-async def test_a_process_that_falls_silent_loses_its_locks(
+async def test_an_idle_transaction_loses_its_locks(
     short_timeouts: PostgresDatabase,
 ) -> None:
-    """A transaction that stops half-way is ended by the server, and repeated if its owner lives."""
+    """The server ends a transaction that stops halfway; if its process lives, it is repeated."""
     attempts = 0
 
     async def work(transaction: Transaction) -> None:

@@ -1,4 +1,4 @@
-"""The port begins, commits and rolls back; reads see what is committed, a snapshot one state."""
+"""The port begins, commits and rolls back; a read sees all commits, a snapshot a single state."""
 
 import asyncio
 from functools import partial
@@ -17,16 +17,16 @@ from tests.support.raw_sql import RawSql
 
 UNSTORABLE_VALUES = [
     pytest.param("\ud800", id="lone surrogate"),
-    pytest.param(object(), id="no value at all"),
+    pytest.param(object(), id="an object"),
 ]
 
 
 class WorkFailed(Exception):
-    """Something goes wrong in the midst of some work."""
+    """An error in the middle of some work."""
 
 
 async def test_work_is_committed_as_a_whole(database: Database, raw_sql: RawSql) -> None:
-    """What the work wrote is there for everyone once `write` returns, and its result with it."""
+    """When `write` returns the work's result, everyone can see what the work wrote."""
 
     async def work(transaction: Transaction) -> str:
         await add_row(transaction, "a")
@@ -38,7 +38,7 @@ async def test_work_is_committed_as_a_whole(database: Database, raw_sql: RawSql)
 
 
 async def test_work_that_fails_leaves_nothing(database: Database) -> None:
-    """An error rolls everything back, is raised unchanged, and is not tried again."""
+    """An error rolls everything back and is raised unchanged; the work is not repeated."""
     attempts = 0
 
     async def work(transaction: Transaction) -> None:
@@ -56,8 +56,10 @@ async def test_work_that_fails_leaves_nothing(database: Database) -> None:
     assert await committed_rows(database) == {"b": ""}
 
 
-async def test_a_row_that_a_constraint_refuses_is_named_so(database: Database) -> None:
-    """A second row with the same key is an IntegrityViolation, and nothing of it stays."""
+async def test_a_row_that_a_constraint_refuses_is_an_integrity_violation(
+    database: Database,
+) -> None:
+    """A second row with the same key raises IntegrityViolation, and nothing is written."""
 
     async def work(transaction: Transaction) -> None:
         await transaction.insert(SAMPLE_TABLE, [("b", "2"), ("a", "1"), ("a", "again")])
@@ -69,10 +71,10 @@ async def test_a_row_that_a_constraint_refuses_is_named_so(database: Database) -
 
 
 @pytest.mark.parametrize("value", UNSTORABLE_VALUES)
-async def test_a_value_that_no_column_holds_is_unfit_to_write(
+async def test_a_value_that_no_column_can_hold_is_not_written(
     database: Database, value: object
 ) -> None:
-    """A value that the engine cannot hold is refused by one name on both engines."""
+    """Both engines raise UnstorableValue."""
 
     async def work(transaction: Transaction) -> None:
         await add_row(transaction, "a")
@@ -84,17 +86,17 @@ async def test_a_value_that_no_column_holds_is_unfit_to_write(
     assert await committed_rows(database) == {}
 
 
-async def test_a_number_of_more_than_64_bits_is_unfit_to_write(database: Database) -> None:
-    """A number is stored whole or not at all."""
+async def test_a_number_of_more_than_64_bits_is_not_written(database: Database) -> None:
+    """A number is never truncated."""
     with pytest.raises(UnstorableValue):
         await database.write(lambda each: each.insert(APPS, [("acct_1", "app_1", "App", 2**63)]))
 
 
 @pytest.mark.parametrize("how", ["read", "snapshot"])
-async def test_a_value_that_no_column_holds_is_unfit_to_ask_for(
+async def test_a_value_that_no_column_can_hold_cannot_be_looked_up(
     database: Database, how: str
 ) -> None:
-    """The same in a read: what was never stored cannot be looked for."""
+    """Reads raise UnstorableValue too."""
 
     async def work(transaction: Transaction) -> None:
         await add_row(transaction, "\ud800")
@@ -106,7 +108,7 @@ async def test_a_value_that_no_column_holds_is_unfit_to_ask_for(
 async def test_reads_see_what_was_committed_before_each(
     database: Database, raw_sql: RawSql
 ) -> None:
-    """Within one `read`, a later statement sees what another connection wrote meanwhile."""
+    """Within one `read`, a later statement sees what another connection committed before it."""
 
     async def work(transaction: Transaction) -> tuple[int, int]:
         before = len(await transaction.fetch(ALL_ROWS))
@@ -117,7 +119,7 @@ async def test_reads_see_what_was_committed_before_each(
 
 
 async def test_a_snapshot_sees_one_state(database: Database, raw_sql: RawSql) -> None:
-    """Whatever others write, all reads of a snapshot see the state of its start."""
+    """All reads of a snapshot see the state at its start, whatever others write."""
 
     async def work(transaction: Transaction) -> tuple[int, int]:
         before = len(await transaction.fetch(ALL_ROWS))
@@ -128,8 +130,8 @@ async def test_a_snapshot_sees_one_state(database: Database, raw_sql: RawSql) ->
     assert await database.snapshot(fetch_rows) == {"a": ""}
 
 
-async def test_writes_of_many_callers_all_take_place(database: Database) -> None:
-    """Forty callers at once: each write is there, whole."""
+async def test_simultaneous_writes_all_commit(database: Database) -> None:
+    """Forty callers write at once, and each write is complete."""
 
     async def pair(transaction: Transaction, number: int) -> None:
         await add_row(transaction, f"left {number:02d}")
@@ -140,10 +142,8 @@ async def test_writes_of_many_callers_all_take_place(database: Database) -> None
     assert len(await committed_rows(database)) == 80
 
 
-async def test_a_caller_that_gives_up_leaves_a_whole_write_or_none(
-    database: Database, raw_sql: RawSql
-) -> None:
-    """Cancelled at any moment, a write took place whole or not at all, and holds no lock."""
+async def test_a_canceled_write_is_complete_or_absent(database: Database, raw_sql: RawSql) -> None:
+    """A write that is canceled at any moment takes effect as a whole or not, and leaves no lock."""
 
     async def work(transaction: Transaction, number: int) -> None:
         await add_row(transaction, f"left {number:02d}")

@@ -1,4 +1,4 @@
-"""A connection that breaks during the commit itself: nobody can tell, and nobody tries again."""
+"""If the connection breaks during the commit, the outcome is unknown and nothing is repeated."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ from tests.support.postgres_proxy import Cut, PostgresProxy
 async def test_an_unknown_commit_is_never_repeated(
     proxied: PostgresDatabase, proxy: PostgresProxy, cut: Cut, kept: dict[str, str]
 ) -> None:
-    """OutcomeUnknown after one attempt, whether the commit reached the server or not."""
+    """It raises OutcomeUnknown after one attempt, whether or not the server has committed."""
     attempts = 0
 
     async def work(transaction: Transaction) -> None:
@@ -38,7 +38,7 @@ async def test_an_unknown_commit_is_never_repeated(
 async def test_a_connection_that_breaks_after_the_commit_changes_nothing(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A commit that was answered is done: what becomes of its connection repeats nothing."""
+    """After the answer to a commit, a broken connection does not cause a repetition."""
     releases = 0
 
     async def break_down(_: object) -> None:
