@@ -1,4 +1,4 @@
-"""What the tests share: both engines, and open databases on them."""
+"""Fixtures for all tests: databases on both engines, servers, the portal and a browser."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,17 +14,17 @@ from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.passwords import hash_quickly
 from tests.support.portal import Portal, open_portal
 from tests.support.postgres_proxy import PostgresProxy
-from tests.support.programs import told_missing
+from tests.support.programs import missing_programs
 from tests.support.raw_sql import RawSql
 from tests.support.server import Server, SharedServers
 from tests.support.signals import signals_for_children
 from tests.support.world import World
 
-settings.register_profile("ousel", deadline=None)  # a busy machine is no defect
+settings.register_profile("ousel", deadline=None)  # a busy machine is not a defect
 settings.load_profile("ousel")
 
 
-# What takes minutes is begun first: begun last, it would go on alone while a core is idle.
+# These take minutes, so they start first: started last, they would keep one core busy alone.
 LONGEST_FIRST = (
     "tests/ledger/test_long_ledger.py",
     "clients/python/tests/test_faults.py",
@@ -37,18 +37,18 @@ LONGEST_FIRST = (
 
 
 def pytest_report_header() -> list[str]:
-    """Say at the start what is missing, so that tests are skipped."""
-    return told_missing()
+    """Print which programs are missing, whose tests are skipped."""
+    return missing_programs()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest files first."""
-    items.sort(key=_turn)
+    """Run the longest files first."""
+    items.sort(key=_position)
 
 
-def _turn(item: pytest.Item) -> int:
-    turns = (turn for turn, path in enumerate(LONGEST_FIRST) if item.nodeid.startswith(path))
-    return next(turns, len(LONGEST_FIRST))
+def _position(item: pytest.Item) -> int:
+    found = (index for index, path in enumerate(LONGEST_FIRST) if item.nodeid.startswith(path))
+    return next(found, len(LONGEST_FIRST))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -87,7 +87,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 @pytest.fixture
 def database_url(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[str]:
-    """The address of a fresh database with today's schema."""
+    """The address of a fresh database with the current schema."""
     url = engines.fresh_url(engine, tmp_path)
     yield url
     engines.give_back(url)
@@ -131,9 +131,9 @@ def postgres_url(engines: Engines, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 async def proxy(postgres_url: str) -> AsyncIterator[PostgresProxy]:
-    """A wire to the fresh PostgreSQL database, that can be cut."""
-    async with PostgresProxy(postgres_url) as wire:
-        yield wire
+    """A proxy to the fresh PostgreSQL database, whose connections can be cut."""
+    async with PostgresProxy(postgres_url) as running:
+        yield running
 
 
 @pytest.fixture

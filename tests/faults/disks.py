@@ -4,7 +4,6 @@ import contextlib
 import subprocess
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import pytest
@@ -27,12 +26,7 @@ class SmallDisk:
             pytest.skip("this user may not mount a small disk")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
         self.folder.rmdir()
 

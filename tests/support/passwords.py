@@ -1,4 +1,4 @@
-"""Passwords that are hashed as ever, but at the least cost, so that tests do not wait."""
+"""Cheap password hashes, so that tests do not wait."""
 
 import pytest
 from argon2 import PasswordHasher
@@ -7,7 +7,7 @@ from ousel.people import passwords
 
 
 def hash_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process hash passwords with the least memory and time."""
+    """Hash passwords with the least memory and time in this process."""
     cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
     monkeypatch.setattr(passwords, "_hasher", cheap)
     monkeypatch.setattr(passwords, "_decoy_hash", lambda: cheap.hash("nobody has this password"))

@@ -1,13 +1,12 @@
-"""A wire to PostgreSQL that can be cut: at the moment of a commit, or altogether."""
+"""A proxy to PostgreSQL that can cut connections, at a commit or all at once."""
 
 import asyncio
 import contextlib
 from collections import deque
-from types import TracebackType
 from typing import Literal, Self, cast
 from urllib.parse import parse_qs, urlsplit
 
-# Whether the commit still reaches the server when its answer is lost.
+# Whether the commit reaches the server although its answer is lost.
 Cut = Literal["before the commit", "after the commit"]
 
 CHUNK_BYTES = 65_536
@@ -20,9 +19,9 @@ class PostgresProxy:
         parts = urlsplit(url)
         self._socket = f"{parse_qs(parts.query)['host'][0]}/.s.PGSQL.5432"
         self._database = parts.path
-        self.cuts: deque[Cut] = deque()  # what happens to the next commits
-        self.delay_seconds = 0.0  # how long all that goes to the server takes
-        self.sent = 0  # how often something went there
+        self.cuts: deque[Cut] = deque()  # how to cut at the next commits
+        self.delay_seconds = 0.0  # added to every message to the server
+        self.sent = 0  # how many messages were sent to the server
         self._server: asyncio.Server | None = None
         self._wires: set[asyncio.StreamWriter] = set()
         self._forwarding: set[asyncio.Task[None]] = set()
@@ -34,16 +33,11 @@ class PostgresProxy:
         self.url = f"postgresql://postgres@127.0.0.1:{port}{self._database}"
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def stop(self) -> None:
-        """Cut every wire, and take no new ones."""
+        """Cut every connection, and accept no new ones."""
         assert self._server is not None
         self._server.close()
         for wire in self._wires:

@@ -2,7 +2,6 @@
 
 import asyncio
 import tempfile
-from types import TracebackType
 from typing import Self
 
 import asyncpg
@@ -23,12 +22,7 @@ class PostgresServer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._server.cleanup()
 
     def fresh_url(self, options: str = "") -> str:

@@ -1,4 +1,4 @@
-"""What every refusal looks like: RFC 9457, with our own members."""
+"""Checks a refusal's answer: a problem of RFC 9457 with our own members."""
 
 import re
 from typing import Any
@@ -12,7 +12,7 @@ REQUEST_ID = re.compile(r"req_[0-9a-v]{26}")
 def assert_problem(
     answer: httpx2.Response, status: int, code: str, param: str | None = None, **members: str
 ) -> dict[str, Any]:
-    """Make sure that the answer is this refusal, whole and well-formed; return its members."""
+    """Check that the answer is this refusal, complete and well-formed; return its members."""
     assert answer.status_code == status, answer.text
     assert answer.headers["Content-Type"] == "application/problem+json"
     problem: dict[str, Any] = answer.json()

@@ -1,4 +1,4 @@
-"""What tests need besides Python's packages: found, installed by root with apt, or done without."""
+"""Programs and libraries that tests need: found, installed with apt by root, or else skipped."""
 
 import ctypes
 import fcntl
@@ -21,7 +21,7 @@ LOCK = Path(__file__).parents[2] / ".build" / "apt.lock"
 
 
 def program(package: str) -> str:
-    """Return the path of a package's program; skip the test where it cannot be had."""
+    """Return the path of a package's program; skip the test if it is not available."""
     found = _found(package) or _found_once_installed(package)
     if found is None:
         pytest.skip(f"{package} is not installed")
@@ -29,13 +29,13 @@ def program(package: str) -> str:
 
 
 def check_library(package: str) -> None:
-    """Skip the test where a package's library is not there and cannot be installed."""
+    """Skip the test if a package's library is missing and cannot be installed."""
     if not (_found(package) or _found_once_installed(package)):
         pytest.skip(f"{package} is not installed")
 
 
-def told_missing() -> list[str]:
-    """Return a line about what is missing and cannot be installed by the tests, if anything is."""
+def missing_programs() -> list[str]:
+    """Return a line that names what is missing and cannot be installed, or no line."""
     missing = [package for package in (*PROGRAMS, *LIBRARIES) if not _found(package)]
     if not missing or _may_install():
         return []
@@ -44,7 +44,7 @@ def told_missing() -> list[str]:
 
 
 def _found(package: str) -> str | None:
-    """Return where the package's program is, or the name of its library, if it is there."""
+    """Return the path of the package's program or the name of its library, or None."""
     if package in PROGRAMS:
         return next(filter(None, map(shutil.which, PROGRAMS[package])), None)
     try:
@@ -60,7 +60,7 @@ def _may_install() -> bool:
 
 @cache
 def _found_once_installed(package: str) -> str | None:
-    """Install a package where that is allowed; of processes that want it at once, one does."""
+    """Install a package if allowed; only one process installs at a time."""
     if not _may_install():
         return None
     LOCK.parent.mkdir(exist_ok=True)

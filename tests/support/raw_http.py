@@ -1,4 +1,4 @@
-"""Bytes on the wire, for requests that no well-behaved client would send."""
+"""Raw HTTP, for requests that no ordinary client would send."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ ANSWER_SECONDS_MAX = 20.0
 
 
 async def exchange(port: int, *pieces: bytes, pause_seconds: float = 0.0) -> httpx2.Response:
-    """Send the pieces, and return the answer; the request must ask to close the connection."""
+    """Send the pieces, and return the answer; the request must have `Connection: close`."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         with contextlib.suppress(ConnectionError):  # an answer may come before the last piece
@@ -22,7 +22,7 @@ async def exchange(port: int, *pieces: bytes, pause_seconds: float = 0.0) -> htt
 
 
 async def cut_off(port: int, octets: bytes, after_seconds: float = 0.0) -> None:
-    """Send the beginning of a request, and close the connection after a while."""
+    """Send the start of a request, and close the connection after a pause."""
     _, writer = await asyncio.open_connection("127.0.0.1", port)
     await _written(writer, [octets], after_seconds)
     writer.close()
@@ -32,7 +32,7 @@ async def cut_off(port: int, octets: bytes, after_seconds: float = 0.0) -> None:
 def request(
     method: str, target: str | bytes, headers: Iterable[tuple[str, str]], body: bytes = b""
 ) -> bytes:
-    """Return a request's bytes, as they are given and whether they make sense or not."""
+    """Return the bytes of a request, valid or not."""
     raw_target = target if isinstance(target, bytes) else target.encode()
     lines = [
         method.encode() + b" " + raw_target + b" HTTP/1.1",
@@ -44,7 +44,7 @@ def request(
 
 
 def chunked(*chunks: bytes) -> bytes:
-    """Return a body in chunks, with its end."""
+    """Return a chunked body with its last chunk."""
     pieces = [b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks]
     return b"".join(pieces) + b"0\r\n\r\n"
 

@@ -2,7 +2,6 @@
 
 import re
 import sqlite3
-from types import TracebackType
 from typing import Any, Self
 
 import asyncpg
@@ -30,12 +29,7 @@ class RawSql:
             )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._postgres is not None:
             await self._postgres.close()
         if self._sqlite is not None:

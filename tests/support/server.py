@@ -11,7 +11,6 @@ from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import httpx2
@@ -63,12 +62,7 @@ class Server:
             raise AssertionError(f"the server did not start: {self.stop()}")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stop(self, by: signal.Signals = signal.SIGTERM) -> str:

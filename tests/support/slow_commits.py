@@ -1,4 +1,4 @@
-"""A disk that takes its time."""
+"""Slow commits on SQLite."""
 
 import time
 
@@ -6,7 +6,7 @@ from ousel.database.sqlite import SqliteDatabase
 
 
 def commit_slowly(database: SqliteDatabase, seconds: float) -> None:
-    """Let every commit of this database take so much longer from now on."""
+    """Make every commit of this database take so many seconds longer."""
 
     def wait(statement: str) -> None:
         if statement == "COMMIT":

@@ -5,7 +5,6 @@ import contextlib
 import json
 import random
 from collections import Counter
-from types import TracebackType
 from typing import Literal, Self, cast, get_args
 
 Fault = Literal[
@@ -47,12 +46,7 @@ class FaultProxy:
         self.base_url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._server is not None
         self._server.close()
         for wire in self._wires:
