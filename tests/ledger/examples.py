@@ -1,4 +1,4 @@
-"""Short words for the ledger's tests: accounts and postings with everything filled in."""
+"""Examples for the ledger's tests: accounts and postings with all fields filled in."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ def posting(
     note: str | None = None,
     **fields: Any,
 ) -> Posting:
-    """Return a posting with a transfer id of its own; `to` is an identifier as it is stored."""
+    """Return a posting with a new transfer id; `to` is a normalized identifier."""
     return Posting(
         transfer_id=f"tr_{next(_numbers):06d}",
         debit_account_id=sender,
@@ -62,7 +62,7 @@ def posting(
 
 
 class MemoryLedger:
-    """Accounts in memory, on which postings are decided one batch after the other."""
+    """A ledger in memory, which decides postings one batch after the other."""
 
     def __init__(self, *accounts: Account) -> None:
         self.accounts = {each.id: each for each in accounts}
@@ -70,7 +70,7 @@ class MemoryLedger:
         self.charges: ClosedCharges = {}
 
     def decide(self, *postings: Posting, now: int = NOW) -> list[Outcome]:
-        """Decide the postings; every account is found by `@` and its id."""
+        """Decide the postings; the identifier of an account is `@` and its id."""
         names: Mapping[str, str] = {f"@{name}": name for name in self.accounts}
         return decide(postings, self.accounts, names, self.keys, now, self.charges)
 
@@ -85,5 +85,5 @@ def system(balance: int = 0) -> Account:
 
 
 def refusals(outcomes: Sequence[Outcome]) -> list[Any]:
-    """Return the kind of each refusal, and None for each posting that was not refused."""
+    """Return the class of each refusal, and None for each posting that was not refused."""
     return [type(each.refusal) if isinstance(each, Refused) else None for each in outcomes]

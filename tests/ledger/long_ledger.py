@@ -1,4 +1,4 @@
-"""Books with a very long account, made quickly: each account's chain on its own, in key order."""
+"""A ledger with one very long history, written quickly: account by account, in key order."""
 
 import hashlib
 import sqlite3
@@ -29,7 +29,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class AccountHistory:
-    """An account's entries, one after the other, and in the end its row."""
+    """Makes an account's entries, one after the other, and finally its own row."""
 
     def __init__(self, account_id: str, username: str, serial: int) -> None:
         self._names = (account_id, username, account_number(serial), username.title(), "active")
@@ -67,7 +67,7 @@ class AccountHistory:
 
 
 class LongLedger:
-    """One partner, funded once, that sends a millionth to each of a hundred people in turn."""
+    """A partner is funded once and sends a millionth to each of a hundred people in turn."""
 
     def __init__(self, entries: int) -> None:
         self._entries = entries
@@ -94,7 +94,7 @@ class LongLedger:
 
 
 async def fill(url: str, entries: int = PARTNER_ENTRIES) -> None:
-    """Fill a fresh database with books whose partner has this many entries."""
+    """Fill a fresh database with a ledger whose partner has this many entries."""
     ledger = LongLedger(entries)
     if is_postgres(url):
         await _fill_postgres(url, ledger)

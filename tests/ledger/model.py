@@ -1,4 +1,4 @@
-"""The ledger as simply as it can be told: what the real one must agree with."""
+"""The simplest possible ledger, with which the real one must agree."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ class ModelAccount(msgspec.Struct):
 
 
 class Model:
-    """Accounts, the names that find them, and the keys that were used."""
+    """Accounts, their identifiers, and the idempotency keys that were used."""
 
     def __init__(self) -> None:
         self.accounts: dict[str, ModelAccount] = {SYSTEM_ACCOUNT_ID: ModelAccount()}
@@ -34,12 +34,12 @@ class Model:
         self.keys: dict[tuple[str, str | None], tuple[Any, ...]] = {}
 
     def open(self, account_id: str, names: tuple[str, ...]) -> None:
-        """Open an account that these names find."""
+        """Open an account with these identifiers."""
         self.accounts[account_id] = ModelAccount()
         self.names |= dict.fromkeys(names, account_id)
 
     def post(self, posting: Posting) -> tuple[str, str]:
-        """Return how the posting comes out, and the transfer that it is about."""
+        """Return the posting's outcome, and the id of its transfer."""
         sender, to = posting.debit_account_id, self.names.get(posting.credit_identifier or "")
         request = (to, posting.amount, posting.note, posting.kind)
         used = self.keys.get((sender, posting.idempotency_key))

@@ -1,4 +1,4 @@
-"""Books to tamper with, and what an intruder with raw SQL could do to them."""
+"""A ledger to tamper with, and what an attacker with raw SQL could do to it."""
 
 from collections.abc import Callable
 
@@ -18,14 +18,14 @@ ENTRY_COLUMNS = ", ".join(Entry.__struct_fields__)
 
 
 class People(msgspec.Struct, frozen=True):
-    """Two people, who sent each other ten transfers after each was funded."""
+    """Two people who were funded and then sent each other ten transfers."""
 
     ada: Account
     bob: Account
 
 
 async def ledger_with_people(database: Database) -> People:
-    """Return two people in books with 24 entries: 2 of the system, 11 of each of the two."""
+    """Write 24 entries, 2 of the system account and 11 of each person; return the two people."""
     ada, bob = await person(database, "ada", "1"), await person(database, "bob", "1")
     queue = PostingQueue(database, system_clock, queue_limit=100)
     for number in range(10):
@@ -35,7 +35,7 @@ async def ledger_with_people(database: Database) -> People:
 
 
 async def verification_error(database: Database) -> str:
-    """Return what verification finds wrong."""
+    """Return the error that verification finds."""
     with pytest.raises(VerificationFailed) as found:
         await database.snapshot(verify_database)
     return str(found.value)
@@ -51,7 +51,7 @@ async def read_entries(raw_sql: RawSql, account_id: str) -> list[Entry]:
 async def forge_history(
     raw_sql: RawSql, account_id: str, change: Callable[[list[Entry]], list[Entry]]
 ) -> None:
-    """Rewrite an account's history with every number, balance and hash made to fit."""
+    """Change an account's history, and adapt every number, balance and hash to it."""
     changed = change(await read_entries(raw_sql, account_id))
     await raw_sql.run("DELETE FROM entries WHERE account_id = ?", account_id)
     balance, head = 0, FIRST_HASH

@@ -1,4 +1,4 @@
-"""Posting by group commit: what waits is written together, in order, and each is answered."""
+"""The posting queue: postings that wait are written together, in order, and all are answered."""
 
 import asyncio
 from typing import Any
@@ -25,12 +25,12 @@ from tests.support.waiting import until
 
 
 async def post_all(queue: PostingQueue, *postings: Posting) -> list[Any]:
-    """Post all at once; return each outcome, or what was raised instead."""
+    """Post all at once; return each result, or the error that was raised instead."""
     return await asyncio.gather(*(queue.post(each) for each in postings), return_exceptions=True)
 
 
 async def test_a_posting_is_on_disk_when_it_is_answered(world: LedgerWorld) -> None:
-    """The answer carries both entries and both accounts, and the database has them already."""
+    """The answer has both entries and both accounts, and the database already has them too."""
     answer = await world.queue.post(posting(world.ada.id, "@bob", 30, note="Tea"))
 
     assert isinstance(answer.outcome, Movement)
@@ -43,8 +43,8 @@ async def test_a_posting_is_on_disk_when_it_is_answered(world: LedgerWorld) -> N
     await verify(world.database)
 
 
-async def test_postings_that_come_together_share_a_transaction(world: LedgerWorld) -> None:
-    """A few callers at once: one transaction."""
+async def test_postings_that_arrive_together_share_a_transaction(world: LedgerWorld) -> None:
+    """The postings of a few simultaneous callers are one transaction."""
     postings = [posting(world.ada.id, "@bob") for _ in range(UNHALVED_POSTINGS_MAX)]
     answers = await post_all(world.queue, *postings)
 
@@ -53,8 +53,8 @@ async def test_postings_that_come_together_share_a_transaction(world: LedgerWorl
     assert await world.balances() == (100 - UNHALVED_POSTINGS_MAX, UNHALVED_POSTINGS_MAX)
 
 
-async def test_many_callers_take_turns_in_halves(world: LedgerWorld) -> None:
-    """A hundred callers at once: the first half is answered while the second is written."""
+async def test_many_callers_are_written_in_two_halves(world: LedgerWorld) -> None:
+    """Of a hundred callers, the first half is answered while the second is written."""
     calls = [
         asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob"))) for _ in range(100)
     ]
@@ -73,7 +73,7 @@ async def test_many_callers_take_turns_in_halves(world: LedgerWorld) -> None:
 
 
 async def test_what_arrives_during_a_commit_is_the_next_batch(world: LedgerWorld) -> None:
-    """One batch at a time: whoever comes while one is written shares the next."""
+    """One batch is written at a time; postings that arrive meanwhile share the next."""
     world.controlled.hold()
     first = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob")))
     await world.controlled.write_started.wait()
@@ -88,7 +88,7 @@ async def test_what_arrives_during_a_commit_is_the_next_batch(world: LedgerWorld
 
 
 async def test_a_batch_has_a_limit(world: LedgerWorld) -> None:
-    """More than a batch takes is written in several, all of it."""
+    """More postings than one batch takes are written in several batches."""
     postings = [posting(world.ada.id, "@bob", 101) for _ in range(2 * BATCH_ITEMS_MAX + 1)]
 
     answers = await post_all(world.queue, *postings)
@@ -98,7 +98,7 @@ async def test_a_batch_has_a_limit(world: LedgerWorld) -> None:
 
 
 async def test_postings_are_decided_in_the_order_of_their_arrival(world: LedgerWorld) -> None:
-    """First come, first served: entries are numbered in the order of the calls."""
+    """Entries are numbered in the order of the calls."""
     postings = [posting(world.ada.id, "@bob", amount) for amount in (60, 50, 40, 1)]
 
     answers = await post_all(world.queue, *postings)
@@ -113,8 +113,8 @@ async def test_postings_are_decided_in_the_order_of_their_arrival(world: LedgerW
     await verify(world.database)
 
 
-async def test_one_key_many_times_at_once_moves_once(world: LedgerWorld) -> None:
-    """One movement, and everyone gets it; over two desks as well."""
+async def test_simultaneous_postings_with_one_key_move_once(world: LedgerWorld) -> None:
+    """There is one movement, and every caller gets it, also through two queues."""
     postings = [posting(world.ada.id, "@bob", 10, key="only-once") for _ in range(40)]
     other = world.another_queue()
 
@@ -130,7 +130,7 @@ async def test_one_key_many_times_at_once_moves_once(world: LedgerWorld) -> None
 
 
 async def test_a_key_is_known_forever(world: LedgerWorld) -> None:
-    """Another process, long after: the first movement again, or a conflict that names it."""
+    """Another process gets the first movement again, or a conflict that names it."""
     first = await world.queue.post(posting(world.ada.id, "@bob", 10, key="k"))
     bob_by_email = posting(world.ada.id, "bob@example.com", 10, key="k")
 
@@ -147,8 +147,10 @@ async def test_a_key_is_known_forever(world: LedgerWorld) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 7, 19])
-async def test_a_value_that_no_database_holds_fails_alone(world: LedgerWorld, place: int) -> None:
-    """One bad posting among twenty is refused; the others are written, in order."""
+async def test_a_value_that_no_database_can_hold_fails_alone(
+    world: LedgerWorld, place: int
+) -> None:
+    """One invalid posting among twenty is refused; the others are written in order."""
     postings = [posting(world.ada.id, "@bob", 1 + number % 5) for number in range(20)]
     postings[place] = posting(world.ada.id, "@bob", 1, note="\ud800")
 
@@ -163,8 +165,8 @@ async def test_a_value_that_no_database_holds_fails_alone(world: LedgerWorld, pl
     await verify(world.database)
 
 
-async def test_a_defect_fails_its_own_caller_alone(world: LedgerWorld) -> None:
-    """A posting from an account that does not exist raises for its caller, not for others."""
+async def test_an_unexpected_error_fails_only_its_own_caller(world: LedgerWorld) -> None:
+    """A posting from an account that does not exist raises for its caller only."""
     answers = await post_all(
         world.queue,
         posting(world.ada.id, "@bob"),
@@ -177,7 +179,7 @@ async def test_a_defect_fails_its_own_caller_alone(world: LedgerWorld) -> None:
 
 
 async def test_a_full_queue_refuses(world: LedgerWorld) -> None:
-    """What would make more wait than the limit is refused at once; what waits is written."""
+    """A posting beyond the limit is refused at once; those that wait are written."""
     narrow = world.another_queue(queue_limit=2)
     world.controlled.hold()
     writing = asyncio.create_task(narrow.post(posting(world.ada.id, "@bob")))
@@ -196,8 +198,8 @@ async def test_a_full_queue_refuses(world: LedgerWorld) -> None:
     assert await world.balances() == (96, 4)
 
 
-async def test_a_caller_that_gives_up_in_the_queue_leaves_nothing(world: LedgerWorld) -> None:
-    """Cancelled before its batch begins, a posting is passed over whole."""
+async def test_a_caller_canceled_in_the_queue_leaves_nothing(world: LedgerWorld) -> None:
+    """A posting that is canceled before its batch begins is skipped."""
     world.controlled.hold()
     first = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
     await world.controlled.write_started.wait()
@@ -214,10 +216,10 @@ async def test_a_caller_that_gives_up_in_the_queue_leaves_nothing(world: LedgerW
     assert isinstance(key_is_free.outcome, Movement)
 
 
-async def test_a_caller_that_gives_up_during_its_batch_leaves_a_whole_movement(
+async def test_a_caller_canceled_during_its_batch_leaves_a_complete_movement(
     world: LedgerWorld,
 ) -> None:
-    """Cancelled while its batch is written, both sides of the movement are there, and its key."""
+    """If a posting is canceled while its batch is written, both entries and the key exist."""
     world.controlled.hold()
     leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 20, key="k")))
     staying = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
@@ -233,8 +235,8 @@ async def test_a_caller_that_gives_up_during_its_batch_leaves_a_whole_movement(
     await verify(world.database)
 
 
-async def test_everyone_leaving_leaves_the_desk_working(world: LedgerWorld) -> None:
-    """A queue of callers that all gave up is emptied without a transaction."""
+async def test_the_queue_works_after_all_callers_were_canceled(world: LedgerWorld) -> None:
+    """If all waiting callers were canceled, the queue is emptied without a transaction."""
     world.controlled.hold()
     first = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
     await world.controlled.write_started.wait()
@@ -253,8 +255,8 @@ async def test_everyone_leaving_leaves_the_desk_working(world: LedgerWorld) -> N
     assert await world.balances() == (98, 2)
 
 
-async def test_closing_writes_what_still_waits(world: LedgerWorld) -> None:
-    """A server that stops leaves nobody without an answer; an idle desk closes at once."""
+async def test_closing_writes_the_waiting_postings(world: LedgerWorld) -> None:
+    """A server that stops answers every caller; an idle queue closes at once."""
     await world.queue.close()
     tasks = [asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob"))) for _ in range(5)]
     await asyncio.sleep(0)
@@ -265,7 +267,7 @@ async def test_closing_writes_what_still_waits(world: LedgerWorld) -> None:
 
 
 async def test_a_recipient_is_looked_up_when_the_batch_is_written(world: LedgerWorld) -> None:
-    """Opened while the posting waits, an account is found; unknown, it is asked for again."""
+    """An account that is opened while the posting waits is found; an unknown one is not cached."""
     unknown = await world.queue.post(posting(world.ada.id, "@eve"))
     world.controlled.hold()
     waiting = asyncio.create_task(world.queue.post(posting(world.ada.id, "@eve", 7)))
@@ -278,18 +280,18 @@ async def test_a_recipient_is_looked_up_when_the_batch_is_written(world: LedgerW
     assert await balance(world.database, eve) == 7
 
 
-async def test_every_identifier_leads_to_the_account(world: LedgerWorld) -> None:
-    """Username, email and account number are the same recipient."""
+async def test_every_identifier_finds_the_account(world: LedgerWorld) -> None:
+    """Username, email and account number name the same recipient."""
     for name in ("@bob", "bob@example.com", world.bob.account_number):
         await world.queue.post(posting(world.ada.id, name, 5))
 
     assert await world.balances() == (85, 15)
 
 
-async def test_what_is_remembered_of_recipients_has_a_limit(
+async def test_the_cache_of_recipients_has_a_limit(
     world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Forgetting recipients only costs another look-up."""
+    """After the cache is cleared, recipients are looked up again."""
     monkeypatch.setattr("ousel.ledger.queue.RECIPIENTS_CACHED_MAX", 1)
     for name in ("@bob", "bob@example.com", world.bob.account_number) * 2:
         await world.queue.post(posting(world.ada.id, name, 5))
@@ -300,7 +302,7 @@ async def test_what_is_remembered_of_recipients_has_a_limit(
 async def test_a_frozen_account_is_frozen_for_the_next_posting(
     world: LedgerWorld, raw_sql: Any
 ) -> None:
-    """What another process changes is seen by the next batch: nothing is remembered of it."""
+    """The next batch sees what another process has changed: the status is not cached."""
     await world.queue.post(posting(world.ada.id, "@bob", 1))
     await raw_sql.run("UPDATE accounts SET status = 'frozen' WHERE username = 'bob'")
 
@@ -309,8 +311,8 @@ async def test_a_frozen_account_is_frozen_for_the_next_posting(
     assert [kind.__name__ for kind in refusals([answer.outcome])] == ["AccountFrozen"]
 
 
-async def test_a_database_that_is_away_refuses_those_who_asked_then(world: LedgerWorld) -> None:
-    """Everyone in the batch is told once; the next posting is written."""
+async def test_an_unavailable_database_fails_only_the_current_batch(world: LedgerWorld) -> None:
+    """Every caller of the batch gets the refusal; the next posting is written."""
     world.controlled.faults.append("away")
 
     answers = await post_all(world.queue, *(posting(world.ada.id, "@bob") for _ in range(3)))
@@ -321,8 +323,8 @@ async def test_a_database_that_is_away_refuses_those_who_asked_then(world: Ledge
     assert await world.balances() == (99, 1)
 
 
-async def test_a_caller_that_left_is_not_told_of_a_failure(world: LedgerWorld) -> None:
-    """Gone before the database answered: the others are told, and the desk goes on."""
+async def test_a_canceled_caller_gets_no_failure(world: LedgerWorld) -> None:
+    """If a caller was canceled before the failure, the others get it, and the queue continues."""
     world.controlled.faults.append("away")
     world.controlled.hold()
     leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob")))
@@ -337,8 +339,8 @@ async def test_a_caller_that_left_is_not_told_of_a_failure(world: LedgerWorld) -
     assert await world.balances() == (99, 1)
 
 
-async def test_two_desks_on_one_database_lose_nothing(world: LedgerWorld) -> None:
-    """As two processes do: both write to the same accounts at once, and the books balance."""
+async def test_two_queues_on_one_database_lose_nothing(world: LedgerWorld) -> None:
+    """Two processes write to the same accounts at the same time, and the ledger balances."""
     queues = [PostingQueue(world.database, system_clock, queue_limit=1_000) for _ in range(2)]
 
     async def work(number: int) -> None:

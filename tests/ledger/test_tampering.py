@@ -1,4 +1,4 @@
-"""Whatever is wrong with the books is found, and named by entry and account."""
+"""Verification finds every error in the ledger and names the entry and the account."""
 
 import re
 from functools import partial
@@ -32,7 +32,7 @@ CHANGES = {
 async def test_a_changed_entry_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
-    """Any field of any entry, the first and the last too: entry and account are named."""
+    """Whichever field of whichever entry was changed, the error names entry and account."""
     before = await read_entries(raw_sql, people.bob.id)
     for column, value in CHANGES.items():
         update = f"UPDATE entries SET {column} = ? WHERE account_id = ? AND sequence = ?"
@@ -52,7 +52,7 @@ async def test_a_changed_entry_is_named(
 async def test_a_deleted_entry_is_named(
     database: Database, people: People, raw_sql: RawSql, sequence: int
 ) -> None:
-    """An entry missing in the midst shows by the number that follows."""
+    """A missing entry shows in the number of the next one."""
     await raw_sql.run(
         "DELETE FROM entries WHERE account_id = ? AND sequence = ?", people.ada.id, sequence
     )
@@ -65,7 +65,7 @@ async def test_a_deleted_entry_is_named(
 async def test_a_deleted_last_entry_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
-    """The last entry missing shows by the account's own count."""
+    """If the last entry is missing, the account's count shows it."""
     await raw_sql.run("DELETE FROM entries WHERE account_id = ? AND sequence = 11", people.ada.id)
 
     assert await verification_error(database) == (
@@ -76,7 +76,7 @@ async def test_a_deleted_last_entry_is_named(
 async def test_all_entries_of_an_account_deleted_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
-    """An account emptied of its history lacks its first entry."""
+    """If all entries are missing, the error names the first one."""
     await raw_sql.run("DELETE FROM entries WHERE account_id = ?", people.bob.id)
 
     assert await verification_error(database) == (
@@ -85,7 +85,7 @@ async def test_all_entries_of_an_account_deleted_is_named(
 
 
 async def test_a_swapped_pair_is_named(database: Database, people: People, raw_sql: RawSql) -> None:
-    """Two entries that changed places: the first of the two is named."""
+    """If two entries were swapped, the error names the first of the two."""
     for old, new in ((4, -4), (7, 4), (-4, 7)):
         await raw_sql.run(
             "UPDATE entries SET sequence = ? WHERE account_id = ? AND sequence = ?",
@@ -102,7 +102,7 @@ async def test_a_swapped_pair_is_named(database: Database, people: People, raw_s
 async def test_a_wrong_balance_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
-    """A balance that its entries do not make: account, last entry and both figures are named."""
+    """If a balance differs from its entries, the error names the account and both amounts."""
     real = (await read_entries(raw_sql, people.bob.id))[-1].balance_after
     await raw_sql.run("UPDATE accounts SET balance = balance + 1 WHERE id = ?", people.bob.id)
 
@@ -114,7 +114,7 @@ async def test_a_wrong_balance_is_named(
 async def test_a_wrong_count_or_head_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
-    """An account that counts too few entries, or carries another hash than its last entry's."""
+    """An account may count too few entries, or have another hash than its last entry."""
     await raw_sql.run("UPDATE accounts SET sequence = 9 WHERE id = ?", people.bob.id)
     assert (
         await verification_error(database)
@@ -150,7 +150,7 @@ async def test_an_entry_of_no_account_is_named(
 async def test_a_missing_other_side_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
-    """One side of a movement taken out, all hashes made to fit: the side that is left is named."""
+    """If one entry of a movement was removed and all hashes adapted, the other one is named."""
     gone = (await read_entries(raw_sql, people.bob.id))[5]
     await forge_history(
         raw_sql, people.bob.id, lambda before: [each for each in before if each != gone]
@@ -187,7 +187,7 @@ DIFFERENCES = {
 async def test_a_different_other_side_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
-    """One side of a movement changed, all hashes made to fit: one of the two is named."""
+    """If one entry of a movement was changed and all hashes adapted, one of the two is named."""
     real = await read_entries(raw_sql, people.bob.id)
     for field, value in DIFFERENCES.items():
         changed = msgspec.structs.replace(real[-1], **{field: value})
@@ -206,7 +206,7 @@ async def test_a_different_other_side_is_named(
 async def test_a_movement_out_of_nothing_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
-    """An entry that adds money, all hashes made to fit, has no other side."""
+    """An added entry with adapted hashes has no matching entry."""
     first = (await read_entries(raw_sql, people.bob.id))[0]
     extra = msgspec.structs.replace(first, transfer_id="tr_extra", amount=7, created_at=2**60)
 
@@ -221,7 +221,7 @@ async def test_a_movement_out_of_nothing_is_named(
 async def test_a_balance_below_zero_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
-    """A forged history that overdraws an account for a moment is found out."""
+    """A forged history that temporarily overdraws an account is found."""
 
     def overdrawn(before: list[Entry]) -> list[Entry]:
         return [*before[1:], before[0]]
@@ -237,7 +237,7 @@ async def test_a_balance_below_zero_is_named(
 async def test_a_history_that_goes_back_in_time_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
-    """A forged order of entries shows by their dates."""
+    """A forged order of entries shows in their dates."""
     await raw_sql.run("UPDATE accounts SET balance = 0 WHERE id = ?", people.bob.id)
 
     def swapped(before: list[Entry]) -> list[Entry]:
@@ -253,7 +253,7 @@ async def test_a_history_that_goes_back_in_time_is_named(
 async def test_an_entry_that_does_not_add_up_is_named(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
-    """A balance that does not follow from the last one, under a hash that fits it."""
+    """A balance that does not follow from the last one is found even if its hash is correct."""
     before = (await read_entries(raw_sql, people.bob.id))[-2:]
     changed = msgspec.structs.replace(before[1], balance_after=before[1].balance_after + 1)
     await raw_sql.run(
@@ -268,10 +268,10 @@ async def test_an_entry_that_does_not_add_up_is_named(
     )
 
 
-async def test_balances_that_do_not_add_up_to_zero_are_told(
+async def test_balances_that_do_not_add_up_to_zero_are_found(
     database: Database, people: People, raw_sql: RawSql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Should ever two sides that differ be taken for a pair, the sum of all shows it."""
+    """If two different entries were ever taken for a pair, the sum of all balances shows it."""
     monkeypatch.setattr("ousel.ledger.verify._movement_fields", lambda _: 1)
     last = (await read_entries(raw_sql, people.bob.id))[-1]
     more = msgspec.structs.replace(last, amount=last.amount + 1)

@@ -1,4 +1,4 @@
-"""A commit whose answer was lost: the journal tells whether it took effect, and it moves once."""
+"""If the answer to a commit is lost, the journal shows whether it took effect; money moves once."""
 
 import asyncio
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ with_and_without_key = pytest.mark.parametrize("key", ["k", None])
 @either_cut
 @with_and_without_key
 async def test_it_moves_exactly_once(world: LedgerWorld, cut: Cut, key: str | None) -> None:
-    """Whether the commit took effect or not, with a key or without: one movement, answered."""
+    """There is one movement, whether or not the commit took effect, with or without a key."""
     world.controlled.faults.append(cut)
 
     answer = await world.queue.post(posting(world.ada.id, "@bob", 30, key=key))
@@ -45,8 +45,8 @@ async def test_it_moves_exactly_once(world: LedgerWorld, cut: Cut, key: str | No
 
 
 @either_cut
-async def test_a_whole_batch_is_settled_posting_by_posting(world: LedgerWorld, cut: Cut) -> None:
-    """Moved, replayed and refused come out as they would have without the fault."""
+async def test_each_posting_of_a_batch_gets_its_outcome(world: LedgerWorld, cut: Cut) -> None:
+    """Movements, replays and refusals are the same as without the fault."""
     world.controlled.faults.append(cut)
     postings = [
         posting(world.ada.id, "@bob", 30, key="k"),
@@ -67,10 +67,10 @@ async def test_a_whole_batch_is_settled_posting_by_posting(world: LedgerWorld, c
 
 @either_cut
 @with_and_without_key
-async def test_what_others_write_meanwhile_does_not_hide_it(
+async def test_entries_of_others_do_not_hide_the_movement(
     world: LedgerWorld, cut: Cut, key: str | None
 ) -> None:
-    """Other movements on the same accounts stand between: it is still found, or moved once."""
+    """Even if others have written to the same accounts since, it is found, or moved once."""
     other = PostingQueue(world.database, system_clock, queue_limit=10)
 
     async def others() -> None:
@@ -89,8 +89,8 @@ async def test_what_others_write_meanwhile_does_not_hide_it(
     await verify(world.database)
 
 
-async def test_money_that_others_took_meanwhile_is_not_taken_back(world: LedgerWorld) -> None:
-    """The commit took effect and the recipient spent it: the sender is told that it moved."""
+async def test_a_movement_stays_though_the_recipient_has_spent_it(world: LedgerWorld) -> None:
+    """If the commit took effect and the recipient has spent the money, the sender gets Movement."""
     other = PostingQueue(world.database, system_clock, queue_limit=10)
     world.controlled.faults.append("after the commit")
     world.controlled.actions_after_fault.append(
@@ -104,8 +104,8 @@ async def test_money_that_others_took_meanwhile_is_not_taken_back(world: LedgerW
     await verify(world.database)
 
 
-async def test_what_was_refused_is_decided_anew(world: LedgerWorld) -> None:
-    """A refusal leaves no trace: after a lost commit it is decided on the books of then."""
+async def test_a_refused_posting_is_decided_again(world: LedgerWorld) -> None:
+    """A refusal writes nothing, so after a lost commit the rules use the current balances."""
     other = PostingQueue(world.database, system_clock, queue_limit=10)
     eve = await person(world.database, "eve", "0.001")
     world.controlled.faults.append("after the commit")
@@ -123,10 +123,10 @@ async def test_what_was_refused_is_decided_anew(world: LedgerWorld) -> None:
 
 @pytest.mark.parametrize("last", CUTS)
 @with_and_without_key
-async def test_several_lost_answers_are_outlived(
+async def test_several_lost_answers_are_resolved(
     world: LedgerWorld, last: Cut, key: str | None
 ) -> None:
-    """Four lost commits, of which one or none took effect: one movement."""
+    """Four commits are lost, of which one or none took effect; there is one movement."""
     world.controlled.faults.extend([CUTS[0], CUTS[0], CUTS[0], last])
 
     answer = await world.queue.post(posting(world.ada.id, "@bob", 30, key=key))
@@ -138,8 +138,8 @@ async def test_several_lost_answers_are_outlived(
 
 
 @either_cut
-async def test_a_doubt_that_is_never_settled_is_told(world: LedgerWorld, cut: Cut) -> None:
-    """Five lost answers: the caller is told that nobody knows, and its key settles it later."""
+async def test_an_outcome_that_stays_unknown_is_reported(world: LedgerWorld, cut: Cut) -> None:
+    """After five lost answers the caller gets OutcomeUnknown; a retry with its key resolves it."""
     world.controlled.faults.extend([cut] * 5)
 
     with pytest.raises(OutcomeUnknown):
@@ -152,10 +152,10 @@ async def test_a_doubt_that_is_never_settled_is_told(world: LedgerWorld, cut: Cu
 
 @pytest.mark.parametrize("then", ["away", "broken"])
 @either_cut
-async def test_whatever_fails_in_doubt_is_an_unknown_outcome(
+async def test_any_failure_in_doubt_is_an_unknown_outcome(
     world: LedgerWorld, cut: Cut, then: Fault
 ) -> None:
-    """Nobody is told that nothing happened when it may have, and nothing is written anew."""
+    """If a commit may have taken effect, the answer does not deny it, and nothing is repeated."""
     world.controlled.faults.extend([cut, then])
 
     answers = await asyncio.gather(
@@ -169,8 +169,8 @@ async def test_whatever_fails_in_doubt_is_an_unknown_outcome(
     await verify(world.database)
 
 
-async def test_without_a_doubt_nothing_is_in_doubt(world: LedgerWorld) -> None:
-    """A database that was away before any commit is told as that."""
+async def test_a_failure_before_any_commit_is_no_unknown_outcome(world: LedgerWorld) -> None:
+    """If the database was unavailable before any commit, the caller gets just that."""
     world.controlled.faults.append("away")
 
     with pytest.raises(DatabaseUnavailable):
@@ -197,10 +197,10 @@ def postgres_url(engines: Engines, tmp_path: Path) -> Iterator[str]:
         ([CUTS[1], CUTS[0]], None),
     ],
 )
-async def test_a_wire_that_is_cut_at_the_commit_moves_once(
+async def test_a_connection_cut_at_the_commit_moves_once(
     postgres_url: str, cuts: list[Cut], key: str | None
 ) -> None:
-    """The same on a real connection to PostgreSQL, cut before or after the server commits."""
+    """The same is true of a real connection to PostgreSQL, cut before or after the commit."""
     async with PostgresProxy(postgres_url) as wire:
         database = PostgresDatabase(wire.url)
         await database.open()

@@ -1,4 +1,4 @@
-"""Verification: books that balance are proven so, also while others write."""
+"""Verification of a correct ledger, also while others write."""
 
 import asyncio
 from functools import partial
@@ -15,8 +15,8 @@ from tests.support.accounts import person, verify
 from tests.support.raw_sql import RawSql
 
 
-async def test_books_that_balance_are_told_in_figures(database: Database, people: People) -> None:
-    """The figures: entries, accounts, transfers, and the money in circulation."""
+async def test_a_correct_ledger_has_totals(database: Database, people: People) -> None:
+    """The totals count entries, accounts, transfers, and the money in circulation."""
     figures = await verify(database)
 
     assert people.ada.id != people.bob.id
@@ -24,25 +24,25 @@ async def test_books_that_balance_are_told_in_figures(database: Database, people
     assert figures.issued == 2_000_000
 
 
-async def test_empty_books_balance(database: Database) -> None:
-    """Nothing has happened: nothing is wrong."""
+async def test_an_empty_ledger_balances(database: Database) -> None:
+    """A ledger without entries is correct."""
     figures = await verify(database)
 
     assert (figures.entries, figures.accounts, figures.issued) == (0, 1, 0)
 
 
 async def test_accounts_without_entries_balance(database: Database) -> None:
-    """Accounts before, between and after those with entries are walked past."""
+    """Accounts without entries may come before, between and after those with entries."""
     for name in ("aaa", "bbb", "ccc"):
         await person(database, name, "1" if name == "bbb" else None)
 
     assert (await verify(database)).accounts == 4
 
 
-async def test_progress_is_told(
+async def test_progress_is_reported(
     database: Database, people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Page by page the count grows up to all entries, wherever pages end."""
+    """The count grows page by page up to all entries, whatever the page size."""
     assert people.ada.id != people.bob.id
     for size in (1, 5, 7, 24, 100):
         counts: list[int] = []
@@ -55,7 +55,7 @@ async def test_progress_is_told(
 async def test_verification_runs_beside_writers(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
-    """While others write, verification proves the books of one moment, and hinders nobody."""
+    """While others write, verification checks one snapshot and does not block them."""
     queue = PostingQueue(database, system_clock, queue_limit=1_000)
     written = 0
 
