@@ -270,7 +270,7 @@ async def test_the_queue_of_creations_is_limited(shop: Shop) -> None:
     under_way = asyncio.create_task(create())
     await controlled.write_started.wait()
     waiting = [asyncio.create_task(create()) for _ in range(2)]
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # lets the tasks start
     with pytest.raises(QueueFull) as refused:
         await asyncio.wait_for(create(), 5)
     controlled.release()

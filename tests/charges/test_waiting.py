@@ -122,12 +122,12 @@ async def test_all_waits_share_their_queries(shop: Shop, monkeypatch: pytest.Mon
     waiting = [start_waiting(shop, charge, 1) for charge in charges * 10]
     await until_waiters(shop.charges.notifier, 300)
     monkeypatch.setattr(shop.database, "read", count_and_read)
-    await asyncio.sleep(0.75)
+    await asyncio.sleep(0.75)  # a part of the second that they wait
     while_waiting = reads
     await asyncio.gather(*waiting)
     await until(lambda: shop.charges.notifier._polling is None)  # noqa: SLF001
     reads = 0
-    await asyncio.sleep(2 * notifier.POLL_SECONDS)
+    await asyncio.sleep(2 * notifier.POLL_SECONDS)  # a poll would come in this time
 
     assert 1 <= while_waiting <= 4
     assert reads == 0

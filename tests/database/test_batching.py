@@ -151,7 +151,7 @@ async def test_a_canceled_caller_does_not_affect_others(
     """If one of two callers of the same key is canceled, the other is still answered."""
     leaving = asyncio.create_task(reads.get("name 1"))
     staying = asyncio.create_task(reads.get("name 1"))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # lets the tasks start
     leaving.cancel()
 
     assert await staying == "value 1"

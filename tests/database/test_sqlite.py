@@ -113,7 +113,7 @@ async def test_a_write_canceled_during_its_commit_is_complete(
     given_up = asyncio.create_task(
         slow_to_commit.write(lambda transaction: add_row(transaction, "given up"))
     )
-    await asyncio.sleep(FLUSH_SECONDS / 4)
+    await asyncio.sleep(FLUSH_SECONDS / 4)  # the commit is under way
     given_up.cancel()
     await slow_to_commit.write(lambda transaction: add_row(transaction, "next"))
 

@@ -141,7 +141,7 @@ async def test_an_idle_transaction_loses_its_locks(
         attempts += 1
         await add_row(transaction, f"attempt {attempts}")
         if attempts == 1:
-            await asyncio.sleep(0.6)
+            await asyncio.sleep(0.6)  # longer than the server allows
 
     await short_timeouts.write(work)
 

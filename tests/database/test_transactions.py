@@ -151,7 +151,7 @@ async def test_a_canceled_write_is_complete_or_absent(database: Database, raw_sq
 
     for number in range(40):
         task = asyncio.ensure_future(database.write(partial(work, number=number)))
-        await asyncio.sleep(number * 0.000_1)
+        await asyncio.sleep(number * 0.000_1)  # cancels each at another moment
         task.cancel()
         await asyncio.wait([task])
 

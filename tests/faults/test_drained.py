@@ -33,7 +33,7 @@ async def test_a_server_that_is_asked_to_stop_answers_what_it_took_on(
         with server:
             async with load.running():
                 await load.progress()
-                await asyncio.sleep(chance.uniform(0, 0.2))
+                await asyncio.sleep(chance.uniform(0, 0.2))  # the signal comes at a random moment
                 log = await asyncio.to_thread(server.stop, stop)
         assert server.process.returncode == -signal.SIGTERM
         assert log == ""

@@ -26,7 +26,7 @@ async def test_a_server_that_is_killed_loses_and_doubles_nothing(
         async with load.running():
             for _ in range(KILLS):
                 await load.progress()
-                await asyncio.sleep(chance.uniform(0, 0.2))
+                await asyncio.sleep(chance.uniform(0, 0.2))  # the kill comes at a random moment
                 server.process.kill()
                 begun = time.monotonic()
                 await asyncio.to_thread(server.stop)

@@ -40,10 +40,10 @@ async def test_postgres_stops_immediately_and_comes_back(
         async with load.running():
             for _ in range(STOPS):
                 await load.progress()
-                await asyncio.sleep(chance.uniform(0, 0.3))
+                await asyncio.sleep(chance.uniform(0, 0.3))  # it stops at a random moment
                 await asyncio.to_thread(postgres.stop_immediately)
                 assert await health(server) == (503, 200)
-                await asyncio.sleep(chance.uniform(0, 0.5))
+                await asyncio.sleep(chance.uniform(0, 0.5))  # and is away for a random time
                 await asyncio.to_thread(postgres.start)
                 begun = time.monotonic()
                 await load.progress()

@@ -44,7 +44,7 @@ async def test_a_full_queue_refuses_at_once_and_empties(
             answer = await client.post("/transfers", json={"to": "@ada", "amount": 1})
             seconds = time.monotonic() - begun
             balance = await client.get("/balance")
-            await asyncio.sleep(HELD_SECONDS)
+            await asyncio.sleep(HELD_SECONDS)  # the queue stays full for a while
             await holding.run("COMMIT")
             await load.progress()
 

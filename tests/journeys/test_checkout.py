@@ -162,7 +162,7 @@ def test_cancel_goes_back_to_a_shop_that_cancels_the_charge(
 
     def cancel(route: Route) -> None:
         browser_world.call("POST", f"/charges/{charge['id']}/cancel")
-        time.sleep(SHOP_SECONDS)
+        time.sleep(SHOP_SECONDS)  # a slow shop
         route.continue_()
 
     page.route(charge["cancel_url"], cancel)

@@ -211,4 +211,4 @@ async def _walk(database: Database, account_id: str, limit: int) -> list[int]:
         if len(page) <= limit:
             return walked
         before = walked[-1]
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0.002)  # writers write between two pages

@@ -35,7 +35,7 @@ async def test_each_batch_is_told_with_its_size_and_time(world: LedgerWorld) -> 
     others = [
         asyncio.create_task(observed_queue.post(posting(world.ada.id, "@bob"))) for _ in range(4)
     ]
-    await asyncio.sleep(HELD_SECONDS)
+    await asyncio.sleep(HELD_SECONDS)  # the time that the first batch must report
     waiting = observed_queue.waiting
     world.controlled.release()
     await asyncio.gather(first, *others)

@@ -259,7 +259,7 @@ async def test_closing_writes_the_waiting_postings(world: LedgerWorld) -> None:
     """A server that stops answers every caller; an idle queue closes at once."""
     await world.queue.close()
     tasks = [asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob"))) for _ in range(5)]
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # lets the tasks start
     await world.queue.close()
 
     assert await world.balances() == (95, 5)

@@ -108,7 +108,7 @@ async def test_a_key_that_is_compared_slowly_is_noticed(
     """The planted leak: a key whose handle is found costs a slow hash."""
 
     def slowly(stored: str, digest: str) -> bool:
-        time.sleep(0.001)
+        time.sleep(0.001)  # the leak
         return stored == digest
 
     monkeypatch.setattr("ousel.kernel.ids.hmac.compare_digest", slowly)

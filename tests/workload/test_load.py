@@ -32,7 +32,7 @@ async def _answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     seconds = FIRST_SECONDS
     while await reader.readline():
         await reader.readuntil(b"\r\n\r\n")
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(seconds)  # a slow server
         writer.write(ANSWER)
         seconds = LATER_SECONDS
     writer.close()
