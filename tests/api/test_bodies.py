@@ -66,7 +66,7 @@ async def test_what_is_no_json_object_is_refused(world: World, subtests: pytest.
 
 
 async def test_a_compressed_body_is_refused_as_such(world: World) -> None:
-    """A client that compresses what it sends is told so, not that its JSON is wrong."""
+    """A compressed body is refused as such, not as wrong JSON."""
     body = gzip.compress(b'{"to":"@ada","amount":1}')
 
     async with world.partner("10") as sender:

@@ -21,12 +21,12 @@ class FailingObserver:
     def request_answered(self, request: AnsweredRequest) -> None:
         """Fail for one path."""
         if request.route is not None and request.route.path == "/unseen":
-            raise RuntimeError("as told")
+            raise RuntimeError("planned failure")
 
 
 async def failing(_: Call[NoBody, NoQuery]) -> Answer:
     """Fail in the endpoint."""
-    raise RuntimeError("as told")
+    raise RuntimeError("planned failure")
 
 
 async def split(_: Call[NoBody, NoQuery]) -> Answer:

@@ -71,10 +71,10 @@ async def test_the_answer_names_the_trace_and_our_part_in_it(file_url: str) -> N
             for path in ("/healthz", "/v1/me", "/v1/nothing", "/login")
         ]
 
-    told = [answer.headers["traceresponse"] for answer in answers]
+    responses = [answer.headers["traceresponse"] for answer in answers]
     assert [answer.status_code for answer in answers] == [200, 401, 404, 200]
-    assert all(re.fullmatch(f"00-{TRACE}-[0-9a-f]{{16}}-00", each) for each in told)
-    assert len({SPAN, *(each.split("-")[2] for each in told)}) == 5
+    assert all(re.fullmatch(f"00-{TRACE}-[0-9a-f]{{16}}-00", each) for each in responses)
+    assert len({SPAN, *(each.split("-")[2] for each in responses)}) == 5
 
 
 @pytest.mark.parametrize("header", [None, "nonsense", f"ff-{TRACE}-{SPAN}-01"])

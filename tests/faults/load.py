@@ -118,12 +118,12 @@ class Load:
     def _acknowledge(self, number: int, answer: Answer, *, in_doubt: bool) -> None:
         transfer = answer.body
         sent = (self.key(number), Decimal(self.amount(number)).scaleb(-6))
-        told = (transfer["idempotency_key"], Decimal(str(transfer["amount"])))
-        if sent != told:
-            self.wrong.append(f"{sent} was sent, {told} came back")
+        returned = (transfer["idempotency_key"], Decimal(str(transfer["amount"])))
+        if sent != returned:
+            self.wrong.append(f"{sent} was sent, {returned} came back")
         replayed = answer.status == 200
         if replayed and not in_doubt:
-            self.wrong.append(f"{sent} moved before, although its sender was told otherwise")
+            self.wrong.append(f"{sent} moved before, although its sender had no such answer")
         self.replayed += replayed
         self.anew += in_doubt and not replayed
         self.acknowledged[number] = transfer["id"]

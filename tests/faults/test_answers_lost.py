@@ -36,8 +36,8 @@ async def test_a_lost_answer_is_told_again(
     assert log == ""
     assert len(load.acknowledged) == count
     assert load.lost == proxy.met["answer lost"] > 0
-    assert load.anew == 0, "what was committed is told again, not done again"
+    assert load.anew == 0, "a committed transfer is replayed, not repeated"
     figure(
         f"{engine}: {count} transfers through a proxy that lost {load.lost} answers after their "
-        f"commit: each moved once and was told in the end"
+        f"commit: each moved once and was acknowledged in the end"
     )

@@ -28,7 +28,7 @@ async def test_a_server_that_is_asked_to_stop_answers_what_it_took_on(
     """After the signal every transfer that moved money has been acknowledged."""
     server = Server(seeded.url, OUSEL_LOG_LEVEL="error")
     load = Load(seeded, server.port, patient=False)
-    refused_at_the_door = 0
+    refused_after_signal = 0
     for _ in range(TERMINATIONS):
         with server:
             async with load.running():
@@ -39,12 +39,12 @@ async def test_a_server_that_is_asked_to_stop_answers_what_it_took_on(
         assert log == ""
         acknowledged = {load.key(number) for number in load.acknowledged}
         assert {each.idempotency_key for each in await seeded.transfers()} == acknowledged
-        refused_at_the_door += len(load.unanswered)
+        refused_after_signal += len(load.unanswered)
         load.unanswered.clear()
 
     await assert_settled_exactly_once(load)
     figure(
         f"{engine}: {TERMINATIONS} times {stop.name} under load, {len(load.acknowledged)} "
-        f"transfers, all answered; {refused_at_the_door} requests found the door closed and moved "
+        f"transfers, all answered; {refused_after_signal} requests came too late and moved "
         "nothing"
     )

@@ -34,7 +34,7 @@ class EchoApplication:
     async def _echo(self, request: Request) -> Response:
         match request.path:
             case "/broken":
-                raise RuntimeError("as told")
+                raise RuntimeError("planned failure")
             case "/split":
                 return Response(200, header_lines((b"x-note", b"a\r\nx-other: b")), b"")
             case "/slow":
@@ -59,7 +59,7 @@ class EchoApplication:
 
     async def _torn(self) -> AsyncIterator[bytes]:
         yield b"half"
-        raise RuntimeError("as told")
+        raise RuntimeError("planned failure")
 
 
 def answer(body: bytes, status: int = 200) -> Response:

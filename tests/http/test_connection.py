@@ -111,7 +111,7 @@ async def test_many_requests_sent_ahead_are_all_answered(
 
 
 async def test_a_head_request_gets_the_head_alone(client: EchoClient) -> None:
-    """The length is told, the body is not sent, and the connection goes on."""
+    """The answer has the length but no body, and the connection goes on."""
     client.send(b"HEAD /four HTTP/1.1\r\nHost: x\r\n\r\n")
     async with asyncio.timeout(PATIENCE_SECONDS):
         head = await client.reader.readuntil(b"\r\n\r\n")
@@ -219,7 +219,7 @@ async def test_what_is_behind_an_offer_is_read_to_its_end(
 
 @pytest.mark.parametrize("path", ["/broken", "/split"])
 async def test_an_application_that_fails_is_a_500(client: EchoClient, path: str) -> None:
-    """Whatever goes wrong is told, and a line break in a header is never sent on."""
+    """A failing application gets a 500, and a line break in a header is never sent."""
     client.send(get(path))
 
     answered = await client.rest()

@@ -39,7 +39,7 @@ def _extreme_person(browser_world: SampleWorld) -> None:
 
 
 def test_a_long_word_in_an_apps_name_widens_no_page(browser_world: SampleWorld) -> None:
-    """Neither the checkout on a desk nor the receipt's button on a phone is too small for it."""
+    """It fits the checkout on a large screen and the receipt's button on a phone."""
     owner = browser_world.page("ada")
     app = create_app(owner, LONG_WORD)
     owner.get_by_label("Key name").fill("one")

@@ -54,7 +54,7 @@ def test_every_state_is_accessible(reports: dict[str, PageReport]) -> None:
 
 
 def test_no_state_scrolls_sideways(reports: dict[str, PageReport]) -> None:
-    """From the narrowest phone to a desk, with the longest names and addresses too."""
+    """No page is too wide for any screen, even with the longest texts and amounts."""
     assert too_wide(reports) == {}
 
 

@@ -87,7 +87,7 @@ async def test_the_document_tells_every_metric_and_no_other(busy: Scraped) -> No
     rows = re.findall(
         r"^\| `(ousel_\w+)` \| (\w+) \|([^|]*)\|", MONITORING.read_text(), re.MULTILINE
     )
-    told = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+    documented = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
 
     found = {
         name + ("_total" if family.type == "counter" else ""): (
@@ -97,7 +97,7 @@ async def test_the_document_tells_every_metric_and_no_other(busy: Scraped) -> No
         for name, family in busy.families.items()
         if name.startswith("ousel_")
     }
-    assert told == found
+    assert documented == found
 
 
 def test_the_document_says_what_to_do_about_every_alert() -> None:

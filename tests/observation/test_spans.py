@@ -69,7 +69,7 @@ async def test_opentelemetrys_own_variables_are_heeded(
         await raw_sql.run("UPDATE alembic_version SET version_num = '0001'")
     with _collector() as (address, received):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
-        monkeypatch.setenv("OTEL_SERVICE_NAME", "till")
+        monkeypatch.setenv("OTEL_SERVICE_NAME", "checkout")
         async with in_process_client(file_url, tracing=True) as client:
             failed = await client.get("http://127.0.0.1:8000/readyz")
         spans, names = _spans(received)
@@ -79,7 +79,7 @@ async def test_opentelemetrys_own_variables_are_heeded(
     assert span.status.code == Status.STATUS_CODE_ERROR
     attributes = {each.key: each.value for each in span.attributes}
     assert attributes["error.type"].string_value == "schema_outdated"
-    assert names == {"till"}
+    assert names == {"checkout"}
 
 
 @pytest.mark.slow

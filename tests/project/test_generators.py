@@ -90,13 +90,13 @@ def test_a_generated_client_moves_money(generated: Path, served: ServedDocument)
         folder=generated,
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    report = json.loads(done.stdout)
     balance = httpx2.get(
         f"{served.server.base_url}/balance",
         headers={"Authorization": f"Bearer {served.sample.key}"},
     ).json()["available"]
 
-    assert told == {
+    assert report == {
         "to": "grace",
         "status": "completed",
         "balanceAfter": balance,

@@ -126,7 +126,7 @@ def test_every_amount_fits_its_schema_where_numbers_are_doubles(ousel: Ousel) ->
 def test_a_header_that_an_answer_always_has_is_documented(ousel: Ousel) -> None:
     """A client that is generated can poll with an ETag, tell a replay, and wait as it is told."""
     operations = _operations(ousel.openapi)
-    told = {
+    documented = {
         f"{name} {status} {header}"
         for name, operation in operations.items()
         for status, response in operation["responses"].items()
@@ -134,12 +134,12 @@ def test_a_header_that_an_answer_always_has_is_documented(ousel: Ousel) -> None:
     }
 
     for name in ("POST /transfers", "POST /charges"):
-        assert f"{name} 200 Idempotent-Replayed" in told
+        assert f"{name} 200 Idempotent-Replayed" in documented
     for status in ("200", "304"):
-        assert f"GET /charges/{{id}} {status} ETag" in told
+        assert f"GET /charges/{{id}} {status} ETag" in documented
     for name in operations:
-        assert f"{name} 401 WWW-Authenticate" in told
-        assert f"{name} 429 Retry-After" in told
+        assert f"{name} 401 WWW-Authenticate" in documented
+        assert f"{name} 429 Retry-After" in documented
 
 
 @pytest.mark.parametrize("fault", FAULTS)
