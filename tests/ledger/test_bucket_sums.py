@@ -1,4 +1,4 @@
-"""Bucket sums tell whether two collections hold the same items, in whatever order they come."""
+"""Bucket sums show whether two collections contain the same items, in any order."""
 
 import random
 
@@ -20,7 +20,7 @@ def test_equal_collections_are_balanced() -> None:
 
 
 def test_a_missing_item_and_a_repeated_one_are_found() -> None:
-    """Both are among the few items that are then looked at one by one."""
+    """Both are among the few items that are then compared one by one."""
     sums = BucketSums()
     missing, repeated = ITEMS[17], ITEMS[4_711]
     for item in [*ITEMS, repeated]:

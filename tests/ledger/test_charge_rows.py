@@ -1,4 +1,4 @@
-"""Charge rows: what a posting pays is locked, decided and written in its own transaction."""
+"""Charge rows: the charge is locked and marked as paid in the transaction of its posting."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -26,7 +26,7 @@ LOCKED = Statement(
 
 
 class Tickets:
-    """Charges of these tests: tickets that can be bought once, each with the transfer that did."""
+    """The charges of these tests: a ticket is free, or has the id of the transfer that paid it."""
 
     def __init__(self) -> None:
         self.broken = False
@@ -51,7 +51,7 @@ class Tickets:
 
 @pytest.fixture
 async def tickets(world: LedgerWorld) -> Tickets:
-    """Two tickets that nobody has yet."""
+    """Two free tickets."""
     free = [("one", "free"), ("two", "free")]
     await world.database.write(lambda transaction: transaction.insert(TICKETS, free))
     return Tickets()
@@ -64,7 +64,7 @@ def ticket_queue(world: LedgerWorld, tickets: Tickets) -> PostingQueue:
 
 
 async def read_tickets(world: LedgerWorld) -> dict[str, str]:
-    """Return who has each ticket."""
+    """Return for each ticket "free" or the id of its transfer."""
     rows = await world.database.read(
         lambda transaction: transaction.fetch(FOUND, names=["one", "two"])
     )
@@ -75,10 +75,10 @@ def payment(world: LedgerWorld, ticket: str, amount: int = 10, key: str | None =
     return posting(world.ada.id, "@bob", amount, key=key, charge_id=ticket)
 
 
-async def test_a_charge_is_marked_with_the_money(
+async def test_a_charge_is_marked_when_the_money_moves(
     world: LedgerWorld, ticket_queue: PostingQueue
 ) -> None:
-    """Of those who come together one pays and has it; whoever comes later is told."""
+    """Of several payments, one moves money; all others get ChargeClosed or their own refusal."""
     payments = [
         payment(world, "one", 1_000),
         payment(world, "one"),
@@ -110,7 +110,7 @@ async def test_a_charge_is_marked_with_the_money(
 async def test_payments_and_transfers_share_a_transaction(
     world: LedgerWorld, ticket_queue: PostingQueue
 ) -> None:
-    """Postings that pay a charge and one that pays none, in one batch."""
+    """A batch may contain both postings that pay a charge and others."""
     answers = await asyncio.gather(
         ticket_queue.post(payment(world, "one")),
         ticket_queue.post(posting(world.ada.id, "@bob", 10)),
@@ -122,8 +122,8 @@ async def test_payments_and_transfers_share_a_transaction(
     assert await world.balances() == (70, 30)
 
 
-async def test_several_queues_race_for_one_charge(world: LedgerWorld, tickets: Tickets) -> None:
-    """As several processes do: exactly one payment moves money."""
+async def test_several_queues_pay_one_charge_once(world: LedgerWorld, tickets: Tickets) -> None:
+    """If several processes try to pay a charge, exactly one payment moves money."""
     queues = [
         PostingQueue(world.controlled, system_clock, queue_limit=10, charge_rows=tickets)
         for _ in range(4)
@@ -144,7 +144,7 @@ async def test_several_queues_race_for_one_charge(world: LedgerWorld, tickets: T
 async def test_a_payment_survives_a_lost_commit(
     world: LedgerWorld, ticket_queue: PostingQueue, cut: Cut, key: str | None
 ) -> None:
-    """Whether the commit took effect or not: paid once, taken once, and told so."""
+    """Whether or not the commit took effect, the charge is paid once and answered so."""
     world.controlled.faults.append(cut)
     wanted = payment(world, "one", key=key)
 
@@ -155,10 +155,10 @@ async def test_a_payment_survives_a_lost_commit(
     assert await world.balances() == (90, 10)
 
 
-async def test_a_charge_that_cannot_be_marked_takes_the_money_back(
+async def test_no_money_moves_if_a_charge_cannot_be_marked(
     world: LedgerWorld, tickets: Tickets, ticket_queue: PostingQueue
 ) -> None:
-    """What follows from a payment and the payment itself are written together or not at all."""
+    """The payment and the charge's new status are written together or not at all."""
     tickets.broken = True
 
     broken, other = await asyncio.gather(
@@ -176,7 +176,7 @@ async def test_a_charge_that_cannot_be_marked_takes_the_money_back(
 async def test_a_queue_without_charge_rows_pays_no_charge(
     world: LedgerWorld, tickets: Tickets
 ) -> None:
-    """Where nothing would be marked as paid, no money moves."""
+    """If nothing could mark the charge as paid, no money moves."""
     answer = await world.queue.post(payment(world, "one"))
 
     assert answer.outcome == ChargeClosed(None)

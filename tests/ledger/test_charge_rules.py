@@ -1,4 +1,4 @@
-"""Charges in the rules: one is paid once. And refusals leave no memory behind."""
+"""Charges in the rules: a charge is paid once. And refusals do not leak memory."""
 
 import gc
 import weakref
@@ -35,7 +35,7 @@ def ledger_with_charges(**closed: str | None) -> MemoryLedger:
 
 
 def test_the_first_payment_closes_the_charge() -> None:
-    """Of several payments of one charge the first that can move moves; charges do not mix."""
+    """Only the first possible payment of a charge moves money; other charges are not affected."""
     outcomes = ledger_with_charges().decide(
         payment(101, "a"),
         payment(10, "a"),
@@ -50,7 +50,7 @@ def test_the_first_payment_closes_the_charge() -> None:
     assert outcomes[2] == ChargeClosed("paid")
 
 
-def test_a_closed_charge_is_told_before_the_balance_is_looked_at() -> None:
+def test_a_closed_charge_is_reported_before_an_insufficient_balance() -> None:
     """A payment of a charge that is final, or that does not exist, moves nothing."""
     before = ledger_with_charges(a="canceled", c=None)
 
@@ -62,8 +62,8 @@ def test_a_closed_charge_is_told_before_the_balance_is_looked_at() -> None:
     assert before.charges == {"a": "canceled", "b": "paid", "c": None}
 
 
-def test_a_known_key_is_replayed_whatever_became_of_its_charge() -> None:
-    """The same posting with the same key is the first one again, not one too late."""
+def test_a_known_key_is_replayed_though_its_charge_is_closed() -> None:
+    """The same posting with the same key is a replay, not a second payment."""
     outcomes = ledger_with_charges().decide(payment(10, "a", key="k"), payment(10, "a", key="k"))
 
     assert [type(each) for each in outcomes] == [Movement, Replay]
@@ -80,8 +80,8 @@ class Unreachable:
 
 
 @pytest.mark.parametrize("reachable", [True, False])
-async def test_a_refusal_is_let_go_of(database: Database, *, reachable: bool) -> None:
-    """A refusal that was raised and answered leaves no memory behind."""
+async def test_a_refusal_is_freed(database: Database, *, reachable: bool) -> None:
+    """After a refusal was raised and answered, nothing refers to it any more."""
     queue = PostingQueue(
         database if reachable else Unreachable(),  # type: ignore[arg-type]
         system_clock,
@@ -99,6 +99,6 @@ async def test_a_refusal_is_let_go_of(database: Database, *, reachable: bool) ->
 
     await refused()
     await queue.close()
-    # This very step was woken by the answer and holds it, and so does the writer's thread a while.
+    # For a moment, the event loop and the commit thread still refer to the answer.
     await until(lambda: gc.collect() >= 0 and raised[0]() is None)
     assert [reference() for reference in raised] == [None]

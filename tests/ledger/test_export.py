@@ -1,4 +1,4 @@
-"""The journal as a file: whole, in constant memory, and proven without the database."""
+"""The journal as a file: complete, written in constant memory, verified without the database."""
 
 import csv
 import io
@@ -48,16 +48,16 @@ async def write_export(database: Database, path: Path, form: Format) -> ExportTo
 
 
 async def error_in_export(path: Path) -> str:
-    """Return what the proof of a file finds wrong."""
+    """Return the error that verification finds in an export."""
     with pytest.raises(VerificationFailed) as found:
         await verify_ledger(ExportedLedger(path))
     return str(found.value)
 
 
-async def test_an_export_is_proven_with_the_figures_of_the_database(
+async def test_an_export_has_the_same_totals_as_the_database(
     database: Database, people: People, tmp_path: Path, form: Format
 ) -> None:
-    """Whatever a note holds, the file has the same books as the database."""
+    """The file has the same ledger as the database, whatever characters a note has."""
     queue = PostingQueue(database, system_clock, queue_limit=100)
     for number, note in enumerate(ODD_NOTES):
         next_posting = posting(people.ada.id, "@bob", 1, note=note, key=f"k,{number}")
@@ -71,10 +71,10 @@ async def test_an_export_is_proven_with_the_figures_of_the_database(
     assert figures.entries == 24 + 2 * len(ODD_NOTES)
 
 
-async def test_empty_books_are_exported_too(
+async def test_an_empty_ledger_can_be_exported(
     database: Database, tmp_path: Path, form: Format
 ) -> None:
-    """Nothing has happened: the file has the system account and its end."""
+    """The file has the system account and the last line."""
     await write_export(database, tmp_path / "journal", form)
 
     assert (await verify_ledger(ExportedLedger(tmp_path / "journal"))).accounts == 1
@@ -83,7 +83,7 @@ async def test_empty_books_are_exported_too(
 async def test_json_lines_have_every_field_of_every_entry(
     database: Database, people: People, raw_sql: RawSql, tmp_path: Path
 ) -> None:
-    """A program of any language reads one object a line, with units in the names of fields."""
+    """Each line is one object, and the names of fields contain units."""
     await write_export(database, tmp_path / "journal", "jsonl")
 
     lines = [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
@@ -96,10 +96,10 @@ async def test_json_lines_have_every_field_of_every_entry(
     ]
 
 
-async def test_csv_is_one_table_that_any_reader_reads(
+async def test_csv_is_one_table_that_other_programs_can_read(
     database: Database, people: People, raw_sql: RawSql, tmp_path: Path
 ) -> None:
-    """A header, then the same number of cells in each row: texts in quotes, numbers without."""
+    """A header, then the same number of cells in each row; only texts are quoted."""
     await write_export(database, tmp_path / "journal", "csv")
 
     text = (tmp_path / "journal").read_text()
@@ -179,10 +179,10 @@ DAMAGES: dict[str, Damage] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-async def test_what_is_wrong_is_named_as_it_is_in_the_database(
+async def test_an_export_and_the_database_have_the_same_error(
     database: Database, people: People, raw_sql: RawSql, tmp_path: Path, damage: Damage
 ) -> None:
-    """An export of damaged books names the very entry and account that the database does."""
+    """An export of a damaged ledger names the same entry and account as the database does."""
     await damage(raw_sql, people)
     error_in_database = await verification_error(database)
 
@@ -195,10 +195,10 @@ def _lines(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines(keepends=True)
 
 
-async def test_a_file_that_was_cut_off_is_told(
+async def test_a_truncated_file_is_found(
     database: Database, people: People, tmp_path: Path, form: Format
 ) -> None:
-    """At the end of a line or within one: the proof says after which line, or in which."""
+    """The error names the line after which, or in which, the file breaks off."""
     assert people.ada.id != people.bob.id
     path = tmp_path / "journal"
     await write_export(database, path, form)
@@ -212,10 +212,10 @@ async def test_a_file_that_was_cut_off_is_told(
     assert await error_in_export(path) == "the export breaks off after line 0"
 
 
-async def test_lines_taken_out_doubled_or_moved_are_told(
+async def test_missing_repeated_or_moved_lines_are_found(
     database: Database, people: People, tmp_path: Path, form: Format
 ) -> None:
-    """Any one line of the file missing, twice there, or elsewhere: nothing of it passes."""
+    """Verification fails if any one line is missing, repeated or moved."""
     assert people.ada.id != people.bob.id
     path = tmp_path / "journal"
     await write_export(database, path, form)
@@ -231,10 +231,10 @@ async def test_lines_taken_out_doubled_or_moved_are_told(
         await error_in_export(path)
 
 
-async def test_any_changed_byte_is_told(
+async def test_any_changed_byte_is_found(
     database: Database, people: People, tmp_path: Path, form: Format
 ) -> None:
-    """Wherever a single character of the file is another one, the proof fails."""
+    """Verification fails if any single character of the file was changed."""
     assert people.ada.id != people.bob.id
     path = tmp_path / "journal"
     await write_export(database, path, form)
@@ -249,8 +249,8 @@ async def test_any_changed_byte_is_told(
         await error_in_export(path)
 
 
-async def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path) -> None:
-    """A file that is one endless line is given up after 64 KiB."""
+async def test_the_length_of_a_line_is_limited(tmp_path: Path) -> None:
+    """Verification stops reading a line after 64 KiB."""
     path = tmp_path / "journal"
     path.write_bytes(b'{"object":"' + b"x" * 200_000 + b'"}\n')
     assert "too long" in await error_in_export(path)
@@ -260,8 +260,8 @@ async def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("octets", [b"PK\x03\x04 a spreadsheet\n", b"{}\n", b"[]\n", b"\xff\n"])
-async def test_a_file_that_is_no_export_is_told(tmp_path: Path, octets: bytes) -> None:
-    """The proof names the line that it cannot read."""
+async def test_a_file_that_is_no_export_is_refused(tmp_path: Path, octets: bytes) -> None:
+    """The error names the line that cannot be read."""
     (tmp_path / "journal").write_bytes(octets)
     assert (await error_in_export(tmp_path / "journal")).startswith(
         "line 1 of the export cannot be read"
@@ -269,7 +269,7 @@ async def test_a_file_that_is_no_export_is_told(tmp_path: Path, octets: bytes) -
 
 
 class _LongLedger:
-    """Books of any length that nobody holds in memory."""
+    """A ledger of any length that is not in memory."""
 
     def __init__(self, pages: int) -> None:
         self._pages = pages
@@ -285,7 +285,7 @@ class _LongLedger:
 
 
 async def test_memory_does_not_grow_with_the_journal(form: Format) -> None:
-    """Ten times the entries are written in the same memory."""
+    """Ten times as many entries take the same memory."""
     peaks = []
     for pages in (3, 30):
         written = 0

@@ -1,4 +1,4 @@
-"""Funding: money enters from the system account alone, and is counted there."""
+"""Funding: money is issued from the system account, whose balance counts it."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.support.accounts import balance, person, verify
 
 
 async def test_money_is_issued_from_the_system_account(database: Database) -> None:
-    """The account has it, the system account owes it, and the sum stays zero."""
+    """The account has the money, the system account owes it, and the sum stays zero."""
     ada = await person(database, "ada")
 
     funded = await fund_account(database, system_clock, ada, 5_000_000, note="Opening")
@@ -28,8 +28,8 @@ async def test_money_is_issued_from_the_system_account(database: Database) -> No
     assert giver.id == SYSTEM_ACCOUNT_ID
 
 
-async def test_funding_again_under_the_same_key_issues_nothing(database: Database) -> None:
-    """The operator may repeat a command; another amount under its key is a conflict."""
+async def test_funding_again_with_the_same_key_issues_nothing(database: Database) -> None:
+    """The operator may repeat a command; another amount with its key is a conflict."""
     ada = await person(database, "ada")
     first = await fund_account(database, system_clock, ada, 5, idempotency_key="k")
 
@@ -42,7 +42,7 @@ async def test_funding_again_under_the_same_key_issues_nothing(database: Databas
 
 
 async def test_a_frozen_account_is_not_funded(database: Database) -> None:
-    """No money reaches it, not even the operator's."""
+    """Not even the operator can send money to it."""
     ada = await person(database, "ada")
     await database.write(lambda transaction: set_status(transaction, ada.id, "frozen"))
 
@@ -52,8 +52,8 @@ async def test_a_frozen_account_is_not_funded(database: Database) -> None:
     assert await balance(database, ada) == 0
 
 
-async def test_a_running_server_funds_through_its_own_desk(database: Database) -> None:
-    """Issued through a desk, the answer carries the movement."""
+async def test_a_running_server_funds_through_its_own_queue(database: Database) -> None:
+    """The result contains the movement."""
     ada = await person(database, "ada")
     queue = PostingQueue(database, system_clock, queue_limit=10)
 

@@ -1,4 +1,4 @@
-"""An account's history: pages by sequence number, filters, and moments found by halving."""
+"""An account's history: pages by sequence number, filters, and the search for a moment."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator
@@ -25,14 +25,14 @@ LONG_AFTER = 2**62
 
 
 async def find_entries(database: Database, query: HistoryQuery) -> list[Entry]:
-    """Return the entries that a query finds, the extra one included."""
+    """Return the entries that a query finds, including the additional one."""
     pairs = await database.read(lambda transaction: newest_entries(transaction, query))
     assert all(entry.counterparty_id == other.id for entry, other in pairs)
     return [entry for entry, _ in pairs]
 
 
 class AccountWithHistory:
-    """One account with forty entries, of which several often share a microsecond."""
+    """An account with forty entries, some of which have the same time."""
 
     def __init__(self, url: str) -> None:
         self._runner = asyncio.Runner()
@@ -56,7 +56,7 @@ class AccountWithHistory:
         )
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._run(self._database.close())
         self._runner.close()
 
@@ -89,8 +89,8 @@ def history(database_url: str) -> Iterator[AccountWithHistory]:
     account.close()
 
 
-def fitting(entries: list[Entry], query: HistoryQuery) -> list[Entry]:
-    """Return what a reader with all entries before its eyes would pick."""
+def filter_entries(entries: list[Entry], query: HistoryQuery) -> list[Entry]:
+    """Return the entries that match the query, picked from all entries in memory."""
     wanted = [
         entry
         for entry in entries
@@ -118,8 +118,8 @@ queries = st.builds(
 )
 
 
-def test_filters_agree_with_a_reader_of_everything(history: AccountWithHistory) -> None:
-    """Any limit, cursor, direction, kind, key and moments: exactly the entries that fit."""
+def test_filters_find_exactly_the_matching_entries(history: AccountWithHistory) -> None:
+    """This is true of any limit, cursor, direction, kind, key and times."""
     assert [entry.sequence for entry in history.entries] == list(range(40, 0, -1))
     assert len({entry.created_at for entry in history.entries}) < 30
 
@@ -128,29 +128,29 @@ def test_filters_agree_with_a_reader_of_everything(history: AccountWithHistory) 
     @example(HistoryQuery(account_id="", limit=9, created_after=NOW, created_before=NOW))
     def agree(query: HistoryQuery) -> None:
         wanted = msgspec.structs.replace(query, account_id=history.ada.id)
-        assert history.find(wanted) == fitting(history.entries, wanted)
+        assert history.find(wanted) == filter_entries(history.entries, wanted)
 
     agree()
 
 
-def test_every_moment_is_found_by_halving(history: AccountWithHistory) -> None:
-    """Before, at and after each entry's microsecond: none too many, none missing."""
+def test_the_binary_search_finds_every_moment(history: AccountWithHistory) -> None:
+    """It is exact one microsecond before, at, and one after the time of each entry."""
     for entry in history.entries:
         for moment in (entry.created_at - 1, entry.created_at, entry.created_at + 1):
             after = HistoryQuery(account_id=history.ada.id, limit=100, created_after=moment)
             before = HistoryQuery(account_id=history.ada.id, limit=100, created_before=moment)
-            assert history.find(after) == fitting(history.entries, after)
-            assert history.find(before) == fitting(history.entries, before)
+            assert history.find(after) == filter_entries(history.entries, after)
+            assert history.find(before) == filter_entries(history.entries, before)
 
 
 def test_an_entry_is_found_by_its_transfer(history: AccountWithHistory) -> None:
-    """A transfer's entry in the account, searched from the moment it was made."""
+    """The search begins at the time of the transfer."""
     for entry in history.entries:
         assert history.find_transfer(entry.transfer_id, entry.created_at) == entry
 
 
 async def test_an_account_without_entries_has_an_empty_history(database: Database) -> None:
-    """Nothing is found, whatever is asked for."""
+    """No query finds anything."""
     ada = await person(database, "ada")
 
     for query in (
@@ -161,8 +161,8 @@ async def test_an_account_without_entries_has_an_empty_history(database: Databas
         assert await find_entries(database, query) == []
 
 
-async def test_a_history_shows_counterparties_as_they_are(database: Database) -> None:
-    """Each entry comes with the account on its other side."""
+async def test_a_history_contains_counterparties(database: Database) -> None:
+    """Each entry comes with the account of its counterparty."""
     ada, bob = await person(database, "ada", "1"), await person(database, "bob")
     queue = PostingQueue(database, system_clock, queue_limit=10)
     posted = await queue.post(posting(ada.id, "@bob", 5, note="Tea"))
@@ -176,8 +176,8 @@ async def test_a_history_shows_counterparties_as_they_are(database: Database) ->
     assert rest == []
 
 
-async def test_a_walk_skips_and_repeats_nothing_while_others_write(database: Database) -> None:
-    """Page after page down to the first entry, each exactly once, whatever is written meanwhile."""
+async def test_paging_skips_and_repeats_nothing_while_others_write(database: Database) -> None:
+    """All pages together contain each entry exactly once, whatever is written meanwhile."""
     ada = await person(database, "ada", "1")
     await person(database, "bob")
     queue = PostingQueue(database, system_clock, queue_limit=100)

@@ -1,4 +1,4 @@
-"""The rows of the books: accounts, the identifiers that find them, and their entries."""
+"""The rows of the ledger: accounts, the identifiers that find them, and their entries."""
 
 from functools import partial
 
@@ -36,7 +36,7 @@ async def opened(database: Database, wanted: NewAccount) -> Account:
     return await database.write(lambda transaction: journal.insert_account(transaction, wanted))
 
 
-async def test_an_account_opens_with_nothing_in_it(database: Database) -> None:
+async def test_a_new_account_is_empty(database: Database) -> None:
     """It has no money and no history, and each of its identifiers finds it."""
     account = await opened(database, new("ada", "ada@example.com"))
 
@@ -50,8 +50,8 @@ async def test_an_account_opens_with_nothing_in_it(database: Database) -> None:
     assert by_id == {account.id: account}
 
 
-async def test_an_identifier_that_is_taken_opens_nothing(database: Database) -> None:
-    """The refusal names the identifier; the account and its other identifiers stay free."""
+async def test_an_account_with_a_taken_identifier_is_not_opened(database: Database) -> None:
+    """The error names the identifier; the other identifiers of the account stay free."""
     await opened(database, new("ada", "ada@example.com"))
 
     with pytest.raises(IdentifierTaken) as taken:
@@ -63,7 +63,7 @@ async def test_an_identifier_that_is_taken_opens_nothing(database: Database) -> 
 
 
 async def test_accounts_are_paged_in_the_order_of_their_ids(database: Database) -> None:
-    """Page after page, each account once."""
+    """All pages together contain each account once."""
     for name in ("c", "a", "b"):
         await opened(database, new(name))
 
@@ -75,7 +75,7 @@ async def test_accounts_are_paged_in_the_order_of_their_ids(database: Database) 
 
 
 async def test_a_status_is_set(database: Database) -> None:
-    """Frozen and active again; only these two are known."""
+    """An account can be frozen and made active again."""
     ada = await opened(database, new("ada"))
 
     statuses: tuple[Status, ...] = ("frozen", "active")
@@ -86,7 +86,7 @@ async def test_a_status_is_set(database: Database) -> None:
 
 
 async def test_entries_are_counted_by_the_accounts(database: Database) -> None:
-    """The count that a progress bar begins with."""
+    """The progress bar of `ousel verify` uses this count."""
     assert await database.read(journal.count_entries) == 0
     ada = await person(database, "ada", "1")
     await person(database, "bob")
@@ -106,10 +106,10 @@ async def test_entries_are_counted_by_the_accounts(database: Database) -> None:
     ],
     ids=["a balance below zero", "an unknown status", "a key twice", "a number twice"],
 )
-async def test_the_schema_itself_refuses_what_can_never_be(
+async def test_the_schema_itself_refuses_impossible_rows(
     database: Database, tampering: str
 ) -> None:
-    """The last line of defence holds whatever the code above it does."""
+    """Constraints refuse such rows even if the code has an error."""
     ada = await person(database, "ada", "1")
     await person(database, "bob")
     queue = PostingQueue(database, system_clock, queue_limit=10)

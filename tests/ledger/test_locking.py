@@ -1,4 +1,4 @@
-"""Two processes on PostgreSQL want the same account: the second sees what the first wrote."""
+"""If two processes on PostgreSQL lock the same account, the second sees what the first wrote."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ from tests.support.waiting import assert_none_ends
 
 @pytest.fixture
 def engine() -> Engine:
-    """PostgreSQL alone: SQLite has one writer at a time."""
+    """Only PostgreSQL: SQLite has one writer at a time."""
     return "postgresql"
 
 
@@ -45,7 +45,7 @@ async def post_while_locked(
 
 
 async def test_a_key_that_was_used_while_a_batch_waited_is_known(database: Database) -> None:
-    """The second of two equal postings replays the first, though it was asked before it ended."""
+    """The second of two equal postings replays the first, which it did not see at its start."""
     ada, bob = await person(database, "ada", "1"), await person(database, "bob")
     first = posting(ada.id, "@bob", 30, key="once")
     second = posting(ada.id, "@bob", 30, key="once")
@@ -59,7 +59,7 @@ async def test_a_key_that_was_used_while_a_batch_waited_is_known(database: Datab
 
 
 async def test_a_balance_that_fell_while_a_batch_waited_is_seen(database: Database) -> None:
-    """The second posting is decided on what the first has left."""
+    """The second posting is decided on the balance that the first has left."""
     ada, bob = await person(database, "ada", "1"), await person(database, "bob")
     first = posting(ada.id, "@bob", 30, key="one")
     second = posting(ada.id, "@bob", 40, key="two")

@@ -1,4 +1,4 @@
-"""A million entries on one account: verification ends, and every page is as near as the first."""
+"""One account with a million entries: verification works, and every page is equally fast."""
 
 import asyncio
 import fcntl
@@ -41,7 +41,7 @@ RecordProperty = Callable[[str, object], None]
 def long_ledger_url(
     request: pytest.FixtureRequest, engines: Engines, tmp_path_factory: pytest.TempPathFactory
 ) -> str:
-    """Books with a very long account, made once for each engine and shared by all processes."""
+    """A ledger with a very long history, made once for each engine and shared by all workers."""
     engine: Engine = request.param
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -58,7 +58,7 @@ def long_ledger_url(
 
 @pytest.fixture
 async def long_ledger(long_ledger_url: str) -> AsyncIterator[Database]:
-    """Those books, open."""
+    """The database with that ledger, open."""
     opened = database_at(long_ledger_url)
     await opened.open()
     yield opened
@@ -69,10 +69,10 @@ def engine_of(long_ledger: Database) -> str:
     return type(long_ledger).__name__.removesuffix("Database")
 
 
-async def test_verification_ends_with_figures_in_constant_memory(
+async def test_verification_takes_constant_memory(
     long_ledger: Database, record_property: RecordProperty
 ) -> None:
-    """Two million entries are replayed page by page; nothing of them is kept."""
+    """Two million entries are replayed page by page, and none is kept in memory."""
     process = psutil.Process()
     before = process.memory_info().rss
     peak = before
@@ -97,7 +97,7 @@ async def test_verification_ends_with_figures_in_constant_memory(
 
 
 async def test_a_page_is_read_by_its_index_without_sorting(long_ledger: Database) -> None:
-    """The plan of a page walks the key backwards from the cursor, and sorts nothing."""
+    """The plan of a page reads the key backwards from the cursor and sorts nothing."""
     lines = await long_ledger.read(plan_of_a_page)
 
     plan = "\n".join(lines)
@@ -114,7 +114,7 @@ async def test_a_page_is_read_by_its_index_without_sorting(long_ledger: Database
 
 
 async def test_a_moment_is_found_by_the_index(long_ledger: Database) -> None:
-    """The search for a moment probes the key, and never walks the entries."""
+    """The binary search looks single entries up by key, and never scans them."""
     text = "\n".join(await long_ledger.read(plan_of_a_moment))
 
     assert "Seq Scan on entries" not in text, text
@@ -126,10 +126,10 @@ async def test_a_moment_is_found_by_the_index(long_ledger: Database) -> None:
     ), text
 
 
-async def test_every_page_is_as_near_as_the_first(
+async def test_every_page_is_as_fast_as_the_first(
     long_ledger: Database, record_property: RecordProperty
 ) -> None:
-    """Page 1, page 5,000 and a page found by its date: medians of many readings, told."""
+    """Record the median times of page 1, of page 5,000 and of a page found by its date."""
     middle = BEGIN + PARTNER_ENTRIES // 2 * MICROS_BETWEEN
     queries = {
         "page 1": HistoryQuery(account_id=PARTNER_ID, limit=PAGE),
@@ -154,8 +154,8 @@ async def test_every_page_is_as_near_as_the_first(
     )
 
 
-async def test_a_page_by_cursor_or_date_is_the_right_one(long_ledger: Database) -> None:
-    """Deep in the history, cursor and dates lead to exactly the entries they name."""
+async def test_a_cursor_or_a_date_finds_the_right_page(long_ledger: Database) -> None:
+    """Deep in the history, a cursor and a date find exactly the entries before them."""
     by_cursor = HistoryQuery(account_id=PARTNER_ID, limit=PAGE, before_sequence=500_001)
     by_date = HistoryQuery(
         account_id=PARTNER_ID, limit=PAGE, created_before=BEGIN + 500_000 * MICROS_BETWEEN
@@ -186,7 +186,7 @@ async def plan_of_a_moment(transaction: Transaction) -> list[str]:
 async def plan(
     transaction: Transaction, statement: Statement, values: dict[str, object]
 ) -> list[str]:
-    """Return the lines of a statement's plan, which on PostgreSQL is one for any values."""
+    """Return the lines of a statement's plan; on PostgreSQL it is the generic plan."""
     if "Sqlite" in type(transaction).__name__:
         explain = Statement("explain", f"EXPLAIN QUERY PLAN {statement.text}")
         return [str(row[3]) for row in await transaction.fetch(explain, **values)]

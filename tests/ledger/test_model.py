@@ -1,4 +1,4 @@
-"""Random histories: the real ledger and a simple model of it always agree."""
+"""On random histories, the real ledger and a simple model of it always agree."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -47,7 +47,7 @@ Result = TypeVar("Result")
 
 
 class Request(NamedTuple):
-    """What is asked for, beside who and whom."""
+    """A request without its sender and recipient."""
 
     amount: int
     key: str | None
@@ -68,10 +68,10 @@ faults: st.SearchStrategy[list[Cut]] = st.just([]) | cuts_at_random
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """Plays each step on a real database and on the model.
+    """Runs each step on a real database and on the model.
 
-    One database serves all histories of an engine: each opens accounts of its own, and only the
-    system account goes on from history to history.
+    All histories of an engine use one database. Each opens its own accounts, and they share only
+    the system account.
     """
 
     url = ""
@@ -79,7 +79,7 @@ class LedgerMachine(RuleBasedStateMachine):
     model_of_the_system = Model()
 
     accounts = Bundle[str]("accounts")
-    postings = Bundle[Posting]("wishes")
+    postings = Bundle[Posting]("postings")
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(earlier=postings, cuts=faults)
     def retry(self, earlier: Posting, cuts: list[Cut]) -> None:
-        """The same request again: replayed where it had a key, moved anew where it had none."""
+        """Repeat a request: with a key it is replayed, without one it moves money again."""
         self.play([self.again(earlier, earlier.amount)], cuts)
 
     @rule(earlier=postings, amount=amounts)
@@ -158,7 +158,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(earlier=st.lists(postings, min_size=2, max_size=6), cuts=faults)
     def many_at_once(self, earlier: list[Posting], cuts: list[Cut]) -> None:
-        """A batch of requests that were made before."""
+        """Repeat several requests in one batch."""
         self.play([self.again(each, each.amount) for each in earlier], cuts)
 
     @rule(account=accounts, frozen=st.booleans())
@@ -169,7 +169,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(micros=st.integers(-1_000, 5_000))
     def let_time_pass(self, micros: int) -> None:
-        """The clock may step back too."""
+        """Move the clock, sometimes backwards."""
         self.now += micros
 
     @invariant()
@@ -182,7 +182,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert (account.status == "frozen") == model.frozen
 
     def play(self, postings: list[Posting], cuts: list[Cut]) -> Posting:
-        """Post all at once, on both; each must come out alike."""
+        """Post all at once on both; the outcomes must be the same."""
         expected = [self.model.post(each) for each in postings]
         self.controlled.faults.extend(cuts)
         answers = self.run(self._post_all(postings))

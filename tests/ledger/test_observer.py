@@ -1,4 +1,4 @@
-"""Those who watch the desk are told of each batch that was written, and see what waits."""
+"""An observer of the queue is called for each batch that was written."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ HELD_SECONDS = 0.05
 
 
 class RecordingObserver:
-    """Writes down what it is told."""
+    """Records the calls."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[int, float]] = []
@@ -23,8 +23,8 @@ class RecordingObserver:
         self.batches.append((postings, seconds))
 
 
-async def test_each_batch_is_told_with_its_size_and_time(world: LedgerWorld) -> None:
-    """The first, held back by the database, and the one that gathered behind it."""
+async def test_each_batch_is_reported_with_its_size_and_time(world: LedgerWorld) -> None:
+    """The first batch is held back, and the others wait for the second."""
     observer = RecordingObserver()
     observed_queue = PostingQueue(
         world.controlled, system_clock, queue_limit=1_000, observer=observer
@@ -46,8 +46,8 @@ async def test_each_batch_is_told_with_its_size_and_time(world: LedgerWorld) -> 
     assert observer.batches[1][1] > 0
 
 
-async def test_a_batch_that_was_not_written_is_not_told(world: LedgerWorld) -> None:
-    """While the database is away, nothing is; one whose outcome was in doubt is told once."""
+async def test_a_batch_that_was_not_written_is_not_reported(world: LedgerWorld) -> None:
+    """A failed batch is not reported; one whose commit had to be resolved is reported once."""
     observer = RecordingObserver()
     observed_queue = PostingQueue(
         world.controlled, system_clock, queue_limit=1_000, observer=observer

@@ -1,4 +1,4 @@
-"""What a transfer costs on the way to PostgreSQL and back, however far that is."""
+"""How many round trips to PostgreSQL a transfer takes."""
 
 import asyncio
 
@@ -13,12 +13,12 @@ from tests.support.postgres_proxy import PostgresProxy
 
 @pytest.mark.parametrize("together", [1, 16])
 async def test_transfers_take_three_round_trips(proxy: PostgresProxy, together: int) -> None:
-    """To begin, to look and lock, to write and commit: one transfer or many that came together."""
+    """One or many transfers take three: begin, look up and lock, write and commit."""
     async with open_database(proxy.url) as database:
         ada = await person(database, "ada", "10")
         await person(database, "bob")
         queue = PostingQueue(database, system_clock, queue_limit=100)
-        for _ in range(2):  # until the recipient is known, and the statements are prepared
+        for _ in range(2):  # caches the recipient and prepares the statements
             await queue.post(posting(ada.id, "@bob", 1))
         proxy.sent = 0
         await asyncio.gather(*(queue.post(posting(ada.id, "@bob", 1)) for _ in range(together)))
@@ -27,7 +27,7 @@ async def test_transfers_take_three_round_trips(proxy: PostgresProxy, together: 
 
 
 async def test_a_recipient_is_looked_up_once(proxy: PostgresProxy) -> None:
-    """Only the first transfer to a recipient takes one round trip more."""
+    """Only the first transfer to a recipient takes an additional round trip."""
     async with open_database(proxy.url) as database:
         ada = await person(database, "ada", "10")
         for name in ("bob", "eve"):

@@ -1,4 +1,4 @@
-"""The rules of the books, by example."""
+"""Examples of the ledger's rules."""
 
 import hashlib
 import json
@@ -42,14 +42,14 @@ def moved(outcome: Outcome) -> Movement:
 
 
 def canonical_hash(previous: str, entry: Entry) -> str:
-    """The hash as the documentation words it, computed without the house's own code."""
+    """Return the hash as the documentation describes it, computed without Ousel's code."""
     fields = list(msgspec.structs.astuple(entry))[:-1]
     text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256((previous + text).encode()).hexdigest()
 
 
 def test_a_posting_debits_one_account_and_credits_another() -> None:
-    """Two entries that add up to nothing, each with its account's own number and balance."""
+    """The two entries add up to zero, and each has its account's next number and balance."""
     ledger = MemoryLedger(account("ada", 100), account("bob", 5))
 
     movement = moved(ledger.decide(posting("ada", "@bob", 30, note="Tea", key="k"))[0])
@@ -68,7 +68,7 @@ def test_a_posting_debits_one_account_and_credits_another() -> None:
 
 
 def test_hashes_chain_each_entry_to_the_one_before() -> None:
-    """An entry's hash covers the hash before it and every field of its own."""
+    """An entry's hash covers the previous hash and every field of the entry."""
     ledger = MemoryLedger(account("ada", 100), account("bob"))
 
     outcomes = ledger.decide(
@@ -97,7 +97,7 @@ def test_no_field_can_change_without_its_hash(field: str) -> None:
 
 
 def test_the_same_key_and_request_is_the_first_movement_again() -> None:
-    """A replay returns the sender's entry of the first time and moves nothing."""
+    """A replay returns the sender's first entry and moves nothing."""
     ledger = MemoryLedger(account("ada", 100), account("bob"))
     first = moved(ledger.decide(posting("ada", "@bob", 30, key="k", note="Tea"))[0])
 
@@ -111,7 +111,7 @@ def test_the_same_key_and_request_is_the_first_movement_again() -> None:
 
 
 def test_a_key_is_known_within_its_own_batch() -> None:
-    """The same key many times at once: exactly one moves."""
+    """Of several postings with the same key in one batch, exactly one moves money."""
     ledger = MemoryLedger(account("ada", 100), account("bob"))
 
     outcomes = ledger.decide(*(posting("ada", "@bob", 30, key="k") for _ in range(5)))
@@ -149,7 +149,7 @@ def test_the_same_key_with_another_request_names_the_first_transfer(other: Posti
 
 
 def test_a_key_belongs_to_its_sender() -> None:
-    """Two senders may use the same key, each for itself."""
+    """Two senders may use the same key independently."""
     ledger = MemoryLedger(account("ada", 100), account("bob", 100))
 
     outcomes = ledger.decide(posting("ada", "@bob", 1, key="k"), posting("bob", "@ada", 2, key="k"))
@@ -158,8 +158,8 @@ def test_a_key_belongs_to_its_sender() -> None:
     assert ledger.balances() == {"ada": 101, "bob": 99}
 
 
-def test_without_a_key_each_posting_is_its_own() -> None:
-    """The same request twice, without a key, moves twice; an empty key binds none of them."""
+def test_without_a_key_each_posting_moves_money() -> None:
+    """The same request twice without a key moves twice; an empty key is a key."""
     ledger = MemoryLedger(account("ada", 100), account("bob"))
 
     outcomes = ledger.decide(
@@ -185,7 +185,7 @@ def test_a_refused_posting_does_not_bind_its_key() -> None:
 
 
 def test_a_balance_never_goes_below_zero() -> None:
-    """All of the balance may be sent, and not one millionth more; the refusal tells both."""
+    """The whole balance may be sent, and not a millionth more; the refusal names both amounts."""
     ledger = MemoryLedger(account("ada", 1_500_000), account("bob"))
 
     short, exact, empty = ledger.decide(
@@ -202,7 +202,7 @@ def test_a_balance_never_goes_below_zero() -> None:
 
 
 def test_money_received_in_a_batch_can_be_sent_on_in_it() -> None:
-    """Postings are decided in their order, each on the balances that the last one left."""
+    """Each posting is decided on the balances that the previous one has left."""
     ledger = MemoryLedger(account("ada", 10), account("bob"), account("eve"))
 
     outcomes = ledger.decide(
@@ -213,8 +213,8 @@ def test_money_received_in_a_batch_can_be_sent_on_in_it() -> None:
     assert ledger.balances() == {"ada": 0, "bob": 0, "eve": 10}
 
 
-def test_the_system_account_alone_may_owe() -> None:
-    """Money is issued from it, down to the limit that 64 bits hold with room to spare."""
+def test_only_the_system_account_may_owe() -> None:
+    """Money is issued from it down to a limit."""
     ledger = MemoryLedger(system(-BALANCE_MICROS_MAX + 10), account("ada"))
 
     outcomes = ledger.decide(
@@ -228,7 +228,7 @@ def test_the_system_account_alone_may_owe() -> None:
 
 
 def test_a_balance_has_an_upper_limit() -> None:
-    """A recipient's balance may reach the limit, and not pass it."""
+    """A recipient's balance may reach the limit, but not exceed it."""
     ledger = MemoryLedger(account("ada", 100), account("bob", BALANCE_MICROS_MAX - 10))
 
     outcomes = ledger.decide(posting("ada", "@bob", 11), posting("ada", "@bob", 10))
@@ -238,8 +238,8 @@ def test_a_balance_has_an_upper_limit() -> None:
     assert ledger.balances() == {"ada": 90, "bob": BALANCE_MICROS_MAX}
 
 
-def test_nobody_sends_to_oneself() -> None:
-    """The recipient must be another account, found by whatever name."""
+def test_nobody_can_send_money_to_themselves() -> None:
+    """The recipient must be another account."""
     ledger = MemoryLedger(account("ada", 100))
 
     outcome = ledger.decide(posting("ada", "@ada"))[0]
@@ -250,7 +250,7 @@ def test_nobody_sends_to_oneself() -> None:
 
 
 def test_an_unknown_recipient_is_not_found() -> None:
-    """A name that nobody has is refused by its field."""
+    """An identifier that no account has is refused, and the refusal names the field."""
     outcome = MemoryLedger(account("ada", 100)).decide(posting("ada", "@nobody"))[0]
 
     assert isinstance(refusal(outcome), AccountNotFound)
@@ -264,7 +264,7 @@ def test_an_unknown_recipient_is_not_found() -> None:
 def test_a_frozen_account_neither_sends_nor_receives(
     sender: Status, recipient: Status, param: str | None
 ) -> None:
-    """The refusal tells which of the two it is."""
+    """The refusal says which of the two accounts is frozen."""
     ledger = MemoryLedger(account("ada", 100, status=sender), account("bob", status=recipient))
 
     outcome = ledger.decide(posting("ada", "@bob", 1_000))[0]
@@ -274,8 +274,8 @@ def test_a_frozen_account_neither_sends_nor_receives(
     assert ledger.balances() == {"ada": 100, "bob": 0}
 
 
-def test_a_replay_is_answered_even_when_frozen_or_empty() -> None:
-    """What happened stays so: a retry of it is no new movement."""
+def test_a_replay_is_answered_even_if_the_account_is_frozen_or_empty() -> None:
+    """A replay moves nothing, so neither matters."""
     ledger = MemoryLedger(account("ada", 30), account("bob"))
     first = moved(ledger.decide(posting("ada", "@bob", 30, key="k"))[0])
     ledger.accounts["ada"].status = "frozen"
@@ -283,8 +283,8 @@ def test_a_replay_is_answered_even_when_frozen_or_empty() -> None:
     assert ledger.decide(posting("ada", "@bob", 30, key="k")) == [Replay(first.debit)]
 
 
-def test_a_clock_that_steps_back_does_not_take_the_books_along() -> None:
-    """An entry is never dated before the last one of either account."""
+def test_entries_never_go_back_in_time_if_the_clock_does() -> None:
+    """An entry is never dated before the last entry of either account."""
     ledger = MemoryLedger(
         account("ada", 100, updated_at=NOW + 50),
         account("bob", updated_at=NOW),

@@ -1,4 +1,4 @@
-"""The rules of the books, over histories that nobody thought of."""
+"""Properties of the ledger's rules, checked on random histories."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,7 +49,7 @@ def fresh_ledger() -> MemoryLedger:
 def decide_history(
     history: list[tuple[list[Posting], int]],
 ) -> tuple[MemoryLedger, list[tuple[Posting, Outcome]]]:
-    """Decide each batch in turn, with a clock that also steps back."""
+    """Decide each batch in turn, with a clock that may go back."""
     ledger = fresh_ledger()
     now = NOW
     outcomes: list[tuple[Posting, Outcome]] = []
@@ -71,7 +71,7 @@ def entries_by_account(outcomes: list[tuple[Posting, Outcome]]) -> dict[str, lis
 @few
 @given(histories)
 def test_money_is_neither_made_nor_lost(history: list[tuple[list[Posting], int]]) -> None:
-    """The balances add up to zero, always, and each is what its entries make."""
+    """The balances always add up to zero, and each is the sum of its entries."""
     start = fresh_ledger().balances()
     ledger, outcomes = decide_history(history)
 
@@ -83,10 +83,10 @@ def test_money_is_neither_made_nor_lost(history: list[tuple[list[Posting], int]]
 
 @few
 @given(histories)
-def test_nobody_but_the_system_owes_and_nobody_passes_the_limit(
+def test_only_the_system_owes_and_nobody_exceeds_the_limit(
     history: list[tuple[list[Posting], int]],
 ) -> None:
-    """After every single entry, not only in the end."""
+    """This is true after every entry, not only at the end."""
     _, outcomes = decide_history(history)
 
     for name, entries in entries_by_account(outcomes).items():
@@ -97,10 +97,10 @@ def test_nobody_but_the_system_owes_and_nobody_passes_the_limit(
 
 @few
 @given(histories)
-def test_histories_have_no_gaps_and_go_forward(
+def test_histories_have_no_gaps_and_never_go_back_in_time(
     history: list[tuple[list[Posting], int]],
 ) -> None:
-    """Each account's entries are numbered from 1, chained by hashes, and never go back in time."""
+    """Each account's entries are numbered from 1, chained by hashes, and in the order of time."""
     ledger, outcomes = decide_history(history)
 
     for name, entries in entries_by_account(outcomes).items():
@@ -118,7 +118,7 @@ def test_histories_have_no_gaps_and_go_forward(
 @few
 @given(histories)
 def test_a_key_moves_once(history: list[tuple[list[Posting], int]]) -> None:
-    """Each key of each sender moved at most once, and every replay is that same entry."""
+    """Each key of a sender moves money at most once, and every replay returns that entry."""
     _, outcomes = decide_history(history)
     firsts: dict[tuple[str, str], Entry] = {}
 
@@ -144,7 +144,7 @@ def test_a_key_moves_once(history: list[tuple[list[Posting], int]]) -> None:
 def test_how_postings_are_batched_changes_nothing(
     history: list[tuple[list[Posting], int]],
 ) -> None:
-    """The same postings one by one, or all at once, come out alike."""
+    """The same postings have the same outcomes one by one and all in one batch."""
     postings_in_order = [each for batch, _ in history for each in batch]
     _, together = decide_history([(postings_in_order, 0)])
     _, apart = decide_history([([each], 0) for each in postings_in_order])

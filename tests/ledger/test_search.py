@@ -1,4 +1,4 @@
-"""Searching a history: the same entries as in one go, found without holding anybody up."""
+"""Searching a history in steps: it finds the same entries, and other requests run in between."""
 
 import asyncio
 from functools import partial
@@ -22,7 +22,7 @@ STEP_ENTRIES = 5
 
 @pytest.fixture
 async def ada(database: Database, monkeypatch: pytest.MonkeyPatch) -> Account:
-    """Ada, whose history takes several steps to look through: funded first, then sent a little."""
+    """Ada, whose history takes several steps: first a funding, then transfers in and out."""
     monkeypatch.setattr(search, "STEP_ENTRIES", STEP_ENTRIES)
     ada = await person(database, "ada", "1")
     bob = await person(database, "bob", "1")
@@ -33,10 +33,8 @@ async def ada(database: Database, monkeypatch: pytest.MonkeyPatch) -> Account:
     return ada
 
 
-async def test_a_search_finds_what_one_look_at_everything_finds(
-    database: Database, ada: Account
-) -> None:
-    """Whatever the filters leave, in whichever steps it lies."""
+async def test_a_search_finds_the_same_as_one_query(database: Database, ada: Account) -> None:
+    """This is true of all filters, whatever steps contain the matching entries."""
     seeker = HistorySearch(database)
     for limit, before, direction, kind in product(
         (1, 2, 4, 7, 50),
@@ -57,10 +55,10 @@ async def test_a_search_finds_what_one_look_at_everything_finds(
         assert found.own.id == ada.id
 
 
-async def test_others_have_their_turn_between_the_steps_of_many_searches(
+async def test_other_tasks_run_between_the_steps_of_many_searches(
     database: Database, ada: Account
 ) -> None:
-    """While a crowd searches for what there is not, the loop comes round once for each step."""
+    """While many searches find nothing, the event loop runs other tasks after each step."""
     seeker = HistorySearch(database)
     query = HistoryQuery(account_id=ada.id, limit=1, kind="charge_payment")
     searching = asyncio.gather(*(seeker.find(query) for _ in range(8)))
