@@ -45,7 +45,8 @@ cluster: .venv/cluster ## Kill and switch over the leaders of a PostgreSQL clust
 
 faults: .venv/bench .venv/cluster ## Cause faults many times: kills, stops, lost answers, a cluster, a restore, a long soak
 	OUSEL_FAULTS=full OUSEL_CLUSTER=full $(BIN)/pytest --timeout=3600 $(STRUCK)
-STRUCK := tests/spec tests/faults tests/cluster tests/cli/test_backup.py
+STRUCK := tests/spec tests/faults tests/cluster tests/cli/test_backup.py tests/api/test_conformance.py \
+	tests/charges/test_race.py tests/ledger/test_long_ledger.py clients/python/tests/test_faults.py
 
 fuzz: .venv/test ## Try millions of inputs on the parsers, and random bytes as requests
 	OUSEL_FUZZ=full $(BIN)/pytest -n 2 --dist load tests/security/test_fuzz_parsers.py tests/security/test_fuzz_requests.py

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.sizes import sized
 from tests.oauth.consents import Consent
 from tests.support.accounts import open_database, partner, verify
 from tests.support.engines import ENGINES, Engine, Engines
@@ -22,8 +23,8 @@ from tests.support.server import Server
 ROOT = Path(__file__).parents[2]
 COMMAND = [str(Path(sys.executable).parent / "st"), "--config-file=tests/api/conformance.toml"]
 RUN_SECONDS_MAX = 500
-EXAMPLES = {"live": 150, "test": 150}
-CASES_MIN = {"live": 2_000, "test": 200}
+EXAMPLES = {"live": sized(60, 150), "test": sized(60, 150)}
+CASES_MIN = {"live": sized(800, 2_000), "test": sized(80, 200)}
 
 
 @pytest.mark.slow

@@ -15,13 +15,14 @@ from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.rules import Charge, ChargeQuery
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
+from tests.faults.sizes import sized
 from tests.support.accounts import balance, person, unique_name, verify
 from tests.support.clock import ManualClock
 from tests.support.engines import Engine
 from tests.support.server import Server
 from tests.support.shop import AMOUNT, Shop, count_proven_payments, open_shop
 
-ROUNDS = 40
+ROUNDS = sized(10, 40)
 CHARGES_PER_ROUND = 25
 ACTIONS = ("pay", "pay", "cancel", "read")
 PAYERS = 5

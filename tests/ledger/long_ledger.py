@@ -13,8 +13,9 @@ from ousel.database.statements import Table
 from ousel.kernel.account_numbers import account_number
 from ousel.ledger.journal import ACCOUNTS, ENTRIES
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID
+from tests.faults.sizes import sized
 
-PARTNER_ENTRIES: Final = 1_000_000
+PARTNER_ENTRIES: Final = sized(200_000, 1_000_000)
 PEOPLE: Final = 100
 BEGIN: Final = 1_767_225_600_000_000
 MICROS_BETWEEN: Final = 1_000

@@ -72,7 +72,7 @@ def engine_of(long_ledger: Database) -> str:
 async def test_verification_takes_constant_memory(
     long_ledger: Database, record_property: RecordProperty
 ) -> None:
-    """Two million entries are replayed page by page, and none is kept in memory."""
+    """All entries are replayed page by page, and none is kept in memory."""
     process = psutil.Process()
     before = process.memory_info().rss
     peak = before

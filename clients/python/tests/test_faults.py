@@ -21,13 +21,14 @@ from ousel_client import (
     Transfer,
     TransferIntent,
 )
+from tests.faults.sizes import sized
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.seeded import PEOPLE, SeededServer, run_seeded_server, run_verify
 from tests.support.waiting import until_async
 
 SEED = 20_260_131
 PROGRESS = 100  # so many transfers between two kills of the server
-COUNTS: dict[Engine, int] = {"sqlite": 20_000, "postgresql": 2_000}
+COUNTS: dict[Engine, int] = {"sqlite": sized(2_000, 20_000), "postgresql": sized(500, 2_000)}
 WORKERS = 24
 FAILURES = tuple(fault for fault in FAULTS if fault not in {"delayed", "request doubled"})
 QUICK_RETRIES = RetryPolicy(
