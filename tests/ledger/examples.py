@@ -9,11 +9,11 @@ from ousel.ledger.rules import (
     SYSTEM_ACCOUNT_ID,
     Account,
     ClosedCharges,
-    KnownKeys,
     Outcome,
     Posting,
     Refused,
     Status,
+    UsedIdempotencyKeys,
     decide,
 )
 
@@ -66,7 +66,7 @@ class MemoryLedger:
 
     def __init__(self, *accounts: Account) -> None:
         self.accounts = {each.id: each for each in accounts}
-        self.keys: KnownKeys = {}
+        self.keys: UsedIdempotencyKeys = {}
         self.charges: ClosedCharges = {}
 
     def decide(self, *postings: Posting, now: int = NOW) -> list[Outcome]:

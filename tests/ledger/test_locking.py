@@ -35,7 +35,7 @@ async def post_while_locked(
         waiting.append(asyncio.create_task(queue.post(second)))
         await assert_none_ends(*waiting, seconds=0.3)
         outcomes = decide(
-            [first], ledger.accounts, {"@bob": bob.id}, ledger.known_keys, system_clock()
+            [first], ledger.accounts, {"@bob": bob.id}, ledger.used_idempotency_keys, system_clock()
         )
         moved = [outcome for outcome in outcomes if isinstance(outcome, Movement)]
         await journal.write_movements(transaction, moved, ledger.accounts)

@@ -31,6 +31,7 @@ from tests.support.query_plans import postgres_plan
 pytestmark = pytest.mark.slow
 
 PAGE = 20
+MIDDLE = PARTNER_ENTRIES // 2
 RUNS = 200
 MEMORY_GROWTH_BYTES_MAX = 64 * 2**20
 
@@ -156,14 +157,14 @@ async def test_every_page_is_as_fast_as_the_first(
 
 async def test_a_cursor_or_a_date_finds_the_right_page(long_ledger: Database) -> None:
     """Deep in the history, a cursor and a date find exactly the entries before them."""
-    by_cursor = HistoryQuery(account_id=PARTNER_ID, limit=PAGE, before_sequence=500_001)
+    by_cursor = HistoryQuery(account_id=PARTNER_ID, limit=PAGE, before_sequence=MIDDLE + 1)
     by_date = HistoryQuery(
-        account_id=PARTNER_ID, limit=PAGE, created_before=BEGIN + 500_000 * MICROS_BETWEEN
+        account_id=PARTNER_ID, limit=PAGE, created_before=BEGIN + MIDDLE * MICROS_BETWEEN
     )
 
     for query in (by_cursor, by_date):
         page = await long_ledger.read(partial(newest_entries, query=query))
-        assert [entry.sequence for entry, _ in page] == list(range(500_000, 499_979, -1))
+        assert [entry.sequence for entry, _ in page] == list(range(MIDDLE, MIDDLE - PAGE - 1, -1))
 
 
 async def plan_of_a_page(transaction: Transaction) -> list[str]:

@@ -297,3 +297,14 @@ def test_entries_never_go_back_in_time_if_the_clock_does() -> None:
     dates = [moved(outcome).debit.created_at for outcome in outcomes + later]
     assert dates == [NOW + 50, NOW + 70, NOW + 71]
     assert {each.updated_at for each in ledger.accounts.values()} == {NOW + 70, NOW + 71}
+
+
+def test_a_posting_may_name_the_recipient_by_its_account_id() -> None:
+    """Charge payments and funding know the account's id; no identifier is looked up for them."""
+    ledger = MemoryLedger(account("ada", 10), account("bob"))
+    by_id = msgspec.structs.replace(
+        posting("ada", "@nobody", 4), credit_identifier=None, credit_account_id="bob"
+    )
+
+    assert isinstance(ledger.decide(by_id)[0], Movement)
+    assert ledger.balances() == {"ada": 6, "bob": 4}

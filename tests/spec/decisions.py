@@ -5,10 +5,10 @@ from ousel.ledger.rules import (
     FIRST_HASH,
     Account,
     Entry,
-    KnownKeys,
     Posting,
     Refused,
     Replay,
+    UsedIdempotencyKeys,
     decide,
 )
 from tests.spec.world import (
@@ -65,7 +65,7 @@ class Decisions:
         written = tuple((name, after[name]) for name, state in states if after[name] != state)
         return tuple(answers), PendingWrites(written, tuple(movements))
 
-    def _known_keys(self, journal: Journal) -> KnownKeys:
+    def _known_keys(self, journal: Journal) -> UsedIdempotencyKeys:
         entries = (self._debit_entry(movement) for movement in journal)
         return {
             (entry.account_id, entry.idempotency_key): entry

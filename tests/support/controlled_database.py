@@ -57,7 +57,7 @@ class ControlledDatabase(DelegatingDatabase):
     ) -> Result:
         async def attempt(in_doubt: bool) -> Result:  # noqa: FBT001 - as the policy calls it
             async def attempted(transaction: Transaction) -> Result:
-                transaction.in_doubt = in_doubt
+                transaction.follows_unknown_commit = in_doubt
                 return await work(transaction)
 
             return await self._attempt(attempted, while_committing)

@@ -38,11 +38,11 @@ class ApiAuthenticator:
         return None if secret is None else self._partner_keys.cached_partner(secret)
 
     async def authenticate(
-        self, route: Route, headers: Headers, extra: list[RawHeader]
+        self, route: Route, headers: Headers, extra_headers: list[RawHeader]
     ) -> Partner | User | None:
         """Return the caller, or None on a route that does not authenticate its callers here.
 
-        If the credential is not valid, `extra` gets the headers that let a page read the answer.
+        If the credential is not valid, `extra_headers` gets those that let a page read the answer.
         """
         if route.access in {"public", "client"}:
             return None
@@ -52,25 +52,25 @@ class ApiAuthenticator:
                 return await self._user(secret)
             return await self._partner(secret)
         except (Unauthorized, InvalidToken):
-            extra.extend(await self._origins.public_headers(headers))
+            extra_headers.extend(await self._origins.public_headers(headers))
             raise
 
     async def enforce_limits(
-        self, caller: Partner | User, route: Route, headers: Headers, extra: list[RawHeader]
+        self, caller: Partner | User, route: Route, headers: Headers, extra_headers: list[RawHeader]
     ) -> None:
-        """Check origin, rate limit and scope; `extra` gets the headers that describe the limits."""
+        """Check origin, rate limit and scope; add headers that describe the limits."""
         if b"origin" in headers:
-            extra.extend(await self._origins.check_origin(caller, headers[b"origin"]))
+            extra_headers.extend(await self._origins.check_origin(caller, headers[b"origin"]))
         if self._limiter is not None:
             try:
                 self._limiter.take(caller.handle)
             finally:
-                extra.extend(self._limiter.headers(caller.handle))
+                extra_headers.extend(self._limiter.headers(caller.handle))
         if isinstance(caller, User) and route.scope not in caller.scopes:
             raise InsufficientScope(route.scope)
 
     async def recheck_key(
-        self, route: Route, headers: Headers, refusal: Refusal, extra: list[RawHeader]
+        self, route: Route, headers: Headers, refusal: Refusal, extra_headers: list[RawHeader]
     ) -> None:
         """Look the key up after a refusal that came before the transaction checked it.
 
@@ -81,10 +81,10 @@ class ApiAuthenticator:
             or refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR
         ):
             return
-        headers_before = extra.copy()
-        extra.clear()
-        await self.authenticate(route, headers, extra)
-        extra.extend(headers_before)
+        headers_before = extra_headers.copy()
+        extra_headers.clear()
+        await self.authenticate(route, headers, extra_headers)
+        extra_headers.extend(headers_before)
 
     async def _user(self, secret: str | None) -> User:
         if secret is None:

@@ -126,10 +126,10 @@ class Router:
         refusal: NotFound | MethodNotAllowed,
         request: Request,
         request_id: str,
-        extra: list[RawHeader],
+        extra_headers: list[RawHeader],
     ) -> Answer:
         allow = refusal.members.pop("allow", "")
-        headers = (*extra, (b"allow", allow.encode())) if allow else tuple(extra)
+        headers = (*extra_headers, (b"allow", allow.encode())) if allow else tuple(extra_headers)
         if isinstance(refusal, NotFound) and self._table.has(f"{self._base_path}{request.path}"):
             refusal = NotFound(f"There is nothing at this path: begin it with {self._base_url}.")
         if not self._pages.expects_page(request):
@@ -137,25 +137,27 @@ class Router:
         page = await self._pages.problem(refusal, request, request_id)
         return msgspec.structs.replace(page, headers=(*page.headers, *headers))
 
-    async def _serve(self, request: Request, request_id: str, extra: list[RawHeader]) -> Answer:
-        """Find the route and call it; `extra` collects headers that even a refusal carries."""
+    async def _serve(
+        self, request: Request, request_id: str, extra_headers: list[RawHeader]
+    ) -> Answer:
+        """Find the route and call it; `extra_headers` collects those that a refusal carries too."""
         headers = request.headers
         if request.method == "OPTIONS" and b"access-control-request-method" in headers:
             return await self._authenticator.preflight(headers)
-        route, path = await self._find_route(request, extra)
+        route, path = await self._find_route(request, extra_headers)
         request.route = route
         if isinstance(route, Route):
-            return await self._endpoints.answer(route, path, request, request_id, extra)
+            return await self._endpoints.answer(route, path, request, request_id, extra_headers)
         return await self._pages.answer(route, path, request, request_id)
 
     async def _find_route(
-        self, request: Request, extra: list[RawHeader]
+        self, request: Request, extra_headers: list[RawHeader]
     ) -> tuple[RouteLike, dict[str, str]]:
         """Return the route and its path parameters; if none is found, add CORS headers."""
         try:
             return self._table.find(request.method, request.path)
         except (NotFound, MethodNotAllowed):
-            extra.extend(await self._authenticator.cors_headers(request.headers))
+            extra_headers.extend(await self._authenticator.cors_headers(request.headers))
             raise
 
     def _common_lines_without(self, answer: Answer) -> bytes:

@@ -33,7 +33,7 @@ class Call(msgspec.Struct, Generic[Body, Query], gc=False, kw_only=True):
     query: Query
     body: Body
     headers: Headers
-    extra: list[RawHeader]  # headers that are added to the answer, even to a refusal
+    extra_headers: list[RawHeader]  # headers that are added to the answer, even to a refusal
     request_id: str
     caller: Partner | User | None
 

@@ -34,36 +34,36 @@ class EndpointServer:
         path: dict[str, str],
         request: Request,
         request_id: str,
-        extra: list[RawHeader],
+        extra_headers: list[RawHeader],
     ) -> Answer:
-        """Serve one request; `extra` collects headers that every outcome carries."""
+        """Serve one request; `extra_headers` collects headers that every outcome carries."""
         headers = request.headers
         caller = request.caller = self._authenticator.cached_caller(
             route, headers
-        ) or await self._authenticator.authenticate(route, headers, extra)
+        ) or await self._authenticator.authenticate(route, headers, extra_headers)
         try:
             if caller is not None:
-                await self._authenticator.enforce_limits(caller, route, headers, extra)
+                await self._authenticator.enforce_limits(caller, route, headers, extra_headers)
             call: Call[Any, Any] = Call(
                 path=path,
                 caller=caller,
                 query=_decode_query(route, request.query),
                 body=_decode_body(route, request),
                 headers=headers,
-                extra=extra,
+                extra_headers=extra_headers,
                 request_id=request_id,
             )
             answer = await route.handle(call)
         except Refusal as refusal:
-            await self._authenticator.recheck_key(route, headers, refusal, extra)
+            await self._authenticator.recheck_key(route, headers, refusal, extra_headers)
             if caller is not None:
                 self._error_recorder.record(caller, route, refusal, request_id)
             if route.refusal_format is None or refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise
             answer = msgspec.structs.replace(route.refusal_format(refusal), code=refusal.code)
-        if not extra:
+        if not extra_headers:
             return answer
-        return msgspec.structs.replace(answer, headers=(*answer.headers, *extra))
+        return msgspec.structs.replace(answer, headers=(*answer.headers, *extra_headers))
 
 
 def _decode_query(route: Route, query: bytes) -> Any:

@@ -18,7 +18,7 @@ class ChargePayments:
         self, transaction: Transaction, charge_ids: Collection[str], now: int
     ) -> ClosedCharges:
         """Lock the charges and return those that cannot be paid."""
-        locked = await transitions.lock_charges(transaction, charge_ids, now)
+        locked = await transitions.lock_current_charges(transaction, charge_ids, now)
         closed: ClosedCharges = dict.fromkeys(charge_ids)
         for charge in locked.charges.values():
             if is_final(charge.status):

@@ -145,7 +145,7 @@ class ChargeService:
 
     async def _write_expiries(self, ids: list[str], now: int) -> None:
         locked = await self._commit(
-            lambda transaction: transitions.lock_charges(transaction, ids, now)
+            lambda transaction: transitions.lock_current_charges(transaction, ids, now)
         )
         self._observer.charges_expired(locked.expired_count)
 

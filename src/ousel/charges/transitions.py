@@ -82,7 +82,9 @@ async def create_charges(
     ]
 
 
-async def lock_charges(transaction: Transaction, ids: Collection[str], now: int) -> LockedCharges:
+async def lock_current_charges(
+    transaction: Transaction, ids: Collection[str], now: int
+) -> LockedCharges:
     """Lock the charges, mark those that have expired, and return all with their status now.
 
     The lock waits for payments and cancellations that are being written; those take effect first.
@@ -105,11 +107,11 @@ async def cancel_charge(
 
     After a commit without an answer it may find its own cancellation.
     """
-    locked = await lock_charges(transaction, [charge_id], now)
+    locked = await lock_current_charges(transaction, [charge_id], now)
     charge = locked.charges.get(charge_id)
     if charge is None or charge.account_id != account_id:
         raise ChargeNotFound
-    if transaction.in_doubt and charge.canceled_at == now:
+    if transaction.follows_unknown_commit and charge.canceled_at == now:
         return Cancellation(None, 0)
     refusal = cancel_refusal(charge, now)
     if refusal is None:

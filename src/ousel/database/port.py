@@ -25,7 +25,7 @@ class Connections(msgspec.Struct, frozen=True):
 class Transaction(Protocol):
     """An open transaction, in which statements run one after the other."""
 
-    in_doubt: bool
+    follows_unknown_commit: bool
     """Whether an earlier attempt at the same work may have been committed."""
 
     async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
@@ -77,7 +77,7 @@ class Database(Protocol):
         """Run the work in a transaction and commit it; repeat it as a whole where that is safe.
 
         Where the connection breaks during the commit, OutcomeUnknown is raised, unless the work
-        says that it resolves this: then it runs again with `transaction.in_doubt` set, and must
+        says that it resolves this: then it runs again with `follows_unknown_commit` set, and must
         find what its earlier attempt has written. `while_committing` is called when the commit
         is about to be sent, since this process is idle from then on.
         """

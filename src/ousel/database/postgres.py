@@ -119,7 +119,9 @@ class PostgresDatabase:
     ) -> Result:
         """Run the work in a transaction and commit it; repeat it as a whole where that is safe."""
         return await with_retries(
-            lambda in_doubt: self._transact(work, in_doubt, while_committing),
+            lambda follows_unknown_commit: self._transact(
+                work, follows_unknown_commit, while_committing
+            ),
             resolves_unknown_commit=resolves_unknown_commit,
         )
 
@@ -146,11 +148,13 @@ class PostgresDatabase:
     async def _transact(
         self,
         work: Work[Result],
-        in_doubt: bool,  # noqa: FBT001 - as the retry policy calls it
+        follows_unknown_commit: bool,  # noqa: FBT001 - as the retry policy calls it
         while_committing: Callable[[], None] | None,
     ) -> Result:
         async with self._connection() as connection:
-            transaction = PostgresTransaction(connection, "BEGIN", in_doubt=in_doubt)
+            transaction = PostgresTransaction(
+                connection, "BEGIN", follows_unknown_commit=follows_unknown_commit
+            )
             try:
                 result = await work(transaction)
                 if while_committing is not None:

@@ -31,11 +31,14 @@ class PostgresTransaction:
     """
 
     def __init__(
-        self, connection: "PoolConnectionProxy[Any]", *unsent: str, in_doubt: bool = False
+        self,
+        connection: "PoolConnectionProxy[Any]",
+        *unsent: str,
+        follows_unknown_commit: bool = False,
     ) -> None:
         """Run statements on this connection, and send the unsent ones before them."""
         self._connection = connection
-        self.in_doubt = in_doubt
+        self.follows_unknown_commit = follows_unknown_commit
         self._unsent = list(unsent)
 
     async def send(self, *statements: str) -> None:

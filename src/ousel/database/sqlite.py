@@ -98,7 +98,9 @@ class SqliteDatabase:
     ) -> Result:
         """Run the work in a transaction, one writer at a time, and commit it."""
         return await with_retries(
-            lambda in_doubt: self._transact(work, in_doubt, while_committing),
+            lambda follows_unknown_commit: self._transact(
+                work, follows_unknown_commit, while_committing
+            ),
             resolves_unknown_commit=resolves_unknown_commit,
         )
 
@@ -143,7 +145,7 @@ class SqliteDatabase:
     async def _transact(
         self,
         work: Work[Result],
-        in_doubt: bool,  # noqa: FBT001 - as the retry policy calls it
+        follows_unknown_commit: bool,  # noqa: FBT001 - as the retry policy calls it
         while_committing: Callable[[], None] | None,
     ) -> Result:
         connection, commits = self._writer, self._commits
@@ -152,7 +154,10 @@ class SqliteDatabase:
         async with self._write_lock:
             try:
                 await _begin(connection)
-                result = _run_to_end(work, SqliteTransaction(connection, in_doubt=in_doubt))
+                result = _run_to_end(
+                    work,
+                    SqliteTransaction(connection, follows_unknown_commit=follows_unknown_commit),
+                )
                 self._check_file_unmoved()
                 if while_committing is not None:
                     while_committing()

@@ -14,10 +14,12 @@ STATEMENTS_CACHED: Final = 256
 class SqliteTransaction:
     """Statements on one connection; its coroutines never suspend."""
 
-    def __init__(self, connection: sqlite3.Connection, *, in_doubt: bool = False) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, *, follows_unknown_commit: bool = False
+    ) -> None:
         """Run statements on this connection, in the transaction that is open there."""
         self._connection = connection
-        self.in_doubt = in_doubt
+        self.follows_unknown_commit = follows_unknown_commit
 
     async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
         """Run the statement and return all its rows."""

@@ -7,7 +7,7 @@ import msgspec
 
 from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock
-from ousel.ledger import journal, key_check
+from ousel.ledger import journal, partner_key_check
 from ousel.ledger.rules import (
     Account,
     ClosedCharges,
@@ -83,7 +83,12 @@ class PostingBatch:
         outcomes = await self._outcomes_before(transaction, ledger)
         postings = [each for each in self._postings if each.transfer_id not in outcomes]
         decided = decide(
-            postings, ledger.accounts, self._recipients, ledger.known_keys, now, closed_charges
+            postings,
+            ledger.accounts,
+            self._recipients,
+            ledger.used_idempotency_keys,
+            now,
+            closed_charges,
         )
         await self._write_movements(transaction, decided, ledger.accounts, now)
         outcomes |= zip((each.transfer_id for each in postings), decided, strict=True)
@@ -117,11 +122,11 @@ class PostingBatch:
     ) -> dict[str, Outcome]:
         """Return the outcomes, by transfer id, of postings that the rules need not decide."""
         outcomes: dict[str, Outcome] = {}
-        if ledger.rejected_keys:
+        if ledger.rejected_partner_keys:
             for posting in self._postings:
-                if key_check.is_rejected(posting.key_check, ledger.rejected_keys):
+                if partner_key_check.is_rejected(posting.key_check, ledger.rejected_partner_keys):
                     outcomes[posting.transfer_id] = KeyRejected()
-        if transaction.in_doubt:
+        if transaction.follows_unknown_commit:
             outcomes |= await self._movements_written_before(transaction)
         current = {account.id: account.sequence for account in ledger.accounts.values()}
         self._sequences = current | self._sequences

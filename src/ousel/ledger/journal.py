@@ -7,15 +7,15 @@ import msgspec
 
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
-from ousel.ledger import key_check
+from ousel.ledger import partner_key_check
 from ousel.ledger.rules import (
     FIRST_HASH,
     Account,
     Entry,
-    KnownKeys,
     Movement,
     Posting,
     Status,
+    UsedIdempotencyKeys,
 )
 
 ACCOUNTS: Final = Table(
@@ -89,7 +89,7 @@ ACCOUNTS_LOCKED: Final = Statement(
     f"SELECT {_ACCOUNT_COLUMNS},"
     " (SELECT CAST(SUM(sequence) AS BIGINT) FROM accounts WHERE id = ANY(:debited)),"
     f" (SELECT COUNT(*) FROM {_KEYS_USED}),"
-    f" (SELECT COUNT(*) FROM {key_check.VALID_KEYS})"
+    f" (SELECT COUNT(*) FROM {partner_key_check.VALID_KEYS})"
     " FROM accounts WHERE id = ANY(:ids) ORDER BY id FOR UPDATE",
 )
 ENTRIES_OF_KEYS: Final = Statement(
@@ -189,8 +189,8 @@ class LockedLedger(msgspec.Struct, frozen=True):
     """What the rules need to decide the postings of a batch."""
 
     accounts: dict[str, Account]  # locked until the transaction ends
-    known_keys: KnownKeys  # the idempotency keys that were used before
-    rejected_keys: key_check.Keys  # the partner keys that are not valid
+    used_idempotency_keys: UsedIdempotencyKeys  # the idempotency keys that were used before
+    rejected_partner_keys: partner_key_check.PartnerKeys  # the partner keys that are not valid
 
 
 async def lock_accounts(
@@ -210,22 +210,24 @@ async def lock_accounts(
         for posting in postings
         if posting.idempotency_key is not None
     ]
-    checked = key_check.keys_to_check(postings)
+    checked = partner_key_check.keys_to_check(postings)
     rows = await transaction.fetch(
         ACCOUNTS_LOCKED, ids=list(ids), debited=list(debited), keys=keys, checked=checked, now=now
     )
     accounts = {row[0]: Account(*row[:-3]) for row in rows}
     sequences_before, keys_used, keys_valid = rows[0][-3:]
-    known_keys: KnownKeys = {}
+    used_idempotency_keys: UsedIdempotencyKeys = {}
     if keys_used or sequences_before != sum(accounts[id_].sequence for id_ in debited):
-        known_keys = await _known_keys(transaction, keys)
-    rejected: key_check.Keys = set()
+        used_idempotency_keys = await _used_idempotency_keys(transaction, keys)
+    rejected: partner_key_check.PartnerKeys = set()
     if keys_valid != len(checked):
-        rejected = await key_check.rejected_keys(transaction, checked, now)
-    return LockedLedger(accounts, known_keys, rejected)
+        rejected = await partner_key_check.find_rejected_keys(transaction, checked, now)
+    return LockedLedger(accounts, used_idempotency_keys, rejected)
 
 
-async def _known_keys(transaction: Transaction, keys: list[tuple[str, str]]) -> KnownKeys:
+async def _used_idempotency_keys(
+    transaction: Transaction, keys: list[tuple[str, str]]
+) -> UsedIdempotencyKeys:
     entries = _entries(await transaction.fetch(ENTRIES_OF_KEYS, keys=keys))
     return {(entry.account_id, entry.idempotency_key or ""): entry for entry in entries}
 

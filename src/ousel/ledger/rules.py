@@ -113,7 +113,7 @@ class ChargeClosed(msgspec.Struct, frozen=True, gc=False):
 
 
 Outcome = Movement | Replay | Refused | KeyRejected | ChargeClosed
-KnownKeys = dict[tuple[str, str], Entry]
+UsedIdempotencyKeys = dict[tuple[str, str], Entry]
 ClosedCharges = dict[str, str | None]  # the final status, or None if there is no such charge
 
 
@@ -121,14 +121,14 @@ def decide(
     postings: Sequence[Posting],
     accounts: Mapping[str, Account],
     recipients: Mapping[str, str],
-    known_keys: KnownKeys,
+    used_idempotency_keys: UsedIdempotencyKeys,
     now: int,
     closed_charges: ClosedCharges | None = None,
 ) -> list[Outcome]:
     """Decide the postings in their order, and update accounts, keys and charges accordingly.
 
     `accounts` holds each account that a posting touches, `recipients` the account id of each
-    identifier that exists, `known_keys` the first entry of each idempotency key that was used,
+    identifier that exists, `used_idempotency_keys` the first entry of each key,
     `closed_charges` the charges that can no longer be paid.
     """
     closed_charges = {} if closed_charges is None else closed_charges
@@ -136,14 +136,14 @@ def decide(
     for posting in postings:
         credit_id = credit_account_id(posting, recipients)
         key = (posting.debit_account_id, posting.idempotency_key or "")
-        first = known_keys.get(key) if posting.idempotency_key is not None else None
+        first = used_idempotency_keys.get(key) if posting.idempotency_key is not None else None
         if first is not None:
             outcomes.append(_replay_or_conflict(posting, first, credit_id))
             continue
         outcome = _decide_new(posting, accounts, credit_id, now, closed_charges)
         outcomes.append(outcome)
         if posting.idempotency_key is not None and isinstance(outcome, Movement):
-            known_keys[key] = outcome.debit
+            used_idempotency_keys[key] = outcome.debit
     return outcomes
 
 

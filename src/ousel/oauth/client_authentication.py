@@ -60,7 +60,9 @@ class ClientAuthenticator:
         """Authenticate the app, and answer the record that `work` returns."""
         client = await self._authenticate(call)
         try:
-            await self._authenticator.enforce_limits(client, route, call.headers, call.extra)
+            await self._authenticator.enforce_limits(
+                client, route, call.headers, call.extra_headers
+            )
             record = await work(client, call.body)
         except Refusal as refusal:
             self._error_recorder.record(client, route, refusal, call.request_id)

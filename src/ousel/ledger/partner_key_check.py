@@ -22,10 +22,10 @@ KEYS_THAT_ARE_VALID: Final = Statement(
     f"SELECT checked.account_id, checked.handle FROM {VALID_KEYS}",
 )
 
-Keys = set[tuple[str, str]]  # account id and handle
+PartnerKeys = set[tuple[str, str]]  # account id and handle
 
 
-def keys_to_check(postings: Iterable[Posting]) -> Keys:
+def keys_to_check(postings: Iterable[Posting]) -> PartnerKeys:
     """Return the partner keys that these postings depend on."""
     return {
         (posting.key_check.account_id, posting.key_check.handle)
@@ -34,12 +34,14 @@ def keys_to_check(postings: Iterable[Posting]) -> Keys:
     }
 
 
-async def rejected_keys(transaction: Transaction, checked: Keys, now: int) -> Keys:
+async def find_rejected_keys(
+    transaction: Transaction, checked: PartnerKeys, now: int
+) -> PartnerKeys:
     """Return those of the keys that are not valid now."""
     rows = await transaction.fetch(KEYS_THAT_ARE_VALID, checked=checked, now=now)
     return checked.difference(map(tuple, rows))
 
 
-def is_rejected(check: KeyCheck | None, rejected: Keys) -> bool:
+def is_rejected(check: KeyCheck | None, rejected: PartnerKeys) -> bool:
     """Return whether this check failed; a posting without a check is never rejected."""
     return check is not None and (check.account_id, check.handle) in rejected
