@@ -42,21 +42,21 @@ def sandbox(seeded_servers: SeededServers) -> SeededServer:
 
 
 @pytest.fixture(params=CLIENT_KINDS)
-def kind(request: pytest.FixtureRequest) -> ClientKind:
+def client_kind(request: pytest.FixtureRequest) -> ClientKind:
     """Both kinds of client in turn."""
     chosen: ClientKind = request.param
     return chosen
 
 
 @pytest.fixture
-async def client(live: SeededServer, kind: ClientKind) -> AsyncIterator[Any]:
+async def client(live: SeededServer, client_kind: ClientKind) -> AsyncIterator[Any]:
     """A client of the live server."""
-    async with client_of(kind, live.key, live.base_url) as opened:
+    async with client_of(client_kind, live.key, live.base_url) as opened:
         yield opened
 
 
 @pytest.fixture
-async def tester(sandbox: SeededServer, kind: ClientKind) -> AsyncIterator[Any]:
+async def tester(sandbox: SeededServer, client_kind: ClientKind) -> AsyncIterator[Any]:
     """A client of the sandbox."""
-    async with client_of(kind, sandbox.key, sandbox.base_url) as opened:
+    async with client_of(client_kind, sandbox.key, sandbox.base_url) as opened:
         yield opened

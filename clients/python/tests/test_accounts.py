@@ -60,18 +60,22 @@ async def test_a_name_that_would_leave_the_path_is_refused_here(client: Any, nam
         await result_of(client.accounts.get(name))
 
 
-async def test_a_wrong_key_is_told_and_not_repeated(live: SeededServer, kind: ClientKind) -> None:
+async def test_a_wrong_key_is_told_and_not_repeated(
+    live: SeededServer, client_kind: ClientKind
+) -> None:
     """A key that the server does not know is told from a key that cannot be sent."""
-    async with client_of(kind, "sk_live_wrong", live.base_url) as client:
+    async with client_of(client_kind, "sk_live_wrong", live.base_url) as client:
         with pytest.raises(Unauthorized) as raised:
             await result_of(client.me())
 
     assert raised.value.attempts == 1
 
 
-async def test_a_server_that_is_not_there_is_a_failed_connection(kind: ClientKind) -> None:
+async def test_a_server_that_is_not_there_is_a_failed_connection(client_kind: ClientKind) -> None:
     """After its attempts, the client says that nobody answers, and that nothing happened."""
-    async with client_of(kind, "sk_live_any", f"http://127.0.0.1:{free_port()}/v1") as client:
+    async with client_of(
+        client_kind, "sk_live_any", f"http://127.0.0.1:{free_port()}/v1"
+    ) as client:
         with pytest.raises(ConnectionFailed) as raised:
             await result_of(client.transfers.send(to="@ada", amount=1))
 

@@ -61,16 +61,16 @@ async def test_a_charge_is_paid(tester: Any) -> None:
         await result_of(tester.sandbox.pay(charge.id, payer="@ada"))
 
 
-async def test_a_key_creates_one_charge(tester: Any, kind: ClientKind) -> None:
+async def test_a_key_creates_one_charge(tester: Any, client_kind: ClientKind) -> None:
     """The same key and terms return the first charge; other terms tell it in the error."""
-    terms = {"amount": "3", "reference": "once", "idempotency_key": f"charge-{kind}"}
+    terms = {"amount": "3", "reference": "once", "idempotency_key": f"charge-{client_kind}"}
     first = await result_of(tester.charges.create(**terms))
 
     assert await result_of(tester.charges.create(**terms)) == first
     with pytest.raises(IdempotencyConflict) as raised:
         await result_of(tester.charges.create(**terms | {"amount": "4"}))
     assert raised.value.original == first
-    assert raised.value.idempotency_key == f"charge-{kind}"
+    assert raised.value.idempotency_key == f"charge-{client_kind}"
 
 
 def conflicting(original: dict[str, Any] | None) -> Client:
@@ -150,9 +150,9 @@ async def test_what_is_not_there_is_not_found(tester: Any) -> None:
         await result_of(tester.sandbox.pay(charge.id, payer="@nobody"))
 
 
-async def test_a_list_is_filtered_and_turns_its_pages(tester: Any, kind: ClientKind) -> None:
+async def test_a_list_is_filtered_and_turns_its_pages(tester: Any, client_kind: ClientKind) -> None:
     """By reference and status, newest first."""
-    reference = f"list-{kind}"
+    reference = f"list-{client_kind}"
     created = [
         await result_of(tester.charges.create(amount=1, reference=reference)) for _ in range(5)
     ]

@@ -145,9 +145,9 @@ async def test_a_code_is_good_once(client: Any, live: SeededServer) -> None:
     assert raised.value.attempts == 1
 
 
-async def test_the_key_is_the_apps_secret(live: SeededServer, kind: ClientKind) -> None:
+async def test_the_key_is_the_apps_secret(live: SeededServer, client_kind: ClientKind) -> None:
     """Another key is refused as another client."""
-    async with client_of(kind, "sk_live_wrong", live.base_url) as client:
+    async with client_of(client_kind, "sk_live_wrong", live.base_url) as client:
         with pytest.raises(InvalidClient):
             await result_of(
                 client.exchange_code("ac_x", client_id=live.app.id, redirect_uri=REDIRECT_URI)

@@ -67,9 +67,9 @@ async def test_keys_that_are_made_differ_and_sort_by_time(client: Any) -> None:
     assert [key[:12] for key in keys] == sorted(key[:12] for key in keys)
 
 
-async def test_a_key_of_ones_own_is_kept(client: Any, kind: ClientKind) -> None:
+async def test_a_key_of_ones_own_is_kept(client: Any, client_kind: ClientKind) -> None:
     """The caller's key goes out, and finds the transfer afterwards."""
-    key = f"order/{kind}~1"
+    key = f"order/{client_kind}~1"
 
     sent = await result_of(client.transfers.send(to="@ada", amount=1, idempotency_key=key))
 
@@ -130,14 +130,16 @@ async def test_another_request_with_a_used_key_tells_the_original(client: Any) -
 
 @pytest.mark.parametrize("to", ["@ada", "ADA@example.com", "account number"])
 async def test_a_conflict_with_what_was_meant_is_success(
-    client: Any, live: SeededServer, kind: ClientKind, to: str
+    client: Any, live: SeededServer, client_kind: ClientKind, to: str
 ) -> None:
     """A server may answer 409 to a repetition: an original that is what was meant is success."""
     if to == "account number":
         to = (await result_of(client.accounts.get("@ada"))).account_number
     first = await result_of(client.transfers.send(to="@ada", amount="2.5", note="once"))
 
-    async with client_of(kind, live.key, live.base_url, transport=strict(kind)) as other:
+    async with client_of(
+        client_kind, live.key, live.base_url, transport=strict(client_kind)
+    ) as other:
         again = await result_of(
             other.transfers.send(
                 to=to, amount="2.50", note="once", idempotency_key=first.idempotency_key
@@ -148,10 +150,12 @@ async def test_a_conflict_with_what_was_meant_is_success(
 
 
 async def test_a_conflict_whose_original_cannot_be_found_is_raised(
-    live: SeededServer, kind: ClientKind
+    live: SeededServer, client_kind: ClientKind
 ) -> None:
     """Without the original there is nothing to compare."""
-    async with client_of(kind, live.key, live.base_url, transport=strict(kind)) as client:
+    async with client_of(
+        client_kind, live.key, live.base_url, transport=strict(client_kind)
+    ) as client:
         with pytest.raises(IdempotencyConflict) as raised:
             await result_of(client.transfers.send(to="@ada", amount=1))
 
@@ -249,7 +253,7 @@ def _conflict() -> httpx2.Response:
     return httpx2.Response(409, json={"code": "idempotency_conflict", "detail": "Used."})
 
 
-def strict(kind: ClientKind) -> Any:
+def strict(client_kind: ClientKind) -> Any:
     """Return a transport for this kind of client."""
-    transport = StrictTransport if kind == "waiting" else AsyncStrictTransport
+    transport = StrictTransport if client_kind == "waiting" else AsyncStrictTransport
     return transport(verify=False)
