@@ -5,6 +5,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +18,7 @@ PROGRAMS = {
 }
 LIBRARIES = {"libatomic1": "libatomic.so.1"}  # the Node.js of Playwright is linked to it
 
-LOCK = Path(__file__).parents[2] / ".build" / "apt.lock"
+LOCK = Path(tempfile.gettempdir()) / "ousel-tests-apt.lock"  # for all clones on this machine
 
 
 def program(package: str) -> str:
@@ -63,13 +64,12 @@ def _found_once_installed(package: str) -> str | None:
     """Install a package if allowed; only one process installs at a time."""
     if not _may_install():
         return None
-    LOCK.parent.mkdir(exist_ok=True)
     with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for command in (["update"], ["install", "-y", package]):
             if _found(package) is None:
                 subprocess.run(
-                    ["apt-get", "-qq", *command],
+                    ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300", *command],
                     env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
                     check=False,
                     capture_output=True,

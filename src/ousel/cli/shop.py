@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from ousel.workload.processes import signals_deferred
+
 STOP_SECONDS_MAX: Final = 5
 
 
@@ -25,24 +27,28 @@ def run_shop(environment: Mapping[str, str]) -> Iterator[None]:
     If this process is killed, the shop ends as well.
     """
     runner = Path(__file__).with_name("until_parent_ends.py")
-    with subprocess.Popen(  # noqa: S603 - our own files, by our own Python
-        [sys.executable, "-P", str(runner), str(_shop_path())],
-        env={**os.environ, **environment},
-        stdin=subprocess.PIPE,
-    ) as process:
-        try:
-            yield
-        finally:
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        with signals_deferred():
+            process = subprocess.Popen(  # noqa: S603 - our own files, by our own Python
+                [sys.executable, "-P", str(runner), str(_shop_path())],
+                env={**os.environ, **environment},
+                stdin=subprocess.PIPE,
+            )
+        yield
+    finally:
+        if process is not None:
             _stop(process)
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
-    """Let the shop finish what it answers just now, and kill it where that takes too long."""
-    process.terminate()
-    try:
-        process.wait(STOP_SECONDS_MAX)
-    except subprocess.TimeoutExpired:
-        process.kill()
+    """Let the shop finish the answer it is writing; kill it if that takes too long."""
+    with process:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 def _shop_path() -> Path:
