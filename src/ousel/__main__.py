@@ -1,4 +1,4 @@
-"""Lets `python -m ousel` stand for the `ousel` command."""
+"""Makes `python -m ousel` run the `ousel` command."""
 
 from ousel.cli import main
 

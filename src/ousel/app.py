@@ -90,7 +90,7 @@ class Services:
     def __init__(
         self, settings: Settings, database: Database, real_clock: Clock, processes: int
     ) -> None:
-        """Wire them up; nothing is opened yet."""
+        """Create and connect the services, without opening anything yet."""
         kind = settings.secret_kind
         self.sandbox_clock = SandboxClock(database, real_clock) if settings.sandbox else None
         self.clock = clock = self.sandbox_clock or real_clock
@@ -104,7 +104,7 @@ class Services:
         )
         self.history = HistorySearch(database)
         self.accounts = AccountService(database, clock)
-        # Attempts are counted by the real clock: whoever guesses cannot advance it.
+        # Attempts are counted by the real clock, because tests can advance the clock of a sandbox.
         self.attempts = AttemptCounter(database, real_clock)
         self.second_factors = SecondFactorService(database, clock, real_clock, self.attempts)
         self.sign_in = SignInService(database, clock, self.attempts, self.second_factors)
@@ -131,7 +131,7 @@ class Ousel:
     def __init__(
         self, settings: Settings, clock: Clock = system_clock, *, processes: int = 1
     ) -> None:
-        """Wire the service up, as one of so many processes; nothing is opened yet."""
+        """Create the service, opening nothing yet; `processes` is how many serve together."""
         self.settings = settings
         self.database = database_at(settings.database_url)
         self.services = services = Services(settings, self.database, clock, processes)
@@ -178,7 +178,7 @@ class Ousel:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Open the service for the length of a block; at the end, everything is written."""
+        """Keep the service open until the block ends; then write all that is still waiting."""
         services = self.services
         await self.database.open()
         background_tasks = await self._start_background_tasks()
@@ -269,7 +269,7 @@ async def run_repeatedly(seconds: float, task: BackgroundTask) -> None:
 
 
 async def _run_once(task: BackgroundTask) -> None:
-    """Run the task; if it fails, log that, as the next run tries again."""
+    """Run the task; log a failure, because the next run tries again."""
     try:
         await task()
     except Refusal as refusal:

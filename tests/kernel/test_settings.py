@@ -192,8 +192,8 @@ def test_a_secret_given_in_both_ways_is_refused(tmp_path: Path) -> None:
     ("content", "says"),
     [
         (None, "cannot be read: No such file or directory."),
-        (b"", "names a file with nothing in it."),
-        (b" \n", "names a file with nothing in it."),
+        (b"", "names an empty file."),
+        (b" \n", "names an empty file."),
         (b"\xff\xfe", "cannot be read: it is not text in UTF-8."),
     ],
 )

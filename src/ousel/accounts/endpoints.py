@@ -64,7 +64,7 @@ class AccountEndpoints:
                 summary="Look an account up",
                 description=(
                     "By @username, account number or email, percent-encoded or plain. "
-                    "Letters match in either case."
+                    "Upper and lower case are the same."
                 ),
                 path_parameters={"identifier": "@username, account number or email."},
                 successes={200: AnswerDescription("The account.", AccountRecord)},
@@ -73,17 +73,17 @@ class AccountEndpoints:
         ]
 
     async def me(self, call: Call[NoBody, NoQuery]) -> Answer:
-        """Answer the caller's own account."""
+        """Answer with the caller's own account."""
         partner = call.partner
         holder = holder_record(await self._accounts.get_with_email(partner.account_id))
         app = AppSummary(client_id=partner.client_id, name=partner.app_name)
         return json_answer(OwnAccountRecord(**msgspec.structs.asdict(holder), app=app))
 
     async def balance(self, call: Call[NoBody, NoQuery]) -> Answer:
-        """Answer the caller's own balance."""
+        """Answer with the caller's own balance."""
         return json_answer(balance_record(await self._accounts.get(call.partner.account_id)))
 
     async def account(self, call: Call[NoBody, NoQuery]) -> Answer:
-        """Answer the account that has the path's identifier."""
+        """Answer with the account that has the identifier in the path."""
         account = await self._accounts.find(call.path["identifier"], param="identifier")
         return json_answer(account_record(account))

@@ -17,7 +17,7 @@ _EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f.]+(\.[^@\s\
 
 
 def normalize_identifier(identifier: str, *, param: str) -> str:
-    """Return the identifier as it is stored, or raise AccountNotFound where it is malformed."""
+    """Return the identifier as it is stored, or raise AccountNotFound if it is malformed."""
     if identifier.startswith("@"):
         username = identifier[1:].lower()
         if _USERNAME.fullmatch(username):

@@ -92,7 +92,7 @@ class AccountService:
         return await self._database.read(read)
 
     async def list_all(self) -> list[Account]:
-        """Return all accounts of one moment, oldest first."""
+        """Return all accounts in one snapshot, oldest first."""
 
         async def read(transaction: Transaction) -> list[Account]:
             accounts: list[Account] = []
@@ -193,12 +193,12 @@ async def email_of(transaction: Transaction, account_id: str) -> str:
 
 
 async def password_hash_of(transaction: Transaction, account_id: str) -> str | None:
-    """Return the stored password hash of an account's holder, or None without a password."""
+    """Return the stored password hash of an account's holder, or None if there is none."""
     return await store.password_hash_of(transaction, account_id)
 
 
 async def lock_password_hash(transaction: Transaction, account_id: str) -> str | None:
-    """Return the stored password hash; nobody can change it until the transaction ends."""
+    """Return the stored password hash, and lock it until the transaction ends."""
     return await store.lock_password_hash(transaction, account_id)
 
 

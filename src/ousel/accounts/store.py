@@ -44,13 +44,13 @@ async def email_of(transaction: Transaction, account_id: str) -> str:
 
 
 async def password_hash_of(transaction: Transaction, account_id: str) -> str | None:
-    """Return the stored password hash of an account's holder, or None without a password."""
+    """Return the stored password hash of an account's holder, or None if there is none."""
     rows = await transaction.fetch(PASSWORD_HASH_OF, account_id=account_id)
     return rows[0][0] if rows else None
 
 
 async def lock_password_hash(transaction: Transaction, account_id: str) -> str | None:
-    """Return the stored password hash; nobody can change it until the transaction ends."""
+    """Return the stored password hash, and lock it until the transaction ends."""
     rows = await transaction.fetch(LOCK_PASSWORD_HASH, account_id=account_id)
     return rows[0][0] if rows else None
 

@@ -40,7 +40,7 @@ class ApiAuthenticator:
     async def authenticate(
         self, route: Route, headers: Headers, extra_headers: list[RawHeader]
     ) -> Partner | User | None:
-        """Return the caller, or None on a route that does not authenticate its callers here.
+        """Return the caller, or None on a route that is public or whose endpoint authenticates.
 
         If the credential is not valid, `extra_headers` gets those that let a page read the answer.
         """

@@ -15,7 +15,7 @@ class Partner(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def app_account_id(self) -> str:
-        """The account that owns the app, which is the partner's own."""
+        """The id of the partner's own account, which owns the app."""
         return self.account_id
 
 

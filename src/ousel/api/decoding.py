@@ -80,7 +80,7 @@ def _decode_pairs(
     counts = Counter(name for name, _ in pairs)
     if len(counts) != len(pairs):
         repeated = next(name for name, count in counts.items() if count > 1)
-        raise InvalidField(f"{repeated} may be given once.", param=repeated)
+        raise InvalidField(f"{repeated} may be given only once.", param=repeated)
     values = {name: _convert_value(kind, name, value) for name, value in pairs}
     try:
         return msgspec.convert(values, kind)
@@ -103,7 +103,7 @@ def _check_content_encoding(content_encoding: bytes) -> None:
 
 
 def _check_nesting(body: bytes, headers: Headers) -> None:
-    """Refuse a body that is nested too deep, alike on every Python, before anything decodes it."""
+    """Refuse a body that is nested too deep, whatever depth this Python could decode."""
     steps = _STRING.sub(b"", body).translate(_STEPS)
     if max(accumulate(memoryview(steps).cast("b")), default=0) > NESTED_LEVELS_MAX:
         _check_content_encoding(headers.get(b"content-encoding", b"identity"))

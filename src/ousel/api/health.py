@@ -13,7 +13,7 @@ class SchemaOutdated(Refusal):
     status = 503
     code = "schema_outdated"
     title = "The schema is not current"
-    cure = "The operator runs `ousel migrate`."
+    cure = "The operator must run `ousel migrate`."
 
 
 class Health:
@@ -50,5 +50,5 @@ class Health:
         """Answer 200 if requests can be served, or refuse and say why not."""
         version = await schema_version(self._database, self._database_url)
         if not is_supported(version):
-            raise SchemaOutdated(f"The schema is at {version}, {SCHEMA_VERSION} is needed.")
+            raise SchemaOutdated(f"The schema is at {version}, but {SCHEMA_VERSION} is needed.")
         return json_answer({"status": "ok", "schema": version})

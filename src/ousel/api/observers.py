@@ -46,7 +46,7 @@ class RequestObservers:
         observers: Sequence[RequestObserver] = (),
         tracer: Tracer | None = None,
     ) -> None:
-        """Notify these; without a tracer, a caller's trace is passed on but nothing is recorded."""
+        """Notify these observers; without a tracer, traces are passed on but not recorded."""
         self._clock = clock
         self._observers: Final = tuple(observers)
         self._tracer: Final = tracer

@@ -97,7 +97,10 @@ def _security_schemes(routes: Iterable[Route], settings: Settings) -> dict[str, 
         "clientSecret": {
             "type": "http",
             "scheme": "basic",
-            "description": "An app's client_id with one of its partner keys; or both as fields.",
+            "description": (
+                "An app's client_id with one of its partner keys as the password; "
+                "or send both as fields."
+            ),
         },
         "partnerKey": {
             "type": "http",
@@ -121,7 +124,7 @@ def _security_schemes(routes: Iterable[Route], settings: Settings) -> dict[str, 
 def refusals_of(route: Route) -> list[type[Refusal]]:
     """Return every refusal that a route may answer with, by status and code."""
     possible = {*_COMMON_REFUSALS, *(_WRITE_REFUSALS if route.method == "POST" else ())}
-    if route.refusal_format is None:  # else the route answers the rest in its own format
+    if route.refusal_format is None:  # otherwise, the route sends these in its own format
         possible |= {*route.refusals, *_REFUSALS_BY_ACCESS[route.access]}
         if route.method == "POST":
             possible |= {*(_EMPTY_BODY_REFUSALS if route.body is NoBody else _BODY_REFUSALS)}

@@ -25,7 +25,7 @@ _ENTITY_TAG: Final = re.compile(rb'(?:W/)?("[!#-~\x80-\xff]*")')
 def wait_seconds(prefer: bytes | None) -> int | None:
     """Return how long the client is willing to wait, capped at WAIT_SECONDS_MAX.
 
-    A malformed header counts as none.
+    A malformed header is ignored.
     """
     position = 0
     while prefer is not None and position < len(prefer):

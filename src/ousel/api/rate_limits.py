@@ -55,7 +55,7 @@ class RateLimiter:
         bucket.tokens -= 1
 
     def headers(self, key: str) -> tuple[RawHeader, ...]:
-        """Return the headers that say how many requests are left, and when the bucket is full."""
+        """Return headers that say how many requests are left, and when the bucket is full again."""
         tokens = self._buckets[key].tokens
         full_seconds = ceil((self._limit.requests - tokens) / self._rate)
         left = f'"default";r={int(tokens)};t={full_seconds}'

@@ -50,7 +50,7 @@ class ChallengeRefusal(Refusal):
 
 
 class Unauthorized(ChallengeRefusal):
-    """The key is missing, malformed, unknown or revoked; the answers are alike."""
+    """The key is missing, malformed, unknown or revoked; the answer does not say which."""
 
     status = 401
     code = "unauthorized"
@@ -63,7 +63,7 @@ class Unauthorized(ChallengeRefusal):
 
 
 class InvalidToken(ChallengeRefusal):
-    """The user token is missing, malformed, unknown, expired or revoked; the answers are alike."""
+    """The user token is missing, malformed, unknown or ended; the answer does not say which."""
 
     status = 401
     code = "invalid_token"

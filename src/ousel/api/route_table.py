@@ -51,7 +51,7 @@ class RouteTable(Generic[AnyRoute]):
     """All routes: those without parameters in a dictionary, the others in a tree of segments."""
 
     def __init__(self, routes: Iterable[AnyRoute]) -> None:
-        """Hold these routes; two of them may not share a method and a path."""
+        """Store these routes; no two may have the same method and path."""
         self._plain: dict[str, dict[str, AnyRoute]] = {}
         self._root: _Node[AnyRoute] = _Node()
         cached = lru_cache(maxsize=CACHED_PATHS_MAX)  # polls repeat the same paths

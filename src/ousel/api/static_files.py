@@ -18,7 +18,7 @@ _CACHE_FOREVER: Final = (b"cache-control", b"public, max-age=31536000, immutable
 
 
 class StaticFileQuery(msgspec.Struct, frozen=True):
-    """The version in a file's URL, which only serves caches."""
+    """The version in a file's URL, which matters to caches only."""
 
     v: str = ""
 

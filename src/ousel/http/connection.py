@@ -1,6 +1,6 @@
 """A client's connection: requests arrive on it and are answered in order.
 
-A request is answered once all of it has arrived, so a slow sender only costs its connection.
+A request is answered once all of it has arrived, so a slow sender occupies only its connection.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class ServerState(Protocol):
     """What all connections of a server share; uvicorn's server has an object of this shape."""
 
     connections: set[Any]
-    tasks: set[asyncio.Task[None]]  # whose connection is lost; the server waits for them to end
+    tasks: set[asyncio.Task[None]]  # of lost connections; the server waits for them to end
     default_headers: list[tuple[bytes, bytes]]
 
 

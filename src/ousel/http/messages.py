@@ -36,7 +36,7 @@ class Request(msgspec.Struct, gc=False, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
-    """A status, a body, and the headers that not every answer has."""
+    """A status, a body, and the headers that are specific to this answer."""
 
     status: int
     body: bytes

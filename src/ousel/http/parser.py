@@ -93,7 +93,7 @@ class RequestParser(asyncio.Protocol, ABC):
         if parser.should_upgrade():
             if method == b"CONNECT":
                 raise MalformedRequest("This server is not a proxy.")
-            return  # it is parsed again without the offer
+            return  # `_ignore_upgrade` parses the request again
         headers = self._headers
         if b"host" not in headers and parser.get_http_version() == "1.1":
             raise MalformedRequest("HTTP/1.1 requires a Host header.")
@@ -130,7 +130,7 @@ class RequestParser(asyncio.Protocol, ABC):
             request.body += body
 
     def on_message_complete(self) -> None:
-        """Hand the complete request on, unless that was done before its end."""
+        """Hand the complete request on, unless it was refused earlier for its size."""
         request = self._request
         self._is_incomplete = False
         self._head_bytes = -SEGMENT_BYTES_MAX  # the next may begin in the same segment
@@ -166,7 +166,7 @@ class RequestParser(asyncio.Protocol, ABC):
             self._refuse(HeadTooLarge(f"A head must be at most {HEAD_BYTES_MAX} bytes."))
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Answer in its turn what could not be read, and ignore everything after it.
+        """Queue a refusal for a request that cannot be read, and ignore everything after it.
 
         A request whose body is too large has been answered already.
         """

@@ -43,7 +43,7 @@ def on_stop_signal(callback: Callable[[], None]) -> Iterator[None]:
 def stop_with_parent() -> None:
     """Ignore SIGHUP, which the parent handles, and stop when the parent has died.
 
-    A worker that went on listening would keep the port from the next server.
+    A worker that kept listening would block the port for the next server.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     threading.Thread(target=_wait_for_parent, daemon=True).start()

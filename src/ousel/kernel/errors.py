@@ -47,7 +47,7 @@ class InvalidField(Refusal):
     status = 400
     code = "invalid_field"
     title = "A field is not valid"
-    cure = "Correct the field that `param` names as `detail` says."
+    cure = "Read `detail`, and correct the field that `param` names."
 
 
 class DatabaseUnavailable(Refusal):

@@ -58,7 +58,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def secret_kind(self) -> str:
-        """The part of this server's keys and tokens that says live, or test in a sandbox."""
+        """The kind of this server's keys and tokens: live, or test in a sandbox."""
         return "test" if self.sandbox else "live"
 
 
@@ -104,7 +104,7 @@ def _secret(environment: Mapping[str, str], name: str) -> str | None:
         reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise SettingError(f"{name}{FILE_SUFFIX} cannot be read: {reason}.") from None
     if not text:
-        raise SettingError(f"{name}{FILE_SUFFIX} names a file with nothing in it.")
+        raise SettingError(f"{name}{FILE_SUFFIX} names an empty file.")
     return text
 
 
@@ -140,7 +140,7 @@ def _rate_limit(text: str) -> RateLimit | None:
         return None
     rate = _RATE.fullmatch(text)
     if rate is None:
-        raise SettingError("OUSEL_RATE_LIMIT must be off, or like 100/second, 600/minute, 9/hour.")
+        raise SettingError("OUSEL_RATE_LIMIT must be off, or a rate such as 100/second or 9/hour.")
     return RateLimit(int(rate[1]), _PERIOD_SECONDS[rate[2]])
 
 
