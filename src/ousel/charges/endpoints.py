@@ -58,7 +58,7 @@ class ChargeRequest(
     description: Annotated[
         str | None,
         msgspec.Meta(
-            description="The payer reads it.",
+            description="Shown to the payer.",
             extra_json_schema={"pattern": TEXT_PATTERN, "maxLength": DESCRIPTION_CHARACTERS_MAX},
         ),
     ] = None
@@ -106,7 +106,7 @@ class ChargeEndpoints:
         """Serve from this service; checkout pages are at this portal address."""
         self._charges = charges
         self._portal_url = portal_url
-        self._answers: dict[str, tuple[Charge, TaggedAnswer]] = {}  # spares polls the encoding
+        self._answers: dict[str, tuple[Charge, TaggedAnswer]] = {}  # encoded once
 
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""
@@ -121,8 +121,8 @@ class ChargeEndpoints:
                 description=(
                     "Send the payer to its checkout_url, then poll the charge until its status "
                     "is final; a payer who returns to success_url has not necessarily paid. "
-                    "A retry with the same Idempotency-Key and the same request answers the "
-                    "first charge again, as it is now."
+                    "A retry with the same Idempotency-Key and the same request returns the "
+                    "first charge, as it is now."
                 ),
                 body=ChargeRequest,
                 request_headers={"Idempotency-Key": KEY_SCHEMA},
@@ -153,9 +153,9 @@ class ChargeEndpoints:
                 name="getCharge",
                 summary="Read a charge",
                 description=(
-                    "Answers an ETag, and 304 to If-None-Match. With Prefer: wait=N the answer "
-                    "is delayed until the status is final, or for N seconds; it then has "
-                    "Preference-Applied: wait=N."
+                    "Each answer has an ETag. Send it back as If-None-Match: if the charge has not "
+                    "changed, the answer is 304. With Prefer: wait=N, the answer is delayed until "
+                    "the status is final, or for N seconds, and has Preference-Applied: wait=N."
                 ),
                 path_parameters=id_parameter,
                 request_headers=_POLLING_HEADERS,
@@ -193,7 +193,7 @@ class ChargeEndpoints:
         return json_answer(record, status=201)
 
     async def read(self, call: Call[NoBody, NoQuery]) -> Answer:
-        """Answer the charge; if the caller asks to wait, only once it is final."""
+        """Answer with the charge; if the caller asks to wait, only once it is final."""
         key = (call.partner.account_id, call.path["id"])
         seconds = wait_seconds(call.headers.get(b"prefer"))
         if seconds is None or not self._charges.notifier.accepts_waiter:
@@ -203,7 +203,7 @@ class ChargeEndpoints:
         return tag_answer(json_answer(record, headers=(applied,))).answer_to(call.headers)
 
     async def list(self, call: Call[NoBody, ChargesQuery]) -> Answer:
-        """Answer a page of the caller's charges."""
+        """Answer with a page of the caller's charges."""
         query = call.query
         charges = await self._charges.list_charges(
             ChargeQuery(

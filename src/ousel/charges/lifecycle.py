@@ -1,9 +1,9 @@
 """The life of a charge, pure: when it expires, and what may still happen to it.
 
 A charge is `created`, and ends as `paid`, `canceled` or `expired`; these three are final.
-`expires_at` alone decides about expiry. The first request that finds a charge expired writes this
-status before it answers. So hosts whose clocks differ cannot contradict each other, and neither
-can a payment that is being written at that time.
+Only `expires_at` decides when a charge expires. The first request that finds a charge expired
+writes this status before it answers. So two hosts with different clocks, or a payment that is
+being written at that time, cannot lead to two outcomes.
 """
 
 from typing import Final

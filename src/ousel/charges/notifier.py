@@ -1,4 +1,4 @@
-"""Waiting until a charge changes: one background task serves all who wait in this process.
+"""Waiting until a charge changes: one task notifies all callers who wait in this process.
 
 Those who wait do not query the database themselves. The task asks for all their charges with one
 statement, a few times a second and only while somebody waits. A payment or cancellation in this
@@ -49,11 +49,11 @@ class ChargeNotifier:
 
     @property
     def accepts_waiter(self) -> bool:
-        """Return whether one more may wait."""
+        """Return whether another caller may wait."""
         return self.waiter_count < WAITERS_MAX
 
     def accepts_anonymous_waiter(self, charge_id: str) -> bool:
-        """Return whether one more who is not authenticated may wait for this charge.
+        """Return whether another caller without authentication may wait for this charge.
 
         Anyone who knows the address of one checkout page could otherwise use up all waits.
         """
@@ -63,7 +63,7 @@ class ChargeNotifier:
         )
 
     async def wait_for_change(self, charge: Charge, seconds: float) -> None:
-        """Return when the charge may have changed, and at the latest after so many seconds."""
+        """Return when the charge may have changed, or after this many seconds."""
         if self.stopped:
             return
         loop = asyncio.get_running_loop()

@@ -74,7 +74,7 @@ class CheckoutPages:
         return await self._with_charge(visit, self._pay)
 
     async def status(self, visit: Visit) -> Answer:
-        """Answer the charge's status; if the page asks to wait, only once that is final."""
+        """Answer with the charge's status; if the page asks to wait, only once it is final."""
         charge = await self._charges.charge_by_id(visit.path["charge_id"])
         seconds = wait_seconds(visit.headers.get(b"prefer"))
         headers: tuple[RawHeader, ...] = ()

@@ -1,4 +1,4 @@
-"""Reading charges for all who ask at the same time.
+"""Reading charges for many callers with one statement.
 
 Nothing about a charge changes until it is paid, canceled or expired. So if a charge was open when
 it was last read, checking that its status is still `created` is enough.

@@ -28,7 +28,7 @@ class ChargeRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     object: Literal["charge"] = "charge"
     id: str
     status: Annotated[
-        Status, msgspec.Meta(description="All but created are final: they never change again.")
+        Status, msgspec.Meta(description="Every status except created is final and never changes.")
     ]
     amount: Money
     currency: Currency = CURRENCY

@@ -17,33 +17,33 @@ class ChargeNotFound(Refusal):
 
 
 class ChargeNotCancelable(Refusal):
-    """The charge is paid, canceled or expired: these are final."""
+    """The charge is paid, canceled or expired, and these statuses are final."""
 
     status = 400
     code = "charge_not_cancelable"
     title = "The charge cannot be canceled"
-    cure = "Read `charge_status`: it is final."
+    cure = "Read `charge_status`, which no longer changes."
 
     def __init__(self, charge_id: str, status: str) -> None:
         """Name the status of the charge."""
         super().__init__(
-            f"Charge {charge_id} is {status}; only a charge in created can be canceled.",
+            f"Charge {charge_id} is {status}; only a created charge can be canceled.",
             members={"charge_id": charge_id, "charge_status": status},
         )
 
 
 class ChargeNotPayable(Refusal):
-    """The charge is paid, canceled or expired: these are final."""
+    """The charge is paid, canceled or expired, and these statuses are final."""
 
     status = 400
     code = "charge_not_payable"
     title = "The charge cannot be paid"
-    cure = "Read `charge_status`: it is final; ask for a new charge."
+    cure = "Read `charge_status`. It is final, so ask for a new charge."
 
     def __init__(self, charge_id: str, status: str) -> None:
         """Name the status of the charge."""
         super().__init__(
-            f"Charge {charge_id} is {status}; only a charge in created can be paid.",
+            f"Charge {charge_id} is {status}; only a created charge can be paid.",
             members={"charge_id": charge_id, "charge_status": status},
         )
 

@@ -45,7 +45,7 @@ class ChargeService:
     async def create(
         self, account_id: str, app_id: str, terms: ChargeTerms, idempotency_key: str | None
     ) -> CreatedCharge:
-        """Create a charge; a used key returns the charge that it created before, as it is now."""
+        """Create a charge; if the key was used before, return its charge as it is now."""
         if self._creations.waiting >= self._posting_queue.queue_limit:
             raise QueueFull("Too many charges are waiting to be written.", retry_after_seconds=1)
         charge = transitions.new_charge(account_id, app_id, terms, idempotency_key, self._clock)
@@ -69,7 +69,7 @@ class ChargeService:
         return await self._current_charge(await self._stored_charge(charge_id))
 
     async def wait_for_outcome(self, account_id: str, charge_id: str, seconds: float) -> Charge:
-        """Return the account's charge once it is final, or as it is after so many seconds."""
+        """Return the account's charge once it is final, or as it is after this many seconds."""
         time = asyncio.get_running_loop().time
         deadline = time() + seconds
         charge = await self.own_charge(account_id, charge_id)
@@ -85,7 +85,7 @@ class ChargeService:
     async def list_charges(self, query: ChargeQuery) -> list[Charge]:
         """Return the newest charges that match the query, as they are now.
 
-        If there are more than its limit, one more than that is returned.
+        If there are more than its limit, return one extra charge.
         """
         now = self._clock()
 
@@ -123,7 +123,7 @@ class ChargeService:
         result = await self._posting_queue.post(payment_posting(charge, payer_id, self._clock))
         self.notifier.notify(charge.id)
         if not isinstance(result.outcome, Movement):
-            if is_overdue(charge, self._clock()):  # it expired on the way
+            if is_overdue(charge, self._clock()):  # it expired meanwhile
                 self._observer.charges_expired(1)
             raise _payment_refusal(charge.id, result.outcome)
         paid_at = result.outcome.debit.created_at
@@ -150,7 +150,7 @@ class ChargeService:
         self._observer.charges_expired(locked.expired_count)
 
     async def _commit(self, work: Work[Result]) -> Result:
-        """Commit work that writes the same when it runs again."""
+        """Commit work that may safely run again if the outcome of the commit is unknown."""
         return await self._database.write(work, resolves_unknown_commit=True)
 
 

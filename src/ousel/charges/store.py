@@ -162,7 +162,7 @@ async def charges_by_id(transaction: Transaction, ids: Collection[str]) -> dict[
 
 
 async def open_charges(transaction: Transaction, ids: Collection[str]) -> set[str]:
-    """Return those of these ids whose charges are not final."""
+    """Return the ids of those charges that are not final."""
     rows = await transaction.fetch(STATUSES_BY_ID, ids=list(ids))
     return {row[0] for row in rows if not is_final(row[1])}
 
@@ -181,7 +181,7 @@ async def lock_charges(transaction: Transaction, ids: Collection[str]) -> list[C
 
 
 async def final_charges(transaction: Transaction, ids: Collection[str]) -> list[str]:
-    """Return those of these ids whose stored status is final."""
+    """Return the ids of those charges whose stored status is final."""
     return [row[0] for row in await transaction.fetch(FINAL_CHARGES, ids=list(ids))]
 
 
@@ -211,7 +211,7 @@ async def paid_charges_after(
 
 
 async def page_of_charges(transaction: Transaction, query: ChargeQuery, now: int) -> list[Charge]:
-    """Return the newest charges that match the query at this time, one more than its limit."""
+    """Return the newest charges that match the query now, at most one more than its limit."""
     if query.status == "expired":
         return await _page_of_expired(transaction, query, now)
     created_after = created_at_of_newest_overdue(now) if query.status == "created" else 0

@@ -85,7 +85,7 @@ async def create_charges(
 async def lock_current_charges(
     transaction: Transaction, ids: Collection[str], now: int
 ) -> LockedCharges:
-    """Lock the charges, mark those that have expired, and return all with their status now.
+    """Lock the charges, mark those that have expired, and return all with their current status.
 
     The lock waits for payments and cancellations that are being written; those take effect first.
     """
@@ -105,7 +105,7 @@ async def cancel_charge(
 ) -> Cancellation:
     """Cancel the account's charge if that is still possible.
 
-    After a commit without an answer it may find its own cancellation.
+    If it runs again after an unknown commit, it may find that it has already canceled the charge.
     """
     locked = await lock_current_charges(transaction, [charge_id], now)
     charge = locked.charges.get(charge_id)

@@ -32,7 +32,7 @@ class ChargeVerifier:
                 self._payments.add(_payment_fields(entry))
 
     async def finish(self) -> int:
-        """Return how many charges are paid, or raise the first that does not match its payment."""
+        """Return how many charges are paid, or raise an error for the first that does not match."""
         count = 0
         async for charge in self._paid_charges():
             self._payments.subtract(_expected_payment_fields(charge))

@@ -88,7 +88,7 @@ class TransfersQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class TransferEndpoints:
-    """Serves partners that send money or read what moved."""
+    """Serves partners that send and list transfers."""
 
     def __init__(self, queue: PostingQueue, search: HistorySearch, clock: Clock) -> None:
         """Send transfers through this queue, and find them with this search."""
@@ -176,7 +176,7 @@ class TransferEndpoints:
         return json_answer(record, status=201)
 
     async def list(self, call: Call[NoBody, TransfersQuery]) -> Answer:
-        """Answer a page of the caller's transfers."""
+        """Answer with a page of the caller's transfers."""
         query = call.query
         wanted = HistoryQuery(
             account_id=call.partner.account_id,
@@ -201,7 +201,7 @@ class TransferEndpoints:
 
 
 def parse_note(note: str | None) -> str | None:
-    """Return the note of a transfer, or say which rule it breaks."""
+    """Return the note of a transfer, or refuse it if it breaks a rule."""
     if note is not None and len(note) > NOTE_CHARACTERS_MAX:
         raise InvalidField(
             f"note must have at most {NOTE_CHARACTERS_MAX} characters.", param="note"

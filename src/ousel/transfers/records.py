@@ -20,7 +20,7 @@ class Party(msgspec.Struct, frozen=True, gc=False):
 
 
 class TransferRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A movement of money, whole and final, as the reader sees it."""
+    """A completed transfer, as the account that reads it sees it."""
 
     object: Literal["transfer"] = "transfer"
     id: str
@@ -35,7 +35,7 @@ class TransferRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     charge_id: Annotated[
         str | None, msgspec.Meta(description="Null unless kind is charge_payment.")
     ]
-    balance_after: Annotated[Money, msgspec.Meta(description="The reader's own balance.")]
+    balance_after: Annotated[Money, msgspec.Meta(description="The balance of your account.")]
     idempotency_key: Annotated[str | None, msgspec.Meta(description="Shown to the sender alone.")]
     created_at: Time
 
