@@ -158,7 +158,7 @@ def test_a_new_server_refuses_an_old_schema_and_names_the_command(coming: str, u
 
         assert refused.returncode == 1
         assert refused.stderr == (
-            f"ousel: the schema is at {SCHEMA_VERSION}, {NEXT_VERSION} is needed: "
+            f"ousel: the schema is at {SCHEMA_VERSION}, but {NEXT_VERSION} is needed: "
             "run 'ousel migrate'\n"
         )
 

@@ -56,14 +56,16 @@ def fund(
     identifier: Identifier,
     amount: Annotated[str, typer.Argument(help="Such as 25.00.")],
     *,
-    note: Annotated[str | None, typer.Option(help="For the account's holder to read.")] = None,
+    note: Annotated[
+        str | None, typer.Option(help="A note that the account's holder can read.")
+    ] = None,
     idempotency_key: Annotated[
-        str | None, typer.Option(help="A repetition with the same key moves nothing.")
+        str | None, typer.Option(help="A retry with the same key moves nothing.")
     ] = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Issue money to an account: the only way that money enters."""
+    """Issue money to an account; nothing else creates money."""
     micros = micros_from_json(amount.encode())
     parse_note(note)
     idempotency_key_of(None, idempotency_key)

@@ -28,7 +28,7 @@ def backup(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the database, as it is at one moment, to a file; servers may keep running."""
+    """Write a consistent snapshot of the database to a file; servers may keep running."""
     with clean_up_on_signal():
         database_backup.back_up(require_database(database), file)
     show({"file": str(file), "bytes": file.stat().st_size}, as_json=as_json)

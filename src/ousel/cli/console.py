@@ -102,7 +102,7 @@ def run_with(
     new_service: Callable[[Database, Clock], Service],
     task: Callable[[Service], Awaitable[Result]],
 ) -> Result:
-    """Run the task with a service that works on the open database, by its clock."""
+    """Run the task with a service that uses the open database and the clock of its servers."""
 
     async def with_service(opened: Database) -> Result:
         return await task(new_service(opened, await _clock_of(opened)))
@@ -111,7 +111,7 @@ def run_with(
 
 
 async def _clock_of(opened: Database) -> Clock:
-    """Return the clock that the database's servers use; tests can advance that of a sandbox."""
+    """Return the clock that the database's servers use: a sandbox's own, or the real one."""
     if await opened.read(mode_of) == "live":
         return system_clock
     clock = SandboxClock(opened, system_clock)
@@ -124,10 +124,8 @@ async def check_schema(database: Database, url: str) -> None:
     await check_collation(database, url)
     version = await schema_version(database, url)
     if not is_supported(version):
-        fail(
-            f"the schema is at {version or 'nothing yet'}, "
-            f"{SCHEMA_VERSION} is needed: run 'ousel migrate'"
-        )
+        found = f"the schema is at {version}" if version else "the database has no schema"
+        fail(f"{found}, but {SCHEMA_VERSION} is needed: run 'ousel migrate'")
 
 
 async def check_empty(url: str, message: str) -> None:

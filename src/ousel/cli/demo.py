@@ -33,8 +33,8 @@ PEOPLE: Final = {
     "grace": "Grace Hopper",
 }
 _SHOP_STEPS: Final = f"""
-[bold]Click through it:[/bold] put a book into the shop's cart, pay as ada, connect with Ousel;
-connected as {PARTNER}, its owner, let the shop pay its supplier.
+[bold]Try the shop:[/bold] put a book into the cart, pay as ada, and connect with Ousel.
+Connect as {PARTNER}, who owns the shop, to let it pay its supplier.
 """
 
 
@@ -56,9 +56,7 @@ def demo(
     shop_port: Annotated[int, typer.Option(help="The shop's port.", min=1, max=65535)] = 8001,
     database: Annotated[
         str | None,
-        typer.Option(
-            metavar="URL", help="An empty database to fill; default: one that is thrown away."
-        ),
+        typer.Option(metavar="URL", help="An empty database to fill; default: a temporary one."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -80,14 +78,18 @@ def demo(
             if as_json:
                 show(_record(demo_data, runs_shop=no_shop is None), as_json=True)
             else:
-                lasts = "gone when you stop it" if database is None else "kept when you stop it"
+                lasts = (
+                    "which is deleted when you stop it"
+                    if database is None
+                    else "which is kept when you stop it"
+                )
                 welcome = _welcome(demo_data, no_shop, lasts)
                 Console(soft_wrap=True, highlight=False).print(welcome)
             serve_until_stopped(server_settings, listener)
 
 
 def _is_in_use(port: int) -> bool:
-    """Say whether something listens on this port already."""
+    """Return whether something already listens on this port."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=1).close()
     except OSError:
@@ -175,7 +177,7 @@ def _welcome(demo_data: _Demo, no_shop: str | None, lasts: str) -> str:
   people         {names}: each with 10000.00 OUSD and the password {PASSWORD}
   partner        @{PARTNER}, with the key {demo_data.key}
 {steps}
-[bold]Send 25.00 to @ada[/bold] (twice, if you like: the key in the header makes it move once):
+[bold]Send 25.00 to @ada[/bold] (sent twice, it moves the money once, because of its idempotency key):
 
 curl -s {server_settings.base_url}/transfers {call}
   -H 'Idempotency-Key: first-transfer' \\
@@ -186,7 +188,7 @@ curl -s {server_settings.base_url}/transfers {call}
 curl -s {server_settings.base_url}/charges {call}
   -d '{{"amount": 12.50, "description": "Two books", "reference": "order-1001"}}'
 
-[bold]Write a program of your own[/bold], in Python as the documentation's tutorial shows, with:
+[bold]Write a program of your own[/bold] in Python, as the tutorials in the documentation show. Set:
 
 export OUSEL_BASE_URL={server_settings.base_url} OUSEL_KEY={demo_data.key}
 """

@@ -37,13 +37,14 @@ class Format(StrEnum):
 def export(
     file: Annotated[str, typer.Argument(help="A file that does not exist yet, or - to print.")],
     file_format: Annotated[
-        Format, typer.Option("--format", help="JSON Lines, or CSV that reads into Parquet.")
+        Format,
+        typer.Option("--format", help="JSON Lines, or CSV that can be converted to Parquet."),
     ] = Format.JSONL,
     database: DatabaseOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the whole journal, as it is at one moment, with its hashes."""
+    """Write a consistent snapshot of the whole journal, with its hashes."""
     if file == STANDARD_OUTPUT:
         _print(database, file_format)
         return
@@ -62,7 +63,7 @@ def export(
 
 
 def verify_file(path: Path) -> VerifiedTotals:
-    """Return the totals of an exported ledger that is correct, or raise the first error."""
+    """Verify an exported ledger: return its totals, or raise the first error."""
     try:
         return asyncio.run(verify_ledger(ExportedLedger(path)))
     except OSError as error:

@@ -45,16 +45,21 @@ def serve(  # noqa: PLR0913 - one for each option
     workers: Annotated[
         int,
         typer.Option(
-            help="Processes that serve; more than one needs PostgreSQL.", min=1, max=WORKERS_MAX
+            help="The number of worker processes; more than one needs PostgreSQL.",
+            min=1,
+            max=WORKERS_MAX,
         ),
     ] = 1,
     sandbox: Annotated[
-        bool, typer.Option("--sandbox", help="Serve test keys and the sandbox's endpoints.")
+        bool,
+        typer.Option("--sandbox", help="Run a sandbox, with test keys and endpoints for tests."),
     ] = False,
     admin_port: Annotated[
         int | None,
         typer.Option(
-            help="The port of metrics and probes; default: OUSEL_ADMIN_PORT.", min=1, max=PORT_MAX
+            help="The port for metrics and health checks; default: OUSEL_ADMIN_PORT.",
+            min=1,
+            max=PORT_MAX,
         ),
     ] = None,
     database: DatabaseOption = None,
@@ -68,7 +73,7 @@ def serve(  # noqa: PLR0913 - one for each option
     asyncio.run(prepare_database(server_settings, port, workers))
     with bind_socket(host, port) as listener:
         asyncio.run(claim_database_mode(server_settings))
-        if as_json or sys.stdout.isatty():  # otherwise it would end up in the log
+        if as_json or sys.stdout.isatty():  # otherwise the record would end up in the log
             mode = "sandbox" if server_settings.sandbox else "live"
             addresses = {
                 "base_url": server_settings.base_url,

@@ -40,10 +40,11 @@ def create_app(
     owner: Annotated[str, typer.Option(help="@username, account number or email.")],
     name: Annotated[str, typer.Option(help="The app's name, as people will see it.")],
     redirect_uri: Annotated[
-        list[str] | None, typer.Option(help="Where Connect may send people back; repeatable.")
+        list[str] | None,
+        typer.Option(help="An address to which Connect may send people back; may be repeated."),
     ] = None,
     origin: Annotated[
-        list[str] | None, typer.Option(help="A web origin that may call; repeatable.")
+        list[str] | None, typer.Option(help="A web origin whose pages may call; may be repeated.")
     ] = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
@@ -85,7 +86,7 @@ def rotate(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Issue a key in place of another, which stays valid for a while."""
+    """Replace a key with a new one; the old key stays valid for a while."""
     if not math.isfinite(overlap_hours):
         fail("the overlap must be a number of hours")
     overlap_seconds = round(overlap_hours * SECONDS_PER_HOUR)
@@ -110,7 +111,7 @@ def list_keys(
 
 
 def _run(database: str | None, task: Callable[[OperatorService], Awaitable[Result]]) -> Result:
-    """Run the task; OUSEL_SANDBOX makes a database that no server has used a sandbox."""
+    """Run the task; OUSEL_SANDBOX marks the database as a sandbox if no server has used it yet."""
     new_service = partial(OperatorService, sandbox=settings(None).sandbox)
     return run_with(database, new_service, task)
 

@@ -22,7 +22,7 @@ from ousel.observation.telemetry import check_tracing
 DRAIN_SECONDS_MAX: Final = 30
 KEEP_ALIVE_SECONDS: Final = 75  # longer than clients keep connections, so that they close first
 CONNECTIONS_WAITING_MAX: Final = 2_048
-WORKER_STOP_SECONDS_MAX: Final = DRAIN_SECONDS_MAX + 15  # queued postings are written last
+WORKER_STOP_SECONDS_MAX: Final = DRAIN_SECONDS_MAX + 15  # time to write the queued postings
 
 
 class _UvicornConnection(Connection):
@@ -52,7 +52,7 @@ async def prepare_database(settings: Settings, port: int, workers: int) -> None:
 async def claim_database_mode(settings: Settings) -> None:
     """Mark a new database as live or test for good; fail if it is marked as the other.
 
-    This is the last check, so that a server that cannot start decides nothing.
+    This is the last check, so that a server that cannot start does not mark the database.
     """
     wanted: Mode = "test" if settings.sandbox else "live"
     database = database_at(settings.database_url)
@@ -71,8 +71,8 @@ async def claim_database_mode(settings: Settings) -> None:
 
 def bind_socket(host: str, port: int, option: str = "--port") -> socket.socket:
     """Return a socket bound to this address, or fail and name the option of the port."""
-    if not host:  # an unset variable; the system would listen on every address
-        fail("there is no address to listen on: 0.0.0.0 means all addresses")
+    if not host:  # from an unset variable; the system would listen on every address
+        fail("there is no address to listen on; for all addresses, use 0.0.0.0")
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -141,9 +141,9 @@ def _check_observation(settings: Settings, port: int, workers: int) -> None:
     if settings.admin_port is None:
         return
     if settings.admin_port + workers - 1 > PORT_MAX:
-        fail(f"{workers} processes need ports up to {PORT_MAX}: choose a lower admin port")
+        fail(f"{workers} processes need as many admin ports, up to {PORT_MAX}: choose a lower one")
     admin_ports = range(settings.admin_port, settings.admin_port + workers)
     if port in admin_ports:
-        fail(f"port {port} is the service's own; choose another with --admin-port")
+        fail(f"port {port} is used by the service itself; choose another with --admin-port")
     for admin_port in admin_ports:
         bind_socket(settings.admin_host, admin_port, "--admin-port").close()

@@ -75,7 +75,7 @@ class Worker:
         return self.process.is_alive() and not self.is_ready
 
     def has_failed(self) -> bool:
-        """Return whether the process has ended, or has been silent for so long that it hangs."""
+        """Return whether the process has ended, or has been silent for too long."""
         return not self.process.is_alive() or self.silent_seconds > SILENT_SECONDS_MAX
 
     def kill(self) -> None:
@@ -137,8 +137,8 @@ class Supervisor:
     def _restart_failed(self) -> None:
         """Replace the workers that ended or hang.
 
-        A worker that cannot start is tried again without end: the database was there when the
-        server started, so it is away for now, and the other workers wait for it too.
+        A worker that cannot start is started again and again. The database could be reached when
+        the server started, so it is probably unreachable for now, and all workers wait for it.
         """
         failed = [worker for worker in self._workers if worker.has_failed()]
         if not all(worker.is_ready for worker in failed):

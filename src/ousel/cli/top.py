@@ -80,7 +80,7 @@ def top(
 
 
 def frame_of(interval: Interval, processes: int) -> Frame:
-    """Return what happened between two scrapes of so many processes."""
+    """Return what happened between two scrapes of this many processes."""
     now = interval.after
     postings = interval.rate(f"{_BATCHES}_sum")
     return Frame(
@@ -163,7 +163,7 @@ def _side_by_side(left: RenderableType, right: RenderableType) -> Table:
 
 def _ledger_panel(frame: Frame) -> RenderableType:
     if frame.ledger is None:
-        return Text("the database is away", style="bold red")
+        return Text("the database cannot be reached", style="bold red")
     balance = frame.ledger["balances_sum_millionths"]
     return Group(
         _pairs(

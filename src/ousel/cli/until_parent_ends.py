@@ -1,7 +1,7 @@
 """Runs a Python file until it ends, or until the process that started it has ended.
 
-The parent holds the other end of standard input, and writes nothing to it. However the parent
-ends, killed included, the system closes that end, which this process notices.
+The parent holds the other end of standard input, and writes nothing to it. Even if the parent is
+killed, the system closes that end, and this process notices it.
 """
 
 import os
