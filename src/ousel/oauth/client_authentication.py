@@ -57,7 +57,7 @@ class ClientAuthenticator:
         route: Route,
         work: Callable[[Partner, ClientRequest], Awaitable[Any]],
     ) -> Answer:
-        """Authenticate the app, and answer the record that `work` returns."""
+        """Authenticate the app, and answer with the record that `work` returns."""
         client = await self._authenticate(call)
         try:
             await self._authenticator.enforce_limits(

@@ -63,7 +63,7 @@ class ConnectService:
     async def read_request(
         self, query_string: bytes, account_id: str | None
     ) -> ConsentQuestion | ErrorRedirect:
-        """Return what to ask the person with this account, if any, or the app's error."""
+        """Return what to ask the person, or the redirect that tells the app about its error."""
 
         async def read(transaction: Transaction) -> ConsentQuestion | ErrorRedirect:
             request = await connect_request(transaction, query_string, self._issuer)
@@ -183,7 +183,7 @@ def _parse_request(app: App, redirect_uri: str, parameters: ConnectParameters) -
 
 
 def _state(parameters: ConnectParameters) -> bytes | None:
-    """Return the state to send back, or None where it was sent twice."""
+    """Return the state to send back, or None if it was sent twice."""
     try:
         return parameters.only_bytes("state")
     except InvalidRequest:

@@ -56,8 +56,8 @@ class OauthEndpoints:
             summary="Exchange a code for a user token",
             description=(
                 "Called by your server. The credentials are the app's client_id with one of its "
-                "partner keys as client_secret. A code lives 10 minutes and can be exchanged "
-                "once: a second attempt ends the token that the first one gave."
+                "partner keys as client_secret. A code is valid for 10 minutes and can be "
+                "exchanged once: a second attempt ends the token that was issued for it."
             ),
             access="client",
             body=TokenRequest,
@@ -72,7 +72,7 @@ class OauthEndpoints:
             handle=self.revoke,
             name="revokeUserToken",
             summary="End a user token",
-            description="Answers the same for a token that nobody knows (RFC 7009).",
+            description="An unknown token gets the same answer (RFC 7009).",
             access="client",
             body=RevocationRequest,
             takes_forms=True,
@@ -106,7 +106,7 @@ class OauthEndpoints:
         return await self._clients.serve(call, self._revocation_route, self._revoke)
 
     async def metadata(self, _: Call[NoBody, NoQuery]) -> Answer:
-        """Answer what this authorization server can do."""
+        """Answer with what this authorization server can do."""
         return self._metadata
 
     async def _exchange(self, client: Partner, request: TokenRequest) -> TokenRecord:

@@ -55,7 +55,7 @@ class RevocationRequest(msgspec.Struct, frozen=True, kw_only=True):
         str | None, msgspec.Meta(description="The user token. Required.", examples=["ut_live_…"])
     ] = None
     token_type_hint: Annotated[
-        str | None, msgspec.Meta(description="Not needed: there is one type.")
+        str | None, msgspec.Meta(description="Not needed: there is only one type of token.")
     ] = None
     client_id: Annotated[
         str | None, msgspec.Meta(description="The app's id; or send it as HTTP Basic.")
@@ -76,7 +76,7 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RevocationRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Nothing: the token has ended."""
+    """Empty: the token has ended."""
 
 
 class OauthError(msgspec.Struct, frozen=True, kw_only=True):

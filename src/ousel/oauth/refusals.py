@@ -26,7 +26,7 @@ class InvalidClient(OauthRefusal):
 
 
 class InvalidGrant(OauthRefusal):
-    """The code is unknown, expired, used, belongs to another app, or does not match the request."""
+    """The code is unknown, expired or used, or does not belong to this app or request."""
 
     status = 400
     code = "invalid_grant"
@@ -67,7 +67,7 @@ class AccessDenied(OauthRefusal):
     status = 403
     code = "access_denied"
     title = "The person denied access"
-    cure = "Respect it; ask again only when the person wants to connect."
+    cure = "Accept the decision; ask again only if the person wants to connect."
 
 
 class ConnectAddressWrong(Refusal):

@@ -53,7 +53,7 @@ class Token(msgspec.Struct, frozen=True):
     last_used_at: int | None
 
     def is_valid_at(self, now: int) -> bool:
-        """Say whether the token authenticates calls at this moment."""
+        """Return whether the token authenticates calls at this moment."""
         return now < self.expires_at
 
 
@@ -71,7 +71,7 @@ def parse_scope(text: str | None) -> str:
     # RFC 6749 section 3.3: values separated by spaces, and a default if none is requested.
     requested = (text or SCOPE_DEFAULT).split(" ")
     if not set(requested) <= set(SCOPES):
-        raise InvalidScope(f"scope may hold these values: {' '.join(SCOPES)}.")
+        raise InvalidScope(f"scope may contain these values: {' '.join(SCOPES)}.")
     return " ".join(dict.fromkeys(requested))
 
 
@@ -90,7 +90,7 @@ def parse_challenge(challenge: str | None, method: str | None) -> str | None:
 
 
 def verifier_matches(challenge: str | None, verifier: str | None) -> bool:
-    """Say whether the verifier proves that the client that requested the code exchanges it."""
+    """Return whether the verifier proves that this client is the one that requested the code."""
     if challenge is None:
         # RFC 9700 section 2.1.1: a verifier without a challenge indicates a downgrade attack.
         return verifier is None

@@ -77,7 +77,7 @@ class ConnectionService:
         )
 
     async def disconnect(self, account_id: str, app_id: str, source: EventSource) -> bool:
-        """End the app's access to the account at once; say whether it was connected."""
+        """End the app's access to the account at once; return whether it was connected."""
 
         async def work(transaction: Transaction) -> bool:
             connection = await find_connection(transaction, account_id, app_id, self._clock())
@@ -154,7 +154,7 @@ async def find_connection(
 
 
 async def disconnect(transaction: Transaction, account_id: str, app_id: str) -> bool:
-    """End the app's access to the account at once; say whether it had any."""
+    """End the app's access to the account at once; return whether it had any."""
     return await store.end_all_of_app(transaction, account_id, app_id) > 0
 
 

@@ -120,7 +120,7 @@ async def codes_by_handle(transaction: Transaction, handle: str) -> list[Code]:
 
 
 async def use_code(transaction: Transaction, code: Code, now: int, kept_until: int) -> bool:
-    """Mark a code as used; say whether this was the first use, and in time."""
+    """Mark a code as used; return whether this was the first use, and in time."""
     used = await transaction.execute(
         USE_CODE,
         account_id=code.account_id,

@@ -41,10 +41,10 @@ class UserEndpoints:
         ]
 
     async def me(self, call: Call[NoBody, NoQuery]) -> Answer:
-        """Answer the account of the token's user."""
+        """Answer with the account of the token's user."""
         found = await self._accounts.get_with_email(call.user.account_id)
         return json_answer(holder_record(found))
 
     async def balance(self, call: Call[NoBody, NoQuery]) -> Answer:
-        """Answer the balance of the token's user."""
+        """Answer with the balance of the token's user."""
         return json_answer(balance_record(await self._accounts.get(call.user.account_id)))

@@ -41,7 +41,7 @@ class ApiErrorLog:
         )
 
     async def write(self) -> None:
-        """Write what was collected; each app keeps its newest."""
+        """Write the collected calls, and delete all but the newest of each app."""
         errors = list(self._waiting)
         self._waiting.clear()
         if errors:

@@ -64,7 +64,7 @@ class PartnerKeyLookup:
         return cached.partner
 
     async def is_origin_of_app(self, caller: Partner | User, origin: str) -> bool:
-        """Say whether the origin is registered on the caller's app."""
+        """Return whether the origin is registered on the caller's app."""
 
         async def read(transaction: Transaction) -> bool:
             return await store.has_origin(
@@ -74,7 +74,7 @@ class PartnerKeyLookup:
         return await self._database.read(read)
 
     async def is_origin_of_any_app(self, origin: str) -> bool:
-        """Say whether any app has registered the origin."""
+        """Return whether any app has registered the origin."""
 
         async def read(transaction: Transaction) -> bool:
             return await store.has_any_origin(transaction, origin)
@@ -96,11 +96,11 @@ class PartnerKeyLookup:
             raise self._refusal(secret)
 
     def _refusal(self, secret: str) -> Unauthorized:
-        """Return the refusal of a key that is unknown or has ended; only its prefix matters."""
+        """Return the refusal, whose text depends on nothing but the prefix of the key."""
         if not secret.startswith(self._other_prefix):
             return Unauthorized()
         kind = "sandbox" if self._prefix == "sk_test_" else "live server"
-        return Unauthorized(f"This is a {kind}: it takes keys that begin with {self._prefix}.")
+        return Unauthorized(f"This is a {kind}: it accepts keys that begin with {self._prefix}.")
 
 
 async def _keys_by_handle(

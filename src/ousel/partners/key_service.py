@@ -15,7 +15,7 @@ KEYS_MAX: Final = 50  # valid at the same time, of one app
 
 
 class SecondFactorNeeded(Refusal):
-    """A live key is issued or rotated only by someone who signs in with a second factor."""
+    """Only someone who signs in with a second factor can issue or rotate a live key."""
 
     status = 403
     code = "second_factor_needed"
@@ -62,14 +62,14 @@ class KeyService:
     async def rotate(
         self, account_id: str, app_id: str, handle: str, overlap_seconds: int, source: EventSource
     ) -> IssuedKey:
-        """Issue a key in place of another, which stays valid for the overlap."""
+        """Replace a key with a new one; the old key stays valid for the overlap."""
 
         async def work(transaction: Transaction) -> IssuedKey:
             app = await own_app(transaction, account_id, app_id)
             await self._check_second_factor(transaction, account_id)
             key = await own_key(transaction, app, handle)
             if key.ends_at is not None:
-                raise InvalidField("This key is rotated or revoked already.", param="handle")
+                raise InvalidField("This key has already been rotated or revoked.", param="handle")
             if overlap_seconds > 0:
                 await self._check_limit(transaction, app, param="handle")
             issued = await service.rotate_key(
@@ -82,7 +82,7 @@ class KeyService:
         return await self._database.write(work)
 
     async def revoke(self, account_id: str, app_id: str, handle: str, source: EventSource) -> None:
-        """End a key at once; one that has ended stays as it is."""
+        """End a key at once, unless it has already ended."""
 
         async def work(transaction: Transaction) -> None:
             app = await own_app(transaction, account_id, app_id)
@@ -103,5 +103,5 @@ class KeyService:
     async def _check_second_factor(self, transaction: Transaction, account_id: str) -> None:
         if self._kind == "live" and not await has_second_factor(transaction, account_id):
             raise SecondFactorNeeded(
-                "A live key moves real money, so it takes two-factor sign-in to issue one."
+                "A live key moves real money, so issuing one requires two-factor sign-in."
             )

@@ -25,7 +25,7 @@ class OperatorService:
     """Creates apps and changes keys for the operator, each change with its audit event."""
 
     def __init__(self, database: Database, clock: Clock, *, sandbox: bool = False) -> None:
-        """Work on this database; `sandbox` makes one that no server has used yet a sandbox."""
+        """Work on this database; `sandbox` marks it as a sandbox if no server has used it yet."""
         self._database = database
         self._clock = clock
         self._sandbox = sandbox
@@ -62,7 +62,7 @@ class OperatorService:
         return await self._database.write(work)
 
     async def rotate_key(self, handle: str, overlap_seconds: int) -> IssuedKey:
-        """Issue a key in place of another, which stays valid for the overlap."""
+        """Replace a key with a new one; the old key stays valid for the overlap."""
 
         async def work(transaction: Transaction) -> IssuedKey:
             key = await service.key_by_handle(transaction, handle)

@@ -50,7 +50,7 @@ class Key(msgspec.Struct, frozen=True):
         return f"{self.name} ({self.handle}…)"
 
     def is_valid_at(self, now: int) -> bool:
-        """Say whether the key authenticates calls at this moment."""
+        """Return whether the key authenticates calls at this moment."""
         return self.ends_at is None or now < self.ends_at
 
 
@@ -81,7 +81,7 @@ def parse_redirect_uri(text: str) -> str:
     """Return the redirect URI unchanged, since it is compared exactly, or raise InvalidField."""
     parts = parse_url(text, param="redirect_uri")
     if parts.fragment or text.endswith("#"):
-        raise InvalidField("A redirect URI has no fragment (#…).", param="redirect_uri")
+        raise InvalidField("A redirect URI must not have a fragment (#…).", param="redirect_uri")
     return text
 
 
@@ -107,7 +107,7 @@ def parse_overlap_seconds(seconds: int) -> int:
 
 
 def check_below_limit(count: int, limit: int, what: str, *, param: str) -> None:
-    """Refuse one more where there are as many as allowed."""
+    """Raise InvalidField if the limit is already reached."""
     if count >= limit:
         raise InvalidField(f"There are {limit} {what} already: remove one first.", param=param)
 

@@ -38,7 +38,7 @@ class KeyNotFound(Refusal):
     status = 404
     code = "key_not_found"
     title = "There is no such key"
-    cure = "Check the handle of the key, which lists show."
+    cure = "Check the handle in the list of keys."
 
 
 class HandleShared(Refusal):
@@ -103,7 +103,7 @@ async def find_app(transaction: Transaction, app_id: str) -> App | None:
 
 
 async def has_redirect_uri(transaction: Transaction, app: App, redirect_uri: str) -> bool:
-    """Say whether the app has registered exactly this redirect URI."""
+    """Return whether the app has registered exactly this redirect URI."""
     return await store.has_redirect_uri(transaction, app, redirect_uri)
 
 
@@ -156,7 +156,7 @@ async def issue_key(
 async def rotate_key(
     transaction: Transaction, key: Key, overlap_seconds: int, kind: str, clock: Clock
 ) -> IssuedKey:
-    """Issue a key of this kind in place of another, which stays valid for the overlap."""
+    """Replace a key with a new one of this kind; the old key stays valid for the overlap."""
     overlap = rules.parse_overlap_seconds(overlap_seconds) * MICROS_PER_SECOND
     app = await app_by_id(transaction, key.app_id)
     if overlap:
@@ -172,7 +172,7 @@ async def revoke_key(transaction: Transaction, key: Key, clock: Clock) -> None:
 
 
 async def key_by_handle(transaction: Transaction, given: str) -> Key:
-    """Return the key with this handle; the whole key is accepted too, and never repeated."""
+    """Return the key with this handle; a whole key is accepted too, but never shown in errors."""
     handle = given[:HANDLE_CHARACTERS_SHOWN]
     found = [key for key, _ in await store.keys_by_handle(transaction, [handle])]
     if not found:
@@ -180,7 +180,7 @@ async def key_by_handle(transaction: Transaction, given: str) -> Key:
     if given != handle:
         found = [key for key in found if matches_hash(key.hash, given)]
     if not found:
-        raise KeyNotFound(f"The key {handle}… is not the one given.", param="handle")
+        raise KeyNotFound(f"The key {handle}… differs from the one given.", param="handle")
     if len(found) > 1:
         raise HandleShared(
             f"{len(found)} keys have the handle {handle}: give the whole key.", param="handle"

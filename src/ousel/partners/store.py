@@ -262,7 +262,7 @@ async def end_key(transaction: Transaction, key: Key, ends_at: int) -> None:
 
 
 async def revoke_key(transaction: Transaction, key: Key, now: int) -> None:
-    """End a key by every host's clock; revoking it again does not change the time."""
+    """End a key, whatever the clock of a host says; the time of its first revocation stays."""
     await end_key(transaction, key, -now)
 
 
@@ -292,7 +292,7 @@ async def api_errors_of(transaction: Transaction, app: App) -> list[ApiError]:
 
 
 async def has_redirect_uri(transaction: Transaction, app: App, redirect_uri: str) -> bool:
-    """Say whether the app has registered exactly this redirect URI."""
+    """Return whether the app has registered exactly this redirect URI."""
     rows = await transaction.fetch(
         REDIRECT_URI_OF_APP, account_id=app.account_id, app_id=app.id, redirect_uri=redirect_uri
     )
@@ -300,7 +300,7 @@ async def has_redirect_uri(transaction: Transaction, app: App, redirect_uri: str
 
 
 async def has_origin(transaction: Transaction, account_id: str, app_id: str, origin: str) -> bool:
-    """Say whether the app has registered the origin."""
+    """Return whether the app has registered the origin."""
     rows = await transaction.fetch(
         ORIGIN_OF_APP, account_id=account_id, app_id=app_id, origin=origin
     )
@@ -308,5 +308,5 @@ async def has_origin(transaction: Transaction, account_id: str, app_id: str, ori
 
 
 async def has_any_origin(transaction: Transaction, origin: str) -> bool:
-    """Say whether any app has registered the origin."""
+    """Return whether any app has registered the origin."""
     return bool(await transaction.fetch(ORIGIN_OF_ANY_APP, origin=origin))

@@ -1,1 +1,1 @@
-"""Signing in: passwords, sessions, second factors, attempts, and what happened."""
+"""Signing in: passwords, sessions, second factors, failed attempts, and audit events."""

@@ -25,7 +25,7 @@ FAILED_MESSAGE: Final = "Too many attempts failed."
 
 
 class TooManyAttempts(Refusal):
-    """Signing in failed, or signing up was tried, too often: for this account or address."""
+    """There were too many failed sign-ins, or too many sign-ups from this address."""
 
     status = 429
     code = "too_many_attempts"

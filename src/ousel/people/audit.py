@@ -40,7 +40,7 @@ class EventSource(msgspec.Struct, frozen=True):
 
     address: str
     device: str
-    by_operator: bool = False  # a field of its own, so that no request's device can claim it
+    by_operator: bool = False  # not a device name, which a request could forge
 
 
 BY_OPERATOR: Final = EventSource(address="", device="", by_operator=True)

@@ -42,7 +42,7 @@ class Session(msgspec.Struct, frozen=True):
     device: str
 
     def is_valid_at(self, now: int) -> bool:
-        """Say whether the session has not expired at this moment."""
+        """Return whether the session has not expired at this moment."""
         return now < self.expires_at
 
 
@@ -81,7 +81,7 @@ SIGN_UP_LIMIT: Final = AttemptLimit(500, 3600)  # sign-ups from one address
 
 
 def counted_address(address: str) -> str:
-    """Return what an address is counted under: for IPv6, the network of one customer."""
+    """Return the address to count: for IPv6, the network of one customer."""
     try:
         parsed = ip_address(address)
     except ValueError:  # a proxy may send any text

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 async def has_second_factor(transaction: Transaction, account_id: str) -> bool:
-    """Say whether signing in to the account takes a code."""
+    """Return whether signing in to the account requires a code."""
     factor = await store.second_factor_of(transaction, account_id)
     return factor is not None and factor.confirmed_at is not None
 
@@ -32,14 +32,14 @@ class SecondFactorService:
     def __init__(
         self, database: Database, clock: Clock, real_clock: Clock, attempts: AttemptCounter
     ) -> None:
-        """Check one-time codes by the real clock, as phones do, even where a sandbox's differs."""
+        """Check one-time codes by the real clock, as phones do, even in a sandbox."""
         self._database = database
         self._clock = clock
         self._real_clock = real_clock
         self._attempts = attempts
 
     async def is_on(self, account_id: str) -> bool:
-        """Say whether signing in to the account takes a code."""
+        """Return whether signing in to the account requires a code."""
         return await self._database.read(
             lambda transaction: has_second_factor(transaction, account_id)
         )
@@ -71,7 +71,7 @@ class SecondFactorService:
         return shown
 
     async def remove(self, account_id: str, code: str, source: EventSource) -> None:
-        """Turn the second factor off, which takes a code."""
+        """Turn the second factor off, which requires a code."""
 
         async def turn_off(transaction: Transaction, _: CodeKind) -> bool:
             await store.remove_factor(transaction, account_id)

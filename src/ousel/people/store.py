@@ -158,7 +158,7 @@ async def record_session_use(transaction: Transaction, hash_: str, now: int) -> 
 
 
 async def end_session(transaction: Transaction, account_id: str, hash_: str) -> bool:
-    """End one session of the account; say whether there was one."""
+    """End one session of the account; return whether there was one."""
     ended = await transaction.execute(DELETE_SESSION, account_id=account_id, hash=hash_)
     return ended > 0
 
@@ -186,7 +186,7 @@ async def remove_proposed_factor(transaction: Transaction, account_id: str) -> N
 
 
 async def use_step(transaction: Transaction, account_id: str, step: int, now: int) -> bool:
-    """Mark a time step as used, so that its code works once; say whether it was unused."""
+    """Mark a time step as used, so that its code works once; return whether it was unused."""
     used = await transaction.execute(USE_STEP, account_id=account_id, step=step, now=now)
     return used > 0
 
@@ -208,7 +208,7 @@ async def replace_recovery_codes(
 async def use_recovery_code(
     transaction: Transaction, account_id: str, hash_: str, now: int
 ) -> bool:
-    """Mark a recovery code as used; say whether it was valid."""
+    """Mark a recovery code as used; return whether it was valid."""
     used = await transaction.execute(USE_RECOVERY_CODE, account_id=account_id, hash=hash_, now=now)
     return used > 0
 

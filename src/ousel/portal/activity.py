@@ -98,7 +98,7 @@ class ActivityPages:
         )
 
     async def download(self, visit: Visit) -> Answer:
-        """Answer all movements that match the filters, as a stream of CSV."""
+        """Answer with all movements that match the filters, as a stream of CSV."""
         query = _parse_filters(visit, CSV_PAGE_ENTRIES)
         name = f"ousel-{visit.signed_in.username}.csv"
         return Answer(

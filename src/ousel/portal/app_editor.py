@@ -20,7 +20,7 @@ class AppEditor:
     """Shows an app to its owner, also after a change."""
 
     def __init__(self, pages: PageRenderer, overviews: AppOverviewService) -> None:
-        """Show what this service reads."""
+        """Show the apps that this service reads."""
         self._pages = pages
         self._overviews = overviews
 

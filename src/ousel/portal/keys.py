@@ -37,7 +37,7 @@ class KeyPages:
         ]
 
     async def issue(self, visit: Visit) -> Answer:
-        """Issue a key, and show it this once."""
+        """Issue a key, and show it once."""
         name = visit.form.get("key_name", "")
         issuing = self._keys.issue(
             visit.signed_in.account_id, visit.path["client_id"], name, event_source(visit)
@@ -45,10 +45,10 @@ class KeyPages:
         return await self._show_issued(visit, issuing)
 
     async def rotate(self, visit: Visit) -> Answer:
-        """Rotate a key, and show the new one this once."""
+        """Rotate a key, and show the new one once."""
         overlap = visit.form.get("overlap", "")
         if overlap not in OVERLAP_LABELS:
-            refusal = InvalidField("Choose how long the old key goes on.", param="overlap")
+            refusal = InvalidField("Choose how long the old key stays valid.", param="overlap")
             return await self._editor.page(visit, refusal)
         issuing = self._keys.rotate(
             visit.signed_in.account_id,

@@ -101,7 +101,7 @@ class SettingsPages:
         return await self._factor_page(visit)
 
     async def confirm_factor(self, visit: Visit) -> Answer:
-        """Turn two-factor sign-in on, and show the recovery codes this once."""
+        """Turn two-factor sign-in on, and show the recovery codes once."""
         try:
             codes = await self._second_factors.confirm(
                 visit.signed_in.account_id, visit.form.get("code", ""), event_source(visit)

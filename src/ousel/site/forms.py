@@ -41,7 +41,7 @@ def check_form(visit: Visit, own_origins: Collection[str]) -> None:
     given = visit.form.get("form_token", "")
     if not hmac.compare_digest(given.encode(), visit.form_token.encode()):
         raise FormNotTrusted(
-            "It is out of date: someone signed in or out here meanwhile, or the browser keeps "
+            "The form is out of date: someone signed in or out meanwhile, or the browser stores "
             "no cookies. Nothing was changed. Open the page again and send the form once more."
         )
 
@@ -68,7 +68,7 @@ def _parse_fields(encoded: bytes, errors: Literal["strict", "replace"]) -> dict[
             max_num_fields=FORM_FIELDS_MAX,
         )
     except ValueError as error:
-        raise InvalidField("What was sent cannot be read.", param="form") from error
+        raise InvalidField("The form or the query cannot be read.", param="form") from error
     for name, value in pairs:
         if NUL in name or NUL in value:
             raise InvalidField("A text must not contain the character NUL.", param=name[:100])
