@@ -1,6 +1,6 @@
 """Examples of every operation with the Python client, for the reference.
 
-`client` is a partner's client and `user` one for a user token; the reader supplies other names.
+`client` is a client for a partner key, `user` one for a user token. Readers replace other names.
 """
 
 from typing import Final

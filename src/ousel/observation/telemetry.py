@@ -1,4 +1,4 @@
-"""Everything that observes one process, set up as the settings ask."""
+"""Everything that observes one process, set up according to the settings."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ class Telemetry:
     """The observers of requests, postings and charges, and the admin port that shows them."""
 
     def __init__(self, settings: Settings, clock: Clock, processes: int) -> None:
-        """Set up the observers; `processes` is how many serve, this one included."""
+        """Set up the observers; `processes` is the number of serving processes."""
         self._settings = settings
         self._processes = processes
         self._span_recorder = _make_span_recorder() if settings.tracing else None
@@ -85,7 +85,7 @@ class PostingObservers:
     """Passes each batch on to several observers."""
 
     def __init__(self, observers: Sequence[PostingObserver]) -> None:
-        """Notify these."""
+        """Notify these observers."""
         self._observers = observers
 
     def batch_written(self, postings: int, seconds: float) -> None:

@@ -49,7 +49,7 @@ class Charges(Resource[Driver]):
     def wait(self, charge_id: str, timeout_seconds: float = 600.0) -> Steps[Charge]:
         """Return the charge as soon as it is paid, canceled or expired.
 
-        Raises WaitTimedOut if the charge is still open when the time is over.
+        Raises WaitTimedOut if the charge is still open when the time limit is reached.
         """
         return wait_until_final(self._call_policy, self._get(_path(charge_id)), timeout_seconds)
 

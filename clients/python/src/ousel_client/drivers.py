@@ -27,7 +27,7 @@ _NOT_SENT: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """The address of the server, and how long to wait for a part of its answer."""
+    """The address of the server, and how long to wait for each part of its answer."""
 
     base_url: str
     timeout_seconds: float

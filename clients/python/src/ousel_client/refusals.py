@@ -110,7 +110,7 @@ class InvalidRequest(BadRequest):
 
 
 class InvalidGrant(BadRequest):
-    """The code is unknown, expired, used, of another app, or does not match the request."""
+    """The code is unknown, expired or used, or does not belong to this app or request."""
 
     code = "invalid_grant"
 

@@ -46,7 +46,7 @@ class CallPolicy:
     seconds: Callable[[], float] = time.monotonic
 
     def without_retries(self) -> "CallPolicy":
-        """Return the same, but without retries."""
+        """Return the same policy, but without retries."""
         return replace(self, policy=replace(self.policy, attempts_max=1))
 
 
