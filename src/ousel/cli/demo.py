@@ -177,7 +177,7 @@ def _welcome(demo_data: _Demo, no_shop: str | None, lasts: str) -> str:
   people         {names}: each with 10000.00 OUSD and the password {PASSWORD}
   partner        @{PARTNER}, with the key {demo_data.key}
 {steps}
-[bold]Send 25.00 to @ada[/bold] (sent twice, it moves the money once, because of its idempotency key):
+[bold]Send 25.00 to @ada[/bold] (if you repeat it, the idempotency key prevents a second transfer):
 
 curl -s {server_settings.base_url}/transfers {call}
   -H 'Idempotency-Key: first-transfer' \\
