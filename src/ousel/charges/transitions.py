@@ -127,7 +127,7 @@ def _replay_or_conflict(charge: Charge, earlier: Charge) -> CreatedCharge | Idem
     if earlier.terms == charge.terms:
         return CreatedCharge(earlier, replayed=True)
     return IdempotencyConflict(
-        f"This idempotency key was used for charge {earlier.id}, whose terms differ.",
+        f"This idempotency key was used for charge {earlier.id}, which has other terms.",
         param="idempotency_key",
         members={"charge_id": earlier.id},
     )

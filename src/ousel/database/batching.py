@@ -130,7 +130,7 @@ class SharedReads(Batcher[Key, Value]):
         return [values[key] for key in items]
 
     def _cache(self, version: int | None, values: dict[Key, Value]) -> None:
-        """Keep the values, which were read after the database had this version."""
+        """Cache the values, which were read when the database had this version or a later one."""
         if version is None:
             return
         if version != self._cached_version or len(self._cached) > CACHED_KEYS_MAX:

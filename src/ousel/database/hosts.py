@@ -26,7 +26,7 @@ def check_address(url: str) -> None:
 
 
 def primary_url(url: str) -> str:
-    """Return the address with the option to choose, of several hosts, the one that takes writes."""
+    """Return the address with the option that selects the host that accepts writes."""
     if len(single_host_urls(url)) == 1 or "target_session_attrs=" in url:
         return url
     return f"{url}{'&' if '?' in url else '?'}target_session_attrs=read-write"

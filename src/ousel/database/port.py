@@ -74,9 +74,9 @@ class Database(Protocol):
         resolves_unknown_commit: bool = False,
         while_committing: Callable[[], None] | None = None,
     ) -> Result:
-        """Run the work in a transaction and commit it; repeat it as a whole where that is safe.
+        """Run the work in a transaction and commit it; repeat it as a whole if that is safe.
 
-        Where the connection breaks during the commit, OutcomeUnknown is raised, unless the work
+        If the connection breaks during the commit, OutcomeUnknown is raised, unless the work
         says that it resolves this: then it runs again with `follows_unknown_commit` set, and must
         find what its earlier attempt has written. `while_committing` is called when the commit
         is about to be sent, since this process is idle from then on.
@@ -88,7 +88,7 @@ class Database(Protocol):
         ...
 
     def version(self) -> int | None:
-        """Return a number that changes with every commit of any process, if that is known here.
+        """Return a number that changes with every commit of any process, or None if unknown.
 
         As long as it stays the same, everything that was read before is still current.
         """

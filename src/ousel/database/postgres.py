@@ -77,7 +77,7 @@ class PostgresDatabase:
         """Remember the address; `open` connects to it."""
         self._url = url
         self._pool: asyncpg.Pool[Any] | None = None
-        self._idle: list[PoolConnectionProxy[Any]] = []  # faster to take than the pool's
+        self._idle: list[PoolConnectionProxy[Any]] = []  # faster than asking the pool
         self._waiters = 0
 
     async def open(self) -> None:
@@ -117,7 +117,7 @@ class PostgresDatabase:
         resolves_unknown_commit: bool = False,
         while_committing: Callable[[], None] | None = None,
     ) -> Result:
-        """Run the work in a transaction and commit it; repeat it as a whole where that is safe."""
+        """Run the work in a transaction and commit it; repeat it as a whole if that is safe."""
         return await with_retries(
             lambda follows_unknown_commit: self._transact(
                 work, follows_unknown_commit, while_committing
@@ -252,7 +252,7 @@ async def _roll_back(connection: "PoolConnectionProxy[Any]") -> None:
 async def _skip_reset(_: object) -> None:
     """Do not reset a session when it is given back, which would take a round trip.
 
-    Ousel leaves only prepared statements there, which are used again: no settings and no locks.
+    Ousel leaves no settings or locks in a session, only prepared statements, which it reuses.
     """
 
 

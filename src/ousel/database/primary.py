@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: if there are several hosts, to the one that takes writes.
+"""Connections to PostgreSQL: if there are several hosts, to the one that accepts writes.
 
 All hosts are tried at the same time, so that one that is down or stuck delays nobody.
 """
@@ -52,7 +52,7 @@ class MonitoredConnection(DriverConnection):
 
 
 async def connect(dsn: str | None = None, **options: Any) -> DriverConnection:
-    """Return a connection to the address: if it names several hosts, to the one that takes writes.
+    """Return a connection to the address: of several hosts, to the one that accepts writes.
 
     If no host accepts a connection, raise the error of the first one.
     """

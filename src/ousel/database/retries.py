@@ -18,10 +18,10 @@ Result = TypeVar("Result")
 
 
 class TransientFailure(Exception):
-    """A transaction failed that certainly did not commit, and may be tried again."""
+    """A transaction failed and was certainly not committed; it may be tried again."""
 
     def __init__(self, refusal: DatabaseUnavailable) -> None:
-        """Carry the refusal that the caller gets if the last attempt fails as well."""
+        """Store the refusal that the caller gets if the last attempt fails as well."""
         super().__init__(refusal.detail)
         self.refusal = refusal
 
@@ -29,12 +29,12 @@ class TransientFailure(Exception):
 async def with_retries(
     attempt: Callable[[bool], Awaitable[Result]], *, resolves_unknown_commit: bool = False
 ) -> Result:
-    """Return the attempt's result; repeat the attempt where that is safe.
+    """Return the attempt's result; repeat the attempt if that is safe.
 
     After a transient failure nothing was committed, so every attempt may be repeated. After a
     commit whose outcome is unknown only an attempt that can resolve it is repeated: it is called
-    with True, and finds what the earlier attempt has written. If it fails in any other way, the
-    outcome stays unknown, and that is what the caller learns.
+    with True, and finds what the earlier attempt has written. If that fails in any other way, the
+    caller gets OutcomeUnknown.
     """
     unknown: list[OutcomeUnknown] = []
     failures, last_start = 0, time.monotonic() + RETRY_SECONDS_MAX

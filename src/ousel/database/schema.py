@@ -1,4 +1,4 @@
-"""The schema's version, and the migration to it (which alone loads Alembic, since that is slow)."""
+"""The schema's version, and the migration to it; only the latter loads Alembic, which is slow."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -47,8 +47,8 @@ IDS_IN_ORDER = {
 async def schema_version(database: Database, url: str) -> str | None:
     """Return the version of the database's schema, or None if Ousel has no tables there yet.
 
-    Raises DatabaseUnavailable if the database belongs to another program: one that migrates it
-    with Alembic or, on SQLite, any tables at all. On PostgreSQL other tables may exist as well.
+    Raises DatabaseUnavailable if the database belongs to another program, which migrates it with
+    Alembic or, on SQLite, has any tables in it. On PostgreSQL, other tables may exist as well.
     """
     table_names = TABLES[_engine(url)]
 
@@ -59,7 +59,7 @@ async def schema_version(database: Database, url: str) -> str | None:
             return str(rows[0][0])
         if "alembic_version" in tables or (tables and not is_postgres(url)):
             raise DatabaseUnavailable(
-                "The database holds another program's tables: give Ousel one of its own."
+                "The database contains another program's tables: use a separate one for Ousel."
             )
         return None
 
@@ -79,7 +79,7 @@ def is_supported(version: str | None) -> bool:
 
 
 async def migrate(url: str) -> None:
-    """Migrate the database at this address to today's schema, from empty or any older version.
+    """Migrate the database at this address, empty or of an older version, to the current schema.
 
     Raises DatabaseUnavailable if it cannot be reached or was migrated by a newer Ousel.
     """

@@ -258,7 +258,7 @@ def _translate(error: Exception) -> Exception:
         return UnstorableValue(str(error))
     if _is_busy(code):
         return TransientFailure(
-            DatabaseUnavailable("Another process holds the database locked.", retry_after_seconds=1)
+            DatabaseUnavailable("Another process has locked the database.", retry_after_seconds=1)
         )
     reason = getattr(error, "sqlite_errorname", "unknown")
     return DatabaseUnavailable(f"SQLite could not read or write ({reason}).", retry_after_seconds=5)

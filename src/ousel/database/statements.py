@@ -27,7 +27,7 @@ ArgumentBuilder = Callable[[dict[str, Any]], Sequence[Any]]
 
 
 class UnstorableValue(Exception):
-    """A value that the database cannot hold."""
+    """A value that the database cannot store."""
 
 
 class Statement(msgspec.Struct, frozen=True):

@@ -50,7 +50,7 @@ class NoCharges:
 
 
 class PostingResult(msgspec.Struct, frozen=True):
-    """The outcome of a posting, with both accounts where money moved now or before."""
+    """The outcome of a posting, with both accounts if money moved now or before."""
 
     outcome: Outcome
     debit_account: Account | None = None

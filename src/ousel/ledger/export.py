@@ -1,8 +1,8 @@
 """The journal as a file, which is written from one snapshot and verified without the database.
 
 It lists all accounts, each with its balance and the number and hash of its last entry, then all
-entries in the order of accounts and sequences. One line ends the file. Both formats have the same
-fields. As in the hashes, amounts are in millionths and times in microseconds.
+entries in the order of accounts and sequences. The last line marks the end. Both formats have
+the same fields. As in the hashes, amounts are in millionths and times in microseconds.
 """
 
 import re

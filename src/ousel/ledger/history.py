@@ -71,7 +71,7 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
 async def newest_entries(
     transaction: Transaction, query: HistoryQuery
 ) -> list[tuple[Entry, Account]]:
-    """Return the newest matching entries with their counterparties, one more than the limit.
+    """Return the newest matching entries with counterparties, up to one more than the limit.
 
     The additional one shows that there is a next page.
     """
@@ -93,7 +93,7 @@ async def sequence_range(transaction: Transaction, query: HistoryQuery) -> range
 async def matching_entries(
     transaction: Transaction, query: HistoryQuery, among: range
 ) -> list[tuple[Entry, Account]]:
-    """Return the newest matching entries with these sequence numbers, one more than the limit."""
+    """Return the newest matching entries in this range, up to one more than the limit."""
     rows = await transaction.fetch(
         HISTORY if query.idempotency_key is None else HISTORY_OF_KEY,
         account_id=query.account_id,

@@ -199,8 +199,8 @@ async def lock_accounts(
     """Lock the accounts; return them with the known idempotency keys and rejected partner keys.
 
     The statement that locks the accounts also counts the known idempotency keys and the valid
-    partner keys, as of its start. That is late enough for a partner key: it was valid after the
-    posting had arrived. Idempotency keys are read again under the locks if any is known, or if
+    partner keys, as of its start. For partner keys that is late enough, because the posting has
+    already arrived. Idempotency keys are read again under the locks if any is known, or if
     another process wrote to a debited account while this one waited for its lock; the account's
     sequence has grown in that case.
     """
@@ -256,7 +256,7 @@ async def count_entries(transaction: Transaction) -> int:
 async def write_movements(
     transaction: Transaction, moved: Sequence[Movement], accounts: Mapping[str, Account]
 ) -> None:
-    """Write the entries of these movements and the new heads of the accounts they touched."""
+    """Write the entries of these movements, and the balance and last entry of each account."""
     entries = [entry for each in moved for entry in (each.debit, each.credit)]
     touched = [accounts[account_id] for account_id in {entry.account_id for entry in entries}]
     await transaction.insert(ENTRIES, map(_entry_row, entries))

@@ -1,8 +1,8 @@
 """The queue of postings: the only way to change a balance.
 
-All postings that wait are one batch: one transaction, one flush to disk. Under load callers take
-turns in two halves: while the database commits one half, this process answers the other half and
-reads its next requests, so neither waits for the other.
+The postings that wait are written as one batch: one transaction, one flush to disk. Under load
+they are written in two halves: while the database commits one half, this process answers the
+callers of the other and reads their next requests. So neither waits for the other.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from ousel.ledger.batch import ChargeRows, NoCharges, PostingBatch, PostingResul
 from ousel.ledger.refusals import PostingRefused, QueueFull
 from ousel.ledger.rules import Posting
 
-UNHALVED_POSTINGS_MAX: Final = 16  # one transaction for so few is cheaper than two
+UNHALVED_POSTINGS_MAX: Final = 16  # one transaction for this few is cheaper than two
 ANSWER_DELAY_SECONDS_MAX: Final = 0.002
 RECIPIENTS_CACHED_MAX: Final = 100_000
 

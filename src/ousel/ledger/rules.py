@@ -170,7 +170,7 @@ def transfer_refusal(debit: Account, credit: Account, amount: int) -> Refusal | 
     if short:
         return InsufficientBalance(
             f"The balance is {json_from_micros(debit.balance)}, "
-            f"the amount {json_from_micros(amount)}.",
+            f"but the amount is {json_from_micros(amount)}.",
             param="amount",
         )
     if credit.balance + amount > BALANCE_MICROS_MAX:
@@ -228,7 +228,7 @@ def _replay_or_conflict(posting: Posting, first: Entry, credit_id: str | None) -
     return Refused(
         IdempotencyConflict(
             f"This idempotency key was used for transfer {first.transfer_id}, "
-            "whose recipient, amount or note differ.",
+            "which has another recipient, amount or note.",
             param="idempotency_key",
             members={"transfer_id": first.transfer_id},
         )

@@ -116,7 +116,7 @@ class _JournalCheck:
     def __init__(self, accounts: AsyncIterator[Account]) -> None:
         self._accounts = accounts
         self._account: Account | None = None  # as it is stored
-        self._replayed = _empty_account("")  # as its entries leave it
+        self._replayed = _empty_account("")  # as computed from its entries
         self.entries = 0
         self.accounts = 0
         self.balances = 0
@@ -189,7 +189,7 @@ def _check(entry: Entry, last: Account) -> None:
 
 
 def _compare(account: Account, replayed: Account) -> None:
-    """Check that the stored account is what its entries leave."""
+    """Check that the stored account agrees with its entries."""
     if account.sequence > replayed.sequence:
         raise VerificationFailed(
             f"entry {replayed.sequence + 1} of account {account.id} is missing: "

@@ -1,6 +1,6 @@
 """The ledger, the people who own its accounts, and the partners that use it.
 
-The primary key of each table that grows with an account begins with the account's id, and no
+In each table whose rows belong to accounts, the primary key begins with the account's id, and no
 unique index or foreign key spans several accounts, so that the tables can be distributed over
 several machines by account. The exception is the table of identifiers, which finds the account:
 its key is the identifier.
