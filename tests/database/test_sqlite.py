@@ -78,7 +78,7 @@ async def test_a_file_that_stays_locked_is_unavailable(
     sqlite = SqliteDatabase(sqlite_file)
     await sqlite.open()
     async with locked_by_another_process(sqlite_file):
-        with pytest.raises(DatabaseUnavailable, match="Another process holds") as refused:
+        with pytest.raises(DatabaseUnavailable, match="Another process has locked") as refused:
             await sqlite.write(lambda transaction: add_row(transaction, "ours"))
 
     assert refused.value.retry_after_seconds == 1

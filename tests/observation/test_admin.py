@@ -111,7 +111,9 @@ def test_the_port_of_the_service_is_not_its_admin_port(engines: Engines, tmp_pat
         "serve", f"--port={port}", f"--admin-port={port - 1}", "--workers=2", database=url
     )
 
-    assert_fails(outcome, f"port {port} is the service's own; choose another with --admin-port")
+    assert_fails(
+        outcome, f"port {port} is used by the service itself; choose another with --admin-port"
+    )
 
 
 async def test_the_service_goes_on_without_its_admin_port(file_url: str) -> None:

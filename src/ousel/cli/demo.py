@@ -33,7 +33,7 @@ PEOPLE: Final = {
     "grace": "Grace Hopper",
 }
 _SHOP_STEPS: Final = f"""
-[bold]Try the shop:[/bold] put a book into the cart, pay as ada, and connect with Ousel.
+[bold]Try the shop:[/bold] put a book into the shop's cart, pay as ada, and connect with Ousel.
 Connect as {PARTNER}, who owns the shop, to let it pay its supplier.
 """
 
