@@ -264,7 +264,7 @@ async def test_an_entry_that_does_not_add_up_is_named(
     )
 
     assert (await verification_error(database)).startswith(
-        f"entry 11 of account {people.bob.id} leaves {changed.balance_after}, but "
+        f"entry 11 of account {people.bob.id} leaves the balance {changed.balance_after}, but "
     )
 
 

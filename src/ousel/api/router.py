@@ -131,7 +131,9 @@ class Router:
         allow = refusal.members.pop("allow", "")
         headers = (*extra_headers, (b"allow", allow.encode())) if allow else tuple(extra_headers)
         if isinstance(refusal, NotFound) and self._table.has(f"{self._base_path}{request.path}"):
-            refusal = NotFound(f"There is nothing at this path: begin it with {self._base_url}.")
+            refusal = NotFound(
+                f"There is nothing at this path. The API's addresses begin with {self._base_url}."
+            )
         if not self._pages.expects_page(request):
             return problem_answer(refusal, request_id, self._docs_url, headers)
         page = await self._pages.problem(refusal, request, request_id)

@@ -21,7 +21,7 @@ def expiry_of_new_charge(created_at: int) -> int:
 
 
 def is_final(status: Status) -> bool:
-    """Return whether a charge with this status can no longer be paid, canceled or expire."""
+    """Return whether a charge with this status can no longer be paid, be canceled or expire."""
     return status != "created"
 
 

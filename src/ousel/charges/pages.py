@@ -165,8 +165,8 @@ class CheckoutPages:
     def _was_just_paid(self, checkout: Checkout) -> bool:
         """Return whether somebody else, or another device, paid the charge a short time ago.
 
-        The page that the payer left open then returns to the partner by itself. Later it must
-        not, or a link to the page could be used to send people to the partner's address.
+        Only then does a page that was left open return to the partner by itself. If it always did,
+        a link to the page could be used to send people to the partner's address.
         """
         paid_at = checkout.charge.paid_at
         if checkout.state != "paid" or paid_at is None or checkout.is_own:

@@ -67,7 +67,7 @@ class ChargeVerifier:
         """Name the first of these payments, which match no paid charge."""
         entry = min(payments, key=lambda each: (each.created_at, each.transfer_id))
         if entry.charge_id is None:
-            return f"{describe_entry(entry)} is a payment of no charge"
+            return f"{describe_entry(entry)} is a charge payment, but names no charge"
         found = await store.charges_by_id(self._transaction, [entry.charge_id])
         charge = found.get(entry.charge_id)
         if charge is None:

@@ -34,7 +34,7 @@ PEOPLE: Final = {
 }
 _SHOP_STEPS: Final = f"""
 [bold]Try the shop:[/bold] put a book into the shop's cart, pay as ada, and connect with Ousel.
-Connect as {PARTNER}, who owns the shop, to let it pay its supplier.
+If you connect as {PARTNER}, who owns the shop, it also shows you a button that pays its supplier.
 """
 
 

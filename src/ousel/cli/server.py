@@ -141,7 +141,10 @@ def _check_observation(settings: Settings, port: int, workers: int) -> None:
     if settings.admin_port is None:
         return
     if settings.admin_port + workers - 1 > PORT_MAX:
-        fail(f"{workers} processes need as many ports up to {PORT_MAX}: choose a lower admin port")
+        fail(
+            f"{workers} processes need {workers} admin ports up to {PORT_MAX}:"
+            " choose a lower admin port"
+        )
     admin_ports = range(settings.admin_port, settings.admin_port + workers)
     if port in admin_ports:
         fail(f"port {port} is used by the service itself; choose another with --admin-port")

@@ -115,7 +115,7 @@ class SharedReads(Batcher[Key, Value]):
         self._cached_version: int | None = None
 
     async def get(self, key: Key) -> Value:
-        """Return the key's value as of now or later."""
+        """Return the key's value, as it is at the call or newer."""
         version = self._database.version()
         if version is not None and version == self._cached_version and key in self._cached:
             return self._cached[key]
@@ -146,7 +146,10 @@ class SharedWrites(Batcher[Item, Result]):
         database: Database,
         write: Callable[[Transaction, list[Item]], Awaitable[Sequence[Result]]],
     ) -> None:
-        """Commit what `write` does; it must resolve a commit whose outcome is unknown."""
+        """Commit what `write` does.
+
+        If the outcome of a commit is unknown, `write` runs again and must find what it has written.
+        """
         super().__init__()
         self._database = database
         self._write = write

@@ -23,10 +23,10 @@ ACQUIRE_TIMEOUT_SECONDS: Final = 10.0
 COMMIT_TIMEOUT_SECONDS: Final = 8.0
 STATEMENT_TIMEOUT_SECONDS: Final = 12.0
 
-# Every statement of Ousel finds its rows by an index, in the order in which it needs them. Without
-# the settings about plans, a plan made while a table is still empty reads or sorts the whole table
-# and is never replaced; or a short list of keys is planned each time, which takes longer than
-# looking it up.
+# Every statement of Ousel finds its rows by an index, in the order in which it needs them. The
+# settings about plans prevent two things: that a plan made while a table was empty, which reads or
+# sorts the whole table, is kept for ever; and that the look-up of a few keys is planned each time,
+# which takes longer than the look-up.
 _SERVER_SETTINGS: Final = {
     "application_name": "ousel",
     "lock_timeout": "5s",

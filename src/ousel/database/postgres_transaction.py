@@ -25,9 +25,9 @@ STATEMENTS_CACHED: Final = 256
 class PostgresTransaction:
     """Statements on one connection.
 
-    BEGIN and bulk writes return nothing, so they are not sent alone: they are sent together with
-    the next statement, at the latest with the commit. A batch of postings therefore takes three
-    round trips: begin, look up and lock, write and commit.
+    BEGIN and bulk writes return nothing, so they are kept back until another statement or the
+    commit is sent. If all recipients are cached, a batch of postings takes three round trips:
+    begin; lock; write and commit.
     """
 
     def __init__(

@@ -47,8 +47,8 @@ IDS_IN_ORDER = {
 async def schema_version(database: Database, url: str) -> str | None:
     """Return the version of the database's schema, or None if Ousel has no tables there yet.
 
-    Raises DatabaseUnavailable if the database belongs to another program, which migrates it with
-    Alembic or, on SQLite, has any tables in it. On PostgreSQL, other tables may exist as well.
+    Raises DatabaseUnavailable if another program migrates this database with Alembic or, on
+    SQLite, has any tables in it. On PostgreSQL, other tables may exist as well.
     """
     table_names = TABLES[_engine(url)]
 
@@ -133,8 +133,8 @@ async def _migrate_postgres(url: str) -> None:
 def _check_order(*, in_order: bool) -> None:
     if not in_order:
         raise DatabaseUnavailable(
-            "The database's collation does not sort ids by their bytes: create it with the"
-            ' collation "C".'
+            "The database's collation does not sort ids by their bytes: create the database with"
+            ' the collation "C".'
         )
 
 

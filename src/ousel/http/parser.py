@@ -133,7 +133,7 @@ class RequestParser(asyncio.Protocol, ABC):
         """Hand the complete request on, unless it was refused earlier for its size."""
         request = self._request
         self._is_incomplete = False
-        self._head_bytes = -SEGMENT_BYTES_MAX  # the next may begin in the same segment
+        self._head_bytes = -SEGMENT_BYTES_MAX  # the next head may begin in this segment
         if request is not None and request.body is not None:
             self._handle_request(request)
 

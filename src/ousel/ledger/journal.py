@@ -196,13 +196,13 @@ class LockedLedger(msgspec.Struct, frozen=True):
 async def lock_accounts(
     transaction: Transaction, ids: Collection[str], postings: Sequence[Posting], now: int
 ) -> LockedLedger:
-    """Lock the accounts; return them with the known idempotency keys and rejected partner keys.
+    """Lock the accounts; return them with the used idempotency keys and rejected partner keys.
 
-    The statement that locks the accounts also counts the known idempotency keys and the valid
-    partner keys, as of its start. For partner keys that is late enough, because the posting has
-    already arrived. Idempotency keys are read again under the locks if any is known, or if
-    another process wrote to a debited account while this one waited for its lock; the account's
-    sequence has grown in that case.
+    The statement that locks the accounts also counts the used idempotency keys and the valid
+    partner keys, as of its start. For partner keys this is recent enough: the statement starts
+    after the posting arrived. Idempotency keys are read again under the locks in two cases: if
+    one of them was found, or if the sequence of a debited account has grown, because another
+    process wrote to it while we waited for the lock.
     """
     debited = {posting.debit_account_id for posting in postings}
     keys = [

@@ -2,7 +2,8 @@
 
 The postings that wait are written as one batch: one transaction, one flush to disk. Under load
 they are written in two halves: while the database commits one half, this process answers the
-callers of the other and reads their next requests. So neither waits for the other.
+callers of the other and reads their next requests. So neither the database nor
+this process waits for the other.
 """
 
 import asyncio

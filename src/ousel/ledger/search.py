@@ -52,7 +52,7 @@ class HistorySearch:
     async def _step(
         self, query: HistoryQuery, among: range, count: int
     ) -> list[tuple[Entry, Account]]:
-        """Return the matching entries with these sequence numbers, after `count` were found."""
+        """Return the matching entries among these sequence numbers; `count` were found before."""
         remaining = msgspec.structs.replace(query, limit=query.limit - count)
         async with self._step_lock:
             await asyncio.sleep(0)  # SQLite never suspends: let other requests run before it

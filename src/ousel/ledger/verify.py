@@ -173,8 +173,8 @@ def _check(entry: Entry, last: Account) -> None:
         raise VerificationFailed(f"{describe_entry(entry)} was changed or moved: its hash is wrong")
     if entry.balance_after != last.balance + entry.amount:
         raise VerificationFailed(
-            f"{describe_entry(entry)} leaves {entry.balance_after}, "
-            f"but {last.balance} and {entry.amount} make {last.balance + entry.amount}"
+            f"{describe_entry(entry)} leaves the balance {entry.balance_after},"
+            f" but {last.balance} plus {entry.amount} is {last.balance + entry.amount}"
         )
     if entry.balance_after < 0 and entry.account_id != SYSTEM_ACCOUNT_ID:
         raise VerificationFailed(f"{describe_entry(entry)} leaves a balance below zero")

@@ -109,7 +109,7 @@ def parse_overlap_seconds(seconds: int) -> int:
 def check_below_limit(count: int, limit: int, what: str, *, param: str) -> None:
     """Raise InvalidField if the limit is already reached."""
     if count >= limit:
-        raise InvalidField(f"There are {limit} {what} already: remove one first.", param=param)
+        raise InvalidField(f"There are already {limit} {what}: remove one first.", param=param)
 
 
 def parse_url(text: str, *, param: str) -> SplitResult:

@@ -180,7 +180,9 @@ async def key_by_handle(transaction: Transaction, given: str) -> Key:
     if given != handle:
         found = [key for key in found if matches_hash(key.hash, given)]
     if not found:
-        raise KeyNotFound(f"The key {handle}… differs from the one given.", param="handle")
+        raise KeyNotFound(
+            f"The rest of the key with the handle {handle} is different.", param="handle"
+        )
     if len(found) > 1:
         raise HandleShared(
             f"{len(found)} keys have the handle {handle}: give the whole key.", param="handle"

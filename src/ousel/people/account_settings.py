@@ -14,7 +14,7 @@ from ousel.people.rules import AuditEvent, SecondFactor, Session
 
 SESSIONS_SHOWN: Final = 20
 RECENT_EVENTS_SHOWN: Final = 5
-AFTER_ALL_EVENTS: Final = "ev_w"  # sorts after every event id: the last digit of ids is v
+AFTER_ALL_EVENTS: Final = "ev_w"  # sorts after every event id: v is the highest digit of ids
 
 
 class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ class TooManyAttempts(Refusal):
     status = 429
     code = "too_many_attempts"
     title = "Too many attempts"
-    cure = "Wait until the time that the page names, then try again."
+    cure = "Wait as long as the page says, then try again."
 
 
 class AttemptCounter:

@@ -90,9 +90,9 @@ class SecondFactorService:
         source: EventSource,
         then: Callable[[Transaction, CodeKind], Awaitable[Result]],
     ) -> Result | None:
-        """Use up the code and run `then` in the same transaction; count a wrong code instead.
+        """Use up the code and run `then` in the same transaction.
 
-        Returns None for a wrong code.
+        If the code is wrong, count a failed attempt and return None.
         """
 
         async def work(transaction: Transaction) -> Result | None:

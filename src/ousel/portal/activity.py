@@ -43,10 +43,10 @@ CSV_COLUMNS: Final = (
 )
 KINDS: Final = {"transfer": "Transfer", "charge_payment": "Payment", "funding": "Funding"}
 
-# Spreadsheets read a cell as a formula if it begins with = + - @, a tab or a line break. A program
-# that separates cells at semicolons or tabs also starts a cell after one inside the text, and a
-# line break inside it starts a row; quotation marks there are doubled and quote nothing. The last
-# four characters are the full-width forms of = + - @.
+# Spreadsheets read a cell as a formula if it begins with = + - @, a tab or a line break. Some
+# programs separate cells at semicolons or tabs. For them, such a character inside a text starts a
+# new cell, and a line break starts a new row. Our quotation marks do not prevent this, because
+# those inside a text are doubled. The last four characters are the full-width forms of = + - @.
 _FORMULA: Final = re.compile('(^|[;\t\r\n]"*)(?=[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20])')
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"  # without it, spreadsheets guess a wrong encoding
 

@@ -28,7 +28,7 @@ _NOT_MODIFIED: Final = b"HTTP/1.1 304 "
 
 
 class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What to send: the head of the connection, a running number, and one of the tails.
+    """What to send: each request is its connection's head, a running number, and one of the tails.
 
     If `requests` is given, each of them is sent once instead, and then the load ends.
     """
