@@ -48,7 +48,7 @@ def test_an_invalid_username_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", [*sorted(RESERVED_USERNAMES), "OUSEL", "@Admin"])
 def test_a_reserved_username_is_refused(text: str) -> None:
-    """Nobody can call themselves the house."""
+    """Nobody can take the name of the service itself."""
     with pytest.raises(InvalidField, match="reserved"):
         parse_username(text)
 

@@ -28,7 +28,7 @@ def test_the_version_is_that_of_the_installed_package(tmp_path: Path) -> None:
 def test_migrate_brings_an_empty_database_to_todays_schema(
     engines: Engines, engine: Engine, tmp_path: Path
 ) -> None:
-    """Once or again, it ends at the same version, and the books of an empty house balance."""
+    """Once or again, it ends at the same version, and an empty ledger balances."""
     url = engines.empty_url(engine, tmp_path)
 
     first = ousel("migrate", "--json", database=url).json

@@ -136,7 +136,7 @@ def test_a_command_accepts_the_whole_key(operator: Operator) -> None:
     renewed = operator.run("key", "rotate", first, "--overlap-hours=0", "--json").json["key"]
     assert_fails(
         operator.run("key", "revoke", forged),
-        f"The rest of the key with the handle {forged[:16]} is different",
+        f"A key has the handle {forged[:16]}, but the rest of the given key does not match",
     )
     unknown = operator.run("key", "revoke", "sk_live_" + "0" * 40)
     assert_fails(unknown, "No key has the handle sk_live_00000000.")

@@ -213,7 +213,7 @@ async def test_a_payment_of_no_charge_is_named(books: Books) -> None:
     """A movement that says to be a payment and names no charge."""
     await books.move(None)
 
-    assert (await books.wrong()).endswith("is a payment of no charge")
+    assert (await books.wrong()).endswith("is a charge payment, but names no charge")
 
 
 async def test_a_transfer_that_names_a_charge_is_named(books: Books) -> None:

@@ -215,10 +215,10 @@ async def test_a_file_whose_folder_is_gone_is_unavailable(mounted_file: Path) ->
 
 def move_away(path: Path, *, replaced: bool) -> Path:
     """Move a file away, and put a copy in its place if asked; return where it is now."""
-    aside = path.rename(path.with_name("aside.db"))
+    moved_file = path.rename(path.with_name("aside.db"))
     if replaced:
-        path.write_bytes(aside.read_bytes())
-    return aside
+        path.write_bytes(moved_file.read_bytes())
+    return moved_file
 
 
 @pytest.mark.parametrize("replaced", [False, True], ids=["moved away", "replaced"])
@@ -227,7 +227,7 @@ async def test_nothing_is_written_to_a_file_that_was_moved(
 ) -> None:
     """SQLite itself would continue to write to the moved or deleted file."""
     await sqlite.write(lambda transaction: add_row(transaction, "before"))
-    aside = move_away(sqlite_file, replaced=replaced)
+    moved_file = move_away(sqlite_file, replaced=replaced)
 
     with pytest.raises(DatabaseUnavailable, match="moved, removed or replaced"):
         await sqlite.read(fetch_rows)
@@ -236,7 +236,7 @@ async def test_nothing_is_written_to_a_file_that_was_moved(
     with pytest.raises(DatabaseUnavailable, match="moved, removed or replaced"):
         await sqlite.write(lambda transaction: add_row(transaction, "meanwhile"))
 
-    aside.rename(sqlite_file)
+    moved_file.rename(sqlite_file)
     await sqlite.write(lambda transaction: add_row(transaction, "after"))
     assert {"before", "after"} <= set(await committed_rows(sqlite))
     assert "meanwhile" not in await committed_rows(sqlite)

@@ -41,13 +41,13 @@ async def test_a_clock_that_steps_back_does_not_bring_the_books_out_of_order(
     async with in_process_client(seeded.url, clock) as client:
         for number in range(STEPS):
             clock.advance(seconds=chance.randint(-86_400, 60_000), micros=chance.randint(0, 999))
-            wish = partial(
+            wanted = partial(
                 client.post,
                 "/transfers",
                 json={"to": "@ada", "amount": 1},
                 headers={"Authorization": authorization, "Idempotency-Key": f"step-{number}"},
             )
-            first, again = await wish(), await wish()
+            first, again = await wanted(), await wanted()
             assert (first.status_code, again.status_code) == (201, 200)
             assert again.json() == first.json()
             sent.append(first.json()["id"])

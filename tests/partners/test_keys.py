@@ -196,7 +196,7 @@ async def test_a_revoked_key_is_refused_whatever_the_clock_says(
     """It has ended on a host whose clock is behind, and stays ended if a clock steps back."""
     here, behind = ManualClock(), ManualClock()
     partner_keys = PartnerKeyLookup(world.database, behind, kind="live")
-    desk = PostingQueue(world.database, behind, queue_limit=1)
+    queue = PostingQueue(world.database, behind, queue_limit=1)
     async with world.partner("5") as caller:
         assert (await partner_keys.partner(caller.key)).client_id == caller.app.id
         behind.advance(seconds=-30)
@@ -204,12 +204,12 @@ async def test_a_revoked_key_is_refused_whatever_the_clock_says(
             await world.revoke(caller, here)
         else:
             await _rotated(world.database, caller, overlap_seconds, here)
-        warrant = KeyCheck(caller.account.id, handle_of(caller.key))
+        key_check = KeyCheck(caller.account.id, handle_of(caller.key))
         for seconds in (0, -3600, -100 * 366 * 24 * 3600):
             behind.advance(seconds=seconds)
             with pytest.raises(Unauthorized):
                 await partner_keys.partner(caller.key)
-            posted = await desk.post(transfer_posting(warrant, "@ousel", 1, None, None, behind))
+            posted = await queue.post(transfer_posting(key_check, "@ousel", 1, None, None, behind))
             assert isinstance(posted.outcome, KeyRejected)
 
 

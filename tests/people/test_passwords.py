@@ -15,7 +15,7 @@ async def test_only_a_few_are_hashed_at_once_and_the_queue_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two at a time take the memory they need; one more than may wait is told to come again."""
-    going, gate, most = 0, threading.Event(), 0
+    going, may_finish, most = 0, threading.Event(), 0
     counting = threading.Lock()
 
     def slow(_stored: str | None, _password: str) -> bool:
@@ -23,62 +23,62 @@ async def test_only_a_few_are_hashed_at_once_and_the_queue_ends(
         with counting:
             going += 1
             most = max(most, going)
-        gate.wait(10)
+        may_finish.wait(10)
         with counting:
             going -= 1
         return True
 
     monkeypatch.setattr(passwords, "_verify", slow)
-    desk = PasswordService()
+    password_service = PasswordService()
     waiting = [
-        asyncio.create_task(desk.matches(None, "", f"192.0.2.{number}"))
+        asyncio.create_task(password_service.matches(None, "", f"192.0.2.{number}"))
         for number in range(passwords.HASHES_WAITING_MAX)
     ]
     await until(lambda: most == passwords.HASHES_AT_ONCE)
     with pytest.raises(SignInBusy) as refused:
-        await desk.matches(None, "", HOME.address)
+        await password_service.matches(None, "", HOME.address)
     assert refused.value.retry_after_seconds
-    gate.set()
+    may_finish.set()
     assert all(await asyncio.gather(*waiting))
     assert most == passwords.HASHES_AT_ONCE
-    assert await desk.matches(None, "", HOME.address)
+    assert await password_service.matches(None, "", HOME.address)
 
 
 async def test_one_address_cannot_fill_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many requests from one address leave room in the queue for others."""
-    gate = threading.Event()
+    may_finish = threading.Event()
     started: list[int] = []
 
     def slow(*_: object) -> bool:
         started.append(1)
-        return gate.wait(10)
+        return may_finish.wait(10)
 
     monkeypatch.setattr(passwords, "_verify", slow)
-    desk = PasswordService()
+    password_service = PasswordService()
     crowd = [
-        asyncio.create_task(desk.matches(None, "", f"2001:db8::{number:x}"))
+        asyncio.create_task(password_service.matches(None, "", f"2001:db8::{number:x}"))
         for number in range(passwords.HASHES_OF_ADDRESS_MAX)
     ]
     await until(lambda: started)
     with pytest.raises(SignInBusy):
-        await desk.matches(None, "", "2001:db8::ffff")
-    another = asyncio.create_task(desk.matches(None, "", HOME.address))
+        await password_service.matches(None, "", "2001:db8::ffff")
+    another = asyncio.create_task(password_service.matches(None, "", HOME.address))
     await assert_none_ends(another, seconds=0.05)
-    gate.set()
+    may_finish.set()
     assert await another
     assert all(await asyncio.gather(*crowd))
-    assert await desk.matches(None, "", "2001:db8::ffff")
+    assert await password_service.matches(None, "", "2001:db8::ffff")
 
 
 async def test_a_hash_matches_its_password_alone() -> None:
     """Equal passwords have different hashes, and a broken hash matches nothing."""
-    desk = PasswordService()
+    password_service = PasswordService()
     first, second = (
-        await desk.hash_password("correct horse"),
-        await desk.hash_password("correct horse"),
+        await password_service.hash_password("correct horse"),
+        await password_service.hash_password("correct horse"),
     )
     assert first != second
-    assert await desk.matches(first, "correct horse", HOME.address)
-    assert not await desk.matches(first, "correct horsf", HOME.address)
-    assert not await desk.matches("not a hash", "correct horse", HOME.address)
-    assert not await desk.matches(None, "nobody has this password", HOME.address)
+    assert await password_service.matches(first, "correct horse", HOME.address)
+    assert not await password_service.matches(first, "correct horsf", HOME.address)
+    assert not await password_service.matches("not a hash", "correct horse", HOME.address)
+    assert not await password_service.matches(None, "nobody has this password", HOME.address)

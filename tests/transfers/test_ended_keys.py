@@ -81,12 +81,12 @@ async def test_a_key_that_was_renewed_elsewhere_goes_on(world: World) -> None:
     assert await world.balance(ada) == 3_000_000
 
 
-@given(wishes=st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9)), max_size=12))
+@given(requests=st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9)), max_size=12))
 @settings(
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_money_moves_by_the_keys_that_hold_and_by_no_other(
-    database_url: str, wishes: list[tuple[str, int]]
+    database_url: str, requests: list[tuple[str, int]]
 ) -> None:
     """In a batch with any mix of keys, exactly the postings with a valid key move money."""
 
@@ -99,29 +99,29 @@ def test_money_moves_by_the_keys_that_hold_and_by_no_other(
             ada = await accounts.person(database, unique_name())
             for name in "ac":
                 await _end(database, keys[name])
-            desk = PostingQueue(database, system_clock, queue_limit=100)
+            queue = PostingQueue(database, system_clock, queue_limit=100)
             posted = await asyncio.gather(
                 *(
-                    desk.post(_asked_with(keys[name], account, ada, amount))
-                    for name, amount in wishes
+                    queue.post(_asked_with(keys[name], account, ada, amount))
+                    for name, amount in requests
                 )
             )
             moved = [isinstance(each.outcome, Movement) for each in posted]
             rejected = [isinstance(each.outcome, KeyRejected) for each in posted]
 
-            assert moved == [name == "b" for name, _ in wishes]
-            assert rejected == [name != "b" for name, _ in wishes]
+            assert moved == [name == "b" for name, _ in requests]
+            assert rejected == [name != "b" for name, _ in requests]
             assert await accounts.balance(database, ada) == sum(
-                amount for name, amount in wishes if name == "b"
+                amount for name, amount in requests if name == "b"
             )
 
     asyncio.run(run())
 
 
 def _asked_with(secret: str, sender: Account, recipient: Account, amount: int) -> Posting:
-    warrant = KeyCheck(sender.id, handle_of(secret))
-    wish = posting(sender.id, f"@{recipient.username}", amount)
-    return msgspec.structs.replace(wish, key_check=warrant)
+    key_check = KeyCheck(sender.id, handle_of(secret))
+    wanted = posting(sender.id, f"@{recipient.username}", amount)
+    return msgspec.structs.replace(wanted, key_check=key_check)
 
 
 async def _end(database: Database, secret: str) -> None:

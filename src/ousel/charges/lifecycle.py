@@ -47,7 +47,7 @@ def cancel_refusal(charge: Charge, now: int) -> ChargeNotCancelable | None:
 
 
 def created_at_of_newest_overdue(now: int) -> int:
-    """Return the `created_at` up to which charges have expired by this time.
+    """Return the latest `created_at` of any charge that has expired by this time.
 
     Lists need it because their indexes are in the order of `created_at`. The schema guarantees
     that `expires_at` is `created_at` plus the lifetime.

@@ -14,7 +14,7 @@ _ID: Final = re.compile(r"ch_[0-9a-v]{26}", re.ASCII)
 
 
 class ChargeTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a partner asks for; with one idempotency key, equal terms are the same request."""
+    """What a partner asks for; equal terms with one idempotency key are a repeated request."""
 
     amount: int
     description: str | None = None

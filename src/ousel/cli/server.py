@@ -50,7 +50,7 @@ async def prepare_database(settings: Settings, port: int, workers: int) -> None:
 
 
 async def claim_database_mode(settings: Settings) -> None:
-    """Mark a new database as live or test for good; fail if it is marked as the other.
+    """Mark a new database permanently, as live or as test; fail if it has the other mark.
 
     This is the last check, so that a server that cannot start does not mark the database.
     """

@@ -115,7 +115,7 @@ class SharedReads(Batcher[Key, Value]):
         self._cached_version: int | None = None
 
     async def get(self, key: Key) -> Value:
-        """Return the key's value, as it is at the call or newer."""
+        """Return the key's value as of this call or later."""
         version = self._database.version()
         if version is not None and version == self._cached_version and key in self._cached:
             return self._cached[key]

@@ -24,9 +24,9 @@ COMMIT_TIMEOUT_SECONDS: Final = 8.0
 STATEMENT_TIMEOUT_SECONDS: Final = 12.0
 
 # Every statement of Ousel finds its rows by an index, in the order in which it needs them. The
-# settings about plans prevent two things: that a plan made while a table was empty, which reads or
-# sorts the whole table, is kept for ever; and that the look-up of a few keys is planned each time,
-# which takes longer than the look-up.
+# settings about plans have two purposes. A plan made while a table was empty would read or sort the
+# whole table, and must not be kept. And planning the look-up of a few keys takes longer than the
+# look-up itself, so it must not be repeated each time.
 _SERVER_SETTINGS: Final = {
     "application_name": "ousel",
     "lock_timeout": "5s",

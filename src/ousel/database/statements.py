@@ -38,7 +38,7 @@ class Statement(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """The columns of a table that bulk statements write, each as `name type`, the key's first."""
+    """A table that bulk statements write: its key columns, then the others, each as `name type`."""
 
     name: str
     key: tuple[str, ...]

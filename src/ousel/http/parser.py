@@ -133,7 +133,8 @@ class RequestParser(asyncio.Protocol, ABC):
         """Hand the complete request on, unless it was refused earlier for its size."""
         request = self._request
         self._is_incomplete = False
-        self._head_bytes = -SEGMENT_BYTES_MAX  # the next head may begin in this segment
+        # The rest of this segment may belong to the next head, and all of it is counted later.
+        self._head_bytes = -SEGMENT_BYTES_MAX
         if request is not None and request.body is not None:
             self._handle_request(request)
 
@@ -158,7 +159,7 @@ class RequestParser(asyncio.Protocol, ABC):
                 return
 
     def _check_head_size(self, segment_bytes: int) -> None:
-        """Refuse a head that is too long, or a body with too much around its chunks."""
+        """Refuse a head that is too long, or a chunked body with too much besides its content."""
         self._head_bytes += segment_bytes
         request = self._request
         body = b"" if request is None else request.body or b""

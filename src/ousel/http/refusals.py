@@ -49,7 +49,7 @@ class UnsupportedMediaType(Refusal):
 
 
 class HeadTooLarge(Refusal):
-    """The URL and the headers, or the data around a body's chunks, are too large."""
+    """The URL and headers are too large, or a chunked body has too much besides its content."""
 
     status = 431
     code = "head_too_large"

@@ -170,7 +170,7 @@ def transfer_refusal(debit: Account, credit: Account, amount: int) -> Refusal | 
     if short:
         return InsufficientBalance(
             f"The balance is {json_from_micros(debit.balance)}, "
-            f"but the amount is {json_from_micros(amount)}.",
+            f"the amount {json_from_micros(amount)}.",
             param="amount",
         )
     if credit.balance + amount > BALANCE_MICROS_MAX:
@@ -189,7 +189,7 @@ def entry_hash(previous_hash: str, entry: Entry) -> str:
     """Return SHA-256 over the previous entry's hash and this entry's canonical bytes.
 
     The canonical bytes are the JSON array of the entry's fields in their order, without the
-    hash: an account's history cannot be changed without changing every hash after it.
+    hash. So nobody can change an entry without changing every later hash of the account.
     """
     return _chain_hash(
         previous_hash,

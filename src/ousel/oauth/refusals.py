@@ -4,7 +4,7 @@ from ousel.kernel.errors import Refusal
 
 
 class OauthRefusal(Refusal):
-    """An error that OAuth defines; its sentence has only the characters that OAuth allows."""
+    """An error that OAuth defines; its detail has only the characters that OAuth allows."""
 
 
 class InvalidRequest(OauthRefusal):

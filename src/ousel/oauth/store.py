@@ -67,14 +67,14 @@ TOKENS_BY_HANDLE: Final = Statement(
     " WHERE user_tokens.handle = ANY(:handles)",
 )
 TOKENS_OF_ACCOUNT: Final = Statement(
-    "the live tokens of an account with the names of their apps, oldest first",
+    "the valid tokens of an account with the names of their apps, oldest first",
     f"SELECT {_TOKEN_COLUMNS}, apps.name FROM user_tokens"
     " JOIN apps ON apps.account_id = user_tokens.app_account_id AND apps.id = user_tokens.app_id"
     " WHERE user_tokens.account_id = :account_id AND user_tokens.expires_at > :now"
     " ORDER BY user_tokens.created_at, user_tokens.handle LIMIT :limit",
 )
 COUNT_USERS_OF_APP: Final = Statement(
-    "how many accounts have a live token with an app",
+    "how many accounts have a valid token with an app",
     "SELECT COUNT(DISTINCT account_id) FROM user_tokens"
     " WHERE app_id = :app_id AND expires_at > :now",
 )
@@ -145,7 +145,7 @@ async def tokens_by_handle(transaction: Transaction, handles: Collection[str]) -
 async def tokens_of_account(
     transaction: Transaction, account_id: str, now: int
 ) -> list[tuple[Token, str]]:
-    """Return the live tokens of an account, oldest first, each with its app's name."""
+    """Return the valid tokens of an account, oldest first, each with its app's name."""
     rows = await transaction.fetch(
         TOKENS_OF_ACCOUNT, account_id=account_id, now=now, limit=TOKENS_LISTED_MAX
     )
@@ -153,7 +153,7 @@ async def tokens_of_account(
 
 
 async def users_of_app(transaction: Transaction, app_id: str, now: int) -> int:
-    """Return how many accounts have a live token with an app."""
+    """Return how many accounts have a valid token with an app."""
     rows = await transaction.fetch(COUNT_USERS_OF_APP, app_id=app_id, now=now)
     return int(rows[0][0])
 

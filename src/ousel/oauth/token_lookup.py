@@ -19,7 +19,7 @@ SWEEP_PAUSE_SECONDS: Final = 0.05  # so that writes for callers get their turn
 
 
 class UserTokenLookup:
-    """Finds the user that a token authenticates, as the database has it at that moment."""
+    """Finds the user that a token authenticates, as stored at the time of the call."""
 
     def __init__(self, database: Database, clock: Clock, *, kind: str) -> None:
         """Accept tokens of this kind only: live, or test in a sandbox."""

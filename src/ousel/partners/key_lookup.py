@@ -25,7 +25,7 @@ class _KeyOwner(msgspec.Struct, frozen=True, gc=False):
 
 
 class PartnerKeyLookup:
-    """Finds the partner that a key authenticates, as the database has it at that moment."""
+    """Finds the partner that a key authenticates, as stored at the time of the call."""
 
     def __init__(self, database: Database, clock: Clock, *, kind: str) -> None:
         """Look up keys; this server issues keys of this kind: live, or test in a sandbox."""

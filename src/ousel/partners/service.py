@@ -181,7 +181,8 @@ async def key_by_handle(transaction: Transaction, given: str) -> Key:
         found = [key for key in found if matches_hash(key.hash, given)]
     if not found:
         raise KeyNotFound(
-            f"The rest of the key with the handle {handle} is different.", param="handle"
+            f"A key has the handle {handle}, but the rest of the given key does not match.",
+            param="handle",
         )
     if len(found) > 1:
         raise HandleShared(

@@ -25,7 +25,7 @@ class _OpenSession(msgspec.Struct, frozen=True):
 
 
 class SessionLookup:
-    """Finds who is signed in, as the database has it at that moment."""
+    """Finds who is signed in, as stored at the time of the call."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         """Read sessions from this database; concurrent look-ups share one query."""

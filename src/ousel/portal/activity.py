@@ -45,8 +45,9 @@ KINDS: Final = {"transfer": "Transfer", "charge_payment": "Payment", "funding": 
 
 # Spreadsheets read a cell as a formula if it begins with = + - @, a tab or a line break. Some
 # programs separate cells at semicolons or tabs. For them, such a character inside a text starts a
-# new cell, and a line break starts a new row. Our quotation marks do not prevent this, because
-# those inside a text are doubled. The last four characters are the full-width forms of = + - @.
+# new cell, and a line break starts a new row. Quoting the text does not prevent this there,
+# and quotation marks may stand between the separator and the formula. The last four characters are
+# the full-width forms of = + - @.
 _FORMULA: Final = re.compile('(^|[;\t\r\n]"*)(?=[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20])')
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"  # without it, spreadsheets guess a wrong encoding
 

@@ -76,7 +76,7 @@ class AppPages:
         return await self._editor.apply(visit, change)
 
     async def ask_to_delete(self, visit: Visit) -> Answer:
-        """Ask whether to delete the app and say what follows, once it can be deleted."""
+        """If the app can be deleted, ask whether to delete it and say what follows."""
         try:
             app, people_connected = await self._overviews.read_deletable(
                 visit.signed_in.account_id, visit.path["client_id"]

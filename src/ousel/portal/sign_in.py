@@ -141,7 +141,7 @@ def event_source(visit: Visit) -> EventSource:
 
 
 def field_errors(refusal: Refusal | None) -> dict[str, str]:
-    """Return the refusal's sentence by the name of the field that it is about."""
+    """Return the refusal's detail under the name of the field at fault, if there is one."""
     if refusal is None or refusal.param is None:
         return {}
     return {refusal.param: refusal.detail}

@@ -40,7 +40,7 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     statuses: list[int]  # that are expected; any other fails the load
     heads: list[bytes] = []
     tails: list[bytes] = []
-    numbers: int = 10**12  # then they start again from the first
+    numbers: int = 10**12  # after so many requests the running number starts again
     requests: list[bytes] = []
 
 
