@@ -88,7 +88,8 @@ class EchoClient:
         wanted = self._received_before + self._sent
         async with asyncio.timeout(PATIENCE_SECONDS):
             while self._server.bytes_received < wanted and self._server.state.connections:
-                await asyncio.sleep(0)  # a longer pause for each byte would exceed the idle limit
+                self._server.progress.clear()
+                await self._server.progress.wait()
 
     async def answer(self) -> tuple[bytes, bytes]:
         """Read one answer with a length: its head and its body."""
@@ -111,6 +112,7 @@ class EchoServer:
         self.application = EchoApplication()
         self.idle_seconds: float = IDLE_SECONDS
         self.bytes_received = 0
+        self.progress = asyncio.Event()  # bytes arrived, or a connection ended
         self.reading_pauses = 0  # how often the server stopped reading from a client
         self.writing_pauses = 0  # how often a client did not read what was written
         self.state = OwnServerState()
@@ -144,6 +146,12 @@ class _CountingConnection(Connection):
         self._echo_server.bytes_received += len(data)
         super().data_received(data)
         self._echo_server.reading_pauses += not self._transport.is_reading()
+        self._echo_server.progress.set()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._echo_server.progress.set()
 
     @override
     def pause_writing(self) -> None:
