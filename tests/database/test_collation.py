@@ -92,4 +92,4 @@ async def test_ids_sort_by_time_in_english_too(english: str) -> None:
 def test_a_database_that_sorts_ids_differently_is_refused(czech: str) -> None:
     """It is neither migrated nor used; one clear line says which collation to choose."""
     for command in ("migrate", "verify", "serve"):
-        assert_fails(ousel(command, database=czech), 'create it with the collation "C"')
+        assert_fails(ousel(command, database=czech), 'create the database with the collation "C"')
