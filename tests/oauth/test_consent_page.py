@@ -10,7 +10,7 @@ from ousel.accounts.service import account_by_id
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
 from ousel.partners.service import rename_app
-from ousel.partners.store import remove_redirect_uri
+from ousel.partners.store import REDIRECT_URI_STATEMENTS, remove_address
 from tests.oauth.consent_steps import connect_path, count_codes, decide, new_person
 from tests.oauth.consents import REDIRECT_URI, Consent, bearer
 from tests.support.portal import Portal
@@ -123,7 +123,9 @@ async def test_the_decision_uses_the_app_as_it_is_now(portal: Portal, consent: C
     _, visitor = await new_person(portal)
     form = await visitor.form(connect_path(consent), "Allow")
     await consent.database.write(
-        lambda transaction: remove_redirect_uri(transaction, consent.app, REDIRECT_URI)
+        lambda transaction: remove_address(
+            transaction, consent.app, REDIRECT_URI_STATEMENTS, REDIRECT_URI
+        )
     )
 
     answer = await visitor.post(form.action, form.fields | {"decision": "allow"})

@@ -1,16 +1,47 @@
 """What owners do with their apps: create, rename, delete, register redirect URIs and origins."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.partners import rules, service, store
 from ousel.partners.rules import ApiError, App
 from ousel.partners.service import NewApp, own_app
+from ousel.partners.store import AddressStatements
 from ousel.people.audit import EventKind, EventSource, record_event
 
 APPS_MAX: Final = 50  # of one account
 ADDRESSES_MAX: Final = 50  # redirect URIs of one app, and as many origins
+
+
+class AddressKind(NamedTuple):
+    """What sets redirect URIs and origins apart."""
+
+    field: str
+    plural: str
+    parse: Callable[[str], str]
+    statements: AddressStatements
+    added: EventKind
+    removed: EventKind
+
+
+REDIRECT_URI: Final = AddressKind(
+    field="redirect_uri",
+    plural="redirect URIs",
+    parse=rules.parse_redirect_uri,
+    statements=store.REDIRECT_URI_STATEMENTS,
+    added="redirect_uri_added",
+    removed="redirect_uri_removed",
+)
+ORIGIN: Final = AddressKind(
+    field="origin",
+    plural="origins",
+    parse=rules.parse_origin,
+    statements=store.ORIGIN_STATEMENTS,
+    added="origin_added",
+    removed="origin_removed",
+)
 
 
 class AppService:
@@ -74,63 +105,34 @@ class AppService:
 
         await self._database.write(work)
 
-    async def add_redirect_uri(
-        self, account_id: str, app_id: str, text: str, source: EventSource
+    async def add_address(
+        self, account_id: str, app_id: str, kind: AddressKind, text: str, source: EventSource
     ) -> None:
-        """Register a redirect URI, unless it is registered already."""
+        """Register a redirect URI or an origin, unless it is registered already."""
 
         async def work(transaction: Transaction) -> None:
             app = await own_app(transaction, account_id, app_id)
-            uri = rules.parse_redirect_uri(text)
-            registered = await store.redirect_uris_of(transaction, app)
-            if uri not in registered:
+            address = kind.parse(text)
+            registered = await store.addresses_of(transaction, app, kind.statements)
+            if address not in registered:
                 rules.check_below_limit(
-                    len(registered), ADDRESSES_MAX, "redirect URIs", param="redirect_uri"
+                    len(registered), ADDRESSES_MAX, kind.plural, param=kind.field
                 )
-                await store.add_redirect_uri(transaction, app, uri, self._clock())
-                await self._record(transaction, app, "redirect_uri_added", uri, source)
+                await store.add_address(transaction, app, kind.statements, address, self._clock())
+                await self._record(transaction, app, kind.added, address, source)
 
         await self._database.write(work)
 
-    async def remove_redirect_uri(
-        self, account_id: str, app_id: str, uri: str, source: EventSource
+    async def remove_address(
+        self, account_id: str, app_id: str, kind: AddressKind, address: str, source: EventSource
     ) -> None:
-        """Remove a redirect URI."""
+        """Remove a redirect URI or an origin."""
 
         async def work(transaction: Transaction) -> None:
             app = await own_app(transaction, account_id, app_id)
-            if uri in await store.redirect_uris_of(transaction, app):
-                await store.remove_redirect_uri(transaction, app, uri)
-                await self._record(transaction, app, "redirect_uri_removed", uri, source)
-
-        await self._database.write(work)
-
-    async def add_origin(
-        self, account_id: str, app_id: str, text: str, source: EventSource
-    ) -> None:
-        """Register an origin, unless it is registered already."""
-
-        async def work(transaction: Transaction) -> None:
-            app = await own_app(transaction, account_id, app_id)
-            origin = rules.parse_origin(text)
-            registered = await store.origins_of(transaction, app)
-            if origin not in registered:
-                rules.check_below_limit(len(registered), ADDRESSES_MAX, "origins", param="origin")
-                await store.add_origin(transaction, app, origin, self._clock())
-                await self._record(transaction, app, "origin_added", origin, source)
-
-        await self._database.write(work)
-
-    async def remove_origin(
-        self, account_id: str, app_id: str, origin: str, source: EventSource
-    ) -> None:
-        """Remove an origin."""
-
-        async def work(transaction: Transaction) -> None:
-            app = await own_app(transaction, account_id, app_id)
-            if origin in await store.origins_of(transaction, app):
-                await store.remove_origin(transaction, app, origin)
-                await self._record(transaction, app, "origin_removed", origin, source)
+            if address in await store.addresses_of(transaction, app, kind.statements):
+                await store.remove_address(transaction, app, kind.statements, address)
+                await self._record(transaction, app, kind.removed, address, source)
 
         await self._database.write(work)
 

@@ -201,12 +201,12 @@ async def own_key(transaction: Transaction, app: App, handle: str) -> Key:
 
 async def redirect_uris_of(transaction: Transaction, app: App) -> list[str]:
     """Return the redirect URIs of an app."""
-    return await store.redirect_uris_of(transaction, app)
+    return await store.addresses_of(transaction, app, store.REDIRECT_URI_STATEMENTS)
 
 
 async def origins_of(transaction: Transaction, app: App) -> list[str]:
     """Return the origins of an app."""
-    return await store.origins_of(transaction, app)
+    return await store.addresses_of(transaction, app, store.ORIGIN_STATEMENTS)
 
 
 async def keys_of(transaction: Transaction, app: App) -> list[Key]:

@@ -1,7 +1,7 @@
 """The rows of apps, their keys, redirect URIs, origins and refused calls."""
 
 from collections.abc import Collection
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -116,12 +116,12 @@ REDIRECT_URIS_OF: Final = Statement(
 INSERT_REDIRECT_URI: Final = Statement(
     "register a redirect URI",
     "INSERT INTO app_redirect_uris (account_id, app_id, redirect_uri, created_at)"
-    " VALUES (:account_id, :app_id, :redirect_uri, :created_at) ON CONFLICT DO NOTHING",
+    " VALUES (:account_id, :app_id, :address, :created_at) ON CONFLICT DO NOTHING",
 )
 DELETE_REDIRECT_URI: Final = Statement(
     "remove a redirect URI",
     "DELETE FROM app_redirect_uris"
-    " WHERE account_id = :account_id AND app_id = :app_id AND redirect_uri = :redirect_uri",
+    " WHERE account_id = :account_id AND app_id = :app_id AND redirect_uri = :address",
 )
 ORIGINS_OF: Final = Statement(
     "the origins of an app",
@@ -131,13 +131,28 @@ ORIGINS_OF: Final = Statement(
 INSERT_ORIGIN: Final = Statement(
     "register an origin",
     "INSERT INTO app_origins (account_id, app_id, origin, created_at)"
-    " VALUES (:account_id, :app_id, :origin, :created_at) ON CONFLICT DO NOTHING",
+    " VALUES (:account_id, :app_id, :address, :created_at) ON CONFLICT DO NOTHING",
 )
 DELETE_ORIGIN: Final = Statement(
     "remove an origin",
     "DELETE FROM app_origins"
-    " WHERE account_id = :account_id AND app_id = :app_id AND origin = :origin",
+    " WHERE account_id = :account_id AND app_id = :app_id AND origin = :address",
 )
+
+
+class AddressStatements(NamedTuple):
+    """The statements for one kind of an app's addresses."""
+
+    select: Statement
+    insert: Statement
+    delete: Statement
+
+
+REDIRECT_URI_STATEMENTS: Final = AddressStatements(
+    REDIRECT_URIS_OF, INSERT_REDIRECT_URI, DELETE_REDIRECT_URI
+)
+ORIGIN_STATEMENTS: Final = AddressStatements(ORIGINS_OF, INSERT_ORIGIN, DELETE_ORIGIN)
+
 REDIRECT_URI_OF_APP: Final = Statement(
     "a redirect URI, if it is the app's",
     "SELECT redirect_uri FROM app_redirect_uris"
@@ -191,47 +206,27 @@ async def remove_app(transaction: Transaction, app: App) -> None:
         await transaction.execute(statement, account_id=app.account_id, app_id=app.id)
 
 
-async def redirect_uris_of(transaction: Transaction, app: App) -> list[str]:
-    """Return the redirect URIs of an app."""
-    rows = await transaction.fetch(REDIRECT_URIS_OF, account_id=app.account_id, app_id=app.id)
+async def addresses_of(transaction: Transaction, app: App, kind: AddressStatements) -> list[str]:
+    """Return the redirect URIs of an app, or its origins."""
+    rows = await transaction.fetch(kind.select, account_id=app.account_id, app_id=app.id)
     return [row[0] for row in rows]
 
 
-async def add_redirect_uri(transaction: Transaction, app: App, uri: str, now: int) -> None:
-    """Register a redirect URI, unless it is registered already."""
+async def add_address(
+    transaction: Transaction, app: App, kind: AddressStatements, address: str, now: int
+) -> None:
+    """Register a redirect URI or an origin, unless it is registered already."""
     await transaction.execute(
-        INSERT_REDIRECT_URI,
-        account_id=app.account_id,
-        app_id=app.id,
-        redirect_uri=uri,
-        created_at=now,
+        kind.insert, account_id=app.account_id, app_id=app.id, address=address, created_at=now
     )
 
 
-async def remove_redirect_uri(transaction: Transaction, app: App, uri: str) -> None:
-    """Remove a redirect URI."""
+async def remove_address(
+    transaction: Transaction, app: App, kind: AddressStatements, address: str
+) -> None:
+    """Remove a redirect URI or an origin."""
     await transaction.execute(
-        DELETE_REDIRECT_URI, account_id=app.account_id, app_id=app.id, redirect_uri=uri
-    )
-
-
-async def origins_of(transaction: Transaction, app: App) -> list[str]:
-    """Return the origins of an app."""
-    rows = await transaction.fetch(ORIGINS_OF, account_id=app.account_id, app_id=app.id)
-    return [row[0] for row in rows]
-
-
-async def add_origin(transaction: Transaction, app: App, origin: str, now: int) -> None:
-    """Register an origin, unless it is registered already."""
-    await transaction.execute(
-        INSERT_ORIGIN, account_id=app.account_id, app_id=app.id, origin=origin, created_at=now
-    )
-
-
-async def remove_origin(transaction: Transaction, app: App, origin: str) -> None:
-    """Remove an origin."""
-    await transaction.execute(
-        DELETE_ORIGIN, account_id=app.account_id, app_id=app.id, origin=origin
+        kind.delete, account_id=app.account_id, app_id=app.id, address=address
     )
 
 

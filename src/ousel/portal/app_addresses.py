@@ -1,7 +1,9 @@
 """Addresses of an app: its redirect URIs, and the origins whose pages may call for it."""
 
+from functools import partial
+
 from ousel.http.messages import Answer
-from ousel.partners.app_service import AppService
+from ousel.partners.app_service import ORIGIN, REDIRECT_URI, AddressKind, AppService
 from ousel.portal.app_editor import AppEditor
 from ousel.portal.sign_in import event_source
 from ousel.site.visits import PageRoute, Visit
@@ -16,46 +18,32 @@ class AddressPages:
         self._editor = editor
 
     def routes(self) -> list[PageRoute]:
-        """Return the routes of addresses."""
+        """Return the routes that add and remove addresses."""
         handlers = {
-            "redirect-uris": self.add_redirect_uri,
-            "redirect-uris/remove": self.remove_redirect_uri,
-            "origins": self.add_origin,
-            "origins/remove": self.remove_origin,
+            "redirect-uris": partial(self.add, REDIRECT_URI),
+            "redirect-uris/remove": partial(self.remove, REDIRECT_URI),
+            "origins": partial(self.add, ORIGIN),
+            "origins/remove": partial(self.remove, ORIGIN),
         }
         return [
             PageRoute(method="POST", path=f"/apps/{{client_id}}/{name}", handle=handle)
             for name, handle in handlers.items()
         ]
 
-    async def add_redirect_uri(self, visit: Visit) -> Answer:
-        """Register a redirect URI."""
-        uri = visit.form.get("redirect_uri", "").strip()
-        change = self._apps.add_redirect_uri(
-            visit.signed_in.account_id, visit.path["client_id"], uri, event_source(visit)
-        )
+    async def add(self, kind: AddressKind, visit: Visit) -> Answer:
+        """Register a redirect URI or an origin."""
+        text = visit.form.get(kind.field, "").strip()
+        app_id = visit.path["client_id"]
+        source = event_source(visit)
+        change = self._apps.add_address(visit.signed_in.account_id, app_id, kind, text, source)
         return await self._editor.apply(visit, change)
 
-    async def remove_redirect_uri(self, visit: Visit) -> Answer:
-        """Remove a redirect URI."""
-        uri = visit.form.get("redirect_uri", "")
-        change = self._apps.remove_redirect_uri(
-            visit.signed_in.account_id, visit.path["client_id"], uri, event_source(visit)
-        )
-        return await self._editor.apply(visit, change)
-
-    async def add_origin(self, visit: Visit) -> Answer:
-        """Register an origin."""
-        origin = visit.form.get("origin", "").strip()
-        change = self._apps.add_origin(
-            visit.signed_in.account_id, visit.path["client_id"], origin, event_source(visit)
-        )
-        return await self._editor.apply(visit, change)
-
-    async def remove_origin(self, visit: Visit) -> Answer:
-        """Remove an origin."""
-        origin = visit.form.get("origin", "")
-        change = self._apps.remove_origin(
-            visit.signed_in.account_id, visit.path["client_id"], origin, event_source(visit)
+    async def remove(self, kind: AddressKind, visit: Visit) -> Answer:
+        """Remove a redirect URI or an origin."""
+        address = visit.form.get(kind.field, "")
+        app_id = visit.path["client_id"]
+        source = event_source(visit)
+        change = self._apps.remove_address(
+            visit.signed_in.account_id, app_id, kind, address, source
         )
         return await self._editor.apply(visit, change)
