@@ -7,7 +7,7 @@ BIN := .venv/bin
 # Tests start hundreds of processes. Without cached bytecode, each would compile all of Ousel again.
 export PYTHONDONTWRITEBYTECODE :=
 
-# One more than a small machine has cores: while one test waits, another one runs.
+# One more than the cores of a small machine, so that a test can run while others wait.
 WORKERS := 3
 
 .PHONY: help demo test check types whole client-matrix cluster faults fuzz audit bench growth screenshots docs lock clean
@@ -31,7 +31,7 @@ types: .venv/bench
 	$(BIN)/mypy --num-workers=2
 	$(BIN)/lint-imports --no-logo
 
-# Measuring coverage slows every test, so only the tests of these modules do it.
+# Measuring coverage slows every test, so only the tests of these modules measure it.
 whole: .venv/bench
 	$(BIN)/pytest $(PURE) $(addprefix --cov=ousel.,$(WHOLE)) --cov-report=term-missing --cov-fail-under=100
 PURE := tests/kernel $(addprefix tests/ledger/test_,rules.py rules_properties.py charge_rules.py)
@@ -51,7 +51,7 @@ STRUCK := tests/spec tests/faults tests/cluster tests/cli/test_backup.py tests/a
 fuzz: .venv/test ## Try millions of inputs on the parsers, and random bytes as requests
 	OUSEL_FUZZ=full $(BIN)/pytest -n 2 --dist load tests/security/test_fuzz_parsers.py tests/security/test_fuzz_requests.py
 
-audit: ## Ask the advisory service about every pinned dependency
+audit: ## Look for known vulnerabilities in the pinned dependencies
 	@$(PYTHON) scripts/audit
 
 bench: .venv/bench ## Measure speed, and print a table of ratios

@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "ousel"
 HOPS_MAX = 12
 
 _CODE = re.compile("`([^`]+)`")
-_ROW = re.compile(r"^\| (\d*) ?\| (`[^|]+`) \| (`[^|]+`) \| .+ \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| (\d*) ?\| (`[^|]+`) in (`[^|]+`) \| .+ \|$", re.MULTILINE)
 
 
 class Hop(msgspec.Struct, frozen=True):
