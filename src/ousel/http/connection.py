@@ -31,7 +31,7 @@ class ServerState(Protocol):
     """What all connections of a server share; uvicorn's server has an object of this shape."""
 
     connections: set[Any]
-    tasks: set[asyncio.Task[None]]  # of lost connections; the server waits for them to end
+    tasks: set[asyncio.Task[None]]  # answers for lost connections; the server waits for their end
     default_headers: list[tuple[bytes, bytes]]
 
 
@@ -46,19 +46,19 @@ class OwnServerState:
 
 
 class Connection(RequestParser):
-    """One connection; pipelined requests wait for their turn."""
+    """One connection; pipelined requests are answered one after the other."""
 
     def __init__(
         self, responder: Responder, server_state: ServerState, idle_seconds_max: float
     ) -> None:
-        """Let the responder answer the requests."""
+        """Pass the requests to the responder."""
         super().__init__()
         self._responder = responder
         self._server_state = server_state
         self._idle_seconds_max = idle_seconds_max
         self._waiting_requests: deque[Request] = deque()
         self._answer_task: asyncio.Task[None] | None = None
-        self._closes_after_answer = False  # the current answer, or the next one
+        self._closes_after_answer = False  # after the current answer, or else after the next one
         self._is_reading_paused = False
         self._writable_again: asyncio.Future[None] | None = None
 

@@ -14,7 +14,7 @@ from ousel.http.messages import BODY_BYTES_MAX, Request
 from ousel.http.refusals import HeadTooLarge, MalformedRequest
 from ousel.kernel.errors import Refusal
 
-HEAD_BYTES_MAX: Final = 64 * 1024  # of everything but the body
+HEAD_BYTES_MAX: Final = 64 * 1024  # everything except the body
 SEGMENT_BYTES_MAX: Final = 256 * 1024  # what an event loop reads at once
 
 
@@ -133,7 +133,8 @@ class RequestParser(asyncio.Protocol, ABC):
         """Hand the complete request on, unless it was refused earlier for its size."""
         request = self._request
         self._is_incomplete = False
-        # The rest of this segment may belong to the next head, and all of it is counted later.
+        # `_check_head_size` will count the whole segment, although parts of it may belong to this
+        # request. So the count starts below zero.
         self._head_bytes = -SEGMENT_BYTES_MAX
         if request is not None and request.body is not None:
             self._handle_request(request)
@@ -159,7 +160,7 @@ class RequestParser(asyncio.Protocol, ABC):
                 return
 
     def _check_head_size(self, segment_bytes: int) -> None:
-        """Refuse a head that is too long, or a chunked body with too much besides its content."""
+        """Refuse a head that is too long, or a body whose chunks have too many additional bytes."""
         self._head_bytes += segment_bytes
         request = self._request
         body = b"" if request is None else request.body or b""

@@ -49,7 +49,7 @@ class UnsupportedMediaType(Refusal):
 
 
 class HeadTooLarge(Refusal):
-    """The URL and headers are too large, or a chunked body has too much besides its content."""
+    """The URL and headers are too large, or the chunks of a body have too many additional bytes."""
 
     status = 431
     code = "head_too_large"
