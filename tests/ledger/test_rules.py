@@ -195,7 +195,7 @@ def test_a_balance_never_goes_below_zero() -> None:
     )
 
     assert isinstance(refusal(short), InsufficientBalance)
-    assert refusal(short).detail == "The balance is 1.50, the amount 1.500001."
+    assert refusal(short).detail == "The balance is 1.50 and the amount is 1.500001."
     assert refusal(short).param == "amount"
     assert moved(exact).debit.balance_after == 0
     assert isinstance(refusal(empty), InsufficientBalance)

@@ -34,7 +34,7 @@ async def test_more_than_the_balance_is_refused(world: World) -> None:
         whole = await sender.send(f'{{"to":"@{ada.username}","amount":10}}')
 
     problem = assert_problem(refused, 400, "insufficient_balance", "amount")
-    assert problem["detail"] == "The balance is 10.00, the amount 10.000001."
+    assert problem["detail"] == "The balance is 10.00 and the amount is 10.000001."
     assert whole.status_code == 201
     assert await world.balance(ada) == 10_000_000
 

@@ -23,7 +23,7 @@ from ousel.ledger.rules import (
 
 
 class ChargeRows(Protocol):
-    """The rows of the charges that postings pay; the composition root passes them."""
+    """The rows of the charges that postings pay; `ousel.app` passes the implementation."""
 
     async def lock(
         self, transaction: Transaction, charge_ids: Collection[str], now: int

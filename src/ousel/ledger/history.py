@@ -38,7 +38,7 @@ ENTRY_OF_TRANSFER: Final = Statement(
     " WHERE entries.account_id = :account_id AND entries.sequence >= :first"
     " AND entries.transfer_id = :transfer_id ORDER BY entries.sequence LIMIT 1",
 )
-# An account's entries are in the order of time, so a binary search by sequence finds a moment.
+# An account's entries are in the order of time, so a binary search can find the first one.
 FIRST_SINCE: Final = Statement(
     "the first sequence number of an account at or after a moment",
     "WITH RECURSIVE search(low, high) AS ("
@@ -111,7 +111,7 @@ async def matching_entries(
 async def entry_of_transfer(
     transaction: Transaction, account_id: str, transfer_id: str, since: int
 ) -> Entry:
-    """Return the account's entry of one of its transfers, made at this moment or later."""
+    """Return the account's entry of a transfer that was made at the moment `since` or later."""
     first = await _first_since(transaction, account_id, since)
     rows = await transaction.fetch(
         ENTRY_OF_TRANSFER, account_id=account_id, first=first, transfer_id=transfer_id

@@ -18,7 +18,7 @@ VALID_KEYS: Final = (
     " AND (warrants.ends_at IS NULL OR warrants.ends_at > :now)"
 )
 KEYS_THAT_ARE_VALID: Final = Statement(
-    "those of the checked partner keys that are valid",
+    "the checked partner keys that are valid",
     f"SELECT checked.account_id, checked.handle FROM {VALID_KEYS}",
 )
 
@@ -37,7 +37,7 @@ def keys_to_check(postings: Iterable[Posting]) -> PartnerKeys:
 async def find_rejected_keys(
     transaction: Transaction, checked: PartnerKeys, now: int
 ) -> PartnerKeys:
-    """Return those of the keys that are not valid now."""
+    """Return the keys that are not valid now."""
     rows = await transaction.fetch(KEYS_THAT_ARE_VALID, checked=checked, now=now)
     return checked.difference(map(tuple, rows))
 

@@ -22,7 +22,7 @@ from ousel.ledger.batch import ChargeRows, NoCharges, PostingBatch, PostingResul
 from ousel.ledger.refusals import PostingRefused, QueueFull
 from ousel.ledger.rules import Posting
 
-UNHALVED_POSTINGS_MAX: Final = 16  # one transaction for this few is cheaper than two
+UNHALVED_POSTINGS_MAX: Final = 16  # one transaction for so few postings costs less than two
 ANSWER_DELAY_SECONDS_MAX: Final = 0.002
 RECIPIENTS_CACHED_MAX: Final = 100_000
 
@@ -63,7 +63,7 @@ class PostingQueue(Batcher[Posting, PostingResult]):
     def _next_batch(self, items_max: int) -> list[Waiting[Posting, PostingResult]]:
         """Take all postings if they are few, and half of them if they are many.
 
-        Those of the last batch count as well, since their callers will soon wait again.
+        The postings of the last batch count too, because their callers will soon send again.
         """
         half = (self.waiting + self._last_batch_size + 1) // 2
         batch = super()._next_batch(min(max(half, UNHALVED_POSTINGS_MAX), items_max))

@@ -27,7 +27,7 @@ class AccountFrozen(Refusal):
     status = 400
     code = "account_frozen"
     title = "The account is frozen"
-    cure = "Ask the operator why the account is frozen. Do not retry while it is."
+    cure = "Ask the operator why the account is frozen. Do not retry before it is active again."
 
 
 class InsufficientBalance(Refusal):

@@ -41,7 +41,7 @@ class Account(msgspec.Struct, gc=False):
 
 
 class KeyCheck(msgspec.Struct, frozen=True, gc=False):
-    """The partner key that asks for a posting; it must be valid when the posting is written."""
+    """The partner key that a posting depends on: it must be valid when the posting is written."""
 
     account_id: str
     handle: str
@@ -169,8 +169,8 @@ def transfer_refusal(debit: Account, credit: Account, amount: int) -> Refusal | 
         short = debit.balance < amount
     if short:
         return InsufficientBalance(
-            f"The balance is {json_from_micros(debit.balance)}, "
-            f"the amount {json_from_micros(amount)}.",
+            f"The balance is {json_from_micros(debit.balance)} "
+            f"and the amount is {json_from_micros(amount)}.",
             param="amount",
         )
     if credit.balance + amount > BALANCE_MICROS_MAX:

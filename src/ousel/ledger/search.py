@@ -55,7 +55,9 @@ class HistorySearch:
         """Return the matching entries among these sequence numbers; `count` were found before."""
         remaining = msgspec.structs.replace(query, limit=query.limit - count)
         async with self._step_lock:
-            await asyncio.sleep(0)  # SQLite never suspends: let other requests run before it
+            await asyncio.sleep(
+                0
+            )  # a read on SQLite never suspends, so let other requests run first
             return await self._database.read(
                 lambda transaction: matching_entries(transaction, remaining, among)
             )

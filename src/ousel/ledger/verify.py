@@ -1,6 +1,6 @@
-"""Verification: it replays the whole journal and checks every invariant of the ledger.
+"""Verification, which replays the whole journal and checks every invariant of the ledger.
 
-It reads one snapshot page by page and keeps only running totals in memory. So it can run while
+It reads one snapshot page by page and keeps only running totals in memory, so it can run while
 servers write, over any number of entries.
 """
 
@@ -52,7 +52,7 @@ class DatabaseLedger:
     """The ledger in one snapshot of a database."""
 
     def __init__(self, transaction: Transaction) -> None:
-        """Read it in this transaction."""
+        """Read the ledger in this transaction."""
         self._transaction = transaction
 
     async def accounts(self) -> AsyncIterator[Account]:
@@ -209,7 +209,7 @@ def _compare(account: Account, replayed: Account) -> None:
 
 
 def _movement_fields(entry: Entry) -> Hashable:
-    """Return what the two entries of one movement have in common, and no other entry has."""
+    """Return the fields that the two entries of one movement share, and no other entry has."""
     accounts = (entry.account_id, entry.counterparty_id)
     return (
         entry.transfer_id,
