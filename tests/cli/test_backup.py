@@ -78,7 +78,7 @@ def test_a_backup_overwrites_nothing(database_url: str, tmp_path: Path) -> None:
     file.write_text("precious")
     ended = ousel("backup", str(file), database=database_url)
     assert ended.exit_code == 1
-    assert "overwrites nothing" in ended.errors
+    assert "does not overwrite files" in ended.errors
     assert file.read_text() == "precious"
 
 
@@ -125,7 +125,7 @@ def test_of_concurrent_backups_to_one_file_one_succeeds(
     assert any(each.exit_code == 0 for each in ended)
     for each in ended:
         if each.exit_code != 0:
-            assert_fails(each, "exists already: a backup overwrites nothing")
+            assert_fails(each, "exists already: a backup does not overwrite files")
     assert list(folder.iterdir()) == [file]
     assert ousel("restore", str(file), database=elsewhere).exit_code == 0
 

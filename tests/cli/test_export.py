@@ -44,7 +44,7 @@ def test_an_export_overwrites_nothing(operator: Operator, tmp_path: Path) -> Non
     file = tmp_path / "precious"
     file.write_text("precious")
 
-    assert_fails(operator.run("export", str(file)), "overwrites nothing")
+    assert_fails(operator.run("export", str(file)), "does not overwrite files")
     assert file.read_text() == "precious"
 
 

@@ -145,7 +145,7 @@ async def test_work_that_waits_for_something_else_is_refused(sqlite: SqliteDatab
         await add_row(transaction, "a")
         await asyncio.sleep(0)
 
-    with pytest.raises(AssertionError, match="may wait for nothing"):
+    with pytest.raises(AssertionError, match="must wait for the transaction only"):
         await sqlite.write(work)
 
     assert await committed_rows(sqlite) == {}

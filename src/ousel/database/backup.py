@@ -69,7 +69,7 @@ def write_atomically(target: Path, what: str) -> Iterator[Path]:
 
 def _check_absent(target: Path, what: str) -> None:
     if target.exists():
-        raise BackupFailed(f"{target} exists already: {what} overwrites nothing")
+        raise BackupFailed(f"{target} exists already: {what} does not overwrite files")
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:
@@ -87,7 +87,7 @@ def _copy_sqlite(source: Path, target: Path) -> None:
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
-    """Open an existing file; as a URI, so that no character of its name is special."""
+    """Open an existing file by its URI, in which the special characters of its name are escaped."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 

@@ -99,7 +99,7 @@ class Batcher(ABC, Generic[Item, Result]):
 class SharedReads(Batcher[Key, Value]):
     """Looks up many keys with one statement; a value is never older than the call that asks for it.
 
-    If the database knows that nothing was committed since, the last value is used again.
+    If the database knows that nothing was committed since a value was read, it is used again.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class SharedReads(Batcher[Key, Value]):
 
 
 class SharedWrites(Batcher[Item, Result]):
-    """Writes the items of many callers with one commit; each caller is answered after it."""
+    """Writes the items of many callers with one commit, and answers the callers after it."""
 
     def __init__(
         self,

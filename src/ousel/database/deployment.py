@@ -1,7 +1,7 @@
 """The database's mode: live for real money, or test for a sandbox.
 
-The first server that starts sets it. So does a command that issues a key for a sandbox before
-that, so that a test key is never valid on a live server.
+The first server that starts sets the mode. A command that issues a key for a sandbox before that
+sets it too, so that a test key is never valid on a live server.
 """
 
 from typing import Final, Literal
@@ -25,6 +25,6 @@ async def claim_mode(transaction: Transaction, mode: Mode) -> Mode:
 
 
 async def mode_of(transaction: Transaction) -> Mode:
-    """Return the database's mode, which is live as long as nothing has set it."""
+    """Return the database's mode, which is live if it has not been set."""
     rows = await transaction.fetch(MODE)
     return "test" if rows and rows[0][0] == "test" else "live"

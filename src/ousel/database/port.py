@@ -76,10 +76,10 @@ class Database(Protocol):
     ) -> Result:
         """Run the work in a transaction and commit it; repeat it as a whole if that is safe.
 
-        If the connection breaks during the commit, OutcomeUnknown is raised, unless the work
-        says that it resolves this: then it runs again with `follows_unknown_commit` set, and must
-        find what its earlier attempt has written. `while_committing` is called when the commit
-        is about to be sent, since this process is idle from then on.
+        If the connection breaks during the commit, OutcomeUnknown is raised. With
+        `resolves_unknown_commit`, the work runs again instead, with `follows_unknown_commit` set,
+        and must find what its earlier attempt has written. `while_committing` is called just
+        before the commit is sent, because this process then has time for other work.
         """
         ...
 

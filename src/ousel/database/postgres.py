@@ -218,8 +218,9 @@ class PostgresDatabase:
 async def _commit(connection: "PoolConnectionProxy[Any]", transaction: PostgresTransaction) -> None:
     """Commit, or raise OutcomeUnknown if the connection breaks before the answer arrives.
 
-    If the commit takes too long, we end the connection instead of canceling the commit: a commit
-    that waits for a standby would, if canceled, be on the primary alone and be reported as done.
+    If the commit takes too long, we end the connection instead of canceling the commit. If a
+    commit that waits for a standby is canceled, PostgreSQL reports success although only the
+    primary has it.
     """
     if connection.is_closed():
         raise ConnectionResetError("The server ended the transaction before its commit was sent.")

@@ -1,6 +1,6 @@
-"""Connections to PostgreSQL: if there are several hosts, to the one that accepts writes.
+"""Connections to PostgreSQL, always to the one host of an address that accepts writes.
 
-All hosts are tried at the same time, so that one that is down or stuck delays nobody.
+All hosts are tried at the same time, so a host that is down or stuck causes no delay.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class MonitoredConnection(DriverConnection):
 
 
 async def connect(dsn: str | None = None, **options: Any) -> DriverConnection:
-    """Return a connection to the address: of several hosts, to the one that accepts writes.
+    """Return a connection to the host of this address that accepts writes.
 
     If no host accepts a connection, raise the error of the first one.
     """

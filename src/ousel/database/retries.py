@@ -31,10 +31,10 @@ async def with_retries(
 ) -> Result:
     """Return the attempt's result; repeat the attempt if that is safe.
 
-    After a transient failure nothing was committed, so every attempt may be repeated. After a
-    commit whose outcome is unknown only an attempt that can resolve it is repeated: it is called
-    with True, and finds what the earlier attempt has written. If this attempt fails for good, the
-    caller gets OutcomeUnknown, whatever the error was.
+    After a transient failure, nothing was committed, so every attempt may be repeated. After a
+    commit whose outcome is unknown, only an attempt that can find out the outcome is repeated: it
+    is called with True, and finds what the earlier attempt has written. If it cannot be completed,
+    the caller gets OutcomeUnknown, whatever the error was.
     """
     unknown: list[OutcomeUnknown] = []
     failures, last_start = 0, time.monotonic() + RETRY_SECONDS_MAX

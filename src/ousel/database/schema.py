@@ -1,4 +1,4 @@
-"""The schema's version, and the migration to it; only the latter loads Alembic, which is slow."""
+"""The schema's version, and the migration to it, which alone imports Alembic (a slow import)."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -74,7 +74,7 @@ async def check_collation(database: Database, url: str) -> None:
 
 
 def is_supported(version: str | None) -> bool:
-    """Return whether this Ousel can use a schema: its own, or a newer one, which only adds."""
+    """Return whether this Ousel can use a schema: its own or a newer one (migrations only add)."""
     return version is not None and version >= SCHEMA_VERSION
 
 

@@ -1,4 +1,4 @@
-"""SQLite: the embedded default. One writer at a time, readers beside it, WAL and full flushes.
+"""SQLite, the embedded default: one writer at a time, concurrent readers, WAL, full flushes.
 
 Work is written as coroutines for both engines. On SQLite no statement ever suspends, so all
 statements of a transaction, which take microseconds, run in one step on the event loop. Only the
@@ -69,7 +69,7 @@ class SqliteDatabase:
             raise DatabaseUnavailable(f"The SQLite file cannot be opened: {error}.") from error
 
     async def close(self) -> None:
-        """Close both connections; the last one folds the write-ahead log into the file."""
+        """Close both connections, which writes the write-ahead log back into the file."""
         if self._reader is not None:
             self._reader.close()
         if self._writer is not None:
@@ -238,7 +238,7 @@ def _run_to_end(work: Work[Result], transaction: SqliteTransaction) -> Result:
     except StopIteration as end:
         return cast("Result", end.value)
     coroutine.close()
-    raise AssertionError("work in a transaction may wait for nothing but the transaction")
+    raise AssertionError("work in a transaction must wait for the transaction only")
 
 
 def _is_busy(code: int) -> bool:
