@@ -18,6 +18,7 @@ from tests.support.accounts import balance, person, verify
 from tests.support.controlled_database import Fault
 from tests.support.engines import Engines
 from tests.support.postgres_proxy import Cut, PostgresProxy
+from tests.support.raw_sql import RawSql
 
 CUTS: tuple[Cut, ...] = ("before the commit", "after the commit")
 
@@ -133,6 +134,33 @@ async def test_several_lost_answers_are_resolved(
 
     assert world.controlled.writes == UNKNOWN_OUTCOMES_MAX == 5
     assert isinstance(answer.outcome, Movement)
+    assert await world.balances() == (70, 30)
+    await verify(world.database)
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+@with_and_without_key
+async def test_a_transfer_moves_once_though_the_database_lost_history(
+    world: LedgerWorld, raw_sql: RawSql, lost: int, key: str | None
+) -> None:
+    """A switch of leaders loses the last movements and this one; then another answer is lost."""
+    for table in ("accounts", "entries"):
+        await raw_sql.run(f"CREATE TABLE {table}_saved AS SELECT * FROM {table}")
+    for _ in range(lost):
+        await world.queue.post(posting(world.ada.id, "@bob", 1))
+
+    async def lose_history() -> None:
+        for table in ("accounts", "entries"):
+            await raw_sql.run(f"DELETE FROM {table}")
+            await raw_sql.run(f"INSERT INTO {table} SELECT * FROM {table}_saved")
+
+    world.controlled.faults.extend(["after the commit", "after the commit"])
+    world.controlled.actions_after_fault.append(lose_history)
+
+    answer = await world.queue.post(posting(world.ada.id, "@bob", 30, key=key))
+
+    assert isinstance(answer.outcome, Movement)
+    assert await world.entries(world.bob) == [answer.outcome.credit]
     assert await world.balances() == (70, 30)
     await verify(world.database)
 

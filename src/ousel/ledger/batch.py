@@ -72,7 +72,7 @@ class PostingBatch:
         self._recipients = recipients
         self._charge_rows = charge_rows
         self._clock = clock
-        self._sequences: dict[str, int] = {}  # by account id, before the first attempt
+        self._sequences: dict[str, int] = {}  # by account id, the lowest that an attempt found
 
     async def write(self, transaction: Transaction) -> list[PostingResult]:
         """Decide the postings on the current ledger, and write the movements."""
@@ -126,23 +126,25 @@ class PostingBatch:
             for posting in self._postings:
                 if partner_key_check.is_rejected(posting.key_check, ledger.rejected_partner_keys):
                     outcomes[posting.transfer_id] = KeyRejected()
+        for account in ledger.accounts.values():
+            lowest = self._sequences.get(account.id, account.sequence)
+            self._sequences[account.id] = min(account.sequence, lowest)
         if transaction.follows_unknown_commit:
             outcomes |= await self._movements_written_before(transaction)
-        current = {account.id: account.sequence for account in ledger.accounts.values()}
-        self._sequences = current | self._sequences
         return outcomes
 
     async def _movements_written_before(self, transaction: Transaction) -> dict[str, Movement]:
         """Return the movements of an earlier attempt whose commit got no answer, by transfer id.
 
-        This transaction holds the accounts' locks, so the earlier one has committed or rolled back.
+        This transaction holds the accounts' locks, so the earlier ones have committed or rolled
+        back. Each attempt writes behind the sequence numbers that it found. They are lower than
+        those of the attempt before if the database has lost history since, as at a switch to a
+        replica that lags; the lowest are the ones to search behind.
         """
-        entries = await journal.entries_since(transaction, self._sequences)
         own = {posting.transfer_id for posting in self._postings}
         sides: dict[str, dict[bool, Entry]] = {}
-        for entry in entries:
-            if entry.transfer_id in own:
-                sides.setdefault(entry.transfer_id, {})[entry.amount < 0] = entry
+        for entry in await journal.entries_of_transfers(transaction, own, self._sequences):
+            sides.setdefault(entry.transfer_id, {})[entry.amount < 0] = entry
         return {id_: Movement(pair[True], pair[False]) for id_, pair in sides.items()}
 
     async def _write_movements(

@@ -95,11 +95,12 @@ ACCOUNTS_LOCKED: Final = Statement(
 ENTRIES_OF_KEYS: Final = Statement(
     "entries that used these idempotency keys", f"SELECT {ENTRY_COLUMNS} FROM {_KEYS_USED}"
 )
-ENTRIES_SINCE: Final = Statement(
-    "entries of accounts since a sequence number",
+ENTRIES_OF_TRANSFERS: Final = Statement(
+    "entries of these transfers among those of accounts since a sequence number",
     f"SELECT {ENTRY_COLUMNS} FROM ROWS(:heads, account_id text, sequence bigint)"
     " JOIN entries ON entries.account_id = heads.account_id"
-    " AND entries.sequence > heads.sequence",
+    " AND entries.sequence > heads.sequence"
+    " WHERE entries.transfer_id = ANY(:transfer_ids)",
 )
 ENTRIES_IN_ORDER: Final = Statement(
     "all entries after one, in the order of accounts and sequences",
@@ -232,9 +233,14 @@ async def _used_idempotency_keys(
     return {(entry.account_id, entry.idempotency_key or ""): entry for entry in entries}
 
 
-async def entries_since(transaction: Transaction, sequences: dict[str, int]) -> list[Entry]:
-    """Return the entries of these accounts after the sequence number given for each."""
-    return _entries(await transaction.fetch(ENTRIES_SINCE, heads=list(sequences.items())))
+async def entries_of_transfers(
+    transaction: Transaction, transfer_ids: Collection[str], sequences: Mapping[str, int]
+) -> list[Entry]:
+    """Return the entries of these transfers, after the sequence number given for each account."""
+    rows = await transaction.fetch(
+        ENTRIES_OF_TRANSFERS, heads=list(sequences.items()), transfer_ids=list(transfer_ids)
+    )
+    return _entries(rows)
 
 
 async def entries_after(
