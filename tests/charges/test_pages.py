@@ -76,7 +76,7 @@ async def test_a_signed_out_visitor_signs_in_and_returns_to_the_charge(
     assert f'href="/signup?next=/pay/{charge.id}">Create an account</a>' in page
     assert not offers_payment(page)
     assert signed_up.headers["location"] == f"/pay/{charge.id}"
-    assert "Your balance is 25.00 OUSD short." in await checkout_page(stranger, charge)
+    assert "Your balance is 25.00 OUSD too low." in await checkout_page(stranger, charge)
 
 
 async def test_using_another_account_leads_back_to_the_charge(portal_shop: PortalShop) -> None:
@@ -103,7 +103,7 @@ async def test_too_little_balance_says_by_how_much_and_stays_payable(
     await payer.fund(22_000_000)
     paid = await payer.pay(charge)
 
-    assert "Your balance is 22.00 OUSD short." in page
+    assert "Your balance is 22.00 OUSD too low." in page
     assert payer.account.account_number in page
     assert refused == f"/pay/{charge.id}"
     assert paid.startswith(f"/pay/{charge.id}/receipt")
@@ -116,7 +116,7 @@ async def test_a_balance_that_just_covers_the_amount_is_enough(portal_shop: Port
     enough, short = await portal_shop.person(PRICE), await portal_shop.person(PRICE - 1)
 
     assert "short." not in await enough.page(charge)
-    assert "Your balance is 0.000001 OUSD short." in await short.page(charge)
+    assert "Your balance is 0.000001 OUSD too low." in await short.page(charge)
 
 
 async def frozen_payer(portal_shop: PortalShop, _: Charge) -> Customer:
@@ -158,7 +158,7 @@ async def payer_after_payment(portal_shop: PortalShop, charge: Charge) -> Custom
         (payer_of_frozen_merchant, "cannot be paid at the moment.", "Its account is frozen."),
         (payer_after_expiry, "This charge has expired", NOTHING_TAKEN),
         (payer_after_cancellation, "This charge was canceled", NOTHING_TAKEN),
-        (payer_after_payment, "This is paid.", "Someone else paid it; nothing was taken"),
+        (payer_after_payment, "This charge is paid.", "Someone else paid it; nothing was taken"),
     ],
 )
 async def test_a_page_without_payment_says_why_and_moves_nothing(

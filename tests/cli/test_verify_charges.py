@@ -110,7 +110,8 @@ async def test_a_charge_that_differs_from_its_payment_is_named(
     await books.raw_sql.run(f"UPDATE charges SET {column} = ? WHERE id = ?", value, charge.id)
 
     assert await books.wrong() == (
-        f"charge {charge.id} of account {charge.account_id} is paid with {what} {value}, "
+        f"the payment of charge {charge.id} of account {charge.account_id} "
+        f"must have {what} {value}, "
         f"but entry {await books.credit(charge)} of account {charge.account_id} "
         f"has {getattr(charge, column)}"
     )
@@ -121,7 +122,7 @@ async def test_a_charge_with_another_payer_is_named(books: Books) -> None:
     charge, other = books.paid[0], await person(books.shop.database, "other_payer")
     await books.raw_sql.run("UPDATE charges SET paid_by = ? WHERE id = ?", other.id, charge.id)
 
-    assert f"paid with the payer {other.id}, but entry" in await books.wrong()
+    assert f"must have the payer {other.id}, but entry" in await books.wrong()
 
 
 async def test_a_paid_charge_of_another_partner_is_named(books: Books) -> None:
@@ -129,7 +130,7 @@ async def test_a_paid_charge_of_another_partner_is_named(books: Books) -> None:
     charge, other = books.paid[0], await person(books.shop.database, "other_shop")
     await books.raw_sql.run("UPDATE charges SET account_id = ? WHERE id = ?", other.id, charge.id)
 
-    assert f"paid with the account {other.id}, but entry" in await books.wrong()
+    assert f"must have the account {other.id}, but entry" in await books.wrong()
 
 
 async def test_a_charge_that_nobody_paid_is_named(books: Books, database_url: str) -> None:

@@ -126,9 +126,9 @@ def test_someone_new_signs_up_gets_funds_and_pays(
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Create account").click()
     page.wait_for_url(f"**/pay/{charge['id']}")
-    expect(page.get_by_text("Your balance is 25.00 OUSD short.")).to_be_visible()
+    expect(page.get_by_text("Your balance is 25.00 OUSD too low.")).to_be_visible()
     page.get_by_role("button", name=PAY).click()
-    expect(page.get_by_text("Your balance is 25.00 OUSD short.")).to_be_visible()
+    expect(page.get_by_text("Your balance is 25.00 OUSD too low.")).to_be_visible()
     browser_world.call("POST", "/sandbox/fund", to=f"@{username}", amount=25)
     page.get_by_role("button", name=PAY).click()
     page.get_by_role("link", name="Return to Analytical Engines").click()
@@ -308,7 +308,9 @@ def test_two_payers_at_once_pay_once(browser_world: SampleWorld) -> None:
 
     texts = []
     for page in pages:
-        expect(page.get_by_text(re.compile("Paid. Thank you.|This is paid."))).to_be_visible()
+        expect(
+            page.get_by_text(re.compile("Paid. Thank you.|This charge is paid."))
+        ).to_be_visible()
         texts.append(page.locator("main").inner_text())
     assert sum("Paid. Thank you." in text for text in texts) == 1
     assert sum("Someone else paid it; nothing was taken" in text for text in texts) == 1

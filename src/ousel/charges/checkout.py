@@ -120,7 +120,7 @@ class CheckoutService:
         return await self._database.read(read)
 
     async def merchant_entry(self, charge: Charge) -> Entry | None:
-        """Return the entry of the payment in the merchant's account, or None if it is unpaid."""
+        """Return the payment's entry in the merchant's account, or None if the charge is unpaid."""
         if charge.paid_at is None:
             return None
         return await self._database.read(
@@ -135,6 +135,6 @@ async def _payment_entry(transaction: Transaction, charge: Charge, account_id: s
 
 
 async def _app_name(transaction: Transaction, charge: Charge, merchant: Account) -> str:
-    """Return the name of the charge's app, or the merchant's if the app was deleted."""
+    """Return the name of the charge's app, or the name of the merchant if the app was deleted."""
     app = await find_app(transaction, charge.app_id)
     return merchant.display_name if app is None else app.name

@@ -142,7 +142,7 @@ class ChargeEndpoints:
                 handle=self.list,
                 name="listCharges",
                 summary="List your charges",
-                description="Newest first. Follow next_cursor to read the whole list.",
+                description="The newest charge comes first. Follow next_cursor to read all charges.",
                 query=ChargesQuery,
                 successes={200: AnswerDescription("A page of charges.", Page[ChargeRecord])},
             ),
@@ -171,7 +171,7 @@ class ChargeEndpoints:
                 handle=self.cancel,
                 name="cancelCharge",
                 summary="Cancel a charge",
-                description="Only while its status is created.",
+                description="A charge can be canceled only while its status is created.",
                 path_parameters=id_parameter,
                 successes={200: AnswerDescription("The charge is canceled.", ChargeRecord)},
                 refusals=(ChargeNotFound, ChargeNotCancelable),
@@ -193,7 +193,7 @@ class ChargeEndpoints:
         return json_answer(record, status=201)
 
     async def read(self, call: Call[NoBody, NoQuery]) -> Answer:
-        """Answer with the charge; if the caller asks to wait, only once it is final."""
+        """Answer with the charge; if the caller asks to wait, answer when it is final."""
         key = (call.partner.account_id, call.path["id"])
         seconds = wait_seconds(call.headers.get(b"prefer"))
         if seconds is None or not self._charges.notifier.accepts_waiter:

@@ -74,7 +74,7 @@ class CheckoutPages:
         return await self._with_charge(visit, self._pay)
 
     async def status(self, visit: Visit) -> Answer:
-        """Answer with the charge's status; if the page asks to wait, only once it is final."""
+        """Answer with the charge's status; if the page asks to wait, answer when it is final."""
         charge = await self._charges.charge_by_id(visit.path["charge_id"])
         seconds = wait_seconds(visit.headers.get(b"prefer"))
         headers: tuple[RawHeader, ...] = ()
@@ -165,8 +165,8 @@ class CheckoutPages:
     def _was_just_paid(self, checkout: Checkout) -> bool:
         """Return whether somebody else, or another device, paid the charge a short time ago.
 
-        Only then does a page that was left open return to the partner by itself. If it always did,
-        a link to the page could be used to send people to the partner's address.
+        A page that was left open returns to the partner by itself in this case only. Otherwise, a
+        link to the page could be used to send people to the partner's address.
         """
         paid_at = checkout.charge.paid_at
         if checkout.state != "paid" or paid_at is None or checkout.is_own:

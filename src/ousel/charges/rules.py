@@ -1,4 +1,4 @@
-"""What a charge consists of, and its limits: pure."""
+"""What a charge consists of, and its limits, without I/O."""
 
 import re
 from typing import Final, Literal
@@ -14,7 +14,7 @@ _ID: Final = re.compile(r"ch_[0-9a-v]{26}", re.ASCII)
 
 
 class ChargeTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a partner asks for; equal terms with one idempotency key are a repeated request."""
+    """What a partner asks for; a retry must have the same terms and the same idempotency key."""
 
     amount: int
     description: str | None = None

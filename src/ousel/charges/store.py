@@ -124,7 +124,7 @@ APP_PAGE_WITH_BOTH: Final = Statement(
     f"{_CHARGES_OF_ACCOUNT}{_WITH_APP}{_WITH_STATUS}{_WITH_REFERENCE}{_NEWEST_FIRST}",
 )
 
-# By whether the query filters by app, by status and by reference.
+# A key says whether the query filters by app, by status and by reference.
 _PAGES: Final = {
     (False, False, False): PAGE,
     (False, True, False): PAGE_WITH_STATUS,
@@ -162,7 +162,7 @@ async def charges_by_id(transaction: Transaction, ids: Collection[str]) -> dict[
 
 
 async def open_charges(transaction: Transaction, ids: Collection[str]) -> set[str]:
-    """Return the ids of those charges that are not final."""
+    """Return the ids of the charges among these that are not final."""
     rows = await transaction.fetch(STATUSES_BY_ID, ids=list(ids))
     return {row[0] for row in rows if not is_final(row[1])}
 
@@ -181,7 +181,7 @@ async def lock_charges(transaction: Transaction, ids: Collection[str]) -> list[C
 
 
 async def final_charges(transaction: Transaction, ids: Collection[str]) -> list[str]:
-    """Return the ids of those charges whose stored status is final."""
+    """Return the ids of the charges among these whose stored status is final."""
     return [row[0] for row in await transaction.fetch(FINAL_CHARGES, ids=list(ids))]
 
 

@@ -108,7 +108,7 @@ def _expected_payment_fields(charge: PaidCharge) -> Hashable:
 
 
 def _describe_mismatch(charge: PaidCharge, payments: Sequence[Entry]) -> str | None:
-    """Return how the payments differ from the one that the charge names, or None."""
+    """Return how the payments differ from the one that the charge names, or None if they agree."""
     name = f"charge {charge.id} of account {charge.account_id}"
     if not payments:
         return f"{name} is paid, but no entry of the account pays it"
@@ -125,6 +125,7 @@ def _describe_mismatch(charge: PaidCharge, payments: Sequence[Entry]) -> str | N
     ):
         if expected != found:
             return (
-                f"{name} is paid with {field} {expected}, but {describe_entry(entry)} has {found}"
+                f"the payment of {name} must have {field} {expected}, "
+                f"but {describe_entry(entry)} has {found}"
             )
     return None
