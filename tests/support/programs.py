@@ -15,6 +15,7 @@ import pytest
 PROGRAMS = {
     "chromium": ("chromium", "chromium-browser", "google-chrome"),
     "curl": ("curl",),
+    "faketime": ("faketime",),
 }
 LIBRARIES = {"libatomic1": "libatomic.so.1"}  # the Node.js of Playwright is linked to it
 

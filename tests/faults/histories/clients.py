@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import httpx2
@@ -21,6 +21,8 @@ CLIENTS = 3  # of each group
 OPENING = 1_000
 AMOUNT_MAX = 400
 PAUSE_SECONDS_MAX = 0.1
+SENT_AGAIN = 0.1  # so many answered transfers are sent again, perhaps to another server
+ACKNOWLEDGED_SECONDS_MAX = 120.0
 ANSWER_SECONDS_MAX = 20.0  # the client hangs up then
 NOTHING_WRITTEN = {"database_unavailable", "deadline_exceeded", "queue_full"}
 
@@ -40,7 +42,10 @@ class Member:
 
 
 class Clients:
-    """Groups of two accounts each, and the clients that use them."""
+    """Groups of two accounts each, and the clients that use them.
+
+    A history that is too long takes too long to check, so clients may go on to other groups.
+    """
 
     def __init__(self, servers: Sequence[Server], seed: int) -> None:
         self._servers = servers
@@ -48,14 +53,19 @@ class Clients:
         self._groups: list[list[Member]] = []
         self._operations: list[Operation] = []
         self._keys: list[list[tuple[Member, str]]] = []  # sent by each group
+        self._first = 0  # the first of the groups in use
+        self._used_at_once = 0
         self._stopping = False
+        self._news = asyncio.Event()
+        self.acknowledgements: list[float] = []  # when a transfer was acknowledged
         self.codes: Counter[str] = Counter()  # of refusals
         self.unexpected: list[str] = []
 
-    async def open_accounts(self, url: str, groups: int) -> None:
-        """Create the accounts of all groups and fund them."""
+    async def open_accounts(self, url: str, groups: int, times: int = 1) -> None:
+        """Create and fund the accounts of the groups that are used first, and of those later."""
+        self._used_at_once = groups
         async with open_database(url) as database:
-            for number in range(groups):
+            for number in range(groups * times):
                 names = (f"left{number}", f"right{number}")
                 opened = [await partner(database, name, str(OPENING)) for name in names]
                 self._groups.append(
@@ -70,18 +80,31 @@ class Clients:
     async def running(self) -> AsyncIterator[None]:
         """Send during a block."""
         async with asyncio.TaskGroup() as tasks:
-            for group in range(len(self._groups)):
+            for group in range(self._used_at_once):
                 for client in range(CLIENTS):
                     tasks.create_task(self._work(group, client))
             yield
             self._stopping = True
+        await self._look_up_unknown()
 
-    @property
-    def acknowledged(self) -> int:
-        """How many transfers were acknowledged."""
-        return sum(
-            each.action == "transfer" and each.result is not None for each in self._operations
-        )
+    def use_next_groups(self) -> None:
+        """Leave the groups in use for the next ones, if there are any."""
+        after = self._first + self._used_at_once
+        if after < len(self._groups):
+            self._first = after
+
+    async def further(self, transfers: int) -> None:
+        """Return when so many more transfers have been acknowledged."""
+        wanted = len(self.acknowledgements) + transfers
+        async with asyncio.timeout(ACKNOWLEDGED_SECONDS_MAX):
+            while len(self.acknowledgements) < wanted:
+                self._news.clear()
+                await self._news.wait()
+
+    def longest_gap_seconds(self, since: float) -> float:
+        """Return the longest time without an acknowledged transfer since that moment."""
+        later = [since, *(moment for moment in self.acknowledgements if moment > since)]
+        return max((after - before for before, after in pairwise(later)), default=0.0)
 
     async def histories(self, url: str) -> list[Group]:
         """Return what happened, with the ledger's entries."""
@@ -103,12 +126,23 @@ class Clients:
                 for number, members in enumerate(self._groups)
             ]
 
-    async def _work(self, group: int, client: int) -> None:
-        dice = random.Random(f"{self._seed}/{group}/{client}")
+    async def _look_up_unknown(self) -> None:
+        """Ask what became of each key whose transfer was never answered."""
+        unknown = {each.intent for each in self._operations if each.outcome == "unknown"}
+        unknown -= {each.intent for each in self._operations if each.result is not None}
+        async with httpx2.AsyncClient(timeout=ANSWER_SECONDS_MAX, verify=False) as http:
+            for group, keys in enumerate(self._keys):
+                for sender, intent in keys:
+                    if intent in unknown:
+                        await self._look_up(http, group, sender, intent, random.Random(intent))
+
+    async def _work(self, place: int, client: int) -> None:
+        dice = random.Random(f"{self._seed}/{place}/{client}")
         async with httpx2.AsyncClient(timeout=ANSWER_SECONDS_MAX, verify=False) as http:
             for turn in count():
                 if self._stopping:
                     return
+                group = self._first + place
                 account = dice.choice(self._groups[group])
                 chosen = dice.random()
                 if chosen < 0.5:
@@ -140,7 +174,10 @@ class Clients:
                 intent=intent,
                 amount=amount * MICROS_PER_UNIT,
             )
-            if operation.outcome == "ok":
+            if operation.result is not None:
+                self.acknowledgements.append(operation.returned)
+                self._news.set()
+            if operation.outcome == "ok" and dice.random() >= SENT_AGAIN:
                 return
             await asyncio.sleep(PAUSE_SECONDS_MAX)
 
@@ -194,9 +231,11 @@ class Clients:
             if action == "lookup":
                 return "ok", body["data"][0]["id"] if body["data"] else None
             return "ok", body["id"]
-        self.codes[body["code"]] += 1
         if body["code"] == "insufficient_balance":
             return "ok", None
+        self.codes[body["code"]] += 1
+        if "retry-after" not in answer.headers:
+            self.unexpected.append(f"no Retry-After: {answer.text}")
         if body["code"] in NOTHING_WRITTEN:
             return "fail", None
         if body["code"] != "outcome_unknown":

@@ -38,8 +38,8 @@ async def test_killed_and_paused_processes_give_no_wrong_answer(
     verdict = assert_correct(histories, tmp_path)
     operations = sum(len(history.operations) for history in histories)
     figure(
-        f"histories: {operations} operations, {clients.acknowledged} transfers acknowledged beside"
-        f" {DISTURBANCES} kills and {DISTURBANCES} pauses: {verdict};"
+        f"histories: {operations} operations, {len(clients.acknowledgements)} transfers"
+        f" acknowledged beside {DISTURBANCES} kills and {DISTURBANCES} pauses: {verdict};"
         f" refused {dict(clients.codes)}"
     )
 
