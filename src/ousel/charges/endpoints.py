@@ -142,7 +142,7 @@ class ChargeEndpoints:
                 handle=self.list,
                 name="listCharges",
                 summary="List your charges",
-                description="The newest charge comes first. Follow next_cursor to read all charges.",
+                description="The newest charge comes first. Follow next_cursor to read all.",
                 query=ChargesQuery,
                 successes={200: AnswerDescription("A page of charges.", Page[ChargeRecord])},
             ),
