@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ousel.http.messages import BODY_BYTES_MAX
-from ousel.http.parser import HEAD_BYTES_MAX, SEGMENT_BYTES_MAX
+from ousel.http.parser import HEAD_BYTES_MAX
 from tests.http.echo_server import (
     IDLE_SECONDS,
     PATIENCE_SECONDS,
@@ -16,7 +16,7 @@ from tests.http.echo_server import (
 )
 
 BIG_BYTES = 2 * 1024 * 1024
-ENDLESS_BYTES = HEAD_BYTES_MAX + 2 * SEGMENT_BYTES_MAX
+ENDLESS_BYTES = 4 * HEAD_BYTES_MAX
 
 
 async def test_a_body_may_come_in_chunks(client: EchoClient) -> None:

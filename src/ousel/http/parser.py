@@ -15,7 +15,12 @@ from ousel.http.refusals import HeadTooLarge, MalformedRequest
 from ousel.kernel.errors import Refusal
 
 HEAD_BYTES_MAX: Final = 64 * 1024  # everything except the body
-SEGMENT_BYTES_MAX: Final = 256 * 1024  # what an event loop reads at once
+HEADERS_MAX: Final = 100  # trailers included
+CHUNKS_MAX: Final = 1_024
+
+_PIECE_BYTES_MAX: Final = 16 * 1024  # a longer segment is parsed in pieces, to measure the head
+_UNMEASURED_BYTES_MAX: Final = HEAD_BYTES_MAX - 2 * _PIECE_BYTES_MAX  # plus first and last piece
+_SEPARATOR_BYTES: Final = len(b": \r\n")
 
 
 class RequestParser(asyncio.Protocol, ABC):
@@ -29,7 +34,8 @@ class RequestParser(asyncio.Protocol, ABC):
         self._parser = httptools.HttpRequestParser(self)
         self._request: Request | None = None  # set once its head has arrived
         self._is_incomplete = False  # a request has begun to arrive and is not complete
-        self._head_bytes = 0
+        self._head_bytes = 0  # received for the request, without its body and the current piece
+        self._body_rest = bytearray()  # what follows the first piece of a body
         self._is_ignoring_input = False  # the connection will be closed
         self._last_active_at = self._loop.time()
 
@@ -49,6 +55,10 @@ class RequestParser(asyncio.Protocol, ABC):
     def data_received(self, data: bytes) -> None:
         if self._is_ignoring_input:
             return
+        if len(data) > _PIECE_BYTES_MAX:
+            for start in range(0, len(data), _PIECE_BYTES_MAX):
+                RequestParser.data_received(self, data[start : start + _PIECE_BYTES_MAX])
+            return
         try:
             try:
                 self._parser.feed_data(data)
@@ -58,7 +68,7 @@ class RequestParser(asyncio.Protocol, ABC):
             self._refuse(_parse_refusal(error))
             return
         if self._is_incomplete:
-            self._check_head_size(len(data))
+            self._check_unfinished_head(len(data))
         else:
             self._head_bytes = 0
 
@@ -66,6 +76,8 @@ class RequestParser(asyncio.Protocol, ABC):
         """Begin a new request."""
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
+        self._header_count = 0
+        self._joined_bytes = 0  # of names and separators that joining has dropped
         self._request = None
         self._is_incomplete = True
         self._last_active_at = self._loop.time()
@@ -76,6 +88,9 @@ class RequestParser(asyncio.Protocol, ABC):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header; repeated headers become one list (RFC 9110, section 5.3)."""
+        count = self._header_count = self._header_count + 1
+        if count > HEADERS_MAX:
+            raise HeadTooLarge(f"A request must have at most {HEADERS_MAX} headers.")
         name = name.lower()
         value = value.rstrip()  # the parser has removed leading whitespace
         headers = self._headers
@@ -85,14 +100,16 @@ class RequestParser(asyncio.Protocol, ABC):
             raise MalformedRequest("A request must have exactly one Host header.")
         else:
             headers[name] += b", " + value
+            self._joined_bytes += len(name) + _SEPARATOR_BYTES - len(b", ")
 
     def on_headers_complete(self) -> None:
         """Create the request; if its announced body is too large, answer without waiting for it."""
+        if self._head_bytes > _UNMEASURED_BYTES_MAX:
+            self._check_finished_head()
         parser = self._parser
         method = parser.get_method()
         if parser.should_upgrade():
-            if method == b"CONNECT":
-                raise MalformedRequest("This server is not a proxy.")
+            _check_upgrade(method)
             return  # `_ignore_upgrade` parses the request again
         headers = self._headers
         if b"host" not in headers and parser.get_http_version() == "1.1":
@@ -113,30 +130,44 @@ class RequestParser(asyncio.Protocol, ABC):
                 return
         elif b"transfer-encoding" in headers:
             self._headers = {}  # trailers go here: they are never taken for headers
+            self._chunk_count = -1  # the last chunk, which is empty, does not count
         if b"expect" in headers:
             self._send_continue(request)
+
+    def on_chunk_header(self) -> None:
+        """Count a chunk of the body."""
+        self._chunk_count += 1
+        if self._chunk_count > CHUNKS_MAX:
+            raise HeadTooLarge(f"A body must have at most {CHUNKS_MAX} chunks.")
 
     def on_body(self, body: bytes) -> None:
         """Add a piece of the body; drop a body that becomes too large."""
         request = self._request
         assert request is not None
+        if request.body == b"":
+            request.body = body
+            return
+        self._head_bytes -= len(body)
         if request.body is None:
-            self._head_bytes -= len(body)
-        elif len(request.body) + len(body) > BODY_BYTES_MAX:
-            self._head_bytes -= len(request.body) + len(body)
+            return
+        self._body_rest += body
+        if len(request.body) + len(self._body_rest) > BODY_BYTES_MAX:
+            self._body_rest.clear()
+            self._head_bytes -= len(request.body)
             request.body = None
             self._handle_request(request)
-        else:
-            request.body += body
 
     def on_message_complete(self) -> None:
         """Hand the complete request on, unless it was refused earlier for its size."""
         request = self._request
         self._is_incomplete = False
-        # `_check_head_size` will count the whole segment, although parts of it may belong to this
-        # request. So the count starts below zero.
-        self._head_bytes = -SEGMENT_BYTES_MAX
+        # `_check_unfinished_head` will count the whole piece, although parts of it may belong to
+        # this request. So the count starts below zero.
+        self._head_bytes = -_PIECE_BYTES_MAX
         if request is not None and request.body is not None:
+            if self._body_rest:
+                request.body += self._body_rest
+                self._body_rest.clear()
             self._handle_request(request)
 
     def _ignore_upgrade(self, offer: Exception, data: memoryview) -> None:
@@ -159,13 +190,20 @@ class RequestParser(asyncio.Protocol, ABC):
             else:
                 return
 
-    def _check_head_size(self, segment_bytes: int) -> None:
+    def _check_unfinished_head(self, piece_bytes: int) -> None:
         """Refuse a head that is too long, or a body whose chunks have too many additional bytes."""
-        self._head_bytes += segment_bytes
+        self._head_bytes += piece_bytes
         request = self._request
-        body = b"" if request is None else request.body or b""
-        if self._head_bytes - len(body) > HEAD_BYTES_MAX:
-            self._refuse(HeadTooLarge(f"A head must be at most {HEAD_BYTES_MAX} bytes."))
+        first = b"" if request is None else request.body or b""
+        if self._head_bytes - len(first) > HEAD_BYTES_MAX:
+            self._refuse(_head_too_large())
+
+    def _check_finished_head(self) -> None:
+        """Refuse a head that became too long with its last piece."""
+        lines = [len(name) + len(value) for name, value in self._headers.items()]
+        head_bytes = len(self._url) + sum(lines) + len(lines) * _SEPARATOR_BYTES
+        if head_bytes + self._joined_bytes > HEAD_BYTES_MAX:
+            raise _head_too_large()
 
     def _refuse(self, refusal: Refusal) -> None:
         """Queue a refusal for a request that cannot be read, and ignore everything after it.
@@ -189,6 +227,18 @@ class RequestParser(asyncio.Protocol, ABC):
             )
         else:
             self._close_when_answered()
+
+
+def _check_upgrade(method: bytes) -> None:
+    """Refuse a request for a connection through this server; other upgrades are ignored."""
+    if method == b"CONNECT":
+        raise MalformedRequest("This server is not a proxy.")
+
+
+def _head_too_large() -> HeadTooLarge:
+    return HeadTooLarge(
+        f"A head must be at most {HEAD_BYTES_MAX} bytes, and so must all that is beside chunks."
+    )
 
 
 def _parse_refusal(error: httptools.HttpParserError) -> Refusal:

@@ -49,12 +49,12 @@ class UnsupportedMediaType(Refusal):
 
 
 class HeadTooLarge(Refusal):
-    """The URL and headers are too large, or the chunks of a body have too many additional bytes."""
+    """The URL and headers are too large or too many, or a body has too many chunks."""
 
     status = 431
     code = "head_too_large"
     title = "The head of the request is too large"
-    cure = "Send fewer or smaller headers, and a shorter URL."
+    cure = "Send at most 100 headers and 65536 bytes before the body, and no tiny chunks."
 
 
 class InternalError(Refusal):
