@@ -1,4 +1,4 @@
-"""The composition root: the one place that wires the packages together."""
+"""The composition root: the only place that connects the packages with each other."""
 
 import asyncio
 import contextlib
@@ -104,7 +104,7 @@ class Services:
         )
         self.history = HistorySearch(database)
         self.accounts = AccountService(database, clock)
-        # Attempts are counted by the real clock, because tests can advance the clock of a sandbox.
+        # Sign-in attempts are counted by the real clock: tests can advance a sandbox's clock.
         self.attempts = AttemptCounter(database, real_clock)
         self.second_factors = SecondFactorService(database, clock, real_clock, self.attempts)
         self.sign_in = SignInService(database, clock, self.attempts, self.second_factors)

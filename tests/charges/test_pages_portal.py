@@ -103,11 +103,11 @@ async def test_a_charge_shows_its_history(portal_shop: PortalShop) -> None:
     assert paid.payer is not None
     assert f"@{paid.payer.username}" in texts["paid"]
     assert f'href="/activity/1">{paid.transfer_id}</a>' in texts["paid"]
-    assert "your balance was 25.00 OUSD after it" in texts["paid"]
+    assert "your balance after it was 25.00 OUSD" in texts["paid"]
     assert f'href="/pay/{paid.id}/receipt"' in texts["paid"]
     assert "<strong>Canceled</strong>" in texts["canceled"]
     assert "<strong>Expired</strong> without a payment" in texts["expired"]
-    assert "Waits for a payer until" in texts["created"]
+    assert "Can be paid until" in texts["created"]
     assert f'href="/pay/{charges["created"].id}"' in texts["created"]
 
 

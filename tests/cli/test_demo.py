@@ -217,7 +217,7 @@ def test_a_port_in_use_is_reported_with_the_option_to_choose_another() -> None:
         port = taken.getsockname()[1]
         outcome = ousel("demo", f"--port={port}", database="unused.db")
 
-    assert_fails(outcome, f"cannot listen on 127.0.0.1, port {port}: it is taken")
+    assert_fails(outcome, f"cannot listen on 127.0.0.1, port {port}: the port is taken")
     assert outcome.errors.endswith("choose another with --port\n")
 
 

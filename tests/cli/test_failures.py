@@ -269,7 +269,7 @@ def test_a_mistyped_path_creates_no_database(tmp_path: Path) -> None:
     slip = str(tmp_path / "slip.db")
 
     for command in (CREATE, ("account", "list"), ("verify",), ("export", "-")):
-        assert_fails(ousel(*command, database=slip), f"in {tmp_path}: run 'ousel migrate'")
+        assert_fails(ousel(*command, database=slip), f"no SQLite file {slip}: run 'ousel migrate'")
     assert_fails(ousel("restore", str(tmp_path / "none"), database=slip), "there is no backup")
 
     assert list(tmp_path.iterdir()) == []

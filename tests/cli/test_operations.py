@@ -163,7 +163,7 @@ def test_a_database_is_live_or_a_sandbox_from_its_first_server_on(tmp_path: Path
 def test_a_live_database_is_no_sandbox(operator: Operator) -> None:
     """Test keys never reach real money."""
     served = operator.run("serve", "--sandbox", f"--port={free_port()}")
-    assert_fails(served, "a sandbox needs one of its own")
+    assert_fails(served, "a sandbox needs its own database")
 
 
 def test_an_sqlite_file_is_served_by_one_process(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         outcome = ousel("serve", f"--port={port}", database=str(tmp_path / "ousel.db"))
 
-    assert_fails(outcome, f"cannot listen on 127.0.0.1, port {port}: it is taken")
+    assert_fails(outcome, f"cannot listen on 127.0.0.1, port {port}: the port is taken")
     assert outcome.errors.endswith("choose another with --port\n")
 
 
@@ -191,7 +191,9 @@ def test_a_server_that_cannot_start_does_not_claim_the_database(
     url = engines.fresh_url(engine, tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert_fails(ousel("serve", "--sandbox", f"--port={port}", database=url), "it is taken")
+        assert_fails(
+            ousel("serve", "--sandbox", f"--port={port}", database=url), "the port is taken"
+        )
 
     with Server(url):
         pass

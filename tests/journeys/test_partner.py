@@ -85,7 +85,7 @@ def turn_on_factor_when_asked(page: Page, app: str) -> str:
     page.get_by_role("button", name="Turn on").click()
     codes = page.locator("pre").inner_text().split()
     assert len(set(codes)) == 10
-    page.get_by_role("link", name="I have kept them").click()
+    page.get_by_role("link", name="I have saved them").click()
     expect(page.get_by_text("10 recovery codes are left")).to_be_visible()
     page.goto(app)
     return secret

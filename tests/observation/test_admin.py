@@ -90,7 +90,7 @@ def test_a_port_that_is_taken_is_told_at_the_start(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         outcome = ousel("serve", f"--admin-port={port}", database=str(tmp_path / "ousel.db"))
 
-    assert_fails(outcome, f"cannot listen on 127.0.0.1, port {port}: it is taken")
+    assert_fails(outcome, f"cannot listen on 127.0.0.1, port {port}: the port is taken")
     assert outcome.errors.endswith("choose another with --admin-port\n")
 
 

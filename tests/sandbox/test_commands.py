@@ -109,7 +109,7 @@ def test_the_setting_does_not_change_a_live_database(unserved_url: str) -> None:
         ousel(*serve, "--sandbox", database=unserved_url),
         ousel(*serve, database=unserved_url, environment={"OUSEL_SANDBOX": "true"}),
     ):
-        assert_fails(outcome, "a sandbox needs one of its own")
+        assert_fails(outcome, "a sandbox needs its own database")
 
 
 def test_a_key_issued_before_a_sandbox_first_ran_is_valid_there(unserved_url: str) -> None:

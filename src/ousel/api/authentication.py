@@ -18,7 +18,7 @@ class ApiAuthenticator:
     def __init__(
         self, partner_keys: PartnerKeys, user_tokens: UserTokens, settings: Settings
     ) -> None:
-        """Look up keys and user tokens here."""
+        """Look up keys and user tokens with these."""
         self._partner_keys = partner_keys
         self._user_tokens = user_tokens
         self._origins = OriginPolicy(partner_keys)
@@ -42,7 +42,8 @@ class ApiAuthenticator:
     ) -> Partner | User | None:
         """Return the caller, or None on a route that is public or whose endpoint authenticates.
 
-        If the credential is not valid, `extra_headers` gets those that let a page read the answer.
+        If the credential is not valid, `extra_headers` gets the CORS headers that let a page read
+        the answer.
         """
         if route.access in {"public", "client"}:
             return None

@@ -25,7 +25,7 @@ NESTED_LEVELS_MAX: Final = 100  # the body itself is the first
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
 _LITERALS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
-# How each byte outside a string changes the level: one up, one down (255 is -1), or not at all.
+# How each byte outside a string changes the level of nesting: by 1, by -1 (stored as 255) or by 0.
 _STEPS: Final = bytes({0x5B: 1, 0x7B: 1, 0x5D: 255, 0x7D: 255}.get(byte, 0) for byte in range(256))
 
 Typed = TypeVar("Typed", bound=msgspec.Struct)
@@ -99,7 +99,9 @@ def _check_content_type(content_type: bytes) -> None:
 
 def _check_content_encoding(content_encoding: bytes) -> None:
     if content_encoding.strip().lower() != b"identity":
-        raise UnsupportedMediaType("The body must be sent as it is, without a Content-Encoding.")
+        raise UnsupportedMediaType(
+            "The body must be sent uncompressed, without a Content-Encoding."
+        )
 
 
 def _check_nesting(body: bytes, headers: Headers) -> None:

@@ -27,7 +27,7 @@ class AnsweredRequest(msgspec.Struct, gc=False, kw_only=True):
 
 
 class RequestObserver(Protocol):
-    """Is notified of answered requests."""
+    """An observer of answered requests."""
 
     def request_answered(self, request: AnsweredRequest) -> None:
         """Record that a request was answered."""

@@ -58,20 +58,20 @@ class Unauthorized(ChallengeRefusal):
     cure = "Send `Authorization: Bearer <key>` with a valid key; rotate it in the portal if lost."
 
     def __init__(self, detail: str = "The key is missing, malformed, unknown or revoked.") -> None:
-        """Do not say which of these it is."""
+        """Use one detail for all these cases, to reveal nothing."""
         super().__init__(detail)
 
 
 class InvalidToken(ChallengeRefusal):
-    """The user token is missing, malformed, unknown or ended; the answer does not say which."""
+    """The user token is missing, malformed, unknown or expired; the answer does not say which."""
 
     status = 401
     code = "invalid_token"
     title = "The user token is not valid"
-    cure = "Send `Authorization: Bearer <user token>`; connect the person again if it has ended."
+    cure = "Send `Authorization: Bearer <user token>`; if it has expired, connect the person again."
 
     def __init__(self, detail: str = "", *, sent: bool = True) -> None:
-        """Do not say which of these it is; `sent` is whether there was a token at all."""
+        """Use one detail for all these cases; `sent` is whether the request had a token."""
         super().__init__(detail or "The user token is missing, malformed, unknown or expired.")
         # RFC 6750 section 3.1: without any credential, the challenge names no error.
         if sent:

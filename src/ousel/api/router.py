@@ -50,7 +50,7 @@ class PageServer(Protocol):
 
 
 class Router:
-    """Answers every request: by an endpoint, by a page, or by a problem."""
+    """Answers every request with the answer of an endpoint, a page or a problem."""
 
     def __init__(
         self,
@@ -74,7 +74,9 @@ class Router:
             common += (_STRICT_TRANSPORT,)
         self._common_headers = {name: header_lines((name, value)) for name, value in common}
         self._common_lines = b"".join(self._common_headers.values())
-        self._other_common_lines: dict[tuple[bytes, ...], bytes] = {}  # by the headers left out
+        self._other_common_lines: dict[
+            tuple[bytes, ...], bytes
+        ] = {}  # by the names of the omitted headers
 
     async def respond(self, request: Request) -> Response:
         """Return the response to a request."""
@@ -142,7 +144,7 @@ class Router:
     async def _serve(
         self, request: Request, request_id: str, extra_headers: list[RawHeader]
     ) -> Answer:
-        """Find the route and call it; `extra_headers` collects those that a refusal carries too."""
+        """Find and call the route; `extra_headers` collects headers that a refusal carries too."""
         headers = request.headers
         if request.method == "OPTIONS" and b"access-control-request-method" in headers:
             return await self._authenticator.preflight(headers)

@@ -54,7 +54,7 @@ def create(
 @accounts.command()
 def fund(
     identifier: Identifier,
-    amount: Annotated[str, typer.Argument(help="Such as 25.00.")],
+    amount: Annotated[str, typer.Argument(help="The amount of money, such as 25.00.")],
     *,
     note: Annotated[
         str | None, typer.Option(help="A note that the account's holder can read.")

@@ -62,14 +62,13 @@ def require_database(database: str | None) -> str:
     """
     url = settings(database).database_url
     if not database_may_exist(url):
-        folder = sqlite_path(url).parent
-        fail(f"there is no SQLite file of this name in {folder}: run 'ousel migrate' to create it")
+        fail(f"there is no SQLite file {sqlite_path(url)}: run 'ousel migrate' to create it")
     return url
 
 
 @asynccontextmanager
 async def open_database(url: str) -> AsyncIterator[Database]:
-    """Open the database for the length of a block."""
+    """Open the database until the block ends."""
     database = database_at(url)
     await database.open()
     try:

@@ -34,7 +34,7 @@ PEOPLE: Final = {
 }
 _SHOP_STEPS: Final = f"""
 [bold]Try the shop:[/bold] put a book into the shop's cart, pay as ada, and connect with Ousel.
-If you connect as {PARTNER}, who owns the shop, it also shows you a button that pays its supplier.
+If you connect as {PARTNER}, who owns the shop, the shop also shows a button that pays its supplier.
 """
 
 
@@ -79,9 +79,9 @@ def demo(
                 show(_record(demo_data, runs_shop=no_shop is None), as_json=True)
             else:
                 lasts = (
-                    "which is deleted when you stop it"
+                    "which is deleted when you stop Ousel"
                     if database is None
-                    else "which is kept when you stop it"
+                    else "which is kept when you stop Ousel"
                 )
                 welcome = _welcome(demo_data, no_shop, lasts)
                 Console(soft_wrap=True, highlight=False).print(welcome)

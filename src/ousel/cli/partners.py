@@ -44,7 +44,8 @@ def create_app(
         typer.Option(help="An address to which Connect may send people back; may be repeated."),
     ] = None,
     origin: Annotated[
-        list[str] | None, typer.Option(help="A web origin whose pages may call; may be repeated.")
+        list[str] | None,
+        typer.Option(help="A web origin whose pages may call the API; may be repeated."),
     ] = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,

@@ -90,7 +90,7 @@ def quantile_of(buckets: Sequence[tuple[float, float]], quantile: float) -> floa
 
 
 def scrape(addresses: Iterable[str]) -> Scrape:
-    """Return the metrics of the servers at these addresses; end the command if one is missing."""
+    """Return the metrics of the servers at these URLs; end the command if one does not answer."""
     from prometheus_client.parser import text_string_to_metric_families
 
     samples: dict[str, dict[Labels, float]] = {}

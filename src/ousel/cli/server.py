@@ -20,7 +20,7 @@ from ousel.observation.logs import log_to_standard_error
 from ousel.observation.telemetry import check_tracing
 
 DRAIN_SECONDS_MAX: Final = 30
-KEEP_ALIVE_SECONDS: Final = 75  # longer than clients keep connections, so that they close first
+KEEP_ALIVE_SECONDS: Final = 75  # longer than clients keep connections: clients close first
 CONNECTIONS_WAITING_MAX: Final = 2_048
 WORKER_STOP_SECONDS_MAX: Final = DRAIN_SECONDS_MAX + 15  # time to write the queued postings
 
@@ -63,7 +63,7 @@ async def claim_database_mode(settings: Settings) -> None:
         await database.close()
     if mode != wanted:
         fail(
-            "this database is live: a sandbox needs one of its own"
+            "this database is live: a sandbox needs its own database"
             if mode == "live"
             else "this database is a sandbox: serve it with --sandbox"
         )
@@ -71,7 +71,7 @@ async def claim_database_mode(settings: Settings) -> None:
 
 def bind_socket(host: str, port: int, option: str = "--port") -> socket.socket:
     """Return a socket bound to this address, or fail and name the option of the port."""
-    if not host:  # from an unset variable; the system would listen on every address
+    if not host:  # perhaps an unset variable; the system would listen on every address
         fail("there is no address to listen on; for all addresses, use 0.0.0.0")
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -80,7 +80,7 @@ def bind_socket(host: str, port: int, option: str = "--port") -> socket.socket:
     except OSError as error:
         listener.close()
         taken = error.errno == errno.EADDRINUSE
-        reason = f"it is taken; choose another with {option}" if taken else error.strerror
+        reason = f"the port is taken; choose another with {option}" if taken else error.strerror
         fail(f"cannot listen on {host}, port {port}: {reason}")
     return listener
 

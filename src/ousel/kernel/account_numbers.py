@@ -26,7 +26,7 @@ def looks_like_account_number(text: str) -> bool:
 
 
 def check_digits_match(number: str) -> bool:
-    """Return whether the check digits of a text of that form are right."""
+    """Return whether the check digits of a number in this form are correct."""
     shape = _SHAPE.fullmatch(number)
     assert shape is not None
     check, digits = shape.groups()

@@ -4,7 +4,7 @@ from typing import Final, Protocol
 
 
 class PostingObserver(Protocol):
-    """Is notified of batches."""
+    """An observer of batches."""
 
     def batch_written(self, postings: int, seconds: float) -> None:
         """Record that one transaction wrote this many postings and took this long."""
@@ -12,7 +12,7 @@ class PostingObserver(Protocol):
 
 
 class ChargeObserver(Protocol):
-    """Is notified of what happens to charges."""
+    """An observer of what happens to charges."""
 
     def charge_created(self) -> None:
         """Record that a charge was created."""

@@ -1,1 +1,1 @@
-"""The ledger: rules (pure), the queue and batches of postings, the journal's rows, verification."""
+"""The ledger: its rules, the queue and batches of postings, the journal's rows, verification."""

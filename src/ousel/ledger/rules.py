@@ -1,4 +1,4 @@
-"""The rules of the ledger, pure: what a posting does to the accounts, or why it is refused."""
+"""The rules of the ledger, without I/O: what a posting does, or why it is refused."""
 
 import hashlib
 from collections.abc import Mapping, Sequence

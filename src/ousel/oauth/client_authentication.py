@@ -104,7 +104,7 @@ def parse_credentials(
 
 
 def _parse_basic(authorization: bytes) -> tuple[str, str] | None:
-    """Return the two parts of HTTP Basic, each form-encoded (RFC 6749 section 2.3.1)."""
+    """Return the id and the secret in HTTP Basic, which are form-encoded (RFC 6749, 2.3.1)."""
     if authorization[: len(_BASIC)].lower() != _BASIC:
         return None
     try:

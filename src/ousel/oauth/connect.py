@@ -44,7 +44,7 @@ class ErrorRedirect(msgspec.Struct, frozen=True):
 
 
 class ConsentQuestion(msgspec.Struct, frozen=True):
-    """What the consent page asks: the request, the app's owner, and a connection that exists."""
+    """What the consent page asks: the request, the app's owner, and any existing connection."""
 
     request: ConnectRequest
     owner: Account

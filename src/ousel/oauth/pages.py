@@ -19,7 +19,7 @@ SCOPE_LABELS: Final = {
 
 
 class ConnectPages:
-    """Serves people whom an app has sent to connect."""
+    """Serves the consent page to people whom an app has sent."""
 
     def __init__(self, pages: PageRenderer, service: ConnectService, clock: Clock) -> None:
         """Read requests and record decisions with this service."""

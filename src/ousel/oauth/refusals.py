@@ -81,5 +81,5 @@ class ConnectAddressWrong(Refusal):
     def __init__(self, reason: str, *, param: str | None = None) -> None:
         """Reassure the person who reads it, and tell the app's developer what is wrong."""
         super().__init__(
-            f"Nothing was shared with the app. Its developer can fix it: {reason}", param=param
+            f"Nothing was shared with the app. Its developer can fix this: {reason}", param=param
         )

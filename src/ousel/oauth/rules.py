@@ -76,7 +76,7 @@ def parse_scope(text: str | None) -> str:
 
 
 def parse_challenge(challenge: str | None, method: str | None) -> str | None:
-    """Return the proof key's challenge, or None without one; refuse an invalid challenge."""
+    """Return the proof key's challenge, or None if there is none; refuse an invalid one."""
     if challenge is None:
         if method is not None:
             raise InvalidRequest("code_challenge_method needs a code_challenge.")

@@ -106,7 +106,7 @@ async def exchange_code(
     """
     now = clock()
     code = await _code(transaction, exchange.code)
-    # RFC 6749 section 4.1.3: the code was issued to this very client.
+    # RFC 6749 section 4.1.3: the code must have been issued to this client.
     if code is None or code.app_id != exchange.app_id:
         return InvalidGrant("The code is unknown, or it belongs to another app.")
     if code.used_at is None:
@@ -129,7 +129,7 @@ async def revoke_token(transaction: Transaction, secret: str, app_id: str, kind:
     # RFC 7009 section 2.2: an unknown token counts as revoked.
     if token is None:
         return
-    # RFC 7009 section 2.1: the token was issued to this very client.
+    # RFC 7009 section 2.1: the token must have been issued to this client.
     if token.app_id != app_id:
         raise InvalidGrant("The token belongs to another app.")
     await store.end_token(transaction, token)

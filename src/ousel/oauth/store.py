@@ -52,7 +52,7 @@ CODES_BY_HANDLE: Final = Statement(
     "codes by their handle",
     f"SELECT {_CODE_COLUMNS} FROM authorization_codes WHERE handle = :handle",
 )
-# The first to change the row has used the code; everyone else finds it used.
+# The first request that changes the row uses the code; all others find that it was used.
 USE_CODE: Final = Statement(
     "use a code, once",
     "UPDATE authorization_codes SET used_at = :now, kept_until = :kept_until"
@@ -120,7 +120,7 @@ async def codes_by_handle(transaction: Transaction, handle: str) -> list[Code]:
 
 
 async def use_code(transaction: Transaction, code: Code, now: int, kept_until: int) -> bool:
-    """Mark a code as used; return whether this was the first use, and in time."""
+    """Mark a code as used; return whether it was unused and had not expired."""
     used = await transaction.execute(
         USE_CODE,
         account_id=code.account_id,
@@ -173,7 +173,7 @@ async def end_tokens_of_code(transaction: Transaction, code: Code) -> None:
 async def end_all_of_app(transaction: Transaction, account_id: str, app_id: str) -> int:
     """Remove an account's codes and tokens for an app; return how many tokens there were.
 
-    The codes go first: a concurrent exchange has locked its code, so that its token is written
+    The codes are removed first: a concurrent exchange has locked its code, so its token is written
     before the tokens are removed.
     """
     await transaction.execute(DELETE_CODES_OF_APP, account_id=account_id, app_id=app_id)

@@ -15,7 +15,7 @@ from ousel.oauth.rules import Token
 from ousel.oauth.service import match_secret, token_prefix
 
 SWEEP_ROWS_MAX: Final = 250
-SWEEP_PAUSE_SECONDS: Final = 0.05  # so that writes for callers get their turn
+SWEEP_PAUSE_SECONDS: Final = 0.05  # so that writes for callers can run in between
 
 
 class UserTokenLookup:

@@ -55,7 +55,7 @@ class AdminPort:
     async def listen(self, host: str, ports: Iterable[int]) -> AsyncIterator[None]:
         """Listen on the first of these ports that is free, until the block ends.
 
-        If none is free, the block runs all the same: serving matters more than metrics.
+        If none is free, the block runs without an admin port: serving matters more than metrics.
         """
         listener = listen_on_first_free(host, ports)
         if listener is None:

@@ -1,7 +1,7 @@
 """Histograms that cost a few tenths of a microsecond per value.
 
-Prometheus's own take a lock and walk through their buckets, which costs more than everything else
-about an observation. Only the event loop writes ours, so a plain addition is enough.
+Prometheus's own histograms take a lock and search their buckets, which costs more than everything
+else about an observation. Only the event loop writes these, so a plain addition is enough.
 """
 
 from bisect import bisect_left

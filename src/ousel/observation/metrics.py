@@ -1,4 +1,4 @@
-"""Metrics: what this process counts of its own work."""
+"""Metrics: what this process counts about its own work."""
 
 from collections.abc import Sequence
 from typing import Final

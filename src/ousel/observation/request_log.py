@@ -55,5 +55,5 @@ class RequestLog:
             app_id=None if caller is None else caller.client_id,
             trace_id=None if trace is None else trace.trace_id,
         )
-        with contextlib.suppress(OSError):  # a full disk loses the line, not the answer
+        with contextlib.suppress(OSError):  # if the disk is full, only the line is lost
             os.write(sys.stderr.fileno(), _encoder.encode(line) + b"\n")

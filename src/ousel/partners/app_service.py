@@ -16,7 +16,7 @@ ADDRESSES_MAX: Final = 50  # redirect URIs of one app, and as many origins
 
 
 class AddressKind(NamedTuple):
-    """What sets redirect URIs and origins apart."""
+    """How redirect URIs and origins differ."""
 
     field: str
     plural: str

@@ -96,7 +96,7 @@ class PartnerKeyLookup:
             raise self._refusal(secret)
 
     def _refusal(self, secret: str) -> Unauthorized:
-        """Return the refusal, whose text depends on nothing but the prefix of the key."""
+        """Return the refusal, whose text depends only on the prefix of the key."""
         if not secret.startswith(self._other_prefix):
             return Unauthorized()
         kind = "sandbox" if self._prefix == "sk_test_" else "live server"

@@ -98,7 +98,7 @@ class KeyService:
     async def _check_limit(self, transaction: Transaction, app: App, *, param: str) -> None:
         now = self._clock()
         valid = sum(key.is_valid_at(now) for key in await service.keys_of(transaction, app))
-        rules.check_below_limit(valid, KEYS_MAX, "keys that work", param=param)
+        rules.check_below_limit(valid, KEYS_MAX, "valid keys", param=param)
 
     async def _check_second_factor(self, transaction: Transaction, account_id: str) -> None:
         if self._kind == "live" and not await has_second_factor(transaction, account_id):

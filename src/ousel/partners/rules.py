@@ -86,7 +86,7 @@ def parse_redirect_uri(text: str) -> str:
 
 
 def parse_origin(text: str) -> str:
-    """Return the origin as a browser spells it, or raise InvalidField."""
+    """Return the origin as a browser writes it, or raise InvalidField."""
     parts = parse_url(text, param="origin")
     if parts.path not in {"", "/"} or parts.query or parts.fragment:
         raise InvalidField(
@@ -102,7 +102,7 @@ def parse_origin(text: str) -> str:
 def parse_overlap_seconds(seconds: int) -> int:
     """Return how long a rotated key stays valid, or raise InvalidField."""
     if not 0 <= seconds <= OVERLAP_SECONDS_MAX:
-        raise InvalidField("The overlap must be 0 seconds to 30 days.", param="overlap")
+        raise InvalidField("The overlap must be between 0 seconds and 30 days.", param="overlap")
     return seconds
 
 

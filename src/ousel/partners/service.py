@@ -55,7 +55,7 @@ class AppHasKeys(Refusal):
 
     status = 409
     code = "app_has_keys"
-    title = "The app has keys that work"
+    title = "The app has valid keys"
     cure = "Revoke the app's keys first."
 
 

@@ -154,17 +154,17 @@ REDIRECT_URI_STATEMENTS: Final = AddressStatements(
 ORIGIN_STATEMENTS: Final = AddressStatements(ORIGINS_OF, INSERT_ORIGIN, DELETE_ORIGIN)
 
 REDIRECT_URI_OF_APP: Final = Statement(
-    "a redirect URI, if it is the app's",
+    "a redirect URI, if the app has registered it",
     "SELECT redirect_uri FROM app_redirect_uris"
     " WHERE account_id = :account_id AND app_id = :app_id AND redirect_uri = :redirect_uri",
 )
 ORIGIN_OF_APP: Final = Statement(
-    "an origin, if it is the app's",
+    "an origin, if the app has registered it",
     "SELECT origin FROM app_origins"
     " WHERE account_id = :account_id AND app_id = :app_id AND origin = :origin",
 )
 ORIGIN_OF_ANY_APP: Final = Statement(
-    "an origin, if it is any app's",
+    "an origin, if any app has registered it",
     "SELECT origin FROM app_origins WHERE origin = :origin LIMIT 1",
 )
 

@@ -1,6 +1,6 @@
-"""Limits on failed sign-ins: by account, by address, and by both together.
+"""Limits on failed sign-ins: by account, by IP address, and by both together.
 
-Sign-ups are limited by address too, since each one costs the server a password hash.
+Sign-ups are limited by IP address too, since the server must hash a password for each.
 """
 
 import hashlib
@@ -51,14 +51,14 @@ class AttemptCounter:
             self._check_limit(limits[subject], count + 1, since, FAILED_MESSAGE)
 
     async def count_attempt(self, transaction: Transaction, name: str, source: EventSource) -> None:
-        """Count an attempt as failed until it is forgiven; refuse one too many.
+        """Count an attempt as failed until `forgive` is called; refuse it if the limit is exceeded.
 
         Counting locks the rows, so that concurrent attempts cannot exceed the limit.
         """
         await self._count(transaction, _limits(name, source), FAILED_MESSAGE)
 
     async def count_sign_up(self, source: EventSource) -> None:
-        """Count a sign-up, successful or not; refuse one too many."""
+        """Count a sign-up, successful or not; refuse it if the limit is exceeded."""
         limits = {f"sign-ups:{counted_address(source.address)}": SIGN_UP_LIMIT}
         await self._database.write(
             lambda transaction: self._count(
@@ -67,7 +67,7 @@ class AttemptCounter:
         )
 
     async def forgive(self, transaction: Transaction, name: str, source: EventSource) -> None:
-        """Uncount an attempt that succeeded, and its earlier failures from the same address."""
+        """Stop counting a successful attempt, and earlier failures from the same IP address."""
         await store.uncount_failure(transaction, _limits(name, source))
         await store.forget_failures(transaction, _pair_subject(name, source))
 

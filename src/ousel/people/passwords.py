@@ -43,7 +43,7 @@ class PasswordService:
         return await self._in_turn(address, partial(_hasher.hash, password))
 
     async def matches(self, stored: str | None, password: str, address: str) -> bool:
-        """Return whether the password matches; without a stored hash, take equally long."""
+        """Return whether the password matches; this takes as long if there is no stored hash."""
         return await self._in_turn(address, partial(_verify, stored, password))
 
     async def _in_turn(self, address: str, work: Callable[[], Result]) -> Result:

@@ -76,7 +76,7 @@ class SignInService:
         return await self._database.write(work)
 
     async def sign_in(self, identifier: str, password: str, source: EventSource) -> NewSession:
-        """Sign in with a password; with a second factor on, a code must follow."""
+        """Sign in with a password; if a second factor is on, a code must follow."""
         name = _sign_in_name(identifier)
         account_id = await self._account_id(name)
         subject = name if account_id is None else _password_subject(account_id)

@@ -1,4 +1,4 @@
-"""Activity: a person's balance, the movements as a list, as single pages and as CSV."""
+"""Activity: a person's balance, and the movements as a list, as single pages and as CSV."""
 
 import csv
 import io
@@ -44,10 +44,10 @@ CSV_COLUMNS: Final = (
 KINDS: Final = {"transfer": "Transfer", "charge_payment": "Payment", "funding": "Funding"}
 
 # Spreadsheets read a cell as a formula if it begins with = + - @, a tab or a line break. Some
-# programs separate cells at semicolons or tabs. For them, such a character inside a text starts a
-# new cell, and a line break starts a new row. Quoting the text does not prevent this there,
-# and quotation marks may stand between the separator and the formula. The last four characters are
-# the full-width forms of = + - @.
+# programs separate cells at semicolons or tabs. In these programs, such a character inside a text
+# starts a new cell, and a line break starts a new row, even if the text is quoted. Quotation marks
+# may stand between the separator and the formula. The last four characters are the full-width
+# forms of = + - @.
 _FORMULA: Final = re.compile('(^|[;\t\r\n]"*)(?=[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20])')
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"  # without it, spreadsheets guess a wrong encoding
 

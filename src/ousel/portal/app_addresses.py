@@ -1,4 +1,4 @@
-"""Addresses of an app: its redirect URIs, and the origins whose pages may call for it."""
+"""Addresses of an app: its redirect URIs, and the origins whose pages may call the API."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""Apps: create, show, rename, delete; their first steps and recent errors."""
+"""Pages that create, show, rename and delete apps, and show first steps and recent errors."""
 
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField
@@ -76,7 +76,7 @@ class AppPages:
         return await self._editor.apply(visit, change)
 
     async def ask_to_delete(self, visit: Visit) -> Answer:
-        """If the app can be deleted, ask whether to delete it and say what follows."""
+        """If the app can be deleted, explain the consequences and ask whether to delete it."""
         try:
             app, people_connected = await self._overviews.read_deletable(
                 visit.signed_in.account_id, visit.path["client_id"]

@@ -1,4 +1,4 @@
-"""Keys of an app: issue, rotate, revoke."""
+"""Pages that issue, rotate and revoke the keys of an app."""
 
 from collections.abc import Awaitable
 
@@ -60,7 +60,7 @@ class KeyPages:
         return await self._show_issued(visit, issuing)
 
     async def ask_to_revoke(self, visit: Visit) -> Answer:
-        """Ask whether to revoke a key and say what follows; skip the question if it has ended."""
+        """Explain the consequences and ask whether to revoke a key, unless it has already ended."""
         app, key = await self._keys.get(
             visit.signed_in.account_id, visit.path["client_id"], visit.path["handle"]
         )

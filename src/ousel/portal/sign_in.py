@@ -1,4 +1,4 @@
-"""Sign up, sign in, enter a code, sign out."""
+"""Pages on which people sign up, sign in, enter a code and sign out."""
 
 from http import HTTPStatus
 from typing import Any, Final

@@ -90,8 +90,8 @@ class SandboxEndpoints:
                 name="advanceSandboxClock",
                 summary="Move the sandbox's clock forward",
                 description=(
-                    "Charges, codes and tokens expire by this clock. All processes of the sandbox "
-                    "follow within a second, and the clock stays ahead after a restart."
+                    "This clock decides when charges, codes and tokens expire. All processes of "
+                    "the sandbox follow within a second, and the clock stays ahead after a restart."
                 ),
                 body=ClockRequest,
                 successes={200: AnswerDescription("The new time of the sandbox.", ClockRecord)},
@@ -101,7 +101,7 @@ class SandboxEndpoints:
                 path=f"{base}/sandbox/charges/{{id}}/pay",
                 handle=self.pay,
                 name="paySandboxCharge",
-                summary="Pay one of your charges as a payer",
+                summary="Pay one of your charges from a payer's account",
                 body=PayRequest,
                 path_parameters={"id": "The charge's id."},
                 successes={200: AnswerDescription("The charge is paid.", ChargeRecord)},

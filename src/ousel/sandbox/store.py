@@ -18,7 +18,7 @@ OFFSET: Final = Statement(
 
 
 async def add_offset(transaction: Transaction, micros: int) -> int:
-    """Advance the clock, and return how many microseconds it is ahead then."""
+    """Advance the clock, and return how many microseconds it is ahead now."""
     await transaction.execute(ADD_OFFSET, micros=str(micros))
     return await offset(transaction)
 

@@ -50,7 +50,7 @@ def read_form(request: Request) -> dict[str, str]:
     """Return the fields of a form, or refuse a body that is not a form."""
     content_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if content_type != b"application/x-www-form-urlencoded":
-        raise UnsupportedMediaType("A form is sent as application/x-www-form-urlencoded.")
+        raise UnsupportedMediaType("A form must be sent as application/x-www-form-urlencoded.")
     return _parse_fields(whole_body(request), "strict")
 
 

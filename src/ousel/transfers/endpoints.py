@@ -140,10 +140,10 @@ class TransferEndpoints:
                 name="listTransfers",
                 summary="List your transfers",
                 description=(
-                    "Newest first, in both directions. Follow next_cursor to read the whole list: "
-                    "nothing is skipped or repeated, whatever is written meanwhile. "
-                    "Use idempotency_key to find out what happened to a transfer whose answer was "
-                    "lost."
+                    "Transfers in both directions. The newest comes first. Follow next_cursor to "
+                    "read the whole list: nothing is skipped or repeated, whatever is written "
+                    "meanwhile. Use idempotency_key to find out what happened to a transfer whose "
+                    "answer was lost."
                 ),
                 query=TransfersQuery,
                 successes={200: AnswerDescription("A page of transfers.", Page[TransferRecord])},

@@ -37,7 +37,7 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     connections: int
     warm_seconds: float
     seconds: float
-    statuses: list[int]  # that are expected; any other fails the load
+    statuses: list[int]  # the expected ones; any other fails the load
     heads: list[bytes] = []
     tails: list[bytes] = []
     numbers: int = 10**12  # after so many requests the running number starts again

@@ -103,7 +103,7 @@ class Connect(Resource[Driver]):
         redirect_uri: str,
         code_verifier: str | None = None,
     ) -> Steps[UserToken]:
-        """Exchange the code of a person who came back for a user token.
+        """Return a user token in exchange for the code of a person who has returned.
 
         If the answer is lost, so is the token. The client then sends the code again, gets
         InvalidGrant, and raises it: the person has to connect again.

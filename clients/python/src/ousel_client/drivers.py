@@ -1,4 +1,4 @@
-"""The two drivers, synchronous and asyncio, which send requests over HTTP and do no more."""
+"""The two drivers, synchronous and asyncio, which send requests over HTTP and do nothing else."""
 
 import asyncio
 import time

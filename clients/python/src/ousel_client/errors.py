@@ -1,7 +1,7 @@
 """The exceptions of this client. All of them are OuselErrors.
 
-An error answer is an ApiError. There is one subclass for each status that has a meaning, and below
-these one for each error code of the API (see `ousel_client.refusals`).
+An error answer is an ApiError. There is one subclass for each kind of status, such as BadRequest.
+Each error code of the API has a subclass of one of these (see `ousel_client.refusals`).
 """
 
 from collections.abc import Mapping

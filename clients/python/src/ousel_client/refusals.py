@@ -86,13 +86,13 @@ class PostingRefused(BadRequest):
 
 
 class ChargeNotCancelable(BadRequest):
-    """The charge is final; `members["charge_status"]` says what it is."""
+    """The charge is final; `members["charge_status"]` names its status."""
 
     code = "charge_not_cancelable"
 
 
 class ChargeNotPayable(BadRequest):
-    """The charge is final; `members["charge_status"]` says what it is."""
+    """The charge is final; `members["charge_status"]` names its status."""
 
     code = "charge_not_payable"
 
@@ -182,7 +182,7 @@ class ChargeNotFound(Missing):
 
 
 class NotFound(Missing):
-    """Nothing is at this path. The base URL may be wrong, or the server is not a sandbox."""
+    """Nothing is at this path. The base URL may be wrong, or only a sandbox has this path."""
 
     code = "not_found"
 

@@ -1,4 +1,4 @@
-"""When to retry, and how long to wait before: exponential backoff with full jitter."""
+"""When to retry, and how long to wait before each retry: exponential backoff, full jitter."""
 
 import logging
 import random

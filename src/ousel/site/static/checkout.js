@@ -1,4 +1,4 @@
-// An open checkout: counts down, and reloads when the charge changes elsewhere.
+// An open checkout page counts down, and reloads when the charge changes elsewhere.
 
 const WAIT_SECONDS = 25;
 const PAUSE_MILLISECONDS_MAX = 30_000;
@@ -8,7 +8,7 @@ const arrived = performance.getEntriesByType("navigation")[0]?.responseStart ?? 
 let ends = arrived + Number(timer.dataset.milliseconds);
 let leaving = false;
 
-// Rounded up, and counted from the arrival of the answer, so it never shows too little time.
+// Show the time left, rounded up and counted from the arrival of the answer: never too little.
 function show() {
   const left = Math.max(Math.ceil((ends - performance.now()) / 1000), 0);
   const parts = [Math.floor(left / 3600), Math.floor(left / 60) % 60, left % 60];
