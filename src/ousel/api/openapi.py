@@ -1,6 +1,7 @@
 """The OpenAPI 3.1 document, generated from the routes that serve the requests."""
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -66,7 +67,7 @@ def openapi_document(routes: Iterable[Route], settings: Settings, version: str) 
     """Return the document that describes these routes."""
     documented = [route for route in routes if route.in_reference]
     kinds = list(dict.fromkeys(kind for route in documented for kind in _kinds(route)))
-    references, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE_TEMPLATE)
+    references, components = _schemas_of(*kinds)
     components = {name: _without_null_defaults(each) for name, each in components.items()}
     schemas = dict(zip(kinds, references, strict=True))
     _require_all_fields_of_answers(documented, schemas, components)
@@ -129,6 +130,12 @@ def refusals_of(route: Route) -> list[type[Refusal]]:
         if route.method == "POST":
             possible |= {*(_EMPTY_BODY_REFUSALS if route.body is NoBody else _BODY_REFUSALS)}
     return sorted(possible, key=lambda refusal: (refusal.status, refusal.code))
+
+
+@cache  # it takes most of the time in which a service is created
+def _schemas_of(*kinds: Any) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
+    """Return the references to the schemas of these types, and the schemas by name."""
+    return msgspec.json.schema_components(kinds, ref_template=_REFERENCE_TEMPLATE)
 
 
 def _kinds(route: Route) -> list[Any]:
@@ -204,7 +211,7 @@ def _path_parameters(route: Route) -> list[dict[str, Any]]:
 def _query_parameters(route: Route) -> list[dict[str, Any]]:
     if route.query is NoQuery:
         return []
-    components = msgspec.json.schema_components([route.query])[1]
+    components = _schemas_of(route.query)[1]
     properties = _without_null_defaults(components[route.query.__name__])["properties"]
     return [
         {"name": name, "in": "query", "required": False, "schema": _without_null(schema)}
