@@ -12,6 +12,7 @@ from unittest import mock
 
 import httpx2
 import msgspec
+from typer.main import get_command
 
 from ousel.cli.console import run_commands
 from ousel.cli.main import commands
@@ -20,6 +21,7 @@ from tests.support.server import Server
 
 PROCESS_SECONDS_MAX = 60
 OUSEL = Path(sys.executable).parent / "ousel"
+COMMAND = get_command(commands)  # Typer would build it again for every run
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -56,7 +58,7 @@ def ousel(
         mock.patch.object(sys, "stderr", streams[2]),
         mock.patch.dict(os.environ, {**environment, "OUSEL_DATABASE_URL": database}),
     ):
-        exit_code = run_commands(commands)
+        exit_code = run_commands(COMMAND)
     for stream in streams:
         stream.flush()
         stream.seek(0)

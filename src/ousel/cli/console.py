@@ -210,11 +210,11 @@ def fail(reason: str) -> NoReturn:
     raise typer.Exit(1)
 
 
-def run_commands(commands: typer.Typer) -> int:
+def run_commands(commands: Callable[..., int | None]) -> int:
     """Run a command and return its exit code; report failures in one line."""
     try:
         _check_arguments(sys.argv)
-        exit_code: int | None = commands(standalone_mode=False)
+        exit_code = commands(standalone_mode=False)
     except typer.TyperException as error:
         _explain_usage(error)
         return error.exit_code
