@@ -1,5 +1,6 @@
 """Fixtures for all tests: databases on both engines, servers, the portal and a browser."""
 
+import gc
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tests.support.world import World
 
 settings.register_profile("ousel", deadline=None)  # a busy machine is not a defect
 settings.load_profile("ousel")
+gc.disable()  # until all tests are collected: what is imported stays
 
 
 # These take minutes, so they start first: started last, they would keep one core busy alone.
@@ -49,6 +51,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _position(item: pytest.Item) -> int:
     found = (index for index, path in enumerate(LONGEST_FIRST) if item.nodeid.startswith(path))
     return next(found, len(LONGEST_FIRST))
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage from now on, but do not search the tests themselves for it."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
