@@ -1,4 +1,4 @@
-"""One server and one database for each engine and module; each test uses accounts of its own.
+"""One server and one database for each engine; each test uses accounts of its own.
 
 The clocks of these tests run ahead, and so do the times in the ledger. Tests of other packages must
 therefore not share the databases.
@@ -11,7 +11,7 @@ import pytest
 from ousel.database.port import Database
 from tests.charges.portal_shop import PortalShop, open_portal_shop
 from tests.support.clock import ManualClock
-from tests.support.module_scope import database_url, engine
+from tests.support.folder_scope import database_url, engine
 from tests.support.portal import Portal
 from tests.support.server import Server
 from tests.support.shop import Shop, open_shop
@@ -19,7 +19,7 @@ from tests.support.shop import Shop, open_shop
 __all__ = ["database_url", "engine"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def server(database_url: str) -> Iterator[Server]:
     """Run a server process on the same database."""
     with Server(database_url) as running:

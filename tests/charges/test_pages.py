@@ -19,17 +19,14 @@ from tests.charges.portal_shop import (
     PortalShop,
     checkout_page,
 )
-from tests.support.engines import Engine
 from tests.support.forms import forms_of
 
 NOTHING_TAKEN = "Nothing was taken from your balance."
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 
 
-@pytest.fixture(scope="module")
-def engine() -> Engine:
-    """Use one engine, because pages do not depend on it."""
-    return "sqlite"
+# One engine is enough, because pages do not depend on it.
+pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True, scope="package")
 
 
 def offers_payment(page: str) -> bool:
