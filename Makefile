@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # One more than the cores of a small machine, so that a test can run while others wait.
 WORKERS := 3
 
-.PHONY: help demo test check types whole client-matrix cluster faults fuzz audit bench growth screenshots docs lock clean
+.PHONY: help demo test check types whole quick client-matrix cluster faults fuzz audit bench growth screenshots docs lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -19,13 +19,12 @@ demo: .venv/demo ## Set up and run a sandbox with a demo shop
 	$(BIN)/ousel demo
 
 test: check .venv/cluster ## Set up and run all tests
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "slow"
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "slow" --durations=5
 
 check: .venv/bench ## Format, lint, types, layers, quick tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync types whole
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow" $(addprefix --ignore=,$(PURE))
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync quick whole types
 
 types: .venv/bench
 	$(BIN)/mypy --num-workers=2
@@ -36,6 +35,10 @@ whole: .venv/bench
 	$(BIN)/pytest $(PURE) $(addprefix --cov=ousel.,$(WHOLE)) --cov-report=term-missing --cov-fail-under=100
 PURE := tests/kernel $(addprefix tests/ledger/test_,rules.py rules_properties.py charge_rules.py)
 WHOLE := kernel.money kernel.ids kernel.account_numbers ledger.rules
+
+quick: .venv/bench
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow" $(addprefix --ignore=,$(PURE) $(SLOW))
+SLOW := tests/bench tests/cluster tests/journeys tests/packaging
 
 client-matrix: ## Test the client on every installed Python
 	@scripts/client-matrix
