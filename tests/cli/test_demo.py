@@ -77,6 +77,7 @@ def browser(demo: Demo) -> Iterator[httpx2.Client]:
         yield client
 
 
+@pytest.mark.slow
 def test_the_printed_curl_sends_a_transfer(demo: Demo) -> None:
     """Copied as it stands, it moves 25.00; copied again, it moves nothing more."""
     program("curl")
@@ -90,6 +91,7 @@ def test_the_printed_curl_sends_a_transfer(demo: Demo) -> None:
     assert b'"status":"completed"' in answers[0].stdout
 
 
+@pytest.mark.slow
 def test_the_demo_is_a_sandbox_with_a_funded_partner(demo: Demo) -> None:
     """Its key is a test key, and its addresses are the ones that were asked for."""
     answer = httpx2.get(f"{demo.origin}/v1/balance", headers=demo.authorized, verify=False)
@@ -102,6 +104,7 @@ def test_the_demo_is_a_sandbox_with_a_funded_partner(demo: Demo) -> None:
     assert "put a book into the shop's cart" in demo.printed
 
 
+@pytest.mark.slow
 def test_a_payer_who_turns_back_finds_the_cart_as_it_was(
     demo: Demo, browser: httpx2.Client
 ) -> None:
@@ -119,6 +122,7 @@ def test_a_payer_who_turns_back_finds_the_cart_as_it_was(
     assert "Pay 12.50 OUSD" in browser.get("/").text
 
 
+@pytest.mark.slow
 def test_a_payer_who_has_paid_cannot_turn_back(demo: Demo, browser: httpx2.Client) -> None:
     """The order stays paid and is delivered, and the cart stays empty."""
     checkout_url = _bought(browser)
@@ -138,6 +142,7 @@ def test_a_payer_who_has_paid_cannot_turn_back(demo: Demo, browser: httpx2.Clien
     assert "Your cart is empty." in browser.get("/").text
 
 
+@pytest.mark.slow
 def test_an_order_that_is_not_there_cannot_be_canceled(browser: httpx2.Client) -> None:
     """A made-up address changes nothing and says so."""
     assert browser.get("/orders/order-nothing/canceled").status_code == 404

@@ -58,6 +58,7 @@ def test_a_file_that_cannot_be_written_is_reported_in_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_early_is_reported_in_one_line(operator: Operator) -> None:
     """`ousel export - | head` ends without a traceback."""
     reader, writer = os.pipe()

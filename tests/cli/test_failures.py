@@ -183,6 +183,7 @@ def test_an_unreachable_database_is_reported_in_one_line(
     assert_fails(ousel(*command, database=nowhere), "PostgreSQL cannot be reached")
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_the_exit_code(tmp_path: Path) -> None:
     """Installed as a program, it exits and writes just as it does inside these tests."""
     failed = ousel_process("account", "show", "@ada", database=str(tmp_path / "ousel.db"))
@@ -190,6 +191,7 @@ def test_the_process_ends_with_the_exit_code(tmp_path: Path) -> None:
     assert_fails(failed, "run 'ousel migrate'")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("verify",), ("verify", "--json"), ("verify", "--help")])
 def test_an_output_that_cannot_be_written_is_reported_in_one_line(
     engines: Engines, command: tuple[str, ...], tmp_path: Path
@@ -209,6 +211,7 @@ def test_an_output_that_cannot_be_written_is_reported_in_one_line(
     assert (done.returncode, done.stderr) == (1, b"ousel: No space left on device\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("verify",), ("verify", "--json"), ("verify", "--help")])
 def test_a_closed_output_is_not_a_failure(
     engines: Engines, command: tuple[str, ...], tmp_path: Path
@@ -225,6 +228,7 @@ def test_a_closed_output_is_not_a_failure(
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 def test_letters_that_the_terminal_lacks_are_escaped(
     engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,6 +146,7 @@ def test_addresses_that_are_set_do_not_follow_the_port(
     assert told["portal_url"] == "https://pay.example"
 
 
+@pytest.mark.slow
 def test_a_database_is_live_or_a_sandbox_from_its_first_server_on(tmp_path: Path) -> None:
     """Each then refuses to be the other, and keys are issued for what the database is."""
     url = str(tmp_path / "sandbox.db")
@@ -183,6 +184,7 @@ def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     assert outcome.errors.endswith("choose another with --port\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_server_that_cannot_start_does_not_claim_the_database(
     engines: Engines, engine: Engine, tmp_path: Path

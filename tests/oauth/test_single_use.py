@@ -75,6 +75,7 @@ async def test_another_app_s_replay_ends_nothing(database: Database, server: Ser
     assert after.status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
 async def test_across_two_processes(database: Database, server: Server, database_url: str) -> None:
     """Two servers on one database: still one token at most, and dead on both after the replay."""

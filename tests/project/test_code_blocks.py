@@ -46,16 +46,7 @@ TO_RUN = [
     for block in BLOCKS
     if block.language in PROGRAMS and not {block.name, block.document} & set(CANNOT_RUN)
 ]
-# Each `ousel` command is a process that takes a second to start.
-OF_COMMANDS = {
-    "docs/how-to/rotate-keys.md",
-    "docs/operating/back-up.md",
-    "docs/operating/verify.md",
-}
-DOCUMENTS = [
-    pytest.param(document, marks=[pytest.mark.slow] if document in OF_COMMANDS else [])
-    for document in dict.fromkeys(block.document for block in TO_RUN)
-]
+DOCUMENTS = list(dict.fromkeys(block.document for block in TO_RUN))
 CLIENT = """import os
 from ousel_client import Client
 client = Client(os.environ["OUSEL_KEY"], base_url=os.environ["OUSEL_BASE_URL"])
@@ -109,6 +100,7 @@ def test_a_block_of_an_unknown_language_would_be_seen(tmp_path: Path) -> None:
     assert [block.language for block in found] == ["bash", ""]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_the_blocks_of_a_document_work(document: str, reader: Reader, tmp_path: Path) -> None:
     """Each command and each program succeeds. An error answer counts as a failure."""
@@ -117,6 +109,7 @@ def test_the_blocks_of_a_document_work(document: str, reader: Reader, tmp_path: 
     assert reader.failures(blocks, tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_block_that_is_broken_would_be_seen(fault: str, reader: Reader, tmp_path: Path) -> None:
     """If one block of a document works and another does not, the second one is named."""
@@ -130,6 +123,7 @@ def test_a_block_that_is_broken_would_be_seen(fault: str, reader: Reader, tmp_pa
     assert [failure.partition(":")[0] for failure in failures] == ["page.md-2"]
 
 
+@pytest.mark.slow
 def test_the_first_steps_of_the_portal_work(
     running: Server, reader: Reader, tmp_path: Path
 ) -> None:

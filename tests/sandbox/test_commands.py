@@ -112,6 +112,7 @@ def test_the_setting_does_not_change_a_live_database(unserved_url: str) -> None:
         assert_fails(outcome, "a sandbox needs its own database")
 
 
+@pytest.mark.slow
 def test_a_key_issued_before_a_sandbox_first_ran_is_valid_there(unserved_url: str) -> None:
     """Issued as a live one, it opens its own database; those that follow it are test keys."""
     app = _app(unserved_url)
