@@ -11,8 +11,9 @@ from ousel.cli.verification import verify_everything
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
+from ousel.ledger.batch import ChargeLocks
 from ousel.ledger.queue import PostingQueue
-from ousel.ledger.rules import ClosedCharges, Kind, Movement, Posting
+from ousel.ledger.rules import Kind, Movement, Posting
 from ousel.ledger.verify import VerificationFailed
 from tests.cli.commands import assert_fails, ousel
 from tests.support.accounts import person
@@ -26,8 +27,14 @@ CHARGES = 5
 class UnguardedCharges:
     """Charge rows that let every payment pass, and mark none."""
 
-    async def lock(self, _: Transaction, __: Collection[str], ___: int) -> ClosedCharges:
-        return {}
+    async def wait(self, _: Transaction, __: str) -> None:
+        """Do nothing."""
+
+    async def lock(
+        self, _: Transaction, __: Collection[str], ___: int, *, waits: bool
+    ) -> ChargeLocks:
+        del waits
+        return ChargeLocks({})
 
     async def mark_paid(self, _: Transaction, __: Sequence[Movement], ___: int) -> None:
         """Leave the charges as they are."""

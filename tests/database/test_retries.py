@@ -43,7 +43,10 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def note(seconds: float) -> None:
         made.append(seconds)
 
-    monkeypatch.setattr("ousel.database.retries.asyncio", SimpleNamespace(sleep=note))
+    monkeypatch.setattr(
+        "ousel.database.retries.asyncio",
+        SimpleNamespace(sleep=note, get_running_loop=asyncio.get_running_loop),
+    )
     return made
 
 

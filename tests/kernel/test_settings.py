@@ -13,6 +13,7 @@ VARIABLES = (
     "OUSEL_DATABASE_URL",
     "OUSEL_RATE_LIMIT",
     "OUSEL_QUEUE_LIMIT",
+    "OUSEL_DEADLINE_SECONDS",
     "OUSEL_TRUSTED_PROXIES",
     "OUSEL_LOG_LEVEL",
     "OUSEL_REQUEST_LOG",
@@ -33,6 +34,7 @@ def test_an_empty_environment_gives_the_defaults() -> None:
     assert defaults.database_url == "sqlite:///ousel.db"
     assert defaults.rate_limit == RateLimit(100, 1)
     assert defaults.queue_limit == 10_000
+    assert defaults.deadline_seconds == 30
     assert [str(proxy) for proxy in defaults.trusted_proxies] == ["127.0.0.1/32", "::1/128"]
     assert defaults.log_level == "info"
     assert not defaults.request_log
@@ -67,6 +69,7 @@ def test_the_environment_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch)
         ("OUSEL_RATE_LIMIT", "250/second", "rate_limit", RateLimit(250, 1)),
         ("OUSEL_QUEUE_LIMIT", "1", "queue_limit", 1),
         ("OUSEL_QUEUE_LIMIT", "1000000", "queue_limit", 1_000_000),
+        ("OUSEL_DEADLINE_SECONDS", "1", "deadline_seconds", 1),
         ("OUSEL_TRUSTED_PROXIES", "10.0.0.0/8", "trusted_proxies", (ip_network("10.0.0.0/8"),)),
         ("OUSEL_LOG_LEVEL", "debug", "log_level", "debug"),
         ("OUSEL_LOG_LEVEL", "error", "log_level", "error"),
@@ -117,6 +120,8 @@ def test_a_good_value_is_used(variable: str, text: str, field: str, value: objec
         ("OUSEL_RATE_LIMIT", "OFF"),
         ("OUSEL_RATE_LIMIT", "\u0661/second"),
         ("OUSEL_QUEUE_LIMIT", "0"),
+        ("OUSEL_DEADLINE_SECONDS", "0"),
+        ("OUSEL_DEADLINE_SECONDS", "31"),
         ("OUSEL_QUEUE_LIMIT", "-5"),
         ("OUSEL_QUEUE_LIMIT", "1000001"),
         ("OUSEL_QUEUE_LIMIT", "1e3"),

@@ -8,9 +8,10 @@ import pytest
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
 from ousel.kernel.clock import system_clock
+from ousel.ledger.batch import ChargeLocks
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import InsufficientBalance
-from ousel.ledger.rules import ChargeClosed, ClosedCharges, Movement, Posting, Refused
+from ousel.ledger.rules import ChargeClosed, Movement, Posting, Refused
 from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting, refusals
 from tests.support.accounts import verify
@@ -23,6 +24,7 @@ LOCKED = Statement(
     "tickets, locked",
     "SELECT name, value FROM deployment WHERE name = ANY(:names) ORDER BY name FOR UPDATE",
 )
+FREE_LOCKED = Statement("tickets that nobody has locked, locked", f"{LOCKED.text} SKIP LOCKED")
 
 
 class Tickets:
@@ -31,13 +33,17 @@ class Tickets:
     def __init__(self) -> None:
         self.broken = False
 
+    async def wait(self, transaction: Transaction, charge_id: str) -> None:
+        await transaction.fetch(LOCKED, names=[charge_id])
+
     async def lock(
-        self, transaction: Transaction, charge_ids: Collection[str], now: int
-    ) -> ClosedCharges:
+        self, transaction: Transaction, charge_ids: Collection[str], now: int, *, waits: bool
+    ) -> ChargeLocks:
         assert now > 0
-        rows = await transaction.fetch(LOCKED, names=list(charge_ids))
-        free = {row[0] for row in rows if row[1] == "free"}
-        return dict.fromkeys(set(charge_ids) - free, "paid")
+        statement = LOCKED if waits else FREE_LOCKED
+        rows = await transaction.fetch(statement, names=list(charge_ids))
+        blocked = set(charge_ids) - {row[0] for row in rows}
+        return ChargeLocks({row[0]: "paid" for row in rows if row[1] != "free"}, blocked)
 
     async def mark_paid(
         self, transaction: Transaction, payments: Sequence[Movement], now: int

@@ -9,7 +9,7 @@ from ousel.database.batching import BATCH_ITEMS_MAX
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.ledger.batch import PostingResult
-from ousel.ledger.queue import UNHALVED_POSTINGS_MAX, PostingQueue
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import (
     AccountNotFound,
     IdempotencyConflict,
@@ -18,6 +18,7 @@ from ousel.ledger.refusals import (
     QueueFull,
 )
 from ousel.ledger.rules import Movement, Posting, Replay
+from ousel.ledger.writer import UNHALVED_POSTINGS_MAX
 from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting, refusals
 from tests.support.accounts import balance, person, verify
@@ -219,7 +220,23 @@ async def test_a_caller_canceled_in_the_queue_leaves_nothing(world: LedgerWorld)
 async def test_a_caller_canceled_during_its_batch_leaves_a_complete_movement(
     world: LedgerWorld,
 ) -> None:
-    """If a posting is canceled while its batch is written, both entries and the key exist."""
+    """If a posting is canceled while its batch is committed, both entries and the key exist."""
+    leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 20, key="k")))
+    staying = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
+    world.controlled.actions_before_commit.append(leaving.cancel)
+    await staying
+
+    assert leaving.cancelled()
+    assert await world.balances() == (79, 21)
+    again = await world.queue.post(posting(world.ada.id, "@bob", 20, key="k"))
+    assert isinstance(again.outcome, Replay)
+    await verify(world.database)
+
+
+async def test_a_caller_canceled_before_its_batch_is_decided_leaves_nothing(
+    world: LedgerWorld,
+) -> None:
+    """A posting that has joined a batch, but has not begun to be written, is dropped."""
     world.controlled.hold()
     leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 20, key="k")))
     staying = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
@@ -229,10 +246,9 @@ async def test_a_caller_canceled_during_its_batch_leaves_a_complete_movement(
     await staying
 
     assert leaving.cancelled()
-    assert await world.balances() == (79, 21)
-    again = await world.queue.post(posting(world.ada.id, "@bob", 20, key="k"))
-    assert isinstance(again.outcome, Replay)
-    await verify(world.database)
+    assert await world.balances() == (99, 1)
+    key_is_free = await world.queue.post(posting(world.ada.id, "@bob", 30, key="k"))
+    assert isinstance(key_is_free.outcome, Movement)
 
 
 async def test_the_queue_works_after_all_callers_were_canceled(world: LedgerWorld) -> None:
@@ -292,7 +308,7 @@ async def test_the_cache_of_recipients_has_a_limit(
     world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the cache is cleared, recipients are looked up again."""
-    monkeypatch.setattr("ousel.ledger.queue.RECIPIENTS_CACHED_MAX", 1)
+    monkeypatch.setattr("ousel.ledger.writer.RECIPIENTS_CACHED_MAX", 1)
     for name in ("@bob", "bob@example.com", world.bob.account_number) * 2:
         await world.queue.post(posting(world.ada.id, name, 5))
 

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from ousel.database.port import Database, Result, Transaction, Work
 from ousel.database.retries import with_retries
+from ousel.kernel.deadlines import check_deadline
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from tests.support.delegating_database import DelegatingDatabase
 from tests.support.postgres_proxy import Cut
@@ -34,6 +35,7 @@ class ControlledDatabase(DelegatingDatabase):
         self.writes = 0
         self.faults: deque[Fault] = deque()  # what happens to the next writes
         self.actions_after_fault: list[Action] = []  # what others do after a fault
+        self.actions_before_commit: list[Callable[[], object]] = []  # of the next writes, in turn
         self.write_started = asyncio.Event()  # a write is about to begin
         self._may_begin = asyncio.Event()
         self._may_begin.set()
@@ -53,32 +55,47 @@ class ControlledDatabase(DelegatingDatabase):
         work: Work[Result],
         *,
         resolves_unknown_commit: bool = False,
-        while_committing: Callable[[], None] | None = None,
+        before_commit: Callable[[], None] = check_deadline,
+        repeats_locked: bool = True,
     ) -> Result:
         async def attempt(in_doubt: bool) -> Result:  # noqa: FBT001 - as the policy calls it
             async def attempted(transaction: Transaction) -> Result:
                 transaction.follows_unknown_commit = in_doubt
                 return await work(transaction)
 
-            return await self._attempt(attempted, while_committing)
+            def act_before_commit() -> None:
+                if self.actions_before_commit:
+                    self.actions_before_commit.pop(0)()
+                before_commit()
 
-        return await with_retries(attempt, resolves_unknown_commit=resolves_unknown_commit)
+            return await self._attempt(attempted, act_before_commit, repeats_locked)
+
+        return await with_retries(
+            attempt,
+            resolves_unknown_commit=resolves_unknown_commit,
+            repeats_locked=repeats_locked,
+        )
 
     async def _attempt(
-        self, work: Work[Result], while_committing: Callable[[], None] | None
+        self,
+        work: Work[Result],
+        before_commit: Callable[[], None],
+        repeats_locked: bool,  # noqa: FBT001 - as `write` passes it on
     ) -> Result:
         self.writes += 1
         self.write_started.set()
         await self._may_begin.wait()
         match self.faults.popleft() if self.faults else None:
             case None:
-                return await self._database.write(work, while_committing=while_committing)
+                return await self._database.write(
+                    work, before_commit=before_commit, repeats_locked=repeats_locked
+                )
             case "away":
                 raise DatabaseUnavailable("Away.")
             case "broken":
                 raise UnexpectedError
             case "after the commit":
-                await self._database.write(work)
+                await self._database.write(work, before_commit=before_commit)
             case "before the commit":
                 await self._roll_back(work)
         while self.actions_after_fault:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from ousel.database.port import Connections, Database, Result, Work
+from ousel.kernel.deadlines import check_deadline
 
 
 class DelegatingDatabase:
@@ -36,10 +37,12 @@ class DelegatingDatabase:
         work: Work[Result],
         *,
         resolves_unknown_commit: bool = False,
-        while_committing: Callable[[], None] | None = None,
+        before_commit: Callable[[], None] = check_deadline,
+        repeats_locked: bool = True,
     ) -> Result:
         return await self._database.write(
             work,
             resolves_unknown_commit=resolves_unknown_commit,
-            while_committing=while_committing,
+            before_commit=before_commit,
+            repeats_locked=repeats_locked,
         )

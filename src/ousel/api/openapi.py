@@ -10,7 +10,13 @@ from ousel.api import refusals
 from ousel.api.problems import Problem
 from ousel.api.routes import Access, AnswerDescription, NoBody, NoQuery, Route
 from ousel.http import refusals as http_refusals
-from ousel.kernel.errors import DatabaseUnavailable, InvalidField, OutcomeUnknown, Refusal
+from ousel.kernel.errors import (
+    DatabaseUnavailable,
+    DeadlineExceeded,
+    InvalidField,
+    OutcomeUnknown,
+    Refusal,
+)
 from ousel.kernel.settings import Settings
 
 _REFERENCE_TEMPLATE: Final = "#/components/schemas/{name}"
@@ -30,7 +36,7 @@ _REFUSALS_BY_ACCESS: Final[dict[Access, tuple[type[Refusal], ...]]] = {
     "partner": (refusals.Unauthorized, *_AUTHENTICATED_REFUSALS),
     "user": (refusals.InvalidToken, refusals.InsufficientScope, *_AUTHENTICATED_REFUSALS),
 }
-_WRITE_REFUSALS: Final = (OutcomeUnknown,)
+_WRITE_REFUSALS: Final = (OutcomeUnknown, DeadlineExceeded)
 _EMPTY_BODY_REFUSALS: Final = (
     refusals.MalformedJson,
     refusals.UnknownField,

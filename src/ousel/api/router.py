@@ -1,5 +1,6 @@
 """The router: finds the route for each request, and turns every refusal into an answer."""
 
+import asyncio
 from collections.abc import Iterable
 from http import HTTPStatus
 from time import perf_counter
@@ -16,6 +17,7 @@ from ousel.api.routes import Route
 from ousel.api.server import EndpointServer
 from ousel.http.messages import Answer, RawHeader, Request, Response, answer_head, header_lines
 from ousel.http.refusals import InternalError, MethodNotAllowed, NotFound
+from ousel.kernel.deadlines import set_deadline
 from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import Settings
 
@@ -67,6 +69,7 @@ class Router:
         self._endpoints = endpoints
         self._pages = pages
         self._observers = observers
+        self._deadline_seconds = settings.deadline_seconds
         self._docs_url = f"{settings.portal_url}/docs"
         self._base_url, self._base_path = settings.base_url, settings.base_path
         common = _SECURITY_HEADERS
@@ -81,6 +84,8 @@ class Router:
     async def respond(self, request: Request) -> Response:
         """Return the response to a request."""
         started = perf_counter()
+        if request.method != "GET":
+            self._set_deadline(request)
         request_id = self._observers.new_request_id()
         answer = await self._answer(request, request_id)
         seconds = perf_counter() - started
@@ -98,6 +103,12 @@ class Router:
             answer = self._internal_error(request, request_id)
             head = _HEAD % (request_id.encode(), answer_head(answer), self._common_lines)
         return Response(answer.status, head, answer.body, answer.stream)
+
+    def _set_deadline(self, request: Request) -> None:
+        arrived_at = request.arrived_at
+        if arrived_at is None:
+            arrived_at = asyncio.get_running_loop().time()
+        set_deadline(arrived_at + self._deadline_seconds)
 
     async def _answer(self, request: Request, request_id: str) -> Answer:
         if request.refusal is not None:

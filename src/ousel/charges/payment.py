@@ -8,24 +8,29 @@ from ousel.charges.rules import Charge
 from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import new_id
+from ousel.ledger.batch import ChargeLocks
 from ousel.ledger.rules import ClosedCharges, Movement, Posting
 
 
 class ChargePayments:
     """The charge rows that the ledger locks and writes in the transaction of a payment."""
 
+    async def wait(self, transaction: Transaction, charge_id: str) -> None:
+        """Lock one charge; wait until no other transaction has locked it."""
+        await store.lock_charges(transaction, [charge_id])
+
     async def lock(
-        self, transaction: Transaction, charge_ids: Collection[str], now: int
-    ) -> ClosedCharges:
-        """Lock the charges and return those that cannot be paid."""
-        locked = await transitions.lock_current_charges(transaction, charge_ids, now)
-        closed: ClosedCharges = dict.fromkeys(charge_ids)
+        self, transaction: Transaction, charge_ids: Collection[str], now: int, *, waits: bool
+    ) -> ChargeLocks:
+        """Lock the charges, and wait for those that are locked or leave them out."""
+        locked = await transitions.lock_current_charges(transaction, charge_ids, now, waits=waits)
+        missing = set(charge_ids) - locked.charges.keys()
+        blocked = await store.existing_charges(transaction, missing) if missing else set()
+        closed: ClosedCharges = dict.fromkeys(missing - blocked)
         for charge in locked.charges.values():
             if is_final(charge.status):
                 closed[charge.id] = charge.status
-            else:
-                del closed[charge.id]
-        return closed
+        return ChargeLocks(closed, blocked)
 
     async def mark_paid(
         self, transaction: Transaction, payments: Sequence[Movement], now: int

@@ -85,6 +85,10 @@ LOCK_CHARGES: Final = Statement(
     "lock charges in the order of their ids",
     f"SELECT {_COLUMNS} FROM charges WHERE id = ANY(:ids) ORDER BY id FOR UPDATE",
 )
+LOCK_FREE_CHARGES: Final = Statement(
+    "lock charges in the order of their ids, without those that other transactions have locked",
+    f"{LOCK_CHARGES.text} SKIP LOCKED",
+)
 FINAL_CHARGES: Final = Statement(
     "which of these charges have a final status",
     "SELECT id FROM charges WHERE id = ANY(:ids) AND status <> 'created'",
@@ -175,9 +179,20 @@ async def charges_by_idempotency_key(
     return {(charge.account_id, charge.idempotency_key): charge for charge in found}
 
 
-async def lock_charges(transaction: Transaction, ids: Collection[str]) -> list[Charge]:
-    """Lock the charges with these ids until the transaction ends; return them without payers."""
-    return [Charge(*row) for row in await transaction.fetch(LOCK_CHARGES, ids=list(ids))]
+async def lock_charges(
+    transaction: Transaction, ids: Collection[str], *, waits: bool = True
+) -> list[Charge]:
+    """Lock the charges with these ids until the transaction ends; return them without payers.
+
+    Charges that other transactions have locked are waited for, or left out.
+    """
+    statement = LOCK_CHARGES if waits else LOCK_FREE_CHARGES
+    return [Charge(*row) for row in await transaction.fetch(statement, ids=list(ids))]
+
+
+async def existing_charges(transaction: Transaction, ids: Collection[str]) -> set[str]:
+    """Return those of the ids that belong to a charge, locked or not."""
+    return {row[0] for row in await transaction.fetch(STATUSES_BY_ID, ids=list(ids))}
 
 
 async def final_charges(transaction: Transaction, ids: Collection[str]) -> list[str]:

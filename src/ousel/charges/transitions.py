@@ -83,13 +83,13 @@ async def create_charges(
 
 
 async def lock_current_charges(
-    transaction: Transaction, ids: Collection[str], now: int
+    transaction: Transaction, ids: Collection[str], now: int, *, waits: bool = True
 ) -> LockedCharges:
     """Lock the charges, mark those that have expired, and return all with their current status.
 
     The lock waits for payments and cancellations that are being written; those take effect first.
     """
-    charges = await store.lock_charges(transaction, ids)
+    charges = await store.lock_charges(transaction, ids, waits=waits)
     expired = [charge for charge in charges if is_overdue(charge, now)]
     if expired:
         await store.write_expiries(transaction, expired)

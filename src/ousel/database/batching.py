@@ -1,20 +1,23 @@
 """Batching: one transaction does what many callers ask for at the same time.
 
 There is no delay: the first item runs at once, and the next batch is made of the items that
-arrived meanwhile. A batch that fails is halved until the item at fault fails alone.
+arrived meanwhile. A batch that fails is halved until the item at fault fails alone. An item whose
+deadline has passed before the commit is sent is refused, and the others are run without it.
 """
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 import msgspec
 from typing_extensions import override
 
 from ousel.database.port import Database, Transaction
-from ousel.kernel.errors import Refusal
+from ousel.kernel.deadlines import NO_DEADLINE, check, current_deadline, deadline_exceeded
+from ousel.kernel.errors import DeadlineExceeded, Refusal
 
 BATCH_ITEMS_MAX: Final = 1_000
 CACHED_KEYS_MAX: Final = 10_000
@@ -26,10 +29,15 @@ Value = TypeVar("Value")
 
 
 class Waiting(msgspec.Struct, Generic[Item, Result], frozen=True):
-    """An item, and the future by which its caller gets the result."""
+    """An item, the future by which its caller gets the result, and the deadline of its request."""
 
     item: Item
     answer: "asyncio.Future[Result]"
+    deadline: float = NO_DEADLINE
+
+    def is_wanted(self, now: float) -> bool:
+        """Return whether the caller still waits and the deadline has not passed."""
+        return now < self.deadline and not self.answer.done()
 
 
 class Batcher(ABC, Generic[Item, Result]):
@@ -39,11 +47,17 @@ class Batcher(ABC, Generic[Item, Result]):
         """Begin with an empty queue."""
         self._queue: deque[Waiting[Item, Result]] = deque()
         self._running: asyncio.Task[None] | None = None
+        self._overdue_timer: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
         """How many items wait for the next batch."""
         return len(self._queue)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a batch is being run, or will be."""
+        return self._running is not None
 
     async def close(self) -> None:
         """Run the items that still wait."""
@@ -51,43 +65,81 @@ class Batcher(ABC, Generic[Item, Result]):
             await self._running
 
     @abstractmethod
-    async def _run_batch(self, items: list[Item]) -> Sequence[Result]:
+    async def _run_batch(self, batch: list[Waiting[Item, Result]]) -> Sequence[Result]:
         """Return the result of each item, all from one transaction."""
 
-    def _enqueue(self, item: Item) -> "asyncio.Future[Result]":
-        loop = asyncio.get_running_loop()
-        waiting: Waiting[Item, Result] = Waiting(item, loop.create_future())
-        self._queue.append(waiting)
-        if self._running is None:
-            self._running = loop.create_task(self._run_until_empty())
+    def _enqueue(self, item: Item, deadline: float = NO_DEADLINE) -> "asyncio.Future[Result]":
+        waiting: Waiting[Item, Result] = Waiting(
+            item, asyncio.get_running_loop().create_future(), deadline
+        )
+        self._add(waiting)
         return waiting.answer
 
+    def _add(self, waiting: Waiting[Item, Result]) -> None:
+        self._queue.append(waiting)
+        if self._running is None:
+            loop = asyncio.get_running_loop()
+            self._running = loop.create_task(self._run_until_empty())
+        if self._overdue_timer is None and waiting.deadline != NO_DEADLINE:
+            self._set_overdue_timer()
+
     async def _run_until_empty(self) -> None:
-        """Run batch after batch; halve one that fails until the item at fault fails alone."""
-        halves: list[list[Waiting[Item, Result]]] = []
+        """Run batch after batch, and the parts of one that failed."""
+        parts: list[list[Waiting[Item, Result]]] = []
         try:
-            while batch := halves.pop() if halves else self._next_batch(BATCH_ITEMS_MAX):
+            while batch := parts.pop() if parts else self._next_batch(BATCH_ITEMS_MAX):
                 try:
-                    results = await self._run_batch([waiting.item for waiting in batch])
+                    results = await self._run_batch(batch)
                 except Exception as error:  # noqa: BLE001 - the callers get it
-                    if len(batch) > 1 and not isinstance(error, Refusal):
-                        middle = len(batch) // 2
-                        halves += [batch[middle:], batch[:middle]]
-                    else:
-                        _fail(batch, error)
+                    parts += filter(None, self._parts_to_repeat(batch, error))
                 else:
                     self._answer(batch, results)
         finally:
             self._running = None
 
+    def _parts_to_repeat(
+        self, batch: list[Waiting[Item, Result]], error: Exception
+    ) -> Sequence[list[Waiting[Item, Result]]]:
+        """Return the parts of a failed batch that are run again, the first one last.
+
+        If the deadline of an item has passed, the others are run again. If anything else has
+        failed, the batch is halved until the item at fault fails alone.
+        """
+        if isinstance(error, DeadlineExceeded):
+            wanted = without_overdue(batch)
+            if len(wanted) < len(batch):
+                return [wanted]
+        elif len(batch) > 1 and not isinstance(error, Refusal):
+            middle = len(batch) // 2
+            return [batch[middle:], batch[:middle]]
+        _fail(batch, error)
+        return []
+
     def _next_batch(self, items_max: int) -> list[Waiting[Item, Result]]:
-        """Take the items that have waited longest; skip those whose callers have given up."""
+        """Take the items that have waited longest, without those that nobody waits for."""
         batch: list[Waiting[Item, Result]] = []
-        while self._queue and len(batch) < items_max:
-            waiting = self._queue.popleft()
-            if not waiting.answer.done():
-                batch.append(waiting)
+        while self._queue and not batch:
+            count = min(len(self._queue), items_max)
+            batch = without_overdue([self._queue.popleft() for _ in range(count)])
         return batch
+
+    def _set_overdue_timer(self) -> None:
+        """Refuse the items that wait as soon as their deadlines pass.
+
+        Deadlines pass in the order of arrival, so one timer for the first item is enough.
+        """
+        if self._queue and self._queue[0].deadline != NO_DEADLINE:
+            self._overdue_timer = asyncio.get_running_loop().call_at(
+                self._queue[0].deadline, self._refuse_overdue
+            )
+        else:
+            self._overdue_timer = None
+
+    def _refuse_overdue(self) -> None:
+        now = asyncio.get_running_loop().time()
+        while self._queue and not self._queue[0].is_wanted(now):
+            without_overdue([self._queue.popleft()])
+        self._set_overdue_timer()
 
     def _answer(self, batch: Sequence[Waiting[Item, Result]], results: Sequence[Result]) -> None:
         """Give each caller its result, unless the caller has given up."""
@@ -122,12 +174,12 @@ class SharedReads(Batcher[Key, Value]):
         return await self._enqueue(key)
 
     @override
-    async def _run_batch(self, items: list[Key]) -> list[Value]:
-        keys = list(dict.fromkeys(items))
+    async def _run_batch(self, batch: list[Waiting[Key, Value]]) -> list[Value]:
+        keys = list(dict.fromkeys(waiting.item for waiting in batch))
         version = self._database.version()
         values = await self._database.read(lambda transaction: self._load(transaction, keys))
         self._cache(version, values)
-        return [values[key] for key in items]
+        return [values[waiting.item] for waiting in batch]
 
     def _cache(self, version: int | None, values: dict[Key, Value]) -> None:
         """Cache the values, which were read when the database had this version or a later one."""
@@ -156,13 +208,30 @@ class SharedWrites(Batcher[Item, Result]):
 
     async def put(self, item: Item) -> Result:
         """Return the item's result once it is on disk."""
-        return await self._enqueue(item)
+        return await self._enqueue(item, current_deadline())
 
     @override
-    async def _run_batch(self, items: list[Item]) -> Sequence[Result]:
+    async def _run_batch(self, batch: list[Waiting[Item, Result]]) -> Sequence[Result]:
+        items = [waiting.item for waiting in batch]
         return await self._database.write(
-            lambda transaction: self._write(transaction, items), resolves_unknown_commit=True
+            lambda transaction: self._write(transaction, items),
+            resolves_unknown_commit=True,
+            before_commit=partial(check, min(waiting.deadline for waiting in batch)),
         )
+
+
+def without_overdue(batch: Sequence[Waiting[Item, Result]]) -> list[Waiting[Item, Result]]:
+    """Return the items that somebody waits for; refuse those whose deadlines have passed."""
+    now = asyncio.get_running_loop().time()
+    wanted: list[Waiting[Item, Result]] = []
+    for waiting in batch:
+        if waiting.answer.done():
+            continue
+        if waiting.deadline <= now:
+            waiting.answer.set_exception(deadline_exceeded())
+        else:
+            wanted.append(waiting)
+    return wanted
 
 
 def _fail(batch: Sequence[Waiting[Item, Result]], error: Exception) -> None:

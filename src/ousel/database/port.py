@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from ousel.database.statements import Statement, Table
+from ousel.kernel.deadlines import check_deadline
 
 Result = TypeVar("Result")
 Row = Sequence[Any]
@@ -72,14 +73,17 @@ class Database(Protocol):
         work: Work[Result],
         *,
         resolves_unknown_commit: bool = False,
-        while_committing: Callable[[], None] | None = None,
+        before_commit: Callable[[], None] = check_deadline,
+        repeats_locked: bool = True,
     ) -> Result:
         """Run the work in a transaction and commit it; repeat it as a whole if that is safe.
 
         If the connection breaks during the commit, OutcomeUnknown is raised. With
         `resolves_unknown_commit`, the work runs again instead, with `follows_unknown_commit` set,
-        and must find what its earlier attempt has written. `while_committing` is called just
-        before the commit is sent, because this process then has time for other work.
+        and must find what its earlier attempt has written. `before_commit` is called just
+        before the commit is sent; if it raises, the work is rolled back. By default it checks the
+        deadline of the request. If other transactions keep rows locked, RowsLocked is raised after
+        several attempts, or after the first one if `repeats_locked` is False.
         """
         ...
 

@@ -10,8 +10,9 @@ import asyncpg
 from ousel.database import primary
 from ousel.database.port import Connections, IntegrityViolation, Result, Work
 from ousel.database.postgres_transaction import STATEMENTS_CACHED, PostgresTransaction
-from ousel.database.retries import TransientFailure, with_retries
+from ousel.database.retries import RowsLocked, TransientFailure, with_retries
 from ousel.database.statements import UnstorableValue
+from ousel.kernel.deadlines import check_deadline
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ STATEMENT_TIMEOUT_SECONDS: Final = 12.0
 # look-up itself, so it must not be repeated each time.
 _SERVER_SETTINGS: Final = {
     "application_name": "ousel",
-    "lock_timeout": "5s",
+    "lock_timeout": "1500ms",  # longer than PostgreSQL needs to find a deadlock
     "idle_in_transaction_session_timeout": "15s",  # ends the locks of a process that hangs
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
@@ -115,14 +116,16 @@ class PostgresDatabase:
         work: Work[Result],
         *,
         resolves_unknown_commit: bool = False,
-        while_committing: Callable[[], None] | None = None,
+        before_commit: Callable[[], None] = check_deadline,
+        repeats_locked: bool = True,
     ) -> Result:
         """Run the work in a transaction and commit it; repeat it as a whole if that is safe."""
         return await with_retries(
             lambda follows_unknown_commit: self._transact(
-                work, follows_unknown_commit, while_committing
+                work, follows_unknown_commit, before_commit
             ),
             resolves_unknown_commit=resolves_unknown_commit,
+            repeats_locked=repeats_locked,
         )
 
     def version(self) -> int | None:
@@ -149,7 +152,7 @@ class PostgresDatabase:
         self,
         work: Work[Result],
         follows_unknown_commit: bool,  # noqa: FBT001 - as the retry policy calls it
-        while_committing: Callable[[], None] | None,
+        before_commit: Callable[[], None],
     ) -> Result:
         async with self._connection() as connection:
             transaction = PostgresTransaction(
@@ -157,8 +160,7 @@ class PostgresDatabase:
             )
             try:
                 result = await work(transaction)
-                if while_committing is not None:
-                    while_committing()
+                before_commit()
                 await _commit(connection, transaction)
             except (*_DISCONNECTED, OutcomeUnknown):  # there is no session left for a rollback
                 raise
@@ -262,6 +264,8 @@ def _translate(error: Exception) -> Exception:
         return IntegrityViolation(str(error))
     if isinstance(error, asyncpg.DataError | UnicodeEncodeError):
         return UnstorableValue(str(error))
+    if isinstance(error, asyncpg.LockNotAvailableError):
+        return TransientFailure(RowsLocked())
     return TransientFailure(_unavailable(error))
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
@@ -26,18 +25,32 @@ class TransientFailure(Exception):
         self.refusal = refusal
 
 
+class RowsLocked(DatabaseUnavailable):
+    """Other transactions kept rows locked for so long that the transaction gave up."""
+
+    def __init__(self) -> None:
+        """Ask the caller to retry soon."""
+        super().__init__("Other transactions keep rows locked.", retry_after_seconds=1)
+
+
 async def with_retries(
-    attempt: Callable[[bool], Awaitable[Result]], *, resolves_unknown_commit: bool = False
+    attempt: Callable[[bool], Awaitable[Result]],
+    *,
+    resolves_unknown_commit: bool = False,
+    repeats_locked: bool = True,
 ) -> Result:
     """Return the attempt's result; repeat the attempt if that is safe.
 
     After a transient failure, nothing was committed, so every attempt may be repeated. After a
     commit whose outcome is unknown, only an attempt that can find out the outcome is repeated: it
     is called with True, and finds what the earlier attempt has written. If it cannot be completed,
-    the caller gets OutcomeUnknown, whatever the error was.
+    the caller gets OutcomeUnknown, whatever the error was. An attempt that only waits for locked
+    rows may be repeated more often than others; a caller that has its own way to wait for them
+    says so by `repeats_locked`.
     """
+    time = asyncio.get_running_loop().time
     unknown: list[OutcomeUnknown] = []
-    failures, last_start = 0, time.monotonic() + RETRY_SECONDS_MAX
+    failures, last_start = 0, time() + RETRY_SECONDS_MAX
     while True:
         try:
             return await attempt(bool(unknown))
@@ -45,10 +58,11 @@ async def with_retries(
             unknown.append(error)
             if not resolves_unknown_commit or len(unknown) == UNKNOWN_OUTCOMES_MAX:
                 raise
-            failures, last_start = 0, time.monotonic() + RETRY_SECONDS_MAX
+            failures, last_start = 0, time() + RETRY_SECONDS_MAX
         except Exception as error:
             failures += 1
-            if not _is_retried(error, failures, last_start):
+            is_last = time() > last_start
+            if is_last or not _is_retried(error, failures, repeats_locked or bool(unknown)):
                 if unknown:
                     raise unknown[-1] from error
                 if isinstance(error, TransientFailure):
@@ -57,10 +71,12 @@ async def with_retries(
             await asyncio.sleep(_backoff_seconds(failures))
 
 
-def _is_retried(error: Exception, failures: int, last_start: float) -> bool:
-    if not isinstance(error, TransientFailure) or failures == ATTEMPTS_MAX:
+def _is_retried(error: Exception, failures: int, repeats_locked: bool) -> bool:  # noqa: FBT001
+    if not isinstance(error, TransientFailure):
         return False
-    return time.monotonic() <= last_start
+    if isinstance(error.refusal, RowsLocked):
+        return repeats_locked
+    return failures < ATTEMPTS_MAX
 
 
 def _backoff_seconds(failures: int) -> float:

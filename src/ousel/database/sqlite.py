@@ -19,6 +19,7 @@ from ousel.database.port import Connections, IntegrityViolation, Result, Work
 from ousel.database.retries import TransientFailure, with_retries
 from ousel.database.sqlite_transaction import STATEMENTS_CACHED, SqliteTransaction
 from ousel.database.statements import UnstorableValue
+from ousel.kernel.deadlines import check_deadline
 from ousel.kernel.errors import DatabaseUnavailable
 
 BUSY_SECONDS_MAX: Final = 5.0
@@ -94,14 +95,16 @@ class SqliteDatabase:
         work: Work[Result],
         *,
         resolves_unknown_commit: bool = False,
-        while_committing: Callable[[], None] | None = None,
+        before_commit: Callable[[], None] = check_deadline,
+        repeats_locked: bool = True,
     ) -> Result:
         """Run the work in a transaction, one writer at a time, and commit it."""
         return await with_retries(
             lambda follows_unknown_commit: self._transact(
-                work, follows_unknown_commit, while_committing
+                work, follows_unknown_commit, before_commit
             ),
             resolves_unknown_commit=resolves_unknown_commit,
+            repeats_locked=repeats_locked,
         )
 
     def version(self) -> int | None:
@@ -146,7 +149,7 @@ class SqliteDatabase:
         self,
         work: Work[Result],
         follows_unknown_commit: bool,  # noqa: FBT001 - as the retry policy calls it
-        while_committing: Callable[[], None] | None,
+        before_commit: Callable[[], None],
     ) -> Result:
         connection, commits = self._writer, self._commits
         assert connection is not None, "the database is not open"
@@ -159,8 +162,7 @@ class SqliteDatabase:
                     SqliteTransaction(connection, follows_unknown_commit=follows_unknown_commit),
                 )
                 self._check_file_unmoved()
-                if while_committing is not None:
-                    while_committing()
+                before_commit()
                 await commits.run(partial(connection.execute, "COMMIT"))
             except _DRIVER_ERRORS as error:
                 _roll_back(connection)

@@ -21,7 +21,7 @@ BIGINT_MAX: Final = 2**63 - 1  # the largest number that a column of integers ca
 _PARAMETER: Final = re.compile(r"(?<!:):([a-z_]+)")
 _ANY: Final = re.compile(r"= ANY\((:[a-z_]+)\)")
 _ROWS: Final = re.compile(r"ROWS\(:([a-z_]+), ([a-z_, ]+)\)")
-_LOCK: Final = re.compile(r"\s+FOR UPDATE\b")
+_LOCK: Final = re.compile(r"\s+FOR UPDATE\b( SKIP LOCKED\b)?")
 
 ArgumentBuilder = Callable[[dict[str, Any]], Sequence[Any]]
 

@@ -113,6 +113,7 @@ class Connection(RequestParser):
         if self._answer_task is None:
             self._start_answer(request)
             return
+        request.arrived_at = self._loop.time()
         self._waiting_requests.append(request)
         if len(self._waiting_requests) >= REQUESTS_WAITING_MAX and not self._is_reading_paused:
             self._is_reading_paused = True

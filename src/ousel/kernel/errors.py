@@ -70,6 +70,15 @@ class OutcomeUnknown(Refusal):
     )
 
 
+class DeadlineExceeded(Refusal):
+    """The request could not begin to be written within its deadline, so nothing was written."""
+
+    status = 503
+    code = "deadline_exceeded"
+    title = "The deadline of the request has passed"
+    cure = "Retry with exponential backoff, keeping the Idempotency-Key."
+
+
 def all_refusals(root: type[Refusal] = Refusal) -> Iterator[type[Refusal]]:
     """Yield each class of refusal that has a code, in the order of definition."""
     for refusal in root.__subclasses__():

@@ -14,6 +14,7 @@ PORT_DEFAULT: Final = 8000
 DATABASE_DEFAULT: Final = "sqlite:///ousel.db"
 PROXIES_DEFAULT: Final = "127.0.0.1, ::1"
 COUNT_MAX: Final = 1_000_000
+DEADLINE_SECONDS_MAX: Final = 30  # the documentation relies on it: see docs/how-to/retry-safely.md
 PORT_MAX: Final = 65_535
 FILE_SUFFIX: Final = "_FILE"  # OUSEL_X_FILE names a file that holds the value of OUSEL_X
 
@@ -43,6 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     database_url: str = DATABASE_DEFAULT
     rate_limit: RateLimit | None = RateLimit(100, 1)
     queue_limit: int = 10_000
+    deadline_seconds: int = DEADLINE_SECONDS_MAX
     trusted_proxies: tuple[Network, ...] = tuple(map(ip_network, PROXIES_DEFAULT.split(", ")))
     log_level: str = "info"
     request_log: bool = False
@@ -77,6 +79,9 @@ def settings_from(
         database_url=_secret(environment, "OUSEL_DATABASE_URL") or default.database_url,
         rate_limit=_rate_limit(environment.get("OUSEL_RATE_LIMIT") or "100/second"),
         queue_limit=_count(environment, "OUSEL_QUEUE_LIMIT", default.queue_limit),
+        deadline_seconds=_count(
+            environment, "OUSEL_DEADLINE_SECONDS", default.deadline_seconds, DEADLINE_SECONDS_MAX
+        ),
         trusted_proxies=_networks(environment.get("OUSEL_TRUSTED_PROXIES") or PROXIES_DEFAULT),
         log_level=_log_level(environment.get("OUSEL_LOG_LEVEL") or default.log_level),
         request_log=_switch(environment, "OUSEL_REQUEST_LOG"),
@@ -144,10 +149,12 @@ def _rate_limit(text: str) -> RateLimit | None:
     return RateLimit(int(rate[1]), _PERIOD_SECONDS[rate[2]])
 
 
-def _count(environment: Mapping[str, str], name: str, default: int) -> int:
+def _count(
+    environment: Mapping[str, str], name: str, default: int, maximum: int = COUNT_MAX
+) -> int:
     text = environment.get(name) or str(default)
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= COUNT_MAX:
-        raise SettingError(f"{name} must be a whole number from 1 to {COUNT_MAX}.")
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= maximum:
+        raise SettingError(f"{name} must be a whole number from 1 to {maximum}.")
     return int(text)
 
 

@@ -1,12 +1,15 @@
 """A batch of postings in one transaction: look up, lock, decide, write."""
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
+from ousel.database.batching import Waiting
 from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock
+from ousel.kernel.deadlines import NO_DEADLINE, check, deadline_exceeded
 from ousel.ledger import journal, partner_key_check
 from ousel.ledger.rules import (
     Account,
@@ -16,19 +19,31 @@ from ousel.ledger.rules import (
     Movement,
     Outcome,
     Posting,
+    Refused,
     Replay,
     credit_account_id,
     decide,
 )
 
 
+class ChargeLocks(msgspec.Struct, frozen=True):
+    """The charges that cannot be paid, and those that another transaction has locked."""
+
+    closed: ClosedCharges
+    blocked: Collection[str] = ()
+
+
 class ChargeRows(Protocol):
     """The rows of the charges that postings pay; `ousel.app` passes the implementation."""
 
+    async def wait(self, transaction: Transaction, charge_id: str) -> None:
+        """Lock one charge; wait until no other transaction has locked it."""
+        ...
+
     async def lock(
-        self, transaction: Transaction, charge_ids: Collection[str], now: int
-    ) -> ClosedCharges:
-        """Lock the charges and return those that cannot be paid."""
+        self, transaction: Transaction, charge_ids: Collection[str], now: int, *, waits: bool
+    ) -> ChargeLocks:
+        """Lock the charges, and wait for those that are locked or leave them out."""
         ...
 
     async def mark_paid(
@@ -41,9 +56,15 @@ class ChargeRows(Protocol):
 class NoCharges:
     """The charge rows of a queue that takes no charge payments."""
 
-    async def lock(self, _: Transaction, charge_ids: Collection[str], __: int) -> ClosedCharges:
+    async def wait(self, _: Transaction, __: str) -> None:
+        """Do nothing: there are no charges."""
+
+    async def lock(
+        self, _: Transaction, charge_ids: Collection[str], __: int, *, waits: bool
+    ) -> ChargeLocks:
         """Return all of them: none of these charges exists."""
-        return dict.fromkeys(charge_ids)
+        del waits
+        return ChargeLocks(dict.fromkeys(charge_ids))
 
     async def mark_paid(self, _: Transaction, __: Sequence[Movement], ___: int) -> None:
         """Do nothing: no charge can be paid."""
@@ -57,31 +78,59 @@ class PostingResult(msgspec.Struct, frozen=True):
     credit_account: Account | None = None
 
 
+class Blocked(msgspec.Struct, frozen=True):
+    """Nothing was decided: another transaction has locked a row that the posting needs."""
+
+    row_id: str  # of an account or a charge
+
+
+WaitingPosting = Waiting[Posting, PostingResult | Blocked]
+
+
 class PostingBatch:
-    """The postings of one transaction."""
+    """The postings of one transaction.
+
+    Rows that other transactions have locked are left out, with the postings that need them, so
+    the batch waits for nobody. There are two exceptions, and neither allows a deadlock. The
+    `awaited` row is waited for before any other is locked. And after an unknown commit, the batch
+    waits for all its rows in the order of their ids, because it must see what it has written.
+    """
 
     def __init__(
         self,
-        postings: Sequence[Posting],
+        members: Sequence[WaitingPosting],
         recipients: dict[str, str],
         charge_rows: ChargeRows,
         clock: Clock,
+        awaited: str | None = None,
     ) -> None:
         """Write these postings; `recipients` caches the account id of each identifier."""
-        self._postings = postings
+        self._members = members
+        self._postings = [member.item for member in members]
         self._recipients = recipients
         self._charge_rows = charge_rows
         self._clock = clock
+        self._awaited = awaited
+        self._blocked: dict[str, Blocked] = {}  # by transfer id
+        self._earliest_deadline = NO_DEADLINE  # of the postings that this attempt decides
         self._sequences: dict[str, int] = {}  # by account id, the lowest that an attempt found
 
-    async def write(self, transaction: Transaction) -> list[PostingResult]:
+    def check_deadlines(self) -> None:
+        """Raise DeadlineExceeded if the deadline of a posting to be written has passed."""
+        check(self._earliest_deadline)
+
+    async def write(self, transaction: Transaction) -> list[PostingResult | Blocked]:
         """Decide the postings on the current ledger, and write the movements."""
+        if not transaction.follows_unknown_commit:
+            self._blocked.clear()
+            if self._awaited is not None:
+                await self._wait_for_row(transaction, self._awaited)
         now = self._clock()
         await self._look_up_recipients(transaction)
         closed_charges = await self._lock_charges(transaction, now)
-        ledger = await journal.lock_accounts(transaction, self._account_ids(), self._postings, now)
+        ledger = await self._lock_accounts(transaction, now)
         outcomes = await self._outcomes_before(transaction, ledger)
-        postings = [each for each in self._postings if each.transfer_id not in outcomes]
+        postings = self._undecided_postings(outcomes)
         decided = decide(
             postings,
             ledger.accounts,
@@ -92,7 +141,19 @@ class PostingBatch:
         )
         await self._write_movements(transaction, decided, ledger.accounts, now)
         outcomes |= zip((each.transfer_id for each in postings), decided, strict=True)
-        return [_result(outcomes[each.transfer_id], ledger.accounts) for each in self._postings]
+        return [
+            self._blocked.get(each.transfer_id)
+            or _result(outcomes[each.transfer_id], ledger.accounts)
+            for each in self._postings
+        ]
+
+    async def _wait_for_row(self, transaction: Transaction, row_id: str) -> None:
+        """Wait for this row, unless the first lock is that of the accounts, which waits itself."""
+        charge_ids = {each.charge_id for each in self._postings if each.charge_id is not None}
+        if row_id in charge_ids:
+            await self._charge_rows.wait(transaction, row_id)
+        elif charge_ids:
+            await journal.wait_for_account(transaction, row_id)
 
     async def _look_up_recipients(self, transaction: Transaction) -> None:
         unknown = {
@@ -106,16 +167,65 @@ class PostingBatch:
 
     async def _lock_charges(self, transaction: Transaction, now: int) -> ClosedCharges:
         """Lock the charges to be paid: charges are always locked before accounts."""
-        ids = {each.charge_id for each in self._postings if each.charge_id is not None}
-        return await self._charge_rows.lock(transaction, ids, now) if ids else {}
+        postings = self._unblocked_postings()
+        ids = {each.charge_id for each in postings if each.charge_id is not None}
+        if not ids:
+            return {}
+        locks = await self._charge_rows.lock(
+            transaction, ids, now, waits=transaction.follows_unknown_commit
+        )
+        if locks.blocked:
+            self._leave_out(postings, locks.blocked)
+        return locks.closed
 
-    def _account_ids(self) -> set[str]:
-        ids = {posting.debit_account_id for posting in self._postings}
-        for posting in self._postings:
+    async def _lock_accounts(self, transaction: Transaction, now: int) -> journal.LockedLedger:
+        postings = self._unblocked_postings()
+        ids = {posting.debit_account_id for posting in postings}
+        for posting in postings:
             credit_id = credit_account_id(posting, self._recipients)
             if credit_id is not None:
                 ids.add(credit_id)
-        return ids
+        ledger = await journal.lock_accounts(
+            transaction,
+            ids,
+            postings,
+            now,
+            awaited=self._awaited,
+            waits=transaction.follows_unknown_commit,
+        )
+        if len(ledger.accounts) < len(ids):
+            self._leave_out(postings, ids - ledger.accounts.keys())
+        return ledger
+
+    def _unblocked_postings(self) -> Sequence[Posting]:
+        if not self._blocked:
+            return self._postings
+        return [each for each in self._postings if each.transfer_id not in self._blocked]
+
+    def _leave_out(self, postings: Sequence[Posting], missing: Collection[str]) -> None:
+        """Leave out the postings that need a missing row; one that was waited for must exist."""
+        if self._awaited in missing:
+            raise KeyError(self._awaited)
+        for posting in postings:
+            needed = [row for row in rows_of(posting, self._recipients) if row in missing]
+            if needed:
+                self._blocked[posting.transfer_id] = Blocked(needed[0])
+
+    def _undecided_postings(self, outcomes: dict[str, Outcome]) -> list[Posting]:
+        """Return the postings to be decided now; refuse those that came too late."""
+        time = asyncio.get_running_loop().time()
+        self._earliest_deadline = NO_DEADLINE
+        postings: list[Posting] = []
+        for member in self._members:
+            transfer_id = member.item.transfer_id
+            if transfer_id in outcomes or transfer_id in self._blocked:
+                continue
+            if member.is_wanted(time):
+                postings.append(member.item)
+                self._earliest_deadline = min(self._earliest_deadline, member.deadline)
+            else:
+                outcomes[transfer_id] = Refused(deadline_exceeded())
+        return postings
 
     async def _outcomes_before(
         self, transaction: Transaction, ledger: journal.LockedLedger
@@ -161,6 +271,17 @@ class PostingBatch:
         payments = [each for each in movements if each.debit.charge_id is not None]
         if payments:
             await self._charge_rows.mark_paid(transaction, payments, now)
+
+
+def rows_of(posting: Posting, recipients: Mapping[str, str]) -> Iterator[str]:
+    """Yield the ids of the rows that the posting needs: its charge, then its accounts in order."""
+    if posting.charge_id is not None:
+        yield posting.charge_id
+    credit_id = credit_account_id(posting, recipients)
+    if credit_id is None:
+        yield posting.debit_account_id
+    else:
+        yield from sorted((posting.debit_account_id, credit_id))
 
 
 def _result(outcome: Outcome, accounts: dict[str, Account]) -> PostingResult:

@@ -84,13 +84,27 @@ _KEYS_USED: Final = (
     " JOIN entries ON entries.account_id = keys.account_id"
     " AND entries.idempotency_key = keys.idempotency_key"
 )
-ACCOUNTS_LOCKED: Final = Statement(
-    "lock accounts in the order of their ids, and count keys as of the start of the statement",
+_LOCK_ACCOUNTS: Final = (
     f"SELECT {_ACCOUNT_COLUMNS},"
     " (SELECT CAST(SUM(sequence) AS BIGINT) FROM accounts WHERE id = ANY(:debited)),"
     f" (SELECT COUNT(*) FROM {_KEYS_USED}),"
     f" (SELECT COUNT(*) FROM {partner_key_check.VALID_KEYS})"
-    " FROM accounts WHERE id = ANY(:ids) ORDER BY id FOR UPDATE",
+    " FROM accounts WHERE id = ANY(:ids)"
+)
+ACCOUNTS_LOCKED: Final = Statement(
+    "lock accounts in the order of their ids, and count keys as of the start of the statement",
+    f"{_LOCK_ACCOUNTS} ORDER BY id FOR UPDATE",
+)
+FREE_ACCOUNTS_LOCKED: Final = Statement(
+    "the same, without the accounts that other transactions have locked",
+    f"{_LOCK_ACCOUNTS} ORDER BY id FOR UPDATE SKIP LOCKED",
+)
+_AWAITED: Final = "SELECT id FROM accounts WHERE id = :awaited FOR UPDATE"
+ACCOUNT_AWAITED: Final = Statement("lock one account, however long others lock it", _AWAITED)
+ACCOUNTS_LOCKED_AFTER_WAITING: Final = Statement(
+    "first lock one account, however long others lock it, then those that are not locked",
+    f"{_LOCK_ACCOUNTS} AND (SELECT COUNT(*) FROM ({_AWAITED}) AS awaited) > 0"
+    " ORDER BY id FOR UPDATE SKIP LOCKED",
 )
 ENTRIES_OF_KEYS: Final = Statement(
     "entries that used these idempotency keys", f"SELECT {ENTRY_COLUMNS} FROM {_KEYS_USED}"
@@ -189,15 +203,29 @@ async def set_status(transaction: Transaction, account_id: str, status: Status) 
 class LockedLedger(msgspec.Struct, frozen=True):
     """What the rules need to decide the postings of a batch."""
 
-    accounts: dict[str, Account]  # locked until the transaction ends
+    accounts: dict[str, Account]  # locked until the transaction ends, without the blocked ones
     used_idempotency_keys: UsedIdempotencyKeys  # the idempotency keys that were used before
     rejected_partner_keys: partner_key_check.PartnerKeys  # the partner keys that are not valid
 
 
+async def wait_for_account(transaction: Transaction, account_id: str) -> None:
+    """Lock the account; wait until no other transaction has locked it."""
+    await transaction.fetch(ACCOUNT_AWAITED, awaited=account_id)
+
+
 async def lock_accounts(
-    transaction: Transaction, ids: Collection[str], postings: Sequence[Posting], now: int
+    transaction: Transaction,
+    ids: Collection[str],
+    postings: Sequence[Posting],
+    now: int,
+    *,
+    awaited: str | None = None,
+    waits: bool = False,
 ) -> LockedLedger:
     """Lock the accounts; return them with the used idempotency keys and rejected partner keys.
+
+    Accounts that other transactions have locked are left out, except for the awaited one, which
+    is locked before any other. With `waits`, all are waited for.
 
     The statement that locks the accounts also counts the used idempotency keys and the valid
     partner keys, as of its start. For partner keys this is recent enough: the statement starts
@@ -212,13 +240,26 @@ async def lock_accounts(
         if posting.idempotency_key is not None
     ]
     checked = partner_key_check.keys_to_check(postings)
-    rows = await transaction.fetch(
-        ACCOUNTS_LOCKED, ids=list(ids), debited=list(debited), keys=keys, checked=checked, now=now
-    )
+    parameters: dict[str, object] = {
+        "ids": list(ids),
+        "debited": list(debited),
+        "keys": keys,
+        "checked": checked,
+        "now": now,
+    }
+    statement = ACCOUNTS_LOCKED if waits else FREE_ACCOUNTS_LOCKED
+    if awaited in ids and not waits:
+        statement = ACCOUNTS_LOCKED_AFTER_WAITING
+        parameters["awaited"] = awaited
+    rows = await transaction.fetch(statement, **parameters)
+    if not rows:
+        return LockedLedger({}, {}, set())
     accounts = {row[0]: Account(*row[:-3]) for row in rows}
     sequences_before, keys_used, keys_valid = rows[0][-3:]
     used_idempotency_keys: UsedIdempotencyKeys = {}
-    if keys_used or sequences_before != sum(accounts[id_].sequence for id_ in debited):
+    if keys_used or sequences_before != sum(
+        accounts[id_].sequence for id_ in debited if id_ in accounts
+    ):
         used_idempotency_keys = await _used_idempotency_keys(transaction, keys)
     rejected: partner_key_check.PartnerKeys = set()
     if keys_valid != len(checked):

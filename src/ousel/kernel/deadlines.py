@@ -1,0 +1,43 @@
+"""The deadline of a request: what has not begun to commit by then is refused, unwritten.
+
+It belongs to the task that answers the request, so every write finds it without being passed it.
+"""
+
+import asyncio
+import math
+from contextvars import ContextVar
+from typing import Final
+
+from ousel.kernel.errors import DeadlineExceeded
+
+NO_DEADLINE: Final = math.inf
+
+_deadline: ContextVar[float] = ContextVar("deadline", default=NO_DEADLINE)
+
+
+def set_deadline(deadline: float) -> None:
+    """Set the deadline of the request that this task answers, in the event loop's time."""
+    _deadline.set(deadline)
+
+
+def current_deadline() -> float:
+    """Return the deadline of the request that this task answers."""
+    return _deadline.get()
+
+
+def check_deadline() -> None:
+    """Raise DeadlineExceeded if the deadline of this task's request has passed."""
+    check(_deadline.get())
+
+
+def check(deadline: float) -> None:
+    """Raise DeadlineExceeded if this deadline has passed."""
+    if deadline <= asyncio.get_running_loop().time():
+        raise deadline_exceeded()
+
+
+def deadline_exceeded() -> DeadlineExceeded:
+    """Return the refusal of a request whose deadline has passed."""
+    return DeadlineExceeded(
+        "The request could not be written in time, and nothing was.", retry_after_seconds=1
+    )
