@@ -28,6 +28,22 @@ def test_an_export_is_verified_without_the_database(
     assert list(proof) == ["result", "entries", "accounts", "transfers", "issued", "seconds"]
 
 
+def test_the_ledger_extends_an_older_export(operator: Operator, tmp_path: Path) -> None:
+    """The database and a later export begin with what the older export has, not vice versa."""
+    older, newer = tmp_path / "older", tmp_path / "newer"
+    operator.run("export", str(older))
+    operator.open_account("10")
+    operator.run("export", str(newer))
+
+    assert operator.run("verify", f"--extends={older}", "--json").json["result"]
+    assert operator.run("verify", f"--journal={newer}", f"--extends={older}").exit_code == 0
+    assert_fails(
+        operator.run("verify", f"--journal={older}", f"--extends={newer}"),
+        "is in the older export, but not here",
+    )
+    assert_fails(operator.run("verify", f"--extends={tmp_path / 'none'}"), "cannot be read")
+
+
 def test_an_export_is_printed_where_no_file_is_wanted(operator: Operator, tmp_path: Path) -> None:
     """With - standard output has the journal and nothing else."""
     operator.open_account("1")

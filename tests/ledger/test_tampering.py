@@ -282,3 +282,18 @@ async def test_balances_that_do_not_add_up_to_zero_are_found(
         await verification_error(database)
         == "the balances of all accounts add up to 1 millionths, not 0"
     )
+
+
+async def test_one_transfer_with_two_debits_is_named(
+    database: Database, people: People, raw_sql: RawSql
+) -> None:
+    """A movement that was written twice under one id is found, although all its entries pair."""
+    twice = (await read_entries(raw_sql, people.ada.id))[-1]
+    for person in (people.ada, people.bob):
+        await forge_history(raw_sql, person.id, lambda before: [*before, before[-1]])
+
+    sender = people.ada if twice.amount < 0 else people.bob
+    assert await verification_error(database) == (
+        f"transfer {twice.transfer_id} has two debits: entry 11 of account {sender.id}"
+        f" and entry 12 of account {sender.id}"
+    )

@@ -26,6 +26,17 @@ SET_PASSWORD_HASH: Final = Statement(
     "change the password of an account's holder",
     "UPDATE holders SET password_hash = :password_hash WHERE account_id = :account_id",
 )
+NAMES_AFTER: Final = Statement(
+    "usernames, account numbers and emails after an account's id, in order",
+    "SELECT accounts.id, accounts.username, accounts.account_number, holders.email"
+    " FROM accounts LEFT JOIN holders ON holders.account_id = accounts.id"
+    " WHERE accounts.id > :after ORDER BY accounts.id LIMIT :limit",
+)
+IDENTIFIERS_AFTER: Final = Statement(
+    "identifiers after one, in order, with their accounts",
+    "SELECT identifier, account_id FROM identifiers WHERE identifier > :after"
+    " ORDER BY identifier LIMIT :limit",
+)
 
 
 async def add_holder(
@@ -58,3 +69,19 @@ async def lock_password_hash(transaction: Transaction, account_id: str) -> str |
 async def set_password_hash(transaction: Transaction, account_id: str, password_hash: str) -> None:
     """Change the password of an account's holder."""
     await transaction.execute(SET_PASSWORD_HASH, account_id=account_id, password_hash=password_hash)
+
+
+async def names_after(
+    transaction: Transaction, after: str, limit: int
+) -> list[tuple[str, str, str, str | None]]:
+    """Return ids, usernames, account numbers and emails of the next accounts."""
+    rows = await transaction.fetch(NAMES_AFTER, after=after, limit=limit)
+    return [(row[0], row[1], row[2], row[3]) for row in rows]
+
+
+async def identifiers_after(
+    transaction: Transaction, after: str, limit: int
+) -> list[tuple[str, str]]:
+    """Return the next identifiers, each with the id of the account that it finds."""
+    rows = await transaction.fetch(IDENTIFIERS_AFTER, after=after, limit=limit)
+    return [(row[0], row[1]) for row in rows]

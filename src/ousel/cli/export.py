@@ -2,11 +2,11 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -22,9 +22,12 @@ from ousel.cli.console import (
 from ousel.database.backup import write_atomically
 from ousel.database.port import Transaction
 from ousel.ledger.export import ExportedLedger, ExportTotals, export_ledger
+from ousel.ledger.extension import AccountEnds, ExtensionCheck, account_ends
 from ousel.ledger.verify import DatabaseLedger, VerifiedTotals, verify_ledger
 
 STANDARD_OUTPUT: Final = "-"
+
+Result = TypeVar("Result")
 
 
 class Format(StrEnum):
@@ -62,10 +65,27 @@ def export(
     )
 
 
-def verify_file(path: Path) -> VerifiedTotals:
-    """Verify an exported ledger: return its totals, or raise the first error."""
+def verify_file(path: Path, older: AccountEnds) -> VerifiedTotals:
+    """Verify an exported ledger, and that it extends an older one; return its totals."""
+
+    async def verify() -> VerifiedTotals:
+        ledger = ExportedLedger(path)
+        extension = ExtensionCheck(older)
+        totals = await verify_ledger(ledger, observer=extension.add_entries)
+        await extension.finish(ledger)
+        return totals
+
+    return _read_file(path, verify())
+
+
+def read_account_ends(path: Path | None) -> AccountEnds:
+    """Return where each account ends in this export; without an export there are none."""
+    return {} if path is None else _read_file(path, account_ends(ExportedLedger(path)))
+
+
+def _read_file(path: Path, work: Coroutine[Any, Any, Result]) -> Result:
     try:
-        return asyncio.run(verify_ledger(ExportedLedger(path)))
+        return asyncio.run(work)
     except OSError as error:
         fail(f"{path} cannot be read: {error.strerror}")
 

@@ -18,7 +18,7 @@ from ousel.cli.console import (
     settings,
     show,
 )
-from ousel.cli.export import verify_file
+from ousel.cli.export import read_account_ends, verify_file
 from ousel.cli.server import (
     address_at,
     bind_socket,
@@ -31,6 +31,7 @@ from ousel.database import schema
 from ousel.database.port import Transaction
 from ousel.kernel.settings import PORT_DEFAULT, PORT_MAX
 from ousel.ledger import journal
+from ousel.ledger.extension import AccountEnds
 from ousel.ledger.verify import VerifiedTotals
 
 WORKERS_MAX: Final = 64
@@ -95,6 +96,14 @@ def verify(
         Path | None,
         typer.Option("--journal", metavar="FILE", help="Verify this export, without a database."),
     ] = None,
+    older: Annotated[
+        Path | None,
+        typer.Option(
+            "--extends",
+            metavar="OLD",
+            help="Verify also that nothing in this older export has been changed or removed.",
+        ),
+    ] = None,
     database: DatabaseOption = None,
     *,
     as_json: JsonOption = False,
@@ -102,21 +111,26 @@ def verify(
     """Replay the whole ledger and verify every balance, hash and paid charge."""
     started = time.perf_counter()
     record: dict[str, Any] = {"result": "the books balance"}
+    older_ends = read_account_ends(older)
     if exported is not None:
-        record |= totals_record(verify_file(exported))
+        record |= totals_record(verify_file(exported, older_ends))
     else:
-        totals, charges_paid = run_on_snapshot(database, _verify_with_progress_bar)
+        totals, charges_paid = run_on_snapshot(
+            database, lambda transaction: _verify_with_progress_bar(transaction, older_ends)
+        )
         record |= totals_record(totals) | {"charges_paid": charges_paid}
     record["seconds"] = round(time.perf_counter() - started, 3)
     show(record, as_json=as_json)
 
 
-async def _verify_with_progress_bar(transaction: Transaction) -> tuple[VerifiedTotals, int]:
+async def _verify_with_progress_bar(
+    transaction: Transaction, older: AccountEnds
+) -> tuple[VerifiedTotals, int]:
     total = await journal.count_entries(transaction)
     with _progress_bar() as progress:
         bar = progress.add_task("entries", total=total)
         return await verify_everything(
-            transaction, lambda done: progress.update(bar, completed=done)
+            transaction, lambda done: progress.update(bar, completed=done), older
         )
 
 

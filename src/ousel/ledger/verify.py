@@ -1,7 +1,7 @@
 """Verification, which replays the whole journal and checks every invariant of the ledger.
 
-It reads one snapshot page by page and keeps only running totals in memory, so it can run while
-servers write, over any number of entries.
+It reads one snapshot page by page and keeps little more than running totals in memory, so it can
+run while servers write, over any number of entries.
 """
 
 from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
@@ -14,6 +14,7 @@ import msgspec
 from ousel.database.port import Transaction
 from ousel.ledger import journal
 from ousel.ledger.bucket_sums import BucketSums
+from ousel.ledger.duplicates import DuplicateFinder
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Entry, entry_hash
 
 PAGE_ENTRIES: Final = 5_000
@@ -91,14 +92,18 @@ async def verify_ledger(
 
     The observer gets every page of entries after the page was found correct.
     """
-    check = _JournalCheck(ledger.accounts())
-    async for page in ledger.entries():
-        await check.add_page(page)
-        observer(page)
-        progress(check.entries)
-    await check.finish()
+    with DuplicateFinder() as transfer_ids:
+        check = _JournalCheck(ledger.accounts(), transfer_ids)
+        async for page in ledger.entries():
+            await check.add_page(page)
+            observer(page)
+            progress(check.entries)
+        await check.finish()
+        suspects = transfer_ids.suspects()
     if not check.movements.is_balanced:
         raise VerificationFailed(await _describe_unpaired(ledger, check.movements))
+    if suspects:
+        await _check_single_debits(ledger, suspects)
     if check.balances != 0:
         total = f"{check.balances} millionths, not 0"
         raise VerificationFailed(f"the balances of all accounts add up to {total}")
@@ -113,8 +118,9 @@ async def verify_ledger(
 class _JournalCheck:
     """Reads the journal and the accounts side by side, both in the order of account ids."""
 
-    def __init__(self, accounts: AsyncIterator[Account]) -> None:
+    def __init__(self, accounts: AsyncIterator[Account], transfer_ids: DuplicateFinder) -> None:
         self._accounts = accounts
+        self._transfer_ids = transfer_ids
         self._account: Account | None = None  # as it is stored
         self._replayed = _empty_account("")  # as computed from its entries
         self.entries = 0
@@ -155,6 +161,7 @@ class _JournalCheck:
             _check(entry, self._replayed)
             if entry.amount < 0:
                 self.movements.add(_movement_fields(entry))
+                self._transfer_ids.add(entry.transfer_id)
             else:
                 self.movements.subtract(_movement_fields(entry))
             self.entries += 1
@@ -237,6 +244,20 @@ async def _describe_unpaired(ledger: LedgerSource, movements: BucketSums) -> str
         f"{describe_entry(entry)}, transfer {entry.transfer_id}, has no matching entry "
         f"in account {entry.counterparty_id}"
     )
+
+
+async def _check_single_debits(ledger: LedgerSource, suspects: set[int]) -> None:
+    """Raise an error if a transfer has two debits; every debit has its credit already."""
+    debits: dict[str, Entry] = {}
+    async for page in ledger.entries():
+        for entry in page:
+            if entry.amount < 0 and DuplicateFinder.is_suspect(entry.transfer_id, suspects):
+                first = debits.setdefault(entry.transfer_id, entry)
+                if first is not entry:
+                    raise VerificationFailed(
+                        f"transfer {entry.transfer_id} has two debits: {describe_entry(first)}"
+                        f" and {describe_entry(entry)}"
+                    )
 
 
 def describe_entry(entry: Entry) -> str:

@@ -1,0 +1,64 @@
+"""Proof that identifiers find the right accounts: each username, number and email its own.
+
+Whoever points an identifier at another account receives what is sent to it. The journal cannot
+show this, since it names accounts by their ids.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from ousel.accounts import store
+from ousel.database.port import Transaction
+from ousel.ledger.bucket_sums import BucketSums
+from ousel.ledger.rules import SYSTEM_ACCOUNT_ID
+from ousel.ledger.verify import VerificationFailed
+
+PAGE_ROWS: Final = 5_000
+
+Pair = tuple[str, str]  # an identifier and an account's id
+
+
+async def verify_identifiers(transaction: Transaction) -> None:
+    """Compare the identifiers with the accounts and their holders, or raise the first error."""
+    sums = BucketSums()  # what accounts say is added, what identifiers find is subtracted
+    async for pair in _of_accounts(transaction):
+        sums.add(pair)
+    async for pair in _of_identifiers(transaction):
+        sums.subtract(pair)
+    if not sums.is_balanced:
+        raise VerificationFailed(await _describe_mismatch(transaction, sums))
+
+
+async def _of_accounts(transaction: Transaction) -> AsyncIterator[Pair]:
+    """Yield the identifiers that each account must be found by."""
+    after = SYSTEM_ACCOUNT_ID  # the first of all ids; no identifier finds the system account
+    while page := await store.names_after(transaction, after, PAGE_ROWS):
+        for account_id, username, number, email in page:
+            yield f"@{username}", account_id
+            yield number, account_id
+            if email is not None:
+                yield email, account_id
+        after = page[-1][0]
+
+
+async def _of_identifiers(transaction: Transaction) -> AsyncIterator[Pair]:
+    """Yield which account each identifier finds."""
+    after = ""
+    while page := await store.identifiers_after(transaction, after, PAGE_ROWS):
+        for pair in page:
+            yield pair
+        after = page[-1][0]
+
+
+async def _describe_mismatch(transaction: Transaction, sums: BucketSums) -> str:
+    """Name an identifier that finds another account than its own."""
+    owners = [pair async for pair in _of_accounts(transaction) if sums.may_mismatch(pair)]
+    found = [pair async for pair in _of_identifiers(transaction) if sums.may_mismatch(pair)]
+    identifier, account_id = min(set(owners) ^ set(found))
+    belongs = dict(owners).get(identifier)
+    finds = dict(found).get(identifier)
+    if finds is None:
+        return f"the identifier {identifier} of account {account_id} finds no account"
+    if belongs is None:
+        return f"the identifier {identifier} finds account {account_id}, which does not have it"
+    return f"the identifier {identifier} of account {belongs} finds account {finds}"

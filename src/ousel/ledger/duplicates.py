@@ -1,0 +1,61 @@
+"""Finds texts that occur twice among any number of them, with little memory.
+
+The hashes of the texts go to many temporary files, chosen by hash, so that equal ones meet in one
+file. Each file is small enough to be read as a whole.
+"""
+
+from array import array
+from tempfile import SpooledTemporaryFile
+from typing import Final, Self
+
+PARTS: Final = 256
+PART_BYTES_IN_MEMORY: Final = 64 * 1024  # a larger part goes to the disk
+HASHES_WRITTEN_AT_ONCE: Final = 1_024
+
+_MASK: Final = (1 << 64) - 1
+
+
+class DuplicateFinder:
+    """Takes texts one after the other, and then says which may have occurred twice."""
+
+    def __init__(self) -> None:
+        """Start without any text."""
+        self._parts = [
+            SpooledTemporaryFile(PART_BYTES_IN_MEMORY)  # noqa: SIM115 - closed by __exit__
+            for _ in range(PARTS)
+        ]
+        self._unwritten = [array("Q") for _ in range(PARTS)]
+
+    def __enter__(self) -> Self:
+        """Return this object, which removes its temporary files at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the temporary files."""
+        for part in self._parts:
+            part.close()
+
+    def add(self, text: str) -> None:
+        """Take another text."""
+        number = hash(text) & _MASK
+        unwritten = self._unwritten[number % PARTS]
+        unwritten.append(number)
+        if len(unwritten) == HASHES_WRITTEN_AT_ONCE:
+            unwritten.tofile(self._parts[number % PARTS])
+            del unwritten[:]
+
+    def suspects(self) -> set[int]:
+        """Return the hashes that occurred twice; two texts rarely have the same hash."""
+        twice: set[int] = set()
+        for part, unwritten in zip(self._parts, self._unwritten, strict=True):
+            part.seek(0)
+            numbers = array("Q", part.read()) + unwritten
+            once = set(numbers)
+            if len(once) < len(numbers):
+                twice.update(number for number in once if numbers.count(number) > 1)
+        return twice
+
+    @staticmethod
+    def is_suspect(text: str, suspects: set[int]) -> bool:
+        """Return whether the text is one of those that may have occurred twice."""
+        return hash(text) & _MASK in suspects

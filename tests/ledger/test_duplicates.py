@@ -1,0 +1,32 @@
+"""Texts that occur twice are found, however many there are."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ousel.ledger import duplicates
+from ousel.ledger.duplicates import DuplicateFinder
+
+
+def suspects_among(texts: list[str]) -> set[str]:
+    """Return the texts that may occur twice."""
+    with DuplicateFinder() as finder:
+        for text in texts:
+            finder.add(text)
+        suspects = finder.suspects()
+    return {text for text in texts if DuplicateFinder.is_suspect(text, suspects)}
+
+
+@given(st.lists(st.text(max_size=2)))
+def test_exactly_the_texts_that_occur_twice_are_found(texts: list[str]) -> None:
+    """Equal texts have equal hashes, and different ones hardly ever do."""
+    assert suspects_among(texts) == {text for text in texts if texts.count(text) > 1}
+
+
+def test_texts_meet_again_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It makes no difference which hashes are in memory and which were written to files."""
+    monkeypatch.setattr(duplicates, "HASHES_WRITTEN_AT_ONCE", 2)
+    monkeypatch.setattr(duplicates, "PART_BYTES_IN_MEMORY", 16)
+    texts = [f"tr_{number}" for number in range(5_000)]
+
+    assert suspects_among([*texts, "tr_7", "tr_4999"]) == {"tr_7", "tr_4999"}
