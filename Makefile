@@ -10,7 +10,8 @@ export PYTHONDONTWRITEBYTECODE :=
 # One more than the cores of a small machine, so that a test can run while others wait.
 WORKERS := 3
 
-.PHONY: help demo test check types whole quick client-matrix cluster faults fuzz audit bench growth screenshots docs lock clean
+.PHONY: help demo test check types whole quick client-matrix cluster faults fuzz audit bench growth screenshots docs \
+	lock fresh-machine container clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -83,6 +84,14 @@ lock: .venv/test ## Pin the dependencies again, with hashes
 	$(BIN)/uv pip compile $(LOCK) -o requirements/audit.txt requirements/audit.in
 	$(BIN)/npm --prefix requirements/node update --package-lock-only
 LOCK := --quiet --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11
+
+fresh-machine: ## Run 'make demo' and 'make test' on a new Debian, as root (SUITE=trixie AS=root)
+	scripts/fresh-machine $(SUITE) $(AS)
+SUITE := bookworm
+AS := user
+
+container: ## Build the container's image and send a transfer to it, as root
+	scripts/container-check
 
 clean: ## Remove what was set up
 	rm -rf .venv .build
