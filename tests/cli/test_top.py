@@ -78,12 +78,18 @@ def test_it_updates_until_it_is_interrupted(watched: tuple[Operator, str]) -> No
     except OSError as error:
         pytest.skip(f"there is no pseudo-terminal to be had here: {error}")
     command = [str(OUSEL), "top", "--interval=0.1", f"--url={admin}"]
-    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.PIPE) as process:
-        shown = b""
-        while shown.count(b"requests/s") < 4:
-            shown += os.read(ours, 65536)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+    environment = os.environ | {"TERM": "xterm"}  # a dumb terminal is not drawn on
+    with subprocess.Popen(
+        command, env=environment, stdout=theirs, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            shown = b""
+            while shown.count(b"requests/s") < 4:
+                shown += os.read(ours, 65536)
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
     os.close(ours)
     os.close(theirs)
 
