@@ -81,9 +81,11 @@ def usual_signals() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> Engines:
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
     """Makes fresh databases."""
-    return Engines(tmp_path_factory.mktemp("engines"))
+    made = Engines(tmp_path_factory.mktemp("engines"))
+    yield made
+    made.close()
 
 
 @pytest.fixture(params=ENGINES)

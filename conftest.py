@@ -1,0 +1,25 @@
+"""What every run of the tests does first and last."""
+
+from collections.abc import Generator
+
+import pytest
+
+from tests.support.run_folder import RunFolder
+
+RUN_FOLDER = pytest.StashKey[RunFolder]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the run a temporary folder, which its workers share."""
+    if not hasattr(config, "workerinput"):
+        config.stash[RUN_FOLDER] = RunFolder()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
+    """Fail if tests have left processes behind; they are ended in any case."""
+    yield
+    folder = session.config.stash.get(RUN_FOLDER, None)
+    if folder and session.exitstatus == pytest.ExitCode.OK and (left := folder.processes()):
+        print("\nleft behind:", *left, sep="\n")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,0 +1,41 @@
+"""The folder of one run of the tests, in which all temporary files are.
+
+A guard process removes it when the run has ended, however it ended, and ends the processes that the
+run has left behind.
+"""
+
+import atexit
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.support import run_guard
+
+LENGTH_MAX = 40  # the address of a Unix socket in this folder must not exceed 107 bytes
+
+
+class RunFolder:
+    """A new temporary folder, which every process that is started from now on uses."""
+
+    def __init__(self) -> None:
+        self._path = Path(tempfile.mkdtemp(prefix="ousel-tests-", dir=_parent()))
+        self._path.chmod(0o755)  # as root, PostgreSQL servers run as a user of their own
+        self._guard = subprocess.Popen(
+            [sys.executable, "-I", "-S", run_guard.__file__, str(self._path)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,  # so that Ctrl-C does not end it
+        )
+        os.environ["TMPDIR"] = tempfile.tempdir = str(self._path)
+        atexit.register(self._guard.communicate)
+
+    def processes(self) -> list[str]:
+        """Return the command lines of the processes of this run that are still alive."""
+        return [run_guard.command(pid) for pid in run_guard.processes(self._path)]
+
+
+def _parent() -> str:
+    """Return the usual folder, or /tmp if PostgreSQL cannot have its socket in the usual one."""
+    usual = tempfile.gettempdir()
+    return "/tmp" if len(usual) > LENGTH_MAX or " " in usual else usual
