@@ -49,8 +49,8 @@ def wrong_settings(text: str) -> set[tuple[str, str]]:
 
 def wrong_targets(text: str) -> set[str]:
     """Return the make targets that a document names and that do not exist."""
-    named = set(re.findall(r"\bmake ([a-z]+)\b", text))
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = set(re.findall(r"\bmake ([a-z-]+)\b", text))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     return named - NO_TARGETS - targets
 
 
