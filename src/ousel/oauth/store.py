@@ -93,6 +93,8 @@ DELETE_TOKENS_OF_APP: Final = Statement(
     "end an account's tokens for an app",
     "DELETE FROM user_tokens WHERE account_id = :account_id AND app_id = :app_id",
 )
+DELETE_ALL_CODES: Final = Statement("end every code", "DELETE FROM authorization_codes")
+DELETE_ALL_TOKENS: Final = Statement("end every token", "DELETE FROM user_tokens")
 DELETE_OLD_CODES: Final = Statement(
     "delete some codes that are no longer needed",
     "DELETE FROM authorization_codes WHERE (account_id, handle) IN ("
@@ -178,6 +180,12 @@ async def end_all_of_app(transaction: Transaction, account_id: str, app_id: str)
     """
     await transaction.execute(DELETE_CODES_OF_APP, account_id=account_id, app_id=app_id)
     return await transaction.execute(DELETE_TOKENS_OF_APP, account_id=account_id, app_id=app_id)
+
+
+async def end_all(transaction: Transaction) -> int:
+    """Remove every code and token; return how many tokens there were."""
+    await transaction.execute(DELETE_ALL_CODES)
+    return await transaction.execute(DELETE_ALL_TOKENS)
 
 
 async def record_uses(transaction: Transaction, uses: dict[tuple[str, str], int]) -> None:

@@ -171,6 +171,11 @@ async def revoke_key(transaction: Transaction, key: Key, clock: Clock) -> None:
     await store.revoke_key(transaction, key, clock())
 
 
+async def revoke_all_keys(transaction: Transaction, clock: Clock) -> int:
+    """End every partner's valid keys at once; return how many there were."""
+    return await store.revoke_all_keys(transaction, clock())
+
+
 async def key_by_handle(transaction: Transaction, given: str) -> Key:
     """Return the key with this handle; a whole key is accepted too, but never shown in errors."""
     handle = given[:HANDLE_CHARACTERS_SHOWN]

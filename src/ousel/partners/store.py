@@ -90,6 +90,10 @@ END_KEY: Final = Statement(
     " WHERE account_id = :account_id AND handle = :handle"
     " AND (ends_at IS NULL OR ends_at > 0 AND ends_at > :ends_at)",
 )
+REVOKE_ALL_KEYS: Final = Statement(
+    "revoke every key that is valid",
+    "UPDATE partner_keys SET ends_at = :revoked WHERE ends_at IS NULL OR ends_at > :now",
+)
 EXISTING_APPS: Final = Statement(
     "which of these apps exist",
     "SELECT apps.account_id, apps.id FROM ROWS(:keys, account_id text, id text)"
@@ -254,6 +258,11 @@ async def end_key(transaction: Transaction, key: Key, ends_at: int) -> None:
     await transaction.execute(
         END_KEY, account_id=key.account_id, handle=key.handle, ends_at=ends_at
     )
+
+
+async def revoke_all_keys(transaction: Transaction, now: int) -> int:
+    """End every valid key; return how many there were."""
+    return await transaction.execute(REVOKE_ALL_KEYS, now=now, revoked=-now)
 
 
 async def revoke_key(transaction: Transaction, key: Key, now: int) -> None:

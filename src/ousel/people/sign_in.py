@@ -223,3 +223,8 @@ def _password_subject(account_id: str) -> str:
     Codes are counted separately: the right password must not reset the count of wrong codes.
     """
     return f"password of {account_id}"
+
+
+async def end_all_sessions(transaction: Transaction) -> int:
+    """End the sessions of all accounts; return how many there were."""
+    return await store.end_all_sessions(transaction)

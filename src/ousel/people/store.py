@@ -59,6 +59,7 @@ DELETE_OTHER_SESSIONS: Final = Statement(
     "end an account's other sessions",
     "DELETE FROM sessions WHERE account_id = :account_id AND hash <> :hash",
 )
+DELETE_ALL_SESSIONS: Final = Statement("end every session", "DELETE FROM sessions")
 DELETE_EXPIRED_SESSIONS: Final = Statement(
     "remove sessions that have expired",
     "DELETE FROM sessions WHERE account_id = :account_id AND expires_at <= :now",
@@ -166,6 +167,11 @@ async def end_session(transaction: Transaction, account_id: str, hash_: str) -> 
 async def end_other_sessions(transaction: Transaction, account_id: str, hash_: str) -> None:
     """End all other sessions of the account."""
     await transaction.execute(DELETE_OTHER_SESSIONS, account_id=account_id, hash=hash_)
+
+
+async def end_all_sessions(transaction: Transaction) -> int:
+    """End the sessions of all accounts; return how many there were."""
+    return await transaction.execute(DELETE_ALL_SESSIONS)
 
 
 async def second_factor_of(transaction: Transaction, account_id: str) -> SecondFactor | None:
