@@ -134,7 +134,7 @@ async def _create_session(transaction: Transaction, account_id: str) -> str:
         created_at=now,
         last_used_at=now,
         expires_at=now + DAY_MICROS,
-        address="127.0.0.1",
+        ip_address="127.0.0.1",
         device="a load",
     )
     await people.add_session(transaction, session)

@@ -91,7 +91,7 @@ class Services:
         self, settings: Settings, database: Database, real_clock: Clock, processes: int
     ) -> None:
         """Create and connect the services, without opening anything yet."""
-        kind = settings.secret_kind
+        mode = settings.mode
         self.sandbox_clock = SandboxClock(database, real_clock) if settings.sandbox else None
         self.clock = clock = self.sandbox_clock or real_clock
         self.telemetry = Telemetry(settings, clock, processes)
@@ -112,13 +112,13 @@ class Services:
         self.account_settings = AccountSettingsService(database, clock)
         self.apps = AppService(database, clock)
         self.app_overviews = AppOverviewService(database, clock)
-        self.keys = KeyService(database, clock, kind=kind)
-        self.partner_keys = PartnerKeyLookup(database, clock, kind=kind)
+        self.keys = KeyService(database, clock, mode=mode)
+        self.partner_keys = PartnerKeyLookup(database, clock, mode=mode)
         self.api_errors = ApiErrorLog(database, clock)
         self.connect = ConnectService(database, clock, issuer=settings.portal_url)
         self.connections = ConnectionService(database, clock)
-        self.tokens = TokenService(database, clock, kind=kind)
-        self.user_tokens = UserTokenLookup(database, clock, kind=kind)
+        self.tokens = TokenService(database, clock, mode=mode)
+        self.user_tokens = UserTokenLookup(database, clock, mode=mode)
         self.charges = ChargeService(
             database, self.posting_queue, clock, self.telemetry.charge_observer
         )
@@ -137,7 +137,7 @@ class Ousel:
         self.services = services = Services(settings, self.database, clock, processes)
         self._health = Health(self.database, settings.database_url)
         authenticator = ApiAuthenticator(services.partner_keys, services.user_tokens, settings)
-        operations = self._operations(authenticator)
+        operations = self._api_routes(authenticator)
         self.openapi = openapi_document(operations, settings, version("ousel"))
         assets = Assets()
         pages = PageRenderer(settings, assets, packages=TEMPLATE_PACKAGES)
@@ -195,12 +195,12 @@ class Ousel:
             await asyncio.gather(*map(_run_once, self._write_behind_tasks()))
             await self.database.close()
 
-    def _operations(self, authenticator: ApiAuthenticator) -> "list[Route]":
+    def _api_routes(self, authenticator: ApiAuthenticator) -> "list[Route]":
         """Return the routes of the API."""
         base, services = self.settings.base_path, self.services
         clients = ClientAuthenticator(services.partner_keys, authenticator, services.api_errors)
         transfers = TransferEndpoints(services.posting_queue, services.history, services.clock)
-        operations = [
+        routes = [
             *AccountEndpoints(services.accounts).routes(base),
             *transfers.routes(base),
             *ChargeEndpoints(services.charges, self.settings.portal_url).routes(base),
@@ -208,14 +208,14 @@ class Ousel:
             *UserEndpoints(services.accounts).routes(base),
         ]
         if services.sandbox_clock is not None:
-            operations += SandboxEndpoints(
+            routes += SandboxEndpoints(
                 services.accounts,
                 services.sandbox_clock,
                 services.posting_queue,
                 services.charges,
                 self.settings.portal_url,
             ).routes(base)
-        return operations
+        return routes
 
     def _page_routes(self, pages: PageRenderer, cookies: Cookies) -> "list[PageRoute]":
         services, clock = self.services, self.services.clock

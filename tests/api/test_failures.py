@@ -46,7 +46,7 @@ def router() -> Router:
     settings = Settings(database_url="unopened.db", rate_limit=None)
     handlers = {"/failing": failing, "/split": split, "/unseen": well, "/well": well}
     routes = [
-        Route(method="GET", path=path, handle=handle, name="x", summary="X", access="public")
+        Route(method="GET", path=path, endpoint=handle, name="x", summary="X", access="public")
         for path, handle in handlers.items()
     ]
     authenticator = ApiAuthenticator(nobody, nobody, settings)
@@ -80,4 +80,4 @@ async def test_what_does_not_fail_is_answered(router: Router) -> None:
 
 
 def _get(path: str) -> Request:
-    return Request(method="GET", path=path, query=b"", headers={}, body=b"", address="192.0.2.1")
+    return Request(method="GET", path=path, query=b"", headers={}, body=b"", ip_address="192.0.2.1")

@@ -228,4 +228,4 @@ async def _history(url: str, account_id: str) -> list[tuple[str, ...]]:
         )
     finally:
         await database.close()
-    return [(each.kind, each.detail, each.device, each.address) for each in events]
+    return [(each.kind, each.detail, each.device, each.ip_address) for each in events]

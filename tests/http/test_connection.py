@@ -53,7 +53,7 @@ async def test_the_application_sees_the_request_as_it_was_sent(
         query=b"c=%20d",
         headers={b"host": b"x", b"x-two": b"1, 2"},
         body=b"",
-        address="127.0.0.1",
+        ip_address="127.0.0.1",
     )
 
 

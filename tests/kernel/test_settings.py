@@ -164,8 +164,8 @@ def test_the_base_path_is_that_of_the_base_url(base_url: str, path: str) -> None
 
 def test_a_sandbox_has_secrets_of_its_own_kind() -> None:
     """A live server's secrets say live, a sandbox's say test."""
-    assert Settings().secret_kind == "live"
-    assert Settings(sandbox=True).secret_kind == "test"
+    assert Settings().mode == "live"
+    assert Settings(sandbox=True).mode == "test"
 
 
 def test_a_secret_is_read_from_a_file(tmp_path: Path) -> None:

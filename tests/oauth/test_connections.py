@@ -6,13 +6,13 @@ from collections import Counter
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.oauth import service
-from ousel.oauth.service import Connection
+from ousel.oauth.service import AppConnection
 from ousel.partners.store import remove_app
 from tests.oauth.consents import Consent, bearer
 from tests.support.server import Server
 
 
-async def connection_of(consent: Consent) -> Connection | None:
+async def connection_of(consent: Consent) -> AppConnection | None:
     """Return the person's connection with the app."""
     return await consent.database.read(
         lambda transaction: service.find_connection(

@@ -27,8 +27,8 @@ async def test_a_use_that_could_not_be_written_is_written_later(
     clock = ManualClock()
     async with in_process_client(database_url, clock) as client:
         token = await consent.token(client, clock)
-    partner_keys = PartnerKeyLookup(database, clock, kind="live")
-    tokens = UserTokenLookup(database, clock, kind="live")
+    partner_keys = PartnerKeyLookup(database, clock, mode="live")
+    tokens = UserTokenLookup(database, clock, mode="live")
 
     async def last_uses(transaction: Transaction) -> list[int | None]:
         [key] = await keys_of(transaction, consent.app)

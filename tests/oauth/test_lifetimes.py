@@ -72,7 +72,7 @@ async def test_a_replay_is_recognized_as_long_as_the_token_is_valid(
     token = first.json()["access_token"]
 
     clock.advance(seconds=TOKEN_SECONDS, micros=-1)
-    await UserTokenLookup(database, clock, kind="live").sweep()
+    await UserTokenLookup(database, clock, mode="live").sweep()
     before = await client.get("/user/me", headers=bearer(token))
     replay = await client.post("/oauth/token", json=consent.exchange(code))
     after = await client.get("/user/me", headers=bearer(token))
@@ -108,7 +108,7 @@ async def test_a_sweep_removes_what_has_ended_and_nothing_else(
 ) -> None:
     """Unused codes go at 10 minutes, tokens and their codes at 30 days: not sooner, all of them."""
     consent = await Consent.of_new_people(database)
-    tokens = UserTokenLookup(database, clock, kind="live")
+    tokens = UserTokenLookup(database, clock, mode="live")
     await consent.code(clock)
     await consent.token(client, clock)
 
@@ -152,7 +152,7 @@ async def test_a_sweep_removes_everything_in_small_steps(
     step = await database.write(
         lambda transaction: store.sweep(transaction, clock(), SWEEP_ROWS_MAX)
     )
-    swept = await UserTokenLookup(database, clock, kind="live").sweep()
+    swept = await UserTokenLookup(database, clock, mode="live").sweep()
 
     assert SWEEP_ROWS_MAX <= step <= 2 * SWEEP_ROWS_MAX
     assert swept >= SWEEP_ROWS_MAX

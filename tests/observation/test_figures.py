@@ -31,10 +31,10 @@ def test_to_watch_a_request_costs_next_to_nothing(
     async def handle(_: object) -> Answer:
         return Answer(200, b"")
 
-    route = Route(method="POST", path="/v1/transfers", handle=handle, name="t", summary="T")
+    route = Route(method="POST", path="/v1/transfers", endpoint=handle, name="t", summary="T")
     watch = RequestObservers(system_clock, [RequestMetrics()])
     request = Request(
-        method="POST", path=route.path, query=b"", headers={}, body=b"", address="", route=route
+        method="POST", path=route.path, query=b"", headers={}, body=b"", ip_address="", route=route
     )
     answer = Answer(201, b"")
     rounds = 20_000

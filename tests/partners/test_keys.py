@@ -120,7 +120,7 @@ async def test_a_test_key_is_refused_by_name_on_a_live_server(world: World) -> N
 
 async def test_a_live_key_is_refused_by_name_in_a_sandbox(world: World) -> None:
     """The other way round as well."""
-    partner_keys = PartnerKeyLookup(world.database, ManualClock(), kind="test")
+    partner_keys = PartnerKeyLookup(world.database, ManualClock(), mode="test")
 
     with pytest.raises(Unauthorized, match=r"This is a sandbox: .* sk_test_"):
         await partner_keys.partner(new_secret("sk_live_"))
@@ -129,7 +129,7 @@ async def test_a_live_key_is_refused_by_name_in_a_sandbox(world: World) -> None:
 async def test_a_stored_key_works_whatever_its_prefix(world: World) -> None:
     """Only unknown keys are refused for their prefix; a revoked key gets the same answer."""
     clock = ManualClock()
-    partner_keys = PartnerKeyLookup(world.database, clock, kind="test")
+    partner_keys = PartnerKeyLookup(world.database, clock, mode="test")
     async with world.partner() as caller:
         assert (await partner_keys.partner(caller.key)).client_id == caller.app.id
         await world.revoke(caller, clock)
@@ -145,7 +145,7 @@ async def test_a_stored_key_works_whatever_its_prefix(world: World) -> None:
 async def test_a_rotated_key_stays_valid_for_its_overlap(world: World) -> None:
     """The old key works until the last microsecond of the overlap, the new one from the start."""
     clock = ManualClock()
-    partner_keys = PartnerKeyLookup(world.database, clock, kind="live")
+    partner_keys = PartnerKeyLookup(world.database, clock, mode="live")
 
     async with world.partner() as caller:
         rotated = await _rotated(world.database, caller, 60, clock)
@@ -179,7 +179,7 @@ async def test_an_overlap_of_zero_ends_the_old_key_at_once(world: World) -> None
 async def test_a_rotation_does_not_prolong_a_key(world: World) -> None:
     """Rotating or revoking again never moves a key's end to later."""
     clock = ManualClock()
-    partner_keys = PartnerKeyLookup(world.database, clock, kind="live")
+    partner_keys = PartnerKeyLookup(world.database, clock, mode="live")
 
     async with world.partner() as caller:
         await _rotated(world.database, caller, 10, clock)
@@ -195,7 +195,7 @@ async def test_a_revoked_key_is_refused_whatever_the_clock_says(
 ) -> None:
     """It has ended on a host whose clock is behind, and stays ended if a clock steps back."""
     here, behind = ManualClock(), ManualClock()
-    partner_keys = PartnerKeyLookup(world.database, behind, kind="live")
+    partner_keys = PartnerKeyLookup(world.database, behind, mode="live")
     queue = PostingQueue(world.database, behind, queue_limit=1)
     async with world.partner("5") as caller:
         assert (await partner_keys.partner(caller.key)).client_id == caller.app.id
@@ -224,13 +224,13 @@ async def test_a_revoked_key_shows_when_it_was_revoked(world: World) -> None:
         await _rotated(world.database, caller, 60, clock)
         ended = await _key(world.database, caller)
 
-        assert (ended.end, ended.is_valid_at(0)) == (revoked_at, False)
+        assert (ended.ends_at, ended.is_valid_at(0)) == (revoked_at, False)
     async with world.partner() as caller:
-        assert (await _key(world.database, caller)).end is None
+        assert (await _key(world.database, caller)).ends_at is None
         await _rotated(world.database, caller, 60, clock)
         ends = await _key(world.database, caller)
 
-        assert ends.end == ends.ends_at == clock.now + 60_000_000
+        assert ends.ends_at == ends.stored_end == clock.now + 60_000_000
 
 
 def test_the_overlap_is_24_hours_unless_chosen() -> None:
@@ -259,7 +259,7 @@ async def test_an_app_holds_several_keys_at_once(world: World) -> None:
 async def test_the_last_use_of_a_key_is_recorded(world: World) -> None:
     """To the moment of the last request, and only for the key that was used."""
     clock = ManualClock()
-    partner_keys = PartnerKeyLookup(world.database, clock, kind="live")
+    partner_keys = PartnerKeyLookup(world.database, clock, mode="live")
 
     async with world.partner() as caller:
         clock.advance(seconds=5)

@@ -232,7 +232,7 @@ async def test_a_failure_appears_in_the_account_history(ada: Member, clock: Manu
     await fail(ada.sign_in, "ada@example.com", OFFICE, 1)
     event = (await ada.events())[0]
     assert (event.kind, event.detail) == ("sign_in_failed", "Wrong password")
-    assert (event.address, event.device) == (OFFICE.address, "Chrome on Windows")
+    assert (event.ip_address, event.device) == (OFFICE.ip_address, "Chrome on Windows")
 
 
 async def test_a_password_typed_as_a_name_is_not_stored(ada: Member, database: Database) -> None:

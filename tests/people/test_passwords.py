@@ -36,12 +36,12 @@ async def test_only_a_few_are_hashed_at_once_and_the_queue_ends(
     ]
     await until(lambda: most == passwords.HASHES_AT_ONCE)
     with pytest.raises(SignInBusy) as refused:
-        await password_service.matches(None, "", HOME.address)
+        await password_service.matches(None, "", HOME.ip_address)
     assert refused.value.retry_after_seconds
     may_finish.set()
     assert all(await asyncio.gather(*waiting))
     assert most == passwords.HASHES_AT_ONCE
-    assert await password_service.matches(None, "", HOME.address)
+    assert await password_service.matches(None, "", HOME.ip_address)
 
 
 async def test_one_address_cannot_fill_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ async def test_one_address_cannot_fill_the_queue(monkeypatch: pytest.MonkeyPatch
     await until(lambda: started)
     with pytest.raises(SignInBusy):
         await password_service.matches(None, "", "2001:db8::ffff")
-    another = asyncio.create_task(password_service.matches(None, "", HOME.address))
+    another = asyncio.create_task(password_service.matches(None, "", HOME.ip_address))
     await assert_none_ends(another, seconds=0.05)
     may_finish.set()
     assert await another
@@ -78,7 +78,7 @@ async def test_a_hash_matches_its_password_alone() -> None:
         await password_service.hash_password("correct horse"),
     )
     assert first != second
-    assert await password_service.matches(first, "correct horse", HOME.address)
-    assert not await password_service.matches(first, "correct horsf", HOME.address)
-    assert not await password_service.matches("not a hash", "correct horse", HOME.address)
-    assert not await password_service.matches(None, "nobody has this password", HOME.address)
+    assert await password_service.matches(first, "correct horse", HOME.ip_address)
+    assert not await password_service.matches(first, "correct horsf", HOME.ip_address)
+    assert not await password_service.matches("not a hash", "correct horse", HOME.ip_address)
+    assert not await password_service.matches(None, "nobody has this password", HOME.ip_address)

@@ -86,7 +86,7 @@ async def test_everything_is_recorded_with_address_and_device(portal: Portal) ->
     await use_settings(portal, ada, secret, codes[0])
     events = await events_of(portal, "ada")
     assert {event.kind for event in events} == set(get_args(EventKind))
-    assert {(event.address, event.device) for event in events} == {
+    assert {(event.ip_address, event.device) for event in events} == {
         ("192.0.2.1", "Firefox on Linux")
     }
     details = {event.kind: event.detail for event in events}

@@ -85,7 +85,7 @@ class Service:
                 query=query,
                 headers=dict(headers),
                 body=body,
-                address="192.0.2.1",
+                ip_address="192.0.2.1",
             )
         )
         return response.status, response.body

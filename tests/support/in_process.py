@@ -31,7 +31,7 @@ class InProcessTransport(httpx2.AsyncBaseTransport):
                 query=query,
                 headers={name.lower(): value for name, value in request.headers.raw},
                 body=body if len(body) <= BODY_BYTES_MAX else None,
-                address=self._address,
+                ip_address=self._address,
             )
         )
         content = b"" if request.method == "HEAD" else response.body

@@ -42,7 +42,7 @@ class AccountEndpoints:
             Route(
                 method="GET",
                 path=f"{base}/me",
-                handle=self.me,
+                endpoint=self.me,
                 name="getMe",
                 summary="Read your own account",
                 description="The account that the key's app belongs to.",
@@ -51,7 +51,7 @@ class AccountEndpoints:
             Route(
                 method="GET",
                 path=f"{base}/balance",
-                handle=self.balance,
+                endpoint=self.balance,
                 name="getBalance",
                 summary="Read your own balance",
                 successes={200: AnswerDescription("Your balance.", BalanceRecord)},
@@ -59,7 +59,7 @@ class AccountEndpoints:
             Route(
                 method="GET",
                 path=f"{base}/accounts/{{identifier}}",
-                handle=self.account,
+                endpoint=self.account,
                 name="getAccount",
                 summary="Look an account up",
                 description=(

@@ -31,7 +31,7 @@ _STEPS: Final = bytes({0x5B: 1, 0x7B: 1, 0x5D: 255, 0x7D: 255}.get(byte, 0) for 
 Typed = TypeVar("Typed", bound=msgspec.Struct)
 
 
-def decode_body(body: bytes, headers: Headers, kind: type[Typed]) -> Typed:
+def decode_body(body: bytes, headers: Headers, request_type: type[Typed]) -> Typed:
     """Return the body as the endpoint's request type, or refuse it and say why."""
     content_type = headers.get(b"content-type", b"")
     if content_type != b"application/json":
@@ -39,10 +39,10 @@ def decode_body(body: bytes, headers: Headers, kind: type[Typed]) -> Typed:
     if len(body) > NESTED_LEVELS_MAX and body.count(b"[") + body.count(b"{") > NESTED_LEVELS_MAX:
         _check_nesting(body, headers)
     try:
-        return _decoder(kind).decode(body)  # type: ignore[no-any-return]
+        return _decoder(request_type).decode(body)  # type: ignore[no-any-return]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         _check_content_encoding(headers.get(b"content-encoding", b"identity"))
-        raise _body_refusal(body, kind) from error
+        raise _body_refusal(body, request_type) from error
 
 
 def is_form(headers: Headers) -> bool:
@@ -51,19 +51,21 @@ def is_form(headers: Headers) -> bool:
     return media_type.strip().lower() == b"application/x-www-form-urlencoded"
 
 
-def decode_form(body: bytes, kind: type[Typed]) -> Typed:
+def decode_form(body: bytes, request_type: type[Typed]) -> Typed:
     """Return the form as the endpoint's request type, or refuse it and say why."""
-    return _decode_pairs(body, kind, UnknownField, "The form is not valid.")
+    return _decode_pairs(body, request_type, UnknownField, "The form is not valid.")
 
 
-def decode_query(query_string: bytes, kind: type[Typed]) -> Typed:
+def decode_query(query_string: bytes, request_type: type[Typed]) -> Typed:
     """Return the query as the endpoint's parameter type, or refuse it and say why."""
-    return _decode_pairs(query_string, kind, UnknownParameter, "The query string is not valid.")
+    return _decode_pairs(
+        query_string, request_type, UnknownParameter, "The query string is not valid."
+    )
 
 
 def _decode_pairs(
     text: bytes,
-    kind: type[Typed],
+    request_type: type[Typed],
     unknown: type[UnknownField | UnknownParameter],
     unreadable_detail: str,
 ) -> Typed:
@@ -81,11 +83,11 @@ def _decode_pairs(
     if len(counts) != len(pairs):
         repeated = next(name for name, count in counts.items() if count > 1)
         raise InvalidField(f"{repeated} may be given only once.", param=repeated)
-    values = {name: _convert_value(kind, name, value) for name, value in pairs}
+    values = {name: _convert_value(request_type, name, value) for name, value in pairs}
     try:
-        return msgspec.convert(values, kind)
+        return msgspec.convert(values, request_type)
     except msgspec.ValidationError as error:
-        refusal = _first_refusal(values, kind, unknown, msgspec.convert)
+        refusal = _first_refusal(values, request_type, unknown, msgspec.convert)
         assert refusal is not None, "some value caused the conversion to fail"
         raise refusal from error
 
@@ -113,16 +115,16 @@ def _check_nesting(body: bytes, headers: Headers) -> None:
 
 
 @lru_cache(maxsize=64)
-def _decoder(kind: type[Typed]) -> msgspec.json.Decoder[Typed]:
-    return msgspec.json.Decoder(kind)
+def _decoder(request_type: type[Typed]) -> msgspec.json.Decoder[Typed]:
+    return msgspec.json.Decoder(request_type)
 
 
 @lru_cache(maxsize=64)
-def _integer_names(kind: type[msgspec.Struct]) -> frozenset[str]:
+def _integer_names(request_type: type[msgspec.Struct]) -> frozenset[str]:
     """Return the names of the parameters that are integers."""
     types = {
         field.encode_name: msgspec.inspect.type_info(field.type)
-        for field in msgspec.structs.fields(kind)
+        for field in msgspec.structs.fields(request_type)
     }
     plain_types = {
         name: each.type if isinstance(each, msgspec.inspect.Metadata) else each
@@ -133,9 +135,11 @@ def _integer_names(kind: type[msgspec.Struct]) -> frozenset[str]:
     )
 
 
-def _convert_value(kind: type[msgspec.Struct], name: str, value: str) -> str | int:
+def _convert_value(request_type: type[msgspec.Struct], name: str, value: str) -> str | int:
     """Return a parameter's value, as an integer if it is one and the endpoint expects one."""
-    return int(value) if name in _integer_names(kind) and _INTEGER.fullmatch(value) else value
+    return (
+        int(value) if name in _integer_names(request_type) and _INTEGER.fullmatch(value) else value
+    )
 
 
 class _NotANumber:
@@ -145,45 +149,45 @@ class _NotANumber:
         self.literal = literal
 
 
-def _body_refusal(body: bytes, kind: type[msgspec.Struct]) -> Refusal:
+def _body_refusal(body: bytes, request_type: type[msgspec.Struct]) -> Refusal:
     """Return the refusal for a body that cannot be decoded."""
     try:
         literals = _LITERALS.decode(body)
     except msgspec.ValidationError:
         return MalformedJson("The body must be a JSON object.")
     except (msgspec.DecodeError, UnicodeDecodeError):
-        _check_numbers(body, kind)
+        _check_numbers(body, request_type)
         return MalformedJson("The body must be JSON in UTF-8.")
-    refusal = _first_refusal(literals, kind, UnknownField, _decode_literal)
+    refusal = _first_refusal(literals, request_type, UnknownField, _decode_literal)
     return refusal or MalformedJson("A field occurs more than once in the body.")
 
 
-def _check_numbers(body: bytes, kind: type[msgspec.Struct]) -> None:
+def _check_numbers(body: bytes, request_type: type[msgspec.Struct]) -> None:
     """Refuse an amount that is NaN or Infinity, and name its field."""
     try:
         values = json.loads(body, parse_constant=_NotANumber, parse_int=str)
     except ValueError:
         return
-    for field in msgspec.structs.fields(kind):
+    for field in msgspec.structs.fields(request_type):
         value = values.get(field.encode_name) if isinstance(values, dict) else None
         if isinstance(value, _NotANumber) and field.type == Amount:
             micros_from_json(value.literal.encode(), param=field.encode_name)
 
 
-def _decode_literal(literal: msgspec.Raw, kind: Any) -> Any:
-    return msgspec.json.decode(literal, type=kind)
+def _decode_literal(literal: msgspec.Raw, field_type: Any) -> Any:
+    return msgspec.json.decode(literal, type=field_type)
 
 
 def _first_refusal(
     values: Mapping[str, Any],
-    kind: type[msgspec.Struct],
+    request_type: type[msgspec.Struct],
     unknown: type[UnknownField | UnknownParameter],
     convert: Callable[[Any, Any], Any],
 ) -> Refusal | None:
     """Return the refusal of the first invalid value, or None if all are valid."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    fields = {field.encode_name: field for field in msgspec.structs.fields(request_type)}
     for name in values:
-        if name not in fields and kind.__struct_config__.forbid_unknown_fields:
+        if name not in fields and request_type.__struct_config__.forbid_unknown_fields:
             known = ", ".join(fields) or "none"
             shown = name[:NAME_CHARACTERS_SHOWN]
             return unknown(f"{shown} is unknown; the allowed names are: {known}.", param=shown)

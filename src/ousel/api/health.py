@@ -30,13 +30,13 @@ class Health:
             Route(
                 method="GET",
                 path=path,
-                handle=handle,
+                endpoint=endpoint,
                 name=path[1:],
                 summary=summary,
                 access="public",
                 in_reference=False,
             )
-            for path, handle, summary in (
+            for path, endpoint, summary in (
                 ("/healthz", self.alive, "The process answers"),
                 ("/readyz", self.ready, "The database is reachable and its schema current"),
             )

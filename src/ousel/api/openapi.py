@@ -72,10 +72,10 @@ _HEADERS_BY_STATUS: Final[dict[int, dict[str, Any]]] = {
 def openapi_document(routes: Iterable[Route], settings: Settings, version: str) -> dict[str, Any]:
     """Return the document that describes these routes."""
     documented = [route for route in routes if route.in_reference]
-    kinds = list(dict.fromkeys(kind for route in documented for kind in _kinds(route)))
-    references, components = _schemas_of(*kinds)
+    types = list(dict.fromkeys(each for route in documented for each in _types(route)))
+    references, components = _schemas_of(*types)
     components = {name: _without_null_defaults(each) for name, each in components.items()}
-    schemas = dict(zip(kinds, references, strict=True))
+    schemas = dict(zip(types, references, strict=True))
     _require_all_fields_of_answers(documented, schemas, components)
     paths: dict[str, dict[str, Any]] = {}
     for route in documented:
@@ -99,7 +99,7 @@ def openapi_document(routes: Iterable[Route], settings: Settings, version: str) 
 
 
 def _security_schemes(routes: Iterable[Route], settings: Settings) -> dict[str, Any]:
-    kind = settings.secret_kind
+    mode = settings.mode
     return {
         "clientSecret": {
             "type": "http",
@@ -112,11 +112,11 @@ def _security_schemes(routes: Iterable[Route], settings: Settings) -> dict[str, 
         "partnerKey": {
             "type": "http",
             "scheme": "bearer",
-            "description": f"A partner key, sk_{kind}_…, for servers only.",
+            "description": f"A partner key, sk_{mode}_…, for servers only.",
         },
         "userToken": {
             "type": "oauth2",
-            "description": f"A user token, ut_{kind}_…, sent as Authorization: Bearer.",
+            "description": f"A user token, ut_{mode}_…, sent as Authorization: Bearer.",
             "flows": {
                 "authorizationCode": {
                     "authorizationUrl": f"{settings.portal_url}/connect",
@@ -138,18 +138,18 @@ def refusals_of(route: Route) -> list[type[Refusal]]:
     return sorted(possible, key=lambda refusal: (refusal.status, refusal.code))
 
 
-@cache  # it takes most of the time in which a service is created
-def _schemas_of(*kinds: Any) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
+@cache  # most of the time that creating a service takes is spent here
+def _schemas_of(*types: Any) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
     """Return the references to the schemas of these types, and the schemas by name."""
-    return msgspec.json.schema_components(kinds, ref_template=_REFERENCE_TEMPLATE)
+    return msgspec.json.schema_components(types, ref_template=_REFERENCE_TEMPLATE)
 
 
-def _kinds(route: Route) -> list[Any]:
+def _types(route: Route) -> list[Any]:
     answers = (*route.successes.values(), *route.failures.values())
-    kinds: list[Any] = [answer.record for answer in answers if answer.record is not None]
+    types: list[Any] = [answer.record for answer in answers if answer.record is not None]
     if route.body is not NoBody:
-        kinds.append(route.body)
-    return [*kinds, Problem]
+        types.append(route.body)
+    return [*types, Problem]
 
 
 def _without_null_defaults(component: dict[str, Any]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     method: Literal["GET", "POST"]
     path: str
-    handle: Callable[[Call[Any, Any]], Awaitable[Answer]]
+    endpoint: Callable[[Call[Any, Any]], Awaitable[Answer]]
     name: str
     summary: str
     description: str = ""

@@ -53,7 +53,7 @@ class EndpointServer:
                 extra_headers=extra_headers,
                 request_id=request_id,
             )
-            answer = await route.handle(call)
+            answer = await route.endpoint(call)
         except Refusal as refusal:
             await self._authenticator.recheck_key(route, headers, refusal, extra_headers)
             if caller is not None:

@@ -36,7 +36,7 @@ class StaticFiles:
             Route(
                 method="GET",
                 path="/assets/{name}",
-                handle=self.serve,
+                endpoint=self.serve,
                 name="asset",
                 summary="A file of the site",
                 access="public",

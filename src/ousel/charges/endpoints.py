@@ -115,7 +115,7 @@ class ChargeEndpoints:
             Route(
                 method="POST",
                 path=f"{base}/charges",
-                handle=self.create,
+                endpoint=self.create,
                 name="createCharge",
                 summary="Create a charge",
                 description=(
@@ -139,7 +139,7 @@ class ChargeEndpoints:
             Route(
                 method="GET",
                 path=f"{base}/charges",
-                handle=self.list,
+                endpoint=self.list,
                 name="listCharges",
                 summary="List your charges",
                 description="The newest charge comes first. Follow next_cursor to read all.",
@@ -149,7 +149,7 @@ class ChargeEndpoints:
             Route(
                 method="GET",
                 path=f"{base}/charges/{{id}}",
-                handle=self.read,
+                endpoint=self.read,
                 name="getCharge",
                 summary="Read a charge",
                 description=(
@@ -168,7 +168,7 @@ class ChargeEndpoints:
             Route(
                 method="POST",
                 path=f"{base}/charges/{{id}}/cancel",
-                handle=self.cancel,
+                endpoint=self.cancel,
                 name="cancelCharge",
                 summary="Cancel a charge",
                 description="A charge can be canceled only while its status is created.",

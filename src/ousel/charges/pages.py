@@ -59,10 +59,10 @@ class CheckoutPages:
         """Return the checkout's routes."""
         path = "/pay/{charge_id}"
         return [
-            PageRoute(method="GET", path=path, handle=self.show, for_everyone=True),
-            PageRoute(method="POST", path=path, handle=self.pay, for_everyone=True),
-            PageRoute(method="GET", path=f"{path}/status", handle=self.status, for_everyone=True),
-            PageRoute(method="GET", path=f"{path}/receipt", handle=self.receipt),
+            PageRoute(method="GET", path=path, answer=self.show, for_everyone=True),
+            PageRoute(method="POST", path=path, answer=self.pay, for_everyone=True),
+            PageRoute(method="GET", path=f"{path}/status", answer=self.status, for_everyone=True),
+            PageRoute(method="GET", path=f"{path}/receipt", answer=self.receipt),
         ]
 
     async def show(self, visit: Visit) -> Answer:

@@ -127,6 +127,6 @@ def _record(key: Key) -> dict[str, Any]:
         "name": key.name,
         "client_id": key.app_id,
         "created_at": timestamp(key.created_at),
-        "ends_at": None if key.end is None else timestamp(key.end),
+        "ends_at": None if key.ends_at is None else timestamp(key.ends_at),
         "last_used_at": None if key.last_used_at is None else timestamp(key.last_used_at),
     }

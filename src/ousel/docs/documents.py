@@ -59,7 +59,7 @@ class Documents:
     def page_routes(self) -> list[PageRoute]:
         """Return the route of each document."""
         return [
-            PageRoute(method="GET", path=address, handle=self.show, for_everyone=True)
+            PageRoute(method="GET", path=address, answer=self.show, for_everyone=True)
             for address in self._sources
         ]
 

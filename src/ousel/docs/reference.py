@@ -61,7 +61,7 @@ class ApiReference:
             Route(
                 method="GET",
                 path=f"{base}/openapi.json",
-                handle=self.openapi,
+                endpoint=self.openapi,
                 name="openapi",
                 summary="The OpenAPI document",
                 access="public",
@@ -72,8 +72,8 @@ class ApiReference:
     def page_routes(self) -> list[PageRoute]:
         """Return the routes of the pages."""
         return [
-            PageRoute(method="GET", path="/docs/api", handle=self.endpoints, for_everyone=True),
-            PageRoute(method="GET", path="/docs/errors", handle=self.errors, for_everyone=True),
+            PageRoute(method="GET", path="/docs/api", answer=self.endpoints, for_everyone=True),
+            PageRoute(method="GET", path="/docs/errors", answer=self.errors, for_everyone=True),
         ]
 
     async def openapi(self, call: Call[NoBody, NoQuery]) -> Answer:

@@ -25,7 +25,7 @@ class Request(msgspec.Struct, gc=False, kw_only=True):
     query: bytes
     headers: Headers
     body: bytes | None  # None if it has more than BODY_BYTES_MAX
-    address: str  # the IP address of the client
+    ip_address: str  # the IP address of the client
     is_last: bool = False  # the client wants the connection closed
     refusal: Refusal | None = (
         None  # why the request could not be read; the other fields are then empty

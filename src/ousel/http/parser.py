@@ -121,7 +121,7 @@ class RequestParser(asyncio.Protocol, ABC):
             query=query,
             headers=headers,
             body=b"",
-            address=self._address,
+            ip_address=self._address,
         )
         if b"content-length" in headers:
             if int(headers[b"content-length"]) > BODY_BYTES_MAX:
@@ -220,7 +220,7 @@ class RequestParser(asyncio.Protocol, ABC):
                     query=b"",
                     headers={},
                     body=b"",
-                    address=self._address,
+                    ip_address=self._address,
                     is_last=True,
                     refusal=refusal,
                 )

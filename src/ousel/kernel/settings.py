@@ -59,8 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return urlsplit(self.base_url).path.rstrip("/")
 
     @property
-    def secret_kind(self) -> str:
-        """The kind of this server's keys and tokens: live, or test in a sandbox."""
+    def mode(self) -> str:
+        """The mode of this server, and of its keys and tokens: live, or test in a sandbox."""
         return "test" if self.sandbox else "live"
 
 

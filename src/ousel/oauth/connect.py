@@ -21,7 +21,7 @@ from ousel.oauth.refusals import (
     OauthRefusal,
     UnsupportedResponseType,
 )
-from ousel.oauth.service import Connection, find_connection
+from ousel.oauth.service import AppConnection, find_connection
 from ousel.partners import service as partners
 from ousel.partners.rules import App
 from ousel.people.audit import EventSource, record_event
@@ -48,7 +48,7 @@ class ConsentQuestion(msgspec.Struct, frozen=True):
 
     request: ConnectRequest
     owner: Account
-    connection: Connection | None
+    connection: AppConnection | None
 
 
 class ConnectService:

@@ -51,7 +51,7 @@ class OauthEndpoints:
         self._token_route = Route(
             method="POST",
             path=f"{settings.base_path}/oauth/token",
-            handle=self.token,
+            endpoint=self.token,
             name="createUserToken",
             summary="Exchange a code for a user token",
             description=(
@@ -69,7 +69,7 @@ class OauthEndpoints:
         self._revocation_route = Route(
             method="POST",
             path=f"{settings.base_path}/oauth/revoke",
-            handle=self.revoke,
+            endpoint=self.revoke,
             name="revokeUserToken",
             summary="End a user token",
             description="An unknown token gets the same answer (RFC 7009).",
@@ -89,7 +89,7 @@ class OauthEndpoints:
             Route(
                 method="GET",
                 path=WELL_KNOWN,
-                handle=self.metadata,
+                endpoint=self.metadata,
                 name="oauthMetadata",
                 summary="What the authorization server can do",
                 access="public",

@@ -33,14 +33,14 @@ class ConnectPages:
             PageRoute(
                 method="GET",
                 path="/connect",
-                handle=self.ask,
+                answer=self.ask,
                 for_everyone=True,
                 reads_query_itself=True,
             ),
             PageRoute(
                 method="POST",
                 path="/connect",
-                handle=self.decide,
+                answer=self.decide,
                 for_everyone=True,
                 reads_query_itself=True,
             ),
@@ -77,7 +77,7 @@ class ConnectPages:
         if decision == "deny":
             return see_other(await self._service.deny(_query_of(visit)))
         location = await self._service.allow(
-            _query_of(visit), visit.person.account_id, EventSource(visit.address, visit.device)
+            _query_of(visit), visit.person.account_id, EventSource(visit.ip_address, visit.device)
         )
         return see_other(location)
 

@@ -26,7 +26,7 @@ class IssuedToken(msgspec.Struct, frozen=True):
     secret: str
 
 
-class Connection(msgspec.Struct, frozen=True, kw_only=True):
+class AppConnection(msgspec.Struct, frozen=True, kw_only=True):
     """An app that can read a person's account."""
 
     app_id: str
@@ -40,16 +40,16 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
 class TokenService:
     """Exchanges codes for user tokens, and revokes tokens."""
 
-    def __init__(self, database: Database, clock: Clock, *, kind: str) -> None:
-        """Issue tokens of this kind: live, or test in a sandbox."""
+    def __init__(self, database: Database, clock: Clock, *, mode: str) -> None:
+        """Issue tokens for this mode: live, or test in a sandbox."""
         self._database = database
         self._clock = clock
-        self._kind = kind
+        self._mode = mode
 
     async def exchange(self, exchange: Exchange) -> IssuedToken:
         """Return a token for a code, or raise InvalidGrant."""
         outcome = await self._database.write(
-            lambda transaction: exchange_code(transaction, exchange, self._kind, self._clock)
+            lambda transaction: exchange_code(transaction, exchange, self._mode, self._clock)
         )
         if isinstance(outcome, InvalidGrant):
             raise outcome
@@ -58,7 +58,7 @@ class TokenService:
     async def revoke(self, secret: str, app_id: str) -> None:
         """End a token of this app."""
         await self._database.write(
-            lambda transaction: revoke_token(transaction, secret, app_id, self._kind)
+            lambda transaction: revoke_token(transaction, secret, app_id, self._mode)
         )
 
 
@@ -70,7 +70,7 @@ class ConnectionService:
         self._database = database
         self._clock = clock
 
-    async def list_all(self, account_id: str) -> list[Connection]:
+    async def list_all(self, account_id: str) -> list[AppConnection]:
         """Return the apps that can read the account, the longest connected first."""
         return await self._database.read(
             lambda transaction: list_connections(transaction, account_id, self._clock())
@@ -98,7 +98,7 @@ class ConnectionService:
 
 
 async def exchange_code(
-    transaction: Transaction, exchange: Exchange, kind: str, clock: Clock
+    transaction: Transaction, exchange: Exchange, mode: str, clock: Clock
 ) -> IssuedToken | InvalidGrant:
     """Return a token for a code, or why there is none.
 
@@ -114,15 +114,15 @@ async def exchange_code(
         if reason is not None:
             return InvalidGrant(reason)
         if await store.use_code(transaction, code, now, kept_until=rules.token_expiry(now)):
-            return await _issue(transaction, code, kind, now)
+            return await _issue(transaction, code, mode, now)
     # RFC 6749 section 4.1.2: a second use revokes the tokens issued for the first.
     await store.end_tokens_of_code(transaction, code)
     return InvalidGrant("The code has been used before; the tokens issued for it have ended.")
 
 
-async def revoke_token(transaction: Transaction, secret: str, app_id: str, kind: str) -> None:
+async def revoke_token(transaction: Transaction, secret: str, app_id: str, mode: str) -> None:
     """End a token of this app."""
-    if not is_secret(secret, token_prefix(kind)):
+    if not is_secret(secret, token_prefix(mode)):
         return
     found = await store.tokens_by_handle(transaction, [handle_of(secret)])
     token = match_secret(found, secret)
@@ -135,7 +135,9 @@ async def revoke_token(transaction: Transaction, secret: str, app_id: str, kind:
     await store.end_token(transaction, token)
 
 
-async def list_connections(transaction: Transaction, account_id: str, now: int) -> list[Connection]:
+async def list_connections(
+    transaction: Transaction, account_id: str, now: int
+) -> list[AppConnection]:
     """Return the apps that can read the account, the longest connected first."""
     by_app: dict[str, list[tuple[Token, str]]] = {}
     for token, app_name in await store.tokens_of_account(transaction, account_id, now):
@@ -145,7 +147,7 @@ async def list_connections(transaction: Transaction, account_id: str, now: int) 
 
 async def find_connection(
     transaction: Transaction, account_id: str, app_id: str, now: int
-) -> Connection | None:
+) -> AppConnection | None:
     """Return the account's connection with an app, if there is one."""
     for each in await list_connections(transaction, account_id, now):
         if each.app_id == app_id:
@@ -168,9 +170,9 @@ async def count_users(transaction: Transaction, app_id: str, now: int) -> int:
     return await store.users_of_app(transaction, app_id, now)
 
 
-def token_prefix(kind: str) -> str:
-    """Return how user tokens begin; `kind` is live, or test in a sandbox."""
-    return f"ut_{kind}_"
+def token_prefix(mode: str) -> str:
+    """Return how user tokens begin; `mode` is live, or test in a sandbox."""
+    return f"ut_{mode}_"
 
 
 def match_secret(found: Iterable[CodeOrToken], secret: str) -> CodeOrToken | None:
@@ -178,8 +180,8 @@ def match_secret(found: Iterable[CodeOrToken], secret: str) -> CodeOrToken | Non
     return next((each for each in found if matches_hash(each.hash, secret)), None)
 
 
-async def _issue(transaction: Transaction, code: Code, kind: str, now: int) -> IssuedToken:
-    secret = new_secret(token_prefix(kind))
+async def _issue(transaction: Transaction, code: Code, mode: str, now: int) -> IssuedToken:
+    secret = new_secret(token_prefix(mode))
     token = Token(
         account_id=code.account_id,
         handle=handle_of(secret),
@@ -202,10 +204,10 @@ async def _code(transaction: Transaction, secret: str) -> Code | None:
     return match_secret(await store.codes_by_handle(transaction, handle_of(secret)), secret)
 
 
-def _connection(tokens: list[tuple[Token, str]]) -> Connection:
+def _connection(tokens: list[tuple[Token, str]]) -> AppConnection:
     held = {scope for token, _ in tokens for scope in token.scope.split(" ")}
     first, app_name = tokens[0]
-    return Connection(
+    return AppConnection(
         app_id=first.app_id,
         app_name=app_name,
         scopes=tuple(scope for scope in rules.SCOPES if scope in held),

@@ -21,19 +21,19 @@ SWEEP_PAUSE_SECONDS: Final = 0.05  # so that writes for callers can run in betwe
 class UserTokenLookup:
     """Finds the user that a token authenticates, as stored at the time of the call."""
 
-    def __init__(self, database: Database, clock: Clock, *, kind: str) -> None:
-        """Accept tokens of this kind only: live, or test in a sandbox."""
+    def __init__(self, database: Database, clock: Clock, *, mode: str) -> None:
+        """Accept only tokens for this mode: live, or test in a sandbox."""
         self._database = database
         self._clock = clock
-        self._kind = kind
-        self._prefix = token_prefix(kind)
-        self._other_prefix = token_prefix("live" if kind == "test" else "test")
+        self._mode = mode
+        self._prefix = token_prefix(mode)
+        self._other_prefix = token_prefix("live" if mode == "test" else "test")
         self._tokens = SharedReads(database, _tokens_by_handle)
         self._uses = LastUseRecorder(database, store.record_uses)
 
     async def user(self, secret: str) -> User:
         """Return the user whose token this is, or raise InvalidToken."""
-        self._check_kind(secret)
+        self._check_mode(secret)
         token = match_secret(await self._tokens.get(handle_of(secret)), secret)
         now = self._clock()
         if token is None or not token.is_valid_at(now):
@@ -64,10 +64,10 @@ class UserTokenLookup:
             swept += last
         return swept
 
-    def _check_kind(self, secret: str) -> None:
+    def _check_mode(self, secret: str) -> None:
         if secret.startswith(self._other_prefix):
-            kind = "sandbox" if self._kind == "test" else "live server"
-            raise InvalidToken(f"This is a {kind}: its user tokens begin with {self._prefix}.")
+            server = "sandbox" if self._mode == "test" else "live server"
+            raise InvalidToken(f"This is a {server}: its user tokens begin with {self._prefix}.")
         if not is_secret(secret, self._prefix):
             raise InvalidToken
 

@@ -19,7 +19,7 @@ class UserEndpoints:
             Route(
                 method="GET",
                 path=f"{base}/user/me",
-                handle=self.me,
+                endpoint=self.me,
                 name="getUser",
                 summary="Read the user's profile",
                 description="The account of the person who connected. Needs the scope profile.",
@@ -30,7 +30,7 @@ class UserEndpoints:
             Route(
                 method="GET",
                 path=f"{base}/user/balance",
-                handle=self.balance,
+                endpoint=self.balance,
                 name="getUserBalance",
                 summary="Read the user's balance",
                 description="The balance of the person who connected. Needs the scope balance.",

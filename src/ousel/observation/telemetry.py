@@ -115,5 +115,5 @@ def _build_info(settings: Settings) -> dict[str, str]:
         "version": version("ousel"),
         "schema": SCHEMA_VERSION,
         "engine": "postgresql" if is_postgres(settings.database_url) else "sqlite",
-        "mode": settings.secret_kind,
+        "mode": settings.mode,
     }

@@ -27,12 +27,12 @@ class _KeyOwner(msgspec.Struct, frozen=True, gc=False):
 class PartnerKeyLookup:
     """Finds the partner that a key authenticates, as stored at the time of the call."""
 
-    def __init__(self, database: Database, clock: Clock, *, kind: str) -> None:
-        """Look up keys; this server issues keys of this kind: live, or test in a sandbox."""
+    def __init__(self, database: Database, clock: Clock, *, mode: str) -> None:
+        """Look up keys; this server accepts those of this mode: live, or test in a sandbox."""
         self._database = database
         self._clock = clock
-        self._prefix = f"sk_{kind}_"
-        self._other_prefix = "sk_live_" if kind == "test" else "sk_test_"
+        self._prefix = f"sk_{mode}_"
+        self._other_prefix = "sk_live_" if mode == "test" else "sk_test_"
         self._keys = SharedReads(database, _keys_by_handle)
         self._cached: dict[str, _KeyOwner] = {}  # by secret, which saves hashing it again
         self._uses = LastUseRecorder(database, store.record_uses)
@@ -91,7 +91,7 @@ class PartnerKeyLookup:
         self._cached[secret] = owner
 
     def _check_format(self, secret: str) -> None:
-        """Refuse what cannot be a key; keys of both kinds may exist in a database."""
+        """Refuse what cannot be a key; keys of both modes may exist in a database."""
         if not is_secret(secret, self._prefix) and not is_secret(secret, self._other_prefix):
             raise self._refusal(secret)
 
@@ -99,8 +99,8 @@ class PartnerKeyLookup:
         """Return the refusal, whose text depends only on the prefix of the key."""
         if not secret.startswith(self._other_prefix):
             return Unauthorized()
-        kind = "sandbox" if self._prefix == "sk_test_" else "live server"
-        return Unauthorized(f"This is a {kind}: it accepts keys that begin with {self._prefix}.")
+        server = "sandbox" if self._prefix == "sk_test_" else "live server"
+        return Unauthorized(f"This is a {server}: it accepts keys that begin with {self._prefix}.")
 
 
 async def _keys_by_handle(

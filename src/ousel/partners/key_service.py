@@ -26,11 +26,11 @@ class SecondFactorNeeded(Refusal):
 class KeyService:
     """Reads and changes the keys of an owner's apps, each change with its audit event."""
 
-    def __init__(self, database: Database, clock: Clock, *, kind: str) -> None:
-        """Issue keys of this kind: live, or test in a sandbox."""
+    def __init__(self, database: Database, clock: Clock, *, mode: str) -> None:
+        """Issue keys for this mode: live, or test in a sandbox."""
         self._database = database
         self._clock = clock
-        self._kind = kind
+        self._mode = mode
 
     async def get(self, account_id: str, app_id: str, handle: str) -> tuple[App, Key]:
         """Return the account's own app and the app's key with this handle."""
@@ -51,7 +51,7 @@ class KeyService:
             await self._check_second_factor(transaction, account_id)
             await self._check_limit(transaction, app, param="key_name")
             key_name = rules.parse_name(name, param="key_name")
-            issued = await service.issue_key(transaction, app, key_name, self._kind, self._clock)
+            issued = await service.issue_key(transaction, app, key_name, self._mode, self._clock)
             await record_event(
                 transaction, account_id, "key_issued", source, self._clock, issued.key.label
             )
@@ -68,12 +68,12 @@ class KeyService:
             app = await own_app(transaction, account_id, app_id)
             await self._check_second_factor(transaction, account_id)
             key = await own_key(transaction, app, handle)
-            if key.ends_at is not None:
+            if key.stored_end is not None:
                 raise InvalidField("This key has already been rotated or revoked.", param="handle")
             if overlap_seconds > 0:
                 await self._check_limit(transaction, app, param="handle")
             issued = await service.rotate_key(
-                transaction, key, overlap_seconds, self._kind, self._clock
+                transaction, key, overlap_seconds, self._mode, self._clock
             )
             detail = f"{key.label} → {issued.key.label}"
             await record_event(transaction, account_id, "key_rotated", source, self._clock, detail)
@@ -101,7 +101,7 @@ class KeyService:
         rules.check_below_limit(valid, KEYS_MAX, "valid keys", param=param)
 
     async def _check_second_factor(self, transaction: Transaction, account_id: str) -> None:
-        if self._kind == "live" and not await has_second_factor(transaction, account_id):
+        if self._mode == "live" and not await has_second_factor(transaction, account_id):
             raise SecondFactorNeeded(
                 "A live key moves real money, so issuing one requires two-factor sign-in."
             )

@@ -41,8 +41,8 @@ class OperatorService:
                 account_id=account.id, name=name, redirect_uris=redirect_uris, origins=origins
             )
             app = await service.create_app(transaction, new, self._clock)
-            kind = await self._kind(transaction)
-            issued = await service.issue_key(transaction, app, FIRST_KEY_NAME, kind, self._clock)
+            mode = await self._mode(transaction)
+            issued = await service.issue_key(transaction, app, FIRST_KEY_NAME, mode, self._clock)
             await self._record(transaction, account.id, "app_created", app.name)
             await self._record(transaction, account.id, "key_issued", issued.key.label)
             return CreatedApp(app, account, issued)
@@ -54,8 +54,8 @@ class OperatorService:
 
         async def work(transaction: Transaction) -> IssuedKey:
             app = await service.app_by_id(transaction, app_id)
-            kind = await self._kind(transaction)
-            issued = await service.issue_key(transaction, app, name, kind, self._clock)
+            mode = await self._mode(transaction)
+            issued = await service.issue_key(transaction, app, name, mode, self._clock)
             await self._record(transaction, app.account_id, "key_issued", issued.key.label)
             return issued
 
@@ -66,8 +66,8 @@ class OperatorService:
 
         async def work(transaction: Transaction) -> IssuedKey:
             key = await service.key_by_handle(transaction, handle)
-            kind = await self._kind(transaction)
-            issued = await service.rotate_key(transaction, key, overlap_seconds, kind, self._clock)
+            mode = await self._mode(transaction)
+            issued = await service.rotate_key(transaction, key, overlap_seconds, mode, self._clock)
             detail = f"{key.label} → {issued.key.label}"
             await self._record(transaction, key.account_id, "key_rotated", detail)
             return issued
@@ -94,8 +94,8 @@ class OperatorService:
 
         return await self._database.read(read)
 
-    async def _kind(self, transaction: Transaction) -> Mode:
-        """Return the kind of keys that belong in this database."""
+    async def _mode(self, transaction: Transaction) -> Mode:
+        """Return the mode of this database, for which keys are issued."""
         if self._sandbox:
             return await claim_mode(transaction, "test")
         return await mode_of(transaction)

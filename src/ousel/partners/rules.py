@@ -36,13 +36,13 @@ class Key(msgspec.Struct, frozen=True):
     name: str
     hash: str
     created_at: int
-    ends_at: int | None  # negative once revoked, so that the key has ended by every host's clock
+    stored_end: int | None  # negative once revoked, a time that every host's clock has passed
     last_used_at: int | None
 
     @property
-    def end(self) -> int | None:
+    def ends_at(self) -> int | None:
         """When the key ends or ended; for a revoked key, when it was revoked."""
-        return None if self.ends_at is None else abs(self.ends_at)
+        return None if self.stored_end is None else abs(self.stored_end)
 
     @property
     def label(self) -> str:
@@ -51,7 +51,7 @@ class Key(msgspec.Struct, frozen=True):
 
     def is_valid_at(self, now: int) -> bool:
         """Return whether the key authenticates calls at this moment."""
-        return self.ends_at is None or now < self.ends_at
+        return self.stored_end is None or now < self.stored_end
 
 
 class ApiError(msgspec.Struct, frozen=True):

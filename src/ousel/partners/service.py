@@ -134,10 +134,10 @@ async def check_deletable(transaction: Transaction, app: App, clock: Clock) -> N
 
 
 async def issue_key(
-    transaction: Transaction, app: App, name: str, kind: str, clock: Clock
+    transaction: Transaction, app: App, name: str, mode: str, clock: Clock
 ) -> IssuedKey:
-    """Issue a key to the app; `kind` is live, or test in a sandbox."""
-    prefix = f"sk_{kind}_"
+    """Issue a key to the app; `mode` is live, or test in a sandbox."""
+    prefix = f"sk_{mode}_"
     secret = new_secret(prefix)
     key = Key(
         account_id=app.account_id,
@@ -146,7 +146,7 @@ async def issue_key(
         name=rules.parse_name(name),
         hash=secret_hash(secret),
         created_at=clock(),
-        ends_at=None,
+        stored_end=None,
         last_used_at=None,
     )
     await store.add_key(transaction, key)
@@ -154,16 +154,16 @@ async def issue_key(
 
 
 async def rotate_key(
-    transaction: Transaction, key: Key, overlap_seconds: int, kind: str, clock: Clock
+    transaction: Transaction, key: Key, overlap_seconds: int, mode: str, clock: Clock
 ) -> IssuedKey:
-    """Replace a key with a new one of this kind; the old key stays valid for the overlap."""
+    """Replace a key with a new one for this mode; the old key stays valid for the overlap."""
     overlap = rules.parse_overlap_seconds(overlap_seconds) * MICROS_PER_SECOND
     app = await app_by_id(transaction, key.app_id)
     if overlap:
         await store.end_key(transaction, key, clock() + overlap)
     else:
         await revoke_key(transaction, key, clock)
-    return await issue_key(transaction, app, key.name, kind, clock)
+    return await issue_key(transaction, app, key.name, mode, clock)
 
 
 async def revoke_key(transaction: Transaction, key: Key, clock: Clock) -> None:

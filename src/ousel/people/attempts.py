@@ -59,7 +59,7 @@ class AttemptCounter:
 
     async def count_sign_up(self, source: EventSource) -> None:
         """Count a sign-up, successful or not; refuse it if the limit is exceeded."""
-        limits = {f"sign-ups:{counted_address(source.address)}": SIGN_UP_LIMIT}
+        limits = {f"sign-ups:{counted_address(source.ip_address)}": SIGN_UP_LIMIT}
         await self._database.write(
             lambda transaction: self._count(
                 transaction, limits, "Too many accounts were requested from your address."
@@ -103,13 +103,13 @@ class AttemptCounter:
 def _limits(name: str, source: EventSource) -> dict[str, AttemptLimit]:
     return {
         _pair_subject(name, source): PAIR_LIMIT,
-        f"address:{counted_address(source.address)}": ADDRESS_LIMIT,
+        f"address:{counted_address(source.ip_address)}": ADDRESS_LIMIT,
         f"account:{_hashed_name(name)}": ACCOUNT_LIMIT,
     }
 
 
 def _pair_subject(name: str, source: EventSource) -> str:
-    return f"pair:{_hashed_name(name)}:{counted_address(source.address)}"
+    return f"pair:{_hashed_name(name)}:{counted_address(source.ip_address)}"
 
 
 def _hashed_name(name: str) -> str:

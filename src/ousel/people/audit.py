@@ -38,12 +38,12 @@ EventKind = Literal[
 class EventSource(msgspec.Struct, frozen=True):
     """Where an action came from: a request, or the operator's command line."""
 
-    address: str
+    ip_address: str
     device: str
     by_operator: bool = False  # not a device name, which a request could forge
 
 
-BY_OPERATOR: Final = EventSource(address="", device="", by_operator=True)
+BY_OPERATOR: Final = EventSource(ip_address="", device="", by_operator=True)
 
 
 async def record_event(
@@ -60,7 +60,7 @@ async def record_event(
         id=new_id("ev_", clock),
         kind=kind,
         detail=detail,
-        address=source.address,
+        ip_address=source.ip_address,
         device="Operator" if source.by_operator else device_name(source.device),
         created_at=clock(),
     )

@@ -38,7 +38,7 @@ class Session(msgspec.Struct, frozen=True):
     created_at: int
     last_used_at: int
     expires_at: int
-    address: str
+    ip_address: str
     device: str
 
     def is_valid_at(self, now: int) -> bool:
@@ -62,7 +62,7 @@ class AuditEvent(msgspec.Struct, frozen=True):
     id: str
     kind: str
     detail: str
-    address: str
+    ip_address: str
     device: str
     created_at: int
 

@@ -65,7 +65,7 @@ class SignInService:
         rules.parse_password(password)
         accounts.check_holder(holder)
         await self._attempts.count_sign_up(source)
-        hashed = await self._passwords.hash_password(password, source.address)
+        hashed = await self._passwords.hash_password(password, source.ip_address)
         with_password = msgspec.structs.replace(holder, password_hash=hashed)
 
         async def work(transaction: Transaction) -> NewSession:
@@ -82,7 +82,7 @@ class SignInService:
         subject = name if account_id is None else _password_subject(account_id)
         await self._attempts.check(subject, source)
         stored = await self._stored_password(account_id or "")
-        is_right = await self._passwords.matches(stored, password, source.address)
+        is_right = await self._passwords.matches(stored, password, source.ip_address)
 
         async def work(transaction: Transaction) -> NewSession | None:
             await self._attempts.count_attempt(transaction, subject, source)
@@ -148,8 +148,8 @@ class SignInService:
         subject = _password_subject(account_id)
         await self._attempts.check(subject, source)
         stored = await self._stored_password(account_id)
-        is_right = await self._passwords.matches(stored, current, source.address)
-        hashed = await self._passwords.hash_password(new, source.address) if is_right else ""
+        is_right = await self._passwords.matches(stored, current, source.ip_address)
+        hashed = await self._passwords.hash_password(new, source.ip_address) if is_right else ""
 
         async def work(transaction: Transaction) -> bool:
             await self._attempts.count_attempt(transaction, subject, source)
@@ -190,7 +190,7 @@ class SignInService:
             created_at=now,
             last_used_at=now,
             expires_at=now + seconds * MICROS_PER_SECOND,
-            address=source.address,
+            ip_address=source.ip_address,
             device=rules.device_name(source.device),
         )
         await store.add_session(transaction, session)

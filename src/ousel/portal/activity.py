@@ -63,9 +63,9 @@ class ActivityPages:
     def routes(self) -> list[PageRoute]:
         """Return the routes of activity."""
         return [
-            PageRoute(method="GET", path="/activity", handle=self.show_all),
-            PageRoute(method="GET", path="/activity.csv", handle=self.download),
-            PageRoute(method="GET", path="/activity/{entry}", handle=self.show),
+            PageRoute(method="GET", path="/activity", answer=self.show_all),
+            PageRoute(method="GET", path="/activity.csv", answer=self.download),
+            PageRoute(method="GET", path="/activity/{entry}", answer=self.show),
         ]
 
     async def show_all(self, visit: Visit) -> Answer:

@@ -19,15 +19,15 @@ class AddressPages:
 
     def routes(self) -> list[PageRoute]:
         """Return the routes that add and remove addresses."""
-        handlers = {
+        answers = {
             "redirect-uris": partial(self.add, REDIRECT_URI),
             "redirect-uris/remove": partial(self.remove, REDIRECT_URI),
             "origins": partial(self.add, ORIGIN),
             "origins/remove": partial(self.remove, ORIGIN),
         }
         return [
-            PageRoute(method="POST", path=f"/apps/{{client_id}}/{name}", handle=handle)
-            for name, handle in handlers.items()
+            PageRoute(method="POST", path=f"/apps/{{client_id}}/{name}", answer=answer)
+            for name, answer in answers.items()
         ]
 
     async def add(self, kind: AddressKind, visit: Visit) -> Answer:

@@ -65,5 +65,5 @@ def _keys_to_show(keys: Sequence[Key], now: int) -> list[Key]:
     """Return the valid keys, followed by the few that ended last."""
     valid = [key for key in keys if key.is_valid_at(now)]
     ended = [key for key in keys if not key.is_valid_at(now)]
-    ended.sort(key=lambda key: key.end or now, reverse=True)
+    ended.sort(key=lambda key: key.ends_at or now, reverse=True)
     return [*valid, *ended[:ENDED_KEYS_SHOWN]]

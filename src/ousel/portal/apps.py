@@ -31,15 +31,15 @@ class AppPages:
     def routes(self) -> list[PageRoute]:
         """Return the routes of apps."""
         return [
-            PageRoute(method="GET", path="/apps", handle=self.show_all),
-            PageRoute(method="GET", path="/apps/new", handle=self.show_new),
-            PageRoute(method="POST", path="/apps/new", handle=self.create),
-            PageRoute(method="GET", path="/apps/{client_id}", handle=self.show),
-            PageRoute(method="POST", path="/apps/{client_id}/rename", handle=self.rename),
-            PageRoute(method="GET", path="/apps/{client_id}/delete", handle=self.ask_to_delete),
-            PageRoute(method="POST", path="/apps/{client_id}/delete", handle=self.delete),
-            PageRoute(method="GET", path="/apps/{client_id}/first-steps", handle=self.first_steps),
-            PageRoute(method="GET", path="/apps/{client_id}/errors", handle=self.errors),
+            PageRoute(method="GET", path="/apps", answer=self.show_all),
+            PageRoute(method="GET", path="/apps/new", answer=self.show_new),
+            PageRoute(method="POST", path="/apps/new", answer=self.create),
+            PageRoute(method="GET", path="/apps/{client_id}", answer=self.show),
+            PageRoute(method="POST", path="/apps/{client_id}/rename", answer=self.rename),
+            PageRoute(method="GET", path="/apps/{client_id}/delete", answer=self.ask_to_delete),
+            PageRoute(method="POST", path="/apps/{client_id}/delete", answer=self.delete),
+            PageRoute(method="GET", path="/apps/{client_id}/first-steps", answer=self.first_steps),
+            PageRoute(method="GET", path="/apps/{client_id}/errors", answer=self.errors),
         ]
 
     async def show_all(self, visit: Visit) -> Answer:

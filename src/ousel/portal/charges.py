@@ -41,8 +41,8 @@ class ChargePages:
         """Return the routes of charges."""
         path = "/apps/{client_id}/charges"
         return [
-            PageRoute(method="GET", path=path, handle=self.show_list),
-            PageRoute(method="GET", path=f"{path}/{{charge_id}}", handle=self.show_charge),
+            PageRoute(method="GET", path=path, answer=self.show_list),
+            PageRoute(method="GET", path=f"{path}/{{charge_id}}", answer=self.show_charge),
         ]
 
     async def show_list(self, visit: Visit) -> Answer:

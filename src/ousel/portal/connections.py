@@ -21,9 +21,9 @@ class ConnectionPages:
     def routes(self) -> list[PageRoute]:
         """Return the routes of connections."""
         return [
-            PageRoute(method="GET", path="/connections", handle=self.show_all),
+            PageRoute(method="GET", path="/connections", answer=self.show_all),
             PageRoute(
-                method="POST", path="/connections/{client_id}/disconnect", handle=self.disconnect
+                method="POST", path="/connections/{client_id}/disconnect", answer=self.disconnect
             ),
         ]
 

@@ -30,10 +30,10 @@ class KeyPages:
         """Return the routes of keys."""
         base = "/apps/{client_id}/keys"
         return [
-            PageRoute(method="POST", path=base, handle=self.issue),
-            PageRoute(method="POST", path=f"{base}/{{handle}}/rotate", handle=self.rotate),
-            PageRoute(method="GET", path=f"{base}/{{handle}}/revoke", handle=self.ask_to_revoke),
-            PageRoute(method="POST", path=f"{base}/{{handle}}/revoke", handle=self.revoke),
+            PageRoute(method="POST", path=base, answer=self.issue),
+            PageRoute(method="POST", path=f"{base}/{{handle}}/rotate", answer=self.rotate),
+            PageRoute(method="GET", path=f"{base}/{{handle}}/revoke", answer=self.ask_to_revoke),
+            PageRoute(method="POST", path=f"{base}/{{handle}}/revoke", answer=self.revoke),
         ]
 
     async def issue(self, visit: Visit) -> Answer:

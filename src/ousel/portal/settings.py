@@ -61,13 +61,13 @@ class SettingsPages:
     def routes(self) -> list[PageRoute]:
         """Return the routes of settings."""
         return [
-            PageRoute(method="GET", path="/settings", handle=self.show),
-            PageRoute(method="POST", path="/settings/password", handle=self.change_password),
-            PageRoute(method="POST", path="/settings/sessions/end", handle=self.end_session),
-            PageRoute(method="GET", path="/settings/two-factor", handle=self.show_factor),
-            PageRoute(method="POST", path="/settings/two-factor", handle=self.confirm_factor),
-            PageRoute(method="POST", path="/settings/two-factor/off", handle=self.remove_factor),
-            PageRoute(method="GET", path="/settings/history", handle=self.show_history),
+            PageRoute(method="GET", path="/settings", answer=self.show),
+            PageRoute(method="POST", path="/settings/password", answer=self.change_password),
+            PageRoute(method="POST", path="/settings/sessions/end", answer=self.end_session),
+            PageRoute(method="GET", path="/settings/two-factor", answer=self.show_factor),
+            PageRoute(method="POST", path="/settings/two-factor", answer=self.confirm_factor),
+            PageRoute(method="POST", path="/settings/two-factor/off", answer=self.remove_factor),
+            PageRoute(method="GET", path="/settings/history", answer=self.show_history),
         ]
 
     async def show(self, visit: Visit) -> Answer:

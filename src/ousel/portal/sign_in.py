@@ -31,14 +31,14 @@ class SignInPages:
     def routes(self) -> list[PageRoute]:
         """Return the routes of signing in."""
         return [
-            PageRoute(method="GET", path="/", handle=self.welcome, for_everyone=True),
-            PageRoute(method="GET", path="/signup", handle=self.show_sign_up, for_everyone=True),
-            PageRoute(method="POST", path="/signup", handle=self.sign_up, for_everyone=True),
-            PageRoute(method="GET", path="/login", handle=self.show_sign_in, for_everyone=True),
-            PageRoute(method="POST", path="/login", handle=self.sign_in, for_everyone=True),
-            PageRoute(method="GET", path="/login/code", handle=self.show_code, for_everyone=True),
-            PageRoute(method="POST", path="/login/code", handle=self.enter_code, for_everyone=True),
-            PageRoute(method="POST", path="/logout", handle=self.sign_out),
+            PageRoute(method="GET", path="/", answer=self.welcome, for_everyone=True),
+            PageRoute(method="GET", path="/signup", answer=self.show_sign_up, for_everyone=True),
+            PageRoute(method="POST", path="/signup", answer=self.sign_up, for_everyone=True),
+            PageRoute(method="GET", path="/login", answer=self.show_sign_in, for_everyone=True),
+            PageRoute(method="POST", path="/login", answer=self.sign_in, for_everyone=True),
+            PageRoute(method="GET", path="/login/code", answer=self.show_code, for_everyone=True),
+            PageRoute(method="POST", path="/login/code", answer=self.enter_code, for_everyone=True),
+            PageRoute(method="POST", path="/logout", answer=self.sign_out),
         ]
 
     async def welcome(self, visit: Visit) -> Answer:
@@ -137,7 +137,7 @@ class SignInPages:
 
 def event_source(visit: Visit) -> EventSource:
     """Return where a visit comes from, for the audit record."""
-    return EventSource(visit.address, visit.device)
+    return EventSource(visit.ip_address, visit.device)
 
 
 def field_errors(refusal: Refusal | None) -> dict[str, str]:

@@ -86,7 +86,7 @@ class SandboxEndpoints:
             Route(
                 method="POST",
                 path=f"{base}/sandbox/clock",
-                handle=self.advance,
+                endpoint=self.advance,
                 name="advanceSandboxClock",
                 summary="Move the sandbox's clock forward",
                 description=(
@@ -99,7 +99,7 @@ class SandboxEndpoints:
             Route(
                 method="POST",
                 path=f"{base}/sandbox/charges/{{id}}/pay",
-                handle=self.pay,
+                endpoint=self.pay,
                 name="paySandboxCharge",
                 summary="Pay one of your charges from a payer's account",
                 body=PayRequest,
@@ -119,7 +119,7 @@ class SandboxEndpoints:
             Route(
                 method="POST",
                 path=f"{base}/sandbox/fund",
-                handle=self.fund,
+                endpoint=self.fund,
                 name="fundSandboxAccount",
                 summary="Issue money to any account",
                 description="Returns the transfer as its recipient sees it.",

@@ -15,6 +15,6 @@ class Assets:
             name: hashlib.sha256(content).hexdigest()[:12] for name, content in self.files.items()
         }
 
-    def address(self, name: str) -> str:
+    def url(self, name: str) -> str:
         """Return the URL of an asset, which contains a hash of its content."""
         return f"/assets/{name}?v={self._versions[name]}"

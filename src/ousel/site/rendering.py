@@ -39,7 +39,7 @@ class PageRenderer:
         """Find the template `package/name.html` in the template folder of that package."""
         self._environment = _environment(("site", *packages))
         self._common_context: dict[str, Any] = {
-            "asset": assets.address,
+            "asset": assets.url,
             "sandbox": settings.sandbox,
             "portal_url": settings.portal_url,
             "base_url": settings.base_url,

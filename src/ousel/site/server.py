@@ -60,7 +60,7 @@ class PageServer:
             if visit.person is None and not route.for_everyone:
                 answer = see_other(f"/login?next={quote(self._return_address(visit), safe='')}")
             else:
-                answer = await route.handle(visit)
+                answer = await route.answer(visit)
         except Refusal as refusal:
             answer = self._refusal_page(refusal, visit)
         except Exception:  # noqa: BLE001 - whatever failed, the visitor gets an answer
@@ -92,14 +92,14 @@ class PageServer:
             url=f"{request.path}?{query}" if query else request.path,
             person=None,
             form_token=form_token(self.cookies.session(headers) or visitor),
-            address=self._address_of(request)[:ADDRESS_CHARACTERS_MAX],
+            ip_address=self._address_of(request)[:ADDRESS_CHARACTERS_MAX],
             device=headers.get(b"user-agent", b"").decode("latin-1")[:DEVICE_CHARACTERS_MAX],
             request_id=request_id,
         )
 
     def _address_of(self, request: Request) -> str:
         """Return the visitor's IP address, which trusted proxies pass on in X-Forwarded-For."""
-        address = _plain_address(request.address)
+        address = _plain_address(request.ip_address)
         hops = request.headers.get(b"x-forwarded-for", b"").decode("latin-1").split(",")
         while hops[-1] and self._is_proxy(address):
             address = _plain_address(hops.pop().strip())

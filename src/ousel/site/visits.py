@@ -36,7 +36,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     url: str  # path and query
     person: Person | None
     form_token: str
-    address: str
+    ip_address: str
     device: str
     request_id: str
 
@@ -52,6 +52,6 @@ class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
 
     method: Literal["GET", "POST"]
     path: str
-    handle: Callable[[Visit], Awaitable[Answer]]
+    answer: Callable[[Visit], Awaitable[Answer]]
     for_everyone: bool = False  # else visitors must sign in first
     reads_query_itself: bool = False  # from `visit.url`, byte by byte

@@ -102,7 +102,7 @@ class TransferEndpoints:
             Route(
                 method="POST",
                 path=f"{base}/transfers",
-                handle=self.create,
+                endpoint=self.create,
                 name="createTransfer",
                 summary="Send a transfer",
                 description=(
@@ -136,7 +136,7 @@ class TransferEndpoints:
             Route(
                 method="GET",
                 path=f"{base}/transfers",
-                handle=self.list,
+                endpoint=self.list,
                 name="listTransfers",
                 summary="List your transfers",
                 description=(
