@@ -25,6 +25,10 @@ _KEEPALIVE_OPTIONS: Final = {
     "TCP_USER_TIMEOUT": 10_000,
 }
 
+# Ousel's transactions need this level: after a wait for a lock they read what was committed
+# meanwhile. A server, a database or a role may have another default.
+_ISOLATION: Final = {"default_transaction_isolation": "read committed"}
+
 
 class MonitoredConnection(DriverConnection):
     """A connection that ends within seconds after the other host has vanished."""
@@ -58,6 +62,7 @@ async def connect(dsn: str | None = None, **options: Any) -> DriverConnection:
     """
     assert dsn is not None, "the pool always passes its address"
     options["connection_class"] = MonitoredConnection
+    options["server_settings"] = _ISOLATION | options.get("server_settings", {})
     attempts: list[asyncio.Future[DriverConnection]] = [
         asyncio.ensure_future(asyncpg.connect(address, **options))
         for address in single_host_urls(primary_url(dsn))
