@@ -13,7 +13,6 @@ from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Posting, Replay
 from tests.support.accounts import balance, open_database, person, verify
 from tests.support.postgres_server import PostgresServer
-from tests.support.waiting import until_async
 
 FUNDS_LEFT = 9_999_999
 UNANSWERED_SECONDS = 1.5
@@ -41,13 +40,13 @@ async def test_a_replay_waits_for_a_follower(postgres: PostgresServer, url: str)
         await person(database, "ada")
         await _sent(database, sender)
 
-        await _followers_needed(postgres, "ANY 1 (nobody)")
+        await postgres.require_followers("ANY 1 (nobody)")
         replay = asyncio.create_task(_sent(database, sender))
         done, _ = await asyncio.wait({replay}, timeout=UNANSWERED_SECONDS)
         assert not done
         assert await balance(database, sender) == FUNDS_LEFT  # reads go on
 
-        await _followers_needed(postgres, "")
+        await postgres.require_followers("")
         assert isinstance((await replay).outcome, Replay)
         await verify(database)
 
@@ -64,13 +63,3 @@ async def _sent(database: Database, sender: Account) -> PostingResult:
             idempotency_key="the same",
         )
     )
-
-
-async def _followers_needed(postgres: PostgresServer, names: str) -> None:
-    await postgres.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
-    await postgres.execute("SELECT pg_reload_conf()")
-
-    async def is_set() -> bool:
-        return await postgres.setting("synchronous_standby_names") == names
-
-    await until_async(is_set)

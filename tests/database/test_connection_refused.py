@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ousel.database.batching import SharedReads
+from ousel.database.pool import ConnectionPool
 from ousel.database.port import Transaction
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.retries import ATTEMPTS_MAX
@@ -106,16 +107,16 @@ async def test_a_refused_log_in_is_not_blamed_on_a_key(
 ) -> None:
     """Keys that are read together fail together: the batch is not halved."""
     database, tries = restricted.database, []
-    acquired = database._acquire  # noqa: SLF001 - to count how often it is tried
+    acquire = ConnectionPool.acquire
 
-    async def counted() -> object:
+    async def counted(pool: ConnectionPool) -> object:
         tries.append(1)
-        return await acquired()
+        return await acquire(pool)
 
     async def load(transaction: Transaction, keys: list[int]) -> dict[int, int]:
         return dict.fromkeys(keys, await one(transaction))
 
-    monkeypatch.setattr(database, "_acquire", counted)
+    monkeypatch.setattr(ConnectionPool, "acquire", counted)
     reads = SharedReads(database, load)
     await restricted.run("ALTER ROLE {role} NOLOGIN")
     outcomes = await asyncio.gather(*map(reads.get, range(64)), return_exceptions=True)

@@ -50,7 +50,7 @@ async def test_more_callers_than_connections_take_turns(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Callers wait for the next free connection; never more than the maximum are opened."""
-    monkeypatch.setattr("ousel.database.postgres.CONNECTIONS_MAX", 2)
+    monkeypatch.setattr("ousel.database.postgres.READ_CONNECTIONS_MAX", 2)
     database = PostgresDatabase(postgres_url)
     await database.open()
     pair = asyncio.Barrier(2)  # needs two connections at the same time

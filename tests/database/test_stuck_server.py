@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 
 import asyncpg
 import pytest
@@ -13,8 +14,9 @@ from ousel.database.postgres import PostgresDatabase
 from ousel.database.statements import Statement
 from ousel.kernel.errors import OutcomeUnknown
 from tests.database.sample_rows import add_row, committed_rows
+from tests.support.postgres_proxy import PostgresProxy
 from tests.support.raw_sql import RawSql
-from tests.support.waiting import until_async
+from tests.support.waiting import until, until_async
 
 BACKEND = Statement("which process serves the connection", "SELECT pg_backend_pid()")
 LOCKED = Statement("lock a row", "SELECT name FROM deployment WHERE name = 'a' FOR UPDATE")
@@ -126,8 +128,50 @@ async def test_an_overdue_commit_is_not_canceled(
         await short_timeouts.write(lambda transaction: add_row(transaction, "a"))
 
     assert await committed_rows(short_timeouts) == {}
+    assert short_timeouts.connections().abandoned_commits == 1
     await until_async(lambda: committed_rows(short_timeouts))
     assert await committed_rows(short_timeouts) == {"a": ""}
+    await until(lambda: short_timeouts.connections().abandoned_commits == 0)
+
+
+async def test_one_overdue_commit_does_not_suspend_writes(
+    short_timeouts: PostgresDatabase, postgres_url: str
+) -> None:
+    """If other commits succeed, writes continue beside it."""
+    async with RawSql(postgres_url) as raw_sql:
+        for statement in SLOW_COMMIT:
+            await raw_sql.run(statement)
+    with pytest.raises(OutcomeUnknown):
+        await short_timeouts.write(lambda transaction: add_row(transaction, "a"))
+
+    await short_timeouts.write(lambda transaction: transaction.fetch(LOCKED))
+
+    assert not short_timeouts.connections().writes_suspended
+
+
+async def test_commits_that_hang_in_a_former_primary_do_not_block_writes(
+    proxied: PostgresDatabase, proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once a commit succeeds elsewhere, they no longer keep their places in the pool."""
+    monkeypatch.setattr(engine, "COMMIT_TIMEOUT_SECONDS", 0.3)
+    proxy.stalls = engine.WRITE_CONNECTIONS_MAX
+    outcomes = await asyncio.gather(
+        *(
+            proxied.write(partial(add_row, name=f"lost {number}"))
+            for number in range(engine.WRITE_CONNECTIONS_MAX)
+        ),
+        return_exceptions=True,
+    )
+    assert all(isinstance(each, OutcomeUnknown) for each in outcomes), outcomes
+
+    assert proxied.connections().abandoned_commits == engine.WRITE_CONNECTIONS_MAX
+    assert proxied.connections().writes_suspended
+
+    await until(lambda: not proxied.connections().writes_suspended)
+    await proxied.write(lambda transaction: add_row(transaction, "kept"))
+
+    assert await committed_rows(proxied) == {"kept": ""}
+    assert proxied.connections().abandoned_commits == 0
 
 
 async def test_an_idle_transaction_loses_its_locks(

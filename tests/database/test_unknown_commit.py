@@ -1,7 +1,5 @@
 """If the connection breaks during the commit, the outcome is unknown and nothing is repeated."""
 
-import asyncio
-
 import pytest
 
 from ousel.database.port import Transaction
@@ -33,32 +31,3 @@ async def test_an_unknown_commit_is_never_repeated(
     assert refused.value.retry_after_seconds == 1
     assert not proxy.cuts
     assert await committed_rows(proxied) == kept
-
-
-async def test_a_connection_that_breaks_after_the_commit_changes_nothing(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After the answer to a commit, a broken connection does not cause a repetition."""
-    releases = 0
-
-    async def break_down(_: object) -> None:
-        nonlocal releases
-        releases += 1
-        raise ConnectionResetError
-
-    monkeypatch.setattr("ousel.database.postgres._skip_reset", break_down)
-    monkeypatch.setattr("ousel.database.postgres.CONNECTIONS_MAX", 1)
-    database = PostgresDatabase(postgres_url)
-    await database.open()
-    attempts = 0
-
-    async def work(transaction: Transaction) -> None:
-        nonlocal attempts
-        attempts += 1
-        await add_row(transaction, f"attempt {attempts}")
-
-    await asyncio.gather(*(database.write(work) for _ in range(3)))  # each waits for the last one
-
-    assert (attempts, releases) == (3, 2)
-    assert await committed_rows(database) == {"attempt 1": "", "attempt 2": "", "attempt 3": ""}
-    await database.close()

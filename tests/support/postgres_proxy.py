@@ -20,6 +20,7 @@ class PostgresProxy:
         self._socket = f"{parse_qs(parts.query)['host'][0]}/.s.PGSQL.5432"
         self._database = parts.path
         self.cuts: deque[Cut] = deque()  # how to cut at the next commits
+        self.stalls = 0  # how many of the next commits are held back, with their connections open
         self.delay_seconds = 0.0  # added to every message to the server
         self.sent = 0  # how many messages were sent to the server
         self._server: asyncio.Server | None = None
@@ -53,6 +54,11 @@ class PostgresProxy:
         try:
             while data := await reader.read(CHUNK_BYTES):
                 self.sent += 1
+                if self.stalls and b"COMMIT" in data:
+                    self.stalls -= 1
+                    while await reader.read(CHUNK_BYTES):
+                        pass
+                    break
                 if self.cuts and b"COMMIT" in data:
                     cut = self.cuts.popleft()
                     await _stopped(answers)

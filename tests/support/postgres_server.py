@@ -7,6 +7,7 @@ from typing import Self
 import asyncpg
 
 from ousel.database.schema import migrate
+from tests.support.waiting import until_async
 
 
 class PostgresServer:
@@ -52,6 +53,16 @@ class PostgresServer:
             return str(await connection.fetchval("SELECT current_setting($1)", name))
         finally:
             await connection.close()
+
+    async def require_followers(self, names: str) -> None:
+        """Let every commit wait for these standbys; "" stands for none."""
+        await self.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+        await self.execute("SELECT pg_reload_conf()")
+
+        async def is_set() -> bool:
+            return await self.setting("synchronous_standby_names") == names
+
+        await until_async(is_set)
 
     def stop_immediately(self) -> None:
         """Kill all of the server's processes: the next start recovers from the log."""

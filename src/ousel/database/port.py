@@ -17,10 +17,12 @@ Row = Sequence[Any]
 
 
 class Connections(msgspec.Struct, frozen=True):
-    """How many connections to the database are in use, and how many are idle."""
+    """How many connections to the database are in use, idle and abandoned during a commit."""
 
     in_use: int
     idle: int
+    abandoned_commits: int = 0
+    writes_suspended: bool = False
 
 
 class Transaction(Protocol):

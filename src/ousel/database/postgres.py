@@ -3,24 +3,25 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import asyncpg
 
 from ousel.database import primary
+from ousel.database.pool import ConnectionPool
 from ousel.database.port import Connections, IntegrityViolation, Result, Work
 from ousel.database.postgres_transaction import STATEMENTS_CACHED, PostgresTransaction
+from ousel.database.primary import MonitoredConnection
 from ousel.database.retries import RowsLocked, TransientFailure, with_retries
 from ousel.database.statements import UnstorableValue
+from ousel.database.suspension import WriteSuspension, suspended
 from ousel.kernel.deadlines import check_deadline
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 
-if TYPE_CHECKING:
-    from asyncpg.pool import PoolConnectionProxy
-
-CONNECTIONS_MAX: Final = 10
+READ_CONNECTIONS_MAX: Final = 4
+WRITE_CONNECTIONS_MAX: Final = 5
+CONNECTIONS_MAX: Final = READ_CONNECTIONS_MAX + WRITE_CONNECTIONS_MAX + 1  # and one for probes
 CONNECT_TIMEOUT_SECONDS: Final = 5.0
-ACQUIRE_TIMEOUT_SECONDS: Final = 10.0
 COMMIT_TIMEOUT_SECONDS: Final = 8.0
 STATEMENT_TIMEOUT_SECONDS: Final = 12.0
 
@@ -40,6 +41,8 @@ _SERVER_SETTINGS: Final = {
     "jit": "off",
     "standard_conforming_strings": "on",  # PostgresTransaction quotes literals accordingly
 }
+
+_PROBE: Final = "SELECT pg_logical_emit_message(true, 'ousel', '')"
 
 _ROLLED_BACK: Final = (
     asyncpg.SerializationError,
@@ -72,36 +75,29 @@ _DRIVER_ERRORS: Final = (
 
 
 class PostgresDatabase:
-    """A pool of connections to one PostgreSQL primary."""
+    """Connections to one PostgreSQL primary: some for reads, others for writes."""
 
     def __init__(self, url: str) -> None:
         """Remember the address; `open` connects to it."""
         self._url = url
-        self._pool: asyncpg.Pool[Any] | None = None
-        self._idle: list[PoolConnectionProxy[Any]] = []  # faster than asking the pool
-        self._waiters = 0
+        self._reads = ConnectionPool(self._connect, READ_CONNECTIONS_MAX)
+        self._writes = ConnectionPool(self._connect, WRITE_CONNECTIONS_MAX)
+        self._suspension = WriteSuspension(
+            self._probe, on_suspended=lambda: self._writes.refuse_waiters(suspended())
+        )
 
     async def open(self) -> None:
         """Connect, or raise DatabaseUnavailable."""
         try:
-            self._pool = await asyncpg.create_pool(
-                self._url,
-                connect=primary.connect,
-                min_size=1,
-                max_size=CONNECTIONS_MAX,
-                reset=_skip_reset,
-                timeout=CONNECT_TIMEOUT_SECONDS,
-                command_timeout=STATEMENT_TIMEOUT_SECONDS,
-                statement_cache_size=STATEMENTS_CACHED,
-                server_settings=_SERVER_SETTINGS,
-            )
+            self._reads.release(await self._reads.acquire())
         except (*_DISCONNECTED, asyncpg.PostgresError, ValueError) as error:
             raise _unavailable(error) from error
 
     async def close(self) -> None:
         """Close every connection."""
-        if self._pool is not None:
-            self._pool.terminate()
+        await self._suspension.close()
+        self._reads.terminate()
+        self._writes.terminate()
 
     async def read(self, work: Work[Result]) -> Result:
         """Run reads, each of which sees all that was committed before it."""
@@ -133,17 +129,22 @@ class PostgresDatabase:
         return None
 
     def connections(self) -> Connections:
-        """Return how many connections are open now."""
-        idle = self._connections.get_idle_size() + len(self._idle)
-        return Connections(in_use=self._connections.get_size() - idle, idle=idle)
+        """Return how many connections are open now, and whether writes are suspended."""
+        reads, writes = self._reads.counts(), self._writes.counts()
+        return Connections(
+            in_use=reads.in_use + writes.in_use,
+            idle=reads.idle + writes.idle,
+            abandoned_commits=writes.abandoned_commits,
+            writes_suspended=self._suspension.is_suspended,
+        )
 
     async def _read(self, work: Work[Result]) -> Result:
-        async with self._connection() as connection:
+        async with _connection_of(self._reads) as connection:
             return await work(PostgresTransaction(connection))
 
     async def _snapshot(self, work: Work[Result]) -> Result:
         async with (
-            self._connection() as connection,
+            _connection_of(self._reads) as connection,
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             return await work(PostgresTransaction(connection))
@@ -154,14 +155,16 @@ class PostgresDatabase:
         follows_unknown_commit: bool,  # noqa: FBT001 - as the retry policy calls it
         before_commit: Callable[[], None],
     ) -> Result:
-        async with self._connection() as connection:
+        self._suspension.check()
+        async with _connection_of(self._writes) as connection:
             transaction = PostgresTransaction(
                 connection, "BEGIN", follows_unknown_commit=follows_unknown_commit
             )
             try:
                 result = await work(transaction)
+                self._suspension.check()
                 before_commit()
-                await _commit(connection, transaction)
+                await self._commit(connection, transaction)
             except (*_DISCONNECTED, OutcomeUnknown):  # there is no session left for a rollback
                 raise
             except BaseException:
@@ -169,94 +172,104 @@ class PostgresDatabase:
                 raise
         return result
 
-    @contextlib.asynccontextmanager
-    async def _connection(self) -> "AsyncIterator[PoolConnectionProxy[Any]]":
-        """Yield a connection; do not reuse it if its server turns out to be gone or demoted."""
-        try:
-            connection = await self._acquire()
-            try:
-                yield connection
-            except BaseException as error:
-                if isinstance(error, _DISCONNECTED):
-                    _terminate(connection)
-                await self._release(connection)
-                raise
-            if self._waiters:
-                await self._release(connection)
-            else:
-                self._idle.append(connection)
-        except _DRIVER_ERRORS as error:
-            raise _translate(error) from error
+    async def _commit(
+        self, connection: MonitoredConnection, transaction: PostgresTransaction
+    ) -> None:
+        """Commit, or raise OutcomeUnknown if the connection breaks before the answer arrives.
 
-    async def _acquire(self) -> "PoolConnectionProxy[Any]":
-        """Return an idle connection, or the pool's next one.
-
-        If the server refuses a new connection for any reason, that is a transient failure.
+        If the commit takes too long, we end the connection instead of canceling the commit. If a
+        commit that waits for a standby is canceled, PostgreSQL reports success although only the
+        primary has it. If the caller is canceled, we do the same, before the driver cancels.
         """
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.is_closed():
-                return connection
-            await self._release(connection)
-        self._waiters += 1
+        if connection.is_closed():
+            raise ConnectionResetError("The server ended the transaction before its commit.")
+        overdue = asyncio.get_running_loop().call_later(
+            COMMIT_TIMEOUT_SECONDS, self._abandon, connection
+        )
         try:
-            return await self._connections.acquire(timeout=ACQUIRE_TIMEOUT_SECONDS)
-        except asyncpg.PostgresError as error:
-            raise TransientFailure(_unavailable(error)) from error
+            await transaction.send("COMMIT")
+        except _DISCONNECTED as error:
+            connection.terminate()
+            raise OutcomeUnknown(
+                "The connection to the database broke during the commit.", retry_after_seconds=1
+            ) from error
+        except asyncio.CancelledError:
+            self._abandon(connection)
+            raise
         finally:
-            self._waiters -= 1
+            overdue.cancel()
 
-    async def _release(self, connection: "PoolConnectionProxy[Any]") -> None:
-        """Give a connection back to the pool; ignore it if it breaks now, after the commit."""
-        with contextlib.suppress(*_DISCONNECTED):
-            await self._connections.release(connection)
+    def _abandon(self, connection: MonitoredConnection) -> None:
+        """Give up a commit that the server has not answered, and find out whether others succeed.
 
-    @property
-    def _connections(self) -> "asyncpg.Pool[Any]":
-        assert self._pool is not None, "the database is not open"
-        return self._pool
+        Its backend still waits in the server, so the connection keeps its place in the pool.
+        """
+        self._writes.abandon(connection)
+        if self._writes.counts().abandoned_commits == WRITE_CONNECTIONS_MAX:
+            self._suspension.suspend()
+        else:
+            self._suspension.probe()
+
+    async def _probe(self) -> None:
+        """Commit without an effect; then the commits that were abandoned before have ended as well.
+
+        If one of them has not, it hangs in a server that is no longer the primary.
+        """
+        while True:
+            abandoned = self._writes.abandoned()
+            await self._commit_without_effect()
+            self._writes.forget(abandoned)
+            if not self._writes.abandoned():
+                return
+
+    async def _commit_without_effect(self) -> None:
+        """Commit a transaction that only writes to the log; unlike others, it may be canceled."""
+        connection = await self._connect()
+        try:
+            await connection.execute(_PROBE, timeout=COMMIT_TIMEOUT_SECONDS)
+        finally:
+            await connection.close(timeout=CONNECT_TIMEOUT_SECONDS)
+
+    async def _connect(self) -> MonitoredConnection:
+        return await primary.connect(
+            self._url,
+            timeout=CONNECT_TIMEOUT_SECONDS,
+            command_timeout=STATEMENT_TIMEOUT_SECONDS,
+            statement_cache_size=STATEMENTS_CACHED,
+            server_settings=_SERVER_SETTINGS,
+        )
 
 
-async def _commit(connection: "PoolConnectionProxy[Any]", transaction: PostgresTransaction) -> None:
-    """Commit, or raise OutcomeUnknown if the connection breaks before the answer arrives.
-
-    If the commit takes too long, we end the connection instead of canceling the commit. If a
-    commit that waits for a standby is canceled, PostgreSQL reports success although only the
-    primary has it.
-    """
-    if connection.is_closed():
-        raise ConnectionResetError("The server ended the transaction before its commit was sent.")
-    overdue = asyncio.get_running_loop().call_later(COMMIT_TIMEOUT_SECONDS, _terminate, connection)
+@contextlib.asynccontextmanager
+async def _connection_of(pool: ConnectionPool) -> AsyncIterator[MonitoredConnection]:
+    """Yield a connection; do not reuse it if its server turns out to be gone or demoted."""
     try:
-        await transaction.send("COMMIT")
-    except _DISCONNECTED as error:
-        _terminate(connection)
-        raise OutcomeUnknown(
-            "The connection to the database broke during the commit.", retry_after_seconds=1
-        ) from error
-    finally:
-        overdue.cancel()
+        connection = await _acquire(pool)
+        try:
+            yield connection
+        except _DISCONNECTED:
+            connection.terminate()
+            raise
+        finally:
+            pool.release(connection)
+    except _DRIVER_ERRORS as error:
+        raise _translate(error) from error
 
 
-def _terminate(connection: "PoolConnectionProxy[Any]") -> None:
-    """End a connection at once, unless the driver has ended it already."""
-    with contextlib.suppress(asyncpg.InterfaceError):
-        connection.terminate()
-
-
-async def _roll_back(connection: "PoolConnectionProxy[Any]") -> None:
+async def _acquire(pool: ConnectionPool) -> MonitoredConnection:
+    """Return a connection; if the server refuses it for any reason, that is a transient failure."""
     try:
-        if connection.is_in_transaction():
+        return await pool.acquire()
+    except asyncpg.PostgresError as error:
+        raise TransientFailure(_unavailable(error)) from error
+
+
+async def _roll_back(connection: MonitoredConnection) -> None:
+    try:
+        if not connection.is_closed() and connection.is_in_transaction():
             await connection.execute("ROLLBACK")
     except (*_DISCONNECTED, asyncpg.PostgresError):
-        _terminate(connection)
-
-
-async def _skip_reset(_: object) -> None:
-    """Do not reset a session when it is given back, which would take a round trip.
-
-    Ousel leaves no settings or locks in a session, only prepared statements, which it reuses.
-    """
+        connection.terminate()
 
 
 def _translate(error: Exception) -> Exception:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from ousel.database.port import Row
 from ousel.database.statements import (
@@ -15,8 +15,6 @@ from ousel.database.statements import (
 )
 
 if TYPE_CHECKING:
-    from asyncpg.pool import PoolConnectionProxy
-
     from ousel.database.primary import MonitoredConnection
 
 STATEMENTS_CACHED: Final = 256
@@ -32,7 +30,7 @@ class PostgresTransaction:
 
     def __init__(
         self,
-        connection: "PoolConnectionProxy[Any]",
+        connection: "MonitoredConnection",
         *unsent: str,
         follows_unknown_commit: bool = False,
     ) -> None:
@@ -78,7 +76,7 @@ class PostgresTransaction:
     ) -> None:
         compiled = _compiled_bulk(make, table)
         [values] = compiled.arguments({"rows": rows})
-        name = await cast("MonitoredConnection", self._connection).prepare_once(compiled.text)
+        name = await self._connection.prepare_once(compiled.text)
         self._unsent.append(f"EXECUTE {name}({_quoted(values)})")
 
 

@@ -4,7 +4,9 @@ All hosts are tried at the same time, so a host that is down or stuck causes no 
 """
 
 import asyncio
+import os
 import socket
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
@@ -37,6 +39,7 @@ class MonitoredConnection(DriverConnection):
         """Set the keepalive options on the socket of the driver's new connection."""
         super().__init__(protocol, transport, *rest)
         self._prepared: dict[str, str] = {}
+        self._socket_transport: asyncio.BaseTransport = transport
         connected: socket.socket = transport.get_extra_info("socket")
         if connected.family == socket.AF_UNIX:
             return
@@ -54,20 +57,35 @@ class MonitoredConnection(DriverConnection):
             self._prepared[text] = name
         return name
 
+    def leave(self) -> socket.socket | None:
+        """End this connection for the driver, and return its socket, which stays open.
 
-async def connect(dsn: str | None = None, **options: Any) -> DriverConnection:
+        The server notices nothing, and continues what it is doing. Return None if the connection
+        has ended already.
+        """
+        rest = None
+        if not self.is_closed() and not self._socket_transport.is_closing():
+            connected = self._socket_transport.get_extra_info("socket")
+            rest = socket.socket(fileno=os.dup(connected.fileno()))
+            rest.settimeout(0)  # reading from it never blocks
+        self.terminate()
+        return rest
+
+
+async def connect(
+    dsn: str, *, server_settings: Mapping[str, str] | None = None, **options: Any
+) -> MonitoredConnection:
     """Return a connection to the host of this address that accepts writes.
 
     If no host accepts a connection, raise the error of the first one.
     """
-    assert dsn is not None, "the pool always passes its address"
     options["connection_class"] = MonitoredConnection
-    options["server_settings"] = _ISOLATION | options.get("server_settings", {})
-    attempts: list[asyncio.Future[DriverConnection]] = [
+    options["server_settings"] = {**_ISOLATION, **(server_settings or {})}
+    attempts: list[asyncio.Future[MonitoredConnection]] = [
         asyncio.ensure_future(asyncpg.connect(address, **options))
         for address in single_host_urls(primary_url(dsn))
     ]
-    successful: asyncio.Future[DriverConnection] | None = None
+    successful: asyncio.Future[MonitoredConnection] | None = None
     try:
         pending = set(attempts)
         while pending and successful is None:
@@ -78,7 +96,7 @@ async def connect(dsn: str | None = None, **options: Any) -> DriverConnection:
     return (successful or attempts[0]).result()
 
 
-async def _cancel(attempts: "list[asyncio.Future[DriverConnection]]") -> None:
+async def _cancel(attempts: "list[asyncio.Future[MonitoredConnection]]") -> None:
     """Cancel the other attempts, and end the connections that they have opened."""
     for attempt in attempts:
         attempt.cancel()

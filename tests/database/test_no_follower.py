@@ -1,0 +1,161 @@
+"""Commits wait for a follower that is gone: reads continue, and writes are refused at once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import structlog
+
+from ousel.database import postgres as engine
+from ousel.database import suspension
+from ousel.database.postgres import PostgresDatabase
+from ousel.database.statements import Statement
+from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
+from tests.database.sample_rows import add_row, committed_rows
+from tests.support.postgres_server import PostgresServer
+from tests.support.raw_sql import RawSql
+from tests.support.waiting import until, until_async
+
+pytestmark = pytest.mark.slow
+
+WRITERS = 40
+BACKENDS_MAX = 10  # as the documentation says
+CLEARED = Statement("remove all rows", "DELETE FROM deployment")
+NO_CHANGE = "SELECT pg_logical_emit_message(true, 'test', '')"  # but its commit is logged
+BACKENDS = """
+    SELECT count(*), count(*) FILTER (WHERE query LIKE '%emit_message%' AND state = 'active')
+    FROM pg_stat_activity WHERE application_name = 'ousel'
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for these tests."""
+    with PostgresServer() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server_url(server: PostgresServer) -> str:
+    """A database on it."""
+    return server.fresh_url()
+
+
+@pytest.fixture
+async def database(
+    server: PostgresServer, server_url: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[PostgresDatabase]:
+    """The database, empty and opened with short timeouts; no follower is needed in the end."""
+    monkeypatch.setattr(engine, "COMMIT_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(suspension, "PROBE_SECONDS_MAX", 0.2)
+    opened = PostgresDatabase(server_url)
+    await opened.open()
+    await opened.write(lambda transaction: transaction.execute(CLEARED))
+    yield opened
+    await server.require_followers("")
+    await opened.close()
+
+
+async def lose_followers(server: PostgresServer, url: str) -> None:
+    """Let commits wait for a standby that does not exist; the server soon notices."""
+    await server.require_followers("nobody")
+
+    async def hangs() -> bool:
+        async with RawSql(url) as raw_sql:
+            try:
+                await asyncio.wait_for(raw_sql.run(NO_CHANGE), timeout=0.2)
+            except TimeoutError:
+                return True
+            return False
+
+    await until_async(hangs)
+
+
+async def write_row(database: PostgresDatabase, name: str) -> str:
+    """Add a row, and return the refusal's code or nothing."""
+    try:
+        await database.write(lambda transaction: add_row(transaction, name))
+    except (DatabaseUnavailable, OutcomeUnknown) as refusal:
+        return refusal.code
+    return ""
+
+
+async def test_reads_continue_while_commits_hang(
+    server: PostgresServer, database: PostgresDatabase, server_url: str
+) -> None:
+    """Writes are refused unwritten; the server has at most ten backends, one of them a probe."""
+    await lose_followers(server, server_url)
+    names = [f"row {number:02d}" for number in range(WRITERS)]
+    writes = asyncio.gather(*(write_row(database, name) for name in names))
+    seen: list[tuple[int, int]] = []
+    async with RawSql(server_url) as raw_sql, asyncio.timeout(60):
+        while not writes.done() or len(seen) < 20:
+            assert await committed_rows(database) == {}
+            seen += [(all_, probes) for all_, probes in await raw_sql.run(BACKENDS)]
+            await asyncio.sleep(0.05)
+        codes = dict(zip(names, await writes, strict=True))
+
+        assert database.connections().writes_suspended
+        assert await write_row(database, "refused") == "database_unavailable"
+        assert database.connections().abandoned_commits == engine.WRITE_CONNECTIONS_MAX
+        await server.require_followers("")
+        await until(lambda: not database.connections().writes_suspended)
+        assert await write_row(database, "resumed") == ""
+        await until(lambda: database.connections().abandoned_commits == 0)
+        seen += [(all_, probes) for all_, probes in await raw_sql.run(BACKENDS)]
+
+    assert max(backends for backends, _ in seen) <= BACKENDS_MAX == engine.CONNECTIONS_MAX
+    assert max(probes for _, probes in seen) == 1
+    unknown = [name for name, code in codes.items() if code == "outcome_unknown"]
+    assert len(unknown) == engine.WRITE_CONNECTIONS_MAX
+    assert list(await committed_rows(database)) == ["resumed", *unknown]
+
+
+async def test_the_beginning_and_the_end_are_logged_once(
+    server: PostgresServer,
+    database: PostgresDatabase,
+    server_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One line each, however many writes are refused."""
+    log = structlog.testing.CapturingLogger()
+    monkeypatch.setattr(suspension, "_log", log)
+    await lose_followers(server, server_url)
+    await asyncio.gather(*(write_row(database, f"row {number}") for number in range(9)))
+    await until(lambda: database.connections().writes_suspended)
+    await server.require_followers("")
+    await until(lambda: not database.connections().writes_suspended)
+
+    warnings = [call.args[0] for call in log.calls if call.method_name == "warning"]
+    assert [text.partition(" until")[0].partition(":")[0] for text in warnings] == [
+        "writes are suspended",
+        "writes are resumed",
+    ]
+
+
+async def test_the_commit_of_a_canceled_caller_is_not_canceled(
+    server: PostgresServer, database: PostgresDatabase, server_url: str
+) -> None:
+    """A canceled commit would take effect without a follower; this one waits for it."""
+    await lose_followers(server, server_url)
+    committing = asyncio.Event()
+
+    async def write() -> None:
+        await database.write(
+            lambda transaction: add_row(transaction, "a"), before_commit=committing.set
+        )
+
+    caller = asyncio.create_task(write())
+    async with RawSql(server_url) as raw_sql:
+        await committing.wait()
+        waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'"
+        await until_async(lambda: raw_sql.run(waiting))
+        caller.cancel()
+        await asyncio.wait({caller})
+        await until(lambda: database.connections().writes_suspended)
+        assert await raw_sql.run(waiting)
+    assert caller.cancelled()
+    assert await committed_rows(database) == {}
+
+    await server.require_followers("")
+    await until_async(lambda: committed_rows(database))
