@@ -24,7 +24,10 @@ class CommitThread:
         self._thread.start()
 
     async def run(self, task: Callable[[], Result]) -> Result:
-        """Return what the task returns; a canceled caller still waits until the task has ended."""
+        """Return what the task returns; a canceled caller still waits until the task has ended.
+
+        If the task then fails, the caller gets its error instead of the cancellation.
+        """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
         self._tasks.put(partial(_run_task, task, done, loop))
@@ -32,6 +35,7 @@ class CommitThread:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
             await asyncio.wait([done])
+            done.result()  # a failure matters more than the cancellation
             raise
 
     def close(self) -> None:

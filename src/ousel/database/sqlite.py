@@ -19,8 +19,9 @@ from ousel.database.port import Connections, IntegrityViolation, Result, Work
 from ousel.database.retries import TransientFailure, with_retries
 from ousel.database.sqlite_transaction import STATEMENTS_CACHED, SqliteTransaction
 from ousel.database.statements import UnstorableValue
+from ousel.database.suspension import WriteSuspension
 from ousel.kernel.deadlines import check_deadline
-from ousel.kernel.errors import DatabaseUnavailable
+from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 
 BUSY_SECONDS_MAX: Final = 5.0
 BUSY_PAUSE_SECONDS: Final = 0.005
@@ -38,6 +39,8 @@ _WRITER_PRAGMAS: Final = (
 _FileIdentity = tuple[int, int]  # device and inode
 
 _BUSY: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+# If a commit fails with one of these codes, its last page did not get into the log.
+_UNWRITTEN: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE})
 _DRIVER_ERRORS: Final = (sqlite3.DatabaseError, UnicodeEncodeError, OverflowError)
 
 
@@ -53,6 +56,7 @@ class SqliteDatabase:
         self._reader: sqlite3.Connection | None = None
         self._version: int | None = None
         self._file: _FileIdentity | None = None
+        self._suspension = WriteSuspension(self._probe)
 
     async def open(self) -> None:
         """Open the file, or raise DatabaseUnavailable."""
@@ -71,6 +75,7 @@ class SqliteDatabase:
 
     async def close(self) -> None:
         """Close both connections, which writes the write-ahead log back into the file."""
+        await self._suspension.close()
         if self._reader is not None:
             self._reader.close()
         if self._writer is not None:
@@ -123,7 +128,9 @@ class SqliteDatabase:
         """Return the two connections; only the one for writes is ever in use."""
         assert self._writer is not None, "the database is not open"
         in_use = int(self._writer.in_transaction)
-        return Connections(in_use=in_use, idle=2 - in_use)
+        return Connections(
+            in_use=in_use, idle=2 - in_use, writes_suspended=self._suspension.is_suspended
+        )
 
     def _clear_version(self) -> None:
         self._version = None
@@ -155,6 +162,7 @@ class SqliteDatabase:
         assert connection is not None, "the database is not open"
         assert commits is not None, "the database is not open"
         async with self._write_lock:
+            self._suspension.check()
             try:
                 await _begin(connection)
                 result = _run_to_end(
@@ -163,7 +171,10 @@ class SqliteDatabase:
                 )
                 self._check_file_unmoved()
                 before_commit()
-                await commits.run(partial(connection.execute, "COMMIT"))
+                await commits.run(partial(_commit, connection))
+            except OutcomeUnknown:
+                self._suspension.suspend()
+                raise
             except _DRIVER_ERRORS as error:
                 _roll_back(connection)
                 raise _translate(error) from error
@@ -171,6 +182,13 @@ class SqliteDatabase:
                 _roll_back(connection)
                 raise
         return result
+
+    async def _probe(self) -> None:
+        """Write over what a failed commit has left in the log."""
+        assert self._writer is not None, "the database is not open"
+        assert self._commits is not None, "the database is not open"
+        async with self._write_lock:
+            await self._commits.run(partial(_overwrite_failed_commit, self._writer))
 
     def _check_file_unmoved(self) -> None:
         """Refuse to use a file that is no longer at its path: what is written would be lost."""
@@ -230,6 +248,42 @@ async def _begin(connection: sqlite3.Connection) -> None:
             await asyncio.sleep(BUSY_PAUSE_SECONDS)
         else:
             return
+
+
+def _commit(connection: sqlite3.Connection) -> None:
+    """Commit, or undo a commit that failed, or raise OutcomeUnknown.
+
+    A commit writes its pages to the log and then flushes it. If the flush fails, SQLite reports
+    an error and ignores these pages. But they are complete, so the next process that opens the
+    file after a crash would take them for a commit. Only writing over them undoes it.
+    """
+    try:
+        connection.execute("COMMIT")
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode in _UNWRITTEN or _is_busy(error.sqlite_errorcode):
+            raise
+        try:
+            _overwrite_failed_commit(connection)
+        except sqlite3.DatabaseError as overwriting:
+            raise OutcomeUnknown(
+                f"SQLite could neither complete a commit nor undo it ({error.sqlite_errorname}).",
+                retry_after_seconds=1,
+            ) from overwriting
+        raise
+
+
+def _overwrite_failed_commit(connection: sqlite3.Connection) -> None:
+    """Commit a page that has not changed; in the log it replaces the first one of a failed commit.
+
+    The other pages of that commit then have the wrong checksums, so nothing reads them.
+    """
+    _roll_back(connection)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("PRAGMA user_version = 0")  # Ousel does not use this number
+        connection.execute("COMMIT")
+    finally:
+        _roll_back(connection)
 
 
 def _run_to_end(work: Work[Result], transaction: SqliteTransaction) -> Result:

@@ -51,7 +51,7 @@ class InvalidField(Refusal):
 
 
 class DatabaseUnavailable(Refusal):
-    """The database could not be reached, or did not answer in time."""
+    """The database could not be reached, did not answer in time, or failed. Nothing was written."""
 
     status = 503
     code = "database_unavailable"
@@ -60,7 +60,7 @@ class DatabaseUnavailable(Refusal):
 
 
 class OutcomeUnknown(Refusal):
-    """The connection to the database broke while a commit was under way."""
+    """The connection to the database broke, or its disk failed, during a commit."""
 
     status = 503
     code = "outcome_unknown"
