@@ -184,6 +184,8 @@ async def test_the_process_says_what_it_is(observed: ObservedServer) -> None:
     assert about["mode"] == "test"
     assert set(about) == {"version", "schema", "engine", "mode"}
     assert scraped.value("ousel_database_connections") >= 1
+    assert scraped.value("ousel_database_abandoned_commits") == 0
+    assert scraped.value("ousel_database_writes_suspended") == 0
     assert scraped.value("process_resident_memory_bytes") > 1_000_000
     assert scraped.value("process_cpu_seconds_total") > 0
     assert "python_gc_collections_total" in scraped.names

@@ -41,6 +41,8 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     transaction_ms_p99: float | None
     queue_length: int
     connections_in_use: int
+    abandoned_commits: int
+    writes_suspended: bool
     charges: dict[str, int]
     ledger: dict[str, float] | None
 
@@ -96,6 +98,8 @@ def frame_of(interval: Interval, processes: int) -> Frame:
         transaction_ms_p99=_ms(interval.quantile(_TRANSACTIONS, 0.99)),
         queue_length=int(now.total("ousel_posting_queue_length")),
         connections_in_use=int(now.total("ousel_database_connections", state="in_use")),
+        abandoned_commits=int(now.total("ousel_database_abandoned_commits")),
+        writes_suspended=now.total("ousel_database_writes_suspended") > 0,
         charges={
             outcome: int(count)
             for outcome, count in now.by("ousel_charges_total", "outcome").items()
@@ -134,6 +138,8 @@ def _render(frame: Frame) -> RenderableType:
             "transaction p99": f"{_figure(frame.transaction_ms_p99)} ms",
             "queue": str(frame.queue_length),
             "connections in use": str(frame.connections_in_use),
+            "abandoned commits": str(frame.abandoned_commits),
+            "writes": "suspended" if frame.writes_suspended else "accepted",
         }
     )
     charges = _pairs({outcome: f"{count:,}" for outcome, count in frame.charges.items()})

@@ -106,6 +106,16 @@ class _OuselCollector(Collector):
         connections.add_metric(["in_use"], self._gauges.connections.in_use)
         connections.add_metric(["idle"], self._gauges.connections.idle)
         yield connections
+        yield GaugeMetricFamily(
+            "ousel_database_abandoned_commits",
+            "Commits that were given up and still wait in the server.",
+            value=self._gauges.connections.abandoned_commits,
+        )
+        yield GaugeMetricFamily(
+            "ousel_database_writes_suspended",
+            "1 while writes are refused until a commit succeeds again, otherwise 0.",
+            value=self._gauges.connections.writes_suspended,
+        )
 
     def _charges(self) -> Iterator[Metric]:
         charges = CounterMetricFamily("ousel_charges", "Charges, by outcome.", labels=["outcome"])
