@@ -1,5 +1,6 @@
 """GET /transfers?idempotency_key=…: what became of a transfer whose answer was lost."""
 
+import asyncio
 from typing import Any
 
 from ousel.database.port import Database
@@ -9,6 +10,7 @@ from tests.support.accounts import partner, person
 from tests.support.engines import Engine
 from tests.support.in_process import in_process_client
 from tests.support.raw_sql import RawSql
+from tests.support.waiting import assert_none_ends
 
 MANY = 2_000
 
@@ -86,6 +88,31 @@ async def test_a_key_narrows_the_other_filters(database: Database, database_url:
         ]
 
     assert [len(page["data"]) for page in found] == [1, 1, 1, 0, 0, 0]
+
+
+async def test_a_key_that_is_being_written_is_not_reported_as_unused(
+    database: Database, database_url: str, engine: Engine
+) -> None:
+    """A commit that hangs is invisible: the look-up waits until it has taken effect or failed."""
+    account, _, key = await partner(database, "harbour", "100")
+    await person(database, "ada")
+    async with in_process_client(database_url) as client, RawSql(database_url) as hanging:
+        client.headers["Authorization"] = f"Bearer {key}"
+        body = {"to": "@ada", "amount": 1, "idempotency_key": "ours"}
+        await client.post("/transfers", json=body)
+        await hanging.run("BEGIN" if engine == "postgresql" else "BEGIN IMMEDIATE")
+        await hanging.run("UPDATE accounts SET updated_at = 1 WHERE id = ?", account.id)
+        await hanging.run(
+            "UPDATE entries SET idempotency_key = 'theirs' WHERE idempotency_key = 'ours'"
+        )
+        looking = asyncio.create_task(
+            client.get("/transfers", params={"idempotency_key": "theirs"})
+        )
+        await assert_none_ends(looking, seconds=0.2)
+        await hanging.run("COMMIT")
+        found = await looking
+
+    assert [each["idempotency_key"] for each in found.json()["data"]] == ["theirs"]
 
 
 async def test_what_cannot_be_a_key_is_refused(database: Database, database_url: str) -> None:

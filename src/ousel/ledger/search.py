@@ -10,8 +10,9 @@ from typing import Final
 import msgspec
 
 from ousel.database.port import Database, Transaction
+from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from ousel.ledger.history import HistoryQuery, matching_entries, newest_entries, sequence_range
-from ousel.ledger.journal import accounts_by_id
+from ousel.ledger.journal import accounts_by_id, wait_for_account
 from ousel.ledger.rules import Account, Entry
 
 STEP_ENTRIES: Final = 2_000  # a few milliseconds
@@ -34,7 +35,29 @@ class HistorySearch:
 
     async def find(self, query: HistoryQuery) -> SearchResult:
         """Return the newest matching entries; for most pages the first step is enough."""
+        found = await self._find(query)
+        if query.idempotency_key is not None and not found.entries:
+            return await self._find_key_under_lock(query)
+        return found
 
+    async def _find_key_under_lock(self, query: HistoryQuery) -> SearchResult:
+        """Look the key up again when no transaction can be about to write it.
+
+        A commit that waits for a replica, or for the disk, is invisible, but its accounts are
+        locked. And only a database that can still commit knows that it has the whole history.
+        """
+
+        async def look_up(transaction: Transaction) -> SearchResult:
+            await wait_for_account(transaction, query.account_id)
+            own = (await accounts_by_id(transaction, [query.account_id]))[query.account_id]
+            return SearchResult(own, await newest_entries(transaction, query))
+
+        try:
+            return await self._database.write(look_up)
+        except OutcomeUnknown as error:  # nothing was written: only the look-up has failed
+            raise DatabaseUnavailable(error.detail, retry_after_seconds=1) from error
+
+    async def _find(self, query: HistoryQuery) -> SearchResult:
         async def begin(transaction: Transaction) -> tuple[SearchResult, range]:
             own = (await accounts_by_id(transaction, [query.account_id]))[query.account_id]
             if _uses_index(query):
