@@ -33,7 +33,7 @@ class ControlledDatabase(DelegatingDatabase):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self.writes = 0
-        self.faults: deque[Fault] = deque()  # what happens to the next writes
+        self.faults: deque[Fault | None] = deque()  # what happens to the next writes
         self.actions_after_fault: list[Action] = []  # what others do after a fault
         self.actions_before_commit: list[Callable[[], object]] = []  # of the next writes, in turn
         self.write_started = asyncio.Event()  # a write is about to begin
@@ -97,14 +97,15 @@ class ControlledDatabase(DelegatingDatabase):
             case "after the commit":
                 await self._database.write(work, before_commit=before_commit)
             case "before the commit":
-                await self._roll_back(work)
+                await self._roll_back(work, before_commit)
         while self.actions_after_fault:
             await self.actions_after_fault.pop()()
         raise OutcomeUnknown("The answer to the commit was lost.")
 
-    async def _roll_back(self, work: Work[Result]) -> None:
+    async def _roll_back(self, work: Work[Result], before_commit: Callable[[], None]) -> None:
         async def fail_at_the_end(transaction: Transaction) -> None:
             await work(transaction)
+            before_commit()
             raise _RolledBack
 
         with suppress(_RolledBack):

@@ -43,11 +43,12 @@ def wait_until(condition: Callable[[], object], seconds_max: float = WAIT_SECOND
         time.sleep(CHECK_SECONDS)
 
 
-async def until_blocked(postgres_url: str) -> None:
-    """Wait until a statement on this PostgreSQL database waits for a lock."""
+async def until_blocked(postgres_url: str, times: int = 1) -> None:
+    """Wait until so many statements on this PostgreSQL database wait for a lock."""
     blocked = (
         "SELECT 1 FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        f" OFFSET {times - 1}"
     )
     async with RawSql(postgres_url) as raw_sql:
         await until_async(lambda: raw_sql.run(blocked))

@@ -29,8 +29,9 @@ from ousel.ledger.writer import (
     PostingWriter,
 )
 
-# How many connections may wait for a locked row: for the first second, and after that.
-FIRST_TURNS_MAX: Final = 3
+# How many connections may wait for locked rows: for rows that were free just now, and for rows
+# that have been locked for longer. The others are left to postings and to other writes.
+FIRST_TURNS_MAX: Final = 2
 LATER_TURNS_MAX: Final = 1
 
 

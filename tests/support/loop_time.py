@@ -1,0 +1,21 @@
+"""The time of the event loop, which a test can advance."""
+
+import asyncio
+
+
+class LoopTime:
+    """Advances the time that deadlines and timers of the running event loop are measured in."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._real_time = loop.time
+        self._advanced_seconds = 0.0
+        loop.time = self.now  # type: ignore[method-assign]
+
+    def now(self) -> float:
+        """Return the time."""
+        return self._real_time() + self._advanced_seconds
+
+    def advance(self, seconds: float) -> None:
+        """Let this many seconds pass at once."""
+        self._advanced_seconds += seconds
