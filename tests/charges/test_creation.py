@@ -272,7 +272,7 @@ async def test_the_queue_of_creations_is_limited(shop: Shop) -> None:
     waiting = [asyncio.create_task(create()) for _ in range(2)]
     await asyncio.sleep(0)  # lets the tasks start
     with pytest.raises(QueueFull) as refused:
-        await asyncio.wait_for(create(), 5)
+        await asyncio.wait_for(create(), 30)
     controlled.release()
     await asyncio.gather(under_way, *waiting)
     await create()

