@@ -4,6 +4,7 @@ from collections.abc import Generator
 
 import pytest
 
+from tests.support.programs import report_missing_programs
 from tests.support.run_folder import RunFolder
 
 RUN_FOLDER = pytest.StashKey[RunFolder]()
@@ -13,6 +14,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Give the run a temporary folder, which its workers share."""
     if not hasattr(config, "workerinput"):
         config.stash[RUN_FOLDER] = RunFolder()
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """Install what slow tests need, and say which tests are skipped since something is missing."""
+    return report_missing_programs(install=config.getoption("markexpr") != "not slow")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

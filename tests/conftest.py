@@ -15,7 +15,6 @@ from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.passwords import hash_quickly
 from tests.support.portal import Portal, open_portal
 from tests.support.postgres_proxy import PostgresProxy
-from tests.support.programs import missing_programs
 from tests.support.raw_sql import RawSql
 from tests.support.server import Server, SharedServers
 from tests.support.signals import signals_for_children
@@ -36,11 +35,6 @@ LONGEST_FIRST = (
     "tests/faults",
     "tests/journeys",
 )
-
-
-def pytest_report_header() -> list[str]:
-    """Print which programs are missing, whose tests are skipped."""
-    return missing_programs()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

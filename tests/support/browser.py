@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
-from tests.support.programs import check_library, program
+from tests.support.programs import program
 from tests.support.visitor import PASSWORD
 
 Result = TypeVar("Result")
@@ -32,7 +32,7 @@ ARGUMENTS = [
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Run a headless Chromium for the length of a block."""
-    check_library("libatomic1")
+    program("libatomic1")
     path = program("chromium")
     expect.set_options(timeout=WAIT_MILLISECONDS)
     with sync_playwright() as playwright:

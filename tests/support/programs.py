@@ -6,54 +6,82 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-# By the package that has them: programs, of which one will do, and libraries.
-PROGRAMS = {
-    "chromium": ("chromium", "chromium-browser", "google-chrome"),
-    "curl": ("curl",),
-    "faketime": ("faketime",),
-}
-LIBRARIES = {"libatomic1": "libatomic.so.1"}  # the Node.js of Playwright is linked to it
+INSTALL_SECONDS_MAX = 600.0
 
-LOCK = Path(tempfile.gettempdir()) / "ousel-tests-apt.lock"  # for all clones on this machine
+
+def _program(*names: str) -> Callable[[], str | None]:
+    """Return what finds one of these programs."""
+    return lambda: next(filter(None, map(shutil.which, names)), None)
+
+
+def _library(name: str) -> Callable[[], str | None]:
+    """Return what finds a library."""
+
+    def find() -> str | None:
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            return None
+        return name
+
+    return find
+
+
+def _file(path: str) -> Callable[[], str | None]:
+    """Return what finds a file."""
+    return lambda: path if Path(path).exists() else None
+
+
+# By the package of Debian: what finds it, and which tests are skipped without it.
+NEEDED = {
+    "chromium": (_program("chromium", "chromium-browser", "google-chrome"), "the browser"),
+    "libatomic1": (_library("libatomic.so.1"), "the browser"),  # Playwright's Node.js needs it
+    "curl": (_program("curl"), "the commands in documents"),
+    "locales": (_file("/usr/share/i18n/locales/cs_CZ"), "sorting in other languages"),
+    "systemd": (_program("systemd-analyze"), "the systemd unit"),
+    "golang-go": (_program("go"), "Porcupine"),
+    "iproute2": (_program("ip"), "a cluster whose network is cut"),
+}
+INSTALLED_BY_ROOT = ("chromium", "libatomic1", "curl")
 
 
 def program(package: str) -> str:
-    """Return the path of a package's program; skip the test if it is not available."""
-    found = _found(package) or _found_once_installed(package)
+    """Return the path of what a package has; skip the test if it is not available."""
+    found = _find(package)
+    if found is None and _may_install():
+        _install(package)
+        found = _find(package)
     if found is None:
         pytest.skip(f"{package} is not installed")
     return found
 
 
-def check_library(package: str) -> None:
-    """Skip the test if a package's library is missing and cannot be installed."""
-    if not (_found(package) or _found_once_installed(package)):
-        pytest.skip(f"{package} is not installed")
-
-
-def missing_programs() -> list[str]:
-    """Return a line that names what is missing and cannot be installed, or no line."""
-    missing = [package for package in (*PROGRAMS, *LIBRARIES) if not _found(package)]
-    if not missing or _may_install():
+def report_missing_programs(*, install: bool) -> list[str]:
+    """Return a line that says which tests are skipped and which packages they need, or no line."""
+    installable = _missing(INSTALLED_BY_ROOT) if _may_install() else []
+    if installable and install:
+        _install(*installable)
+        installable = []
+    missing = [package for package in _missing(NEEDED) if package not in installable]
+    if not missing:
         return []
-    names = " ".join(missing)
-    return [f"tests that need these are skipped: {names}; run 'sudo apt-get install {names}'"]
+    tests = ", ".join(dict.fromkeys(NEEDED[package][1] for package in missing))
+    return [f"skipped: tests of {tests}; to run them: apt-get install {' '.join(missing)}"]
 
 
-def _found(package: str) -> str | None:
-    """Return the path of the package's program or the name of its library, or None."""
-    if package in PROGRAMS:
-        return next(filter(None, map(shutil.which, PROGRAMS[package])), None)
-    try:
-        ctypes.CDLL(LIBRARIES[package])
-    except OSError:
-        return None
-    return LIBRARIES[package]
+def _find(package: str) -> str | None:
+    """Return the path of the package's program or file or the name of its library, or None."""
+    return NEEDED[package][0]()
+
+
+def _missing(packages: Iterable[str]) -> list[str]:
+    return [package for package in packages if _find(package) is None]
 
 
 def _may_install() -> bool:
@@ -61,18 +89,24 @@ def _may_install() -> bool:
 
 
 @cache
-def _found_once_installed(package: str) -> str | None:
-    """Install a package if allowed; only one process installs at a time."""
-    if not _may_install():
-        return None
-    with LOCK.open("w") as lock:
+def _install(*packages: str) -> None:
+    """Try to install packages; only one process of this run does so at a time."""
+    with (Path(tempfile.gettempdir()) / "apt.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for command in (["update"], ["install", "-y", package]):
-            if _found(package) is None:
-                subprocess.run(
-                    ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300", *command],
-                    env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
-                    check=False,
-                    capture_output=True,
-                )
-    return _found(package)
+        for command in (["update"], ["install", "-y", *packages]):
+            if _missing(packages):
+                _run_apt(*command)
+
+
+def _run_apt(*command: str) -> None:
+    options = ("-qq", "-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::http::Timeout=20")
+    try:
+        subprocess.run(
+            ["apt-get", *options, *command],
+            env=os.environ | {"DEBIAN_FRONTEND": "noninteractive"},
+            check=False,
+            capture_output=True,
+            timeout=INSTALL_SECONDS_MAX,
+        )
+    except subprocess.TimeoutExpired:
+        return
