@@ -1,7 +1,7 @@
-"""Proof that identifiers find the right accounts: each username, number and email its own.
+"""Proof that each username, account number and email finds the account that it belongs to.
 
-Whoever points an identifier at another account receives what is sent to it. The journal cannot
-show this, since it names accounts by their ids.
+Somebody who changes which account an identifier finds could receive another person's money. The
+journal cannot show this, since it names accounts by their ids.
 """
 
 from collections.abc import AsyncIterator

@@ -22,7 +22,7 @@ class ChargePayments:
     async def lock(
         self, transaction: Transaction, charge_ids: Collection[str], now: int, *, waits: bool
     ) -> ChargeLocks:
-        """Lock the charges, and wait for those that are locked or leave them out."""
+        """Lock the charges; wait for those that others have locked, or leave them out."""
         locked = await transitions.lock_current_charges(transaction, charge_ids, now, waits=waits)
         missing = set(charge_ids) - locked.charges.keys()
         blocked = await store.existing_charges(transaction, missing) if missing else set()

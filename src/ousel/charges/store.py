@@ -191,7 +191,7 @@ async def lock_charges(
 
 
 async def existing_charges(transaction: Transaction, ids: Collection[str]) -> set[str]:
-    """Return those of the ids that belong to a charge, locked or not."""
+    """Return the ids among these that belong to a charge, locked or not."""
     return {row[0] for row in await transaction.fetch(STATUSES_BY_ID, ids=list(ids))}
 
 

@@ -79,7 +79,7 @@ def verify_file(path: Path, older: AccountEnds) -> VerifiedTotals:
 
 
 def read_account_ends(path: Path | None) -> AccountEnds:
-    """Return where each account ends in this export; without an export there are none."""
+    """Return the last entry of each account in this export; nothing if there is no export."""
     return {} if path is None else _read_file(path, account_ends(ExportedLedger(path)))
 
 

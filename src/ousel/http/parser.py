@@ -237,7 +237,7 @@ def _check_upgrade(method: bytes) -> None:
 
 def _head_too_large() -> HeadTooLarge:
     return HeadTooLarge(
-        f"A head must be at most {HEAD_BYTES_MAX} bytes, and so must all that is beside chunks."
+        f"A head, or what surrounds the chunks of a body, must be at most {HEAD_BYTES_MAX} bytes."
     )
 
 

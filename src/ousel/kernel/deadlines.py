@@ -1,6 +1,6 @@
-"""The deadline of a request: what has not begun to commit by then is refused, unwritten.
+"""The deadline of a request: if its commit has not begun by then, it is refused.
 
-It belongs to the task that answers the request, so every write finds it without being passed it.
+The deadline is stored with the task that answers the request, so it is not passed as an argument.
 """
 
 import asyncio

@@ -43,7 +43,7 @@ class ChargeRows(Protocol):
     async def lock(
         self, transaction: Transaction, charge_ids: Collection[str], now: int, *, waits: bool
     ) -> ChargeLocks:
-        """Lock the charges, and wait for those that are locked or leave them out."""
+        """Lock the charges; wait for those that others have locked, or leave them out."""
         ...
 
     async def mark_paid(
@@ -148,7 +148,7 @@ class PostingBatch:
         ]
 
     async def _wait_for_row(self, transaction: Transaction, row_id: str) -> None:
-        """Wait for this row, unless the first lock is that of the accounts, which waits itself."""
+        """Wait for this row; without charges, the statement that locks the accounts does this."""
         charge_ids = {each.charge_id for each in self._postings if each.charge_id is not None}
         if row_id in charge_ids:
             await self._charge_rows.wait(transaction, row_id)

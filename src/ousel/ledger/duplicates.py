@@ -1,7 +1,7 @@
-"""Finds texts that occur twice among any number of them, with little memory.
+"""Finds texts that occur twice in a sequence of any length, with little memory.
 
-The hashes of the texts go to many temporary files, chosen by hash, so that equal ones meet in one
-file. Each file is small enough to be read as a whole.
+Each text's hash is written to one of many temporary files, which is chosen by the hash, so equal
+hashes are in the same file. Each file is small enough to be read as a whole.
 """
 
 from array import array

@@ -1,8 +1,8 @@
 """The queue of postings: the only way to change a balance.
 
 The postings that wait are written as one batch: one transaction, one flush to disk. A posting
-that needs a row which another transaction has locked waits aside, with a connection of its own,
-and the others go on.
+that needs a row which another transaction has locked waits separately, on its own connection,
+and the others are written without it.
 """
 
 import asyncio

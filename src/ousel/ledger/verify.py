@@ -247,7 +247,7 @@ async def _describe_unpaired(ledger: LedgerSource, movements: BucketSums) -> str
 
 
 async def _check_single_debits(ledger: LedgerSource, suspects: set[int]) -> None:
-    """Raise an error if a transfer has two debits; every debit has its credit already."""
+    """Raise an error if a transfer has two debits; each debit is known to have a credit."""
     debits: dict[str, Entry] = {}
     async for page in ledger.entries():
         for entry in page:

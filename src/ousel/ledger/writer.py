@@ -22,9 +22,9 @@ from ousel.kernel.observers import PostingObserver
 from ousel.ledger.batch import Blocked, ChargeRows, PostingBatch, PostingResult, WaitingPosting
 from ousel.ledger.rules import Posting
 
-UNHALVED_POSTINGS_MAX: Final = 16  # one transaction for this few is cheaper than two
+UNHALVED_POSTINGS_MAX: Final = 16  # one transaction for so few postings costs less than two
 ANSWER_DELAY_SECONDS_MAX: Final = 0.002
-CONTENTION_SECONDS: Final = 0.1  # how long a row that was locked is taken to be in demand
+CONTENTION_SECONDS: Final = 0.1  # how long a row that was locked counts as contended
 RECIPIENTS_CACHED_MAX: Final = 100_000
 
 
@@ -57,7 +57,7 @@ class PostingWriter(Batcher[Posting, PostingResult | Blocked]):
     def _next_batch(self, items_max: int) -> list[WaitingPosting]:
         """Take all postings if they are few, and half of them if they are many.
 
-        Those of the last batch count as well, since their callers will soon wait again.
+        The postings of the last batch count too, because their callers will soon send again.
         """
         half = (self.waiting + self._last_batch_size + 1) // 2
         batch = super()._next_batch(min(max(half, UNHALVED_POSTINGS_MAX), items_max))
