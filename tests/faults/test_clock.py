@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from ousel.ledger.rules import AHEAD_MICROS_MAX
+from tests.support.accounts import open_database, verify
 from tests.support.clock import ManualClock
 from tests.support.in_process import in_process_client
 from tests.support.raw_sql import RawSql
-from tests.support.seeded import SeededDatabase, run_verify
+from tests.support.seeded import SeededDatabase
 
 pytestmark = pytest.mark.slow
+
+HOUR = 3600
 
 STEPS = 60
 
@@ -34,13 +38,16 @@ async def listed(client: Any, key: str) -> list[dict[str, Any]]:
 async def test_a_clock_that_steps_back_does_not_bring_the_books_out_of_order(
     seeded: SeededDatabase, chance: random.Random
 ) -> None:
-    """After steps of up to a day in both directions each transfer exists once, dated in order."""
+    """After steps of up to half a minute in both directions each exists once, dated in order."""
     clock = ManualClock()
     authorization = f"Bearer {seeded.key}"
     sent: list[str] = []
+    latest = clock()
     async with in_process_client(seeded.url, clock) as client:
         for number in range(STEPS):
-            clock.advance(seconds=chance.randint(-86_400, 60_000), micros=chance.randint(0, 999))
+            clock.advance(seconds=chance.randint(-30, 30), micros=chance.randint(0, 999))
+            clock.now = max(clock.now, latest - AHEAD_MICROS_MAX)
+            latest = max(clock.now, latest)
             wanted = partial(
                 client.post,
                 "/transfers",
@@ -59,4 +66,28 @@ async def test_a_clock_that_steps_back_does_not_bring_the_books_out_of_order(
     async with RawSql(seeded.url) as raw_sql:
         rows = await raw_sql.run("SELECT count(*) FROM entries WHERE kind = 'transfer'")
     assert rows == [(2 * STEPS,)]
-    run_verify(seeded.url)
+    async with open_database(seeded.url) as database:
+        await verify(database)
+
+
+async def test_after_a_large_step_back_nothing_moves_until_the_clock_has_caught_up(
+    seeded: SeededDatabase,
+) -> None:
+    """The refusal tells the partner to retry, and the retry with the same key moves once."""
+    clock = ManualClock()
+    async with in_process_client(seeded.url, clock) as client:
+        transfer = partial(
+            client.post,
+            "/transfers",
+            json={"to": "@ada", "amount": 1},
+            headers={"Authorization": f"Bearer {seeded.key}", "Idempotency-Key": "once"},
+        )
+        clock.advance(seconds=-HOUR)
+        refused = await transfer()
+        clock.advance(seconds=HOUR)
+        moved, replayed = await transfer(), await transfer()
+
+    assert (refused.status_code, refused.json()["code"]) == (503, "entry_ahead_of_clock")
+    assert refused.headers["Retry-After"] == "60"
+    assert (moved.status_code, replayed.status_code) == (201, 200)
+    assert len(await seeded.transfers()) == 1

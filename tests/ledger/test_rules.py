@@ -11,11 +11,13 @@ from ousel.ledger.refusals import (
     AccountFrozen,
     AccountNotFound,
     BalanceLimitReached,
+    EntryAheadOfClock,
     IdempotencyConflict,
     InsufficientBalance,
     SameAccount,
 )
 from ousel.ledger.rules import (
+    AHEAD_MICROS_MAX,
     BALANCE_MICROS_MAX,
     FIRST_HASH,
     SYSTEM_ACCOUNT_ID,
@@ -297,6 +299,19 @@ def test_entries_never_go_back_in_time_if_the_clock_does() -> None:
     dates = [moved(outcome).debit.created_at for outcome in outcomes + later]
     assert dates == [NOW + 50, NOW + 70, NOW + 71]
     assert {each.updated_at for each in ledger.accounts.values()} == {NOW + 70, NOW + 71}
+
+
+def test_an_account_dated_more_than_a_minute_ahead_moves_nothing() -> None:
+    """Neither as sender nor as recipient; the others go on, and so does it once time has passed."""
+    ahead = NOW + AHEAD_MICROS_MAX + 1
+    ledger = MemoryLedger(
+        account("ada", 100), account("bob"), account("eve", 100, updated_at=ahead)
+    )
+    postings = [posting("ada", "@eve"), posting("eve", "@ada"), posting("ada", "@bob")]
+
+    assert refusals(ledger.decide(*postings)) == [EntryAheadOfClock, EntryAheadOfClock, None]
+    assert refusals(ledger.decide(*postings[:2], now=NOW + 1)) == [None, None]
+    assert ledger.accounts["eve"].updated_at == ahead
 
 
 def test_a_posting_may_name_the_recipient_by_its_account_id() -> None:

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ousel.ledger.rules import (
+    AHEAD_MICROS_MAX,
     BALANCE_MICROS_MAX,
     FIRST_HASH,
     SYSTEM_ACCOUNT_ID,
@@ -28,7 +29,8 @@ postings = st.builds(
     st.sampled_from((None, None, "k1", "k2", "k3")),
     st.sampled_from((None, "Tea")),
 )
-steps = st.tuples(st.lists(postings, max_size=8), st.integers(-3, 3))
+drifts = st.one_of(st.integers(-3, 3), st.integers(-2 * AHEAD_MICROS_MAX, 2 * AHEAD_MICROS_MAX))
+steps = st.tuples(st.lists(postings, max_size=8), drifts)
 few = settings(max_examples=50)
 histories = st.lists(steps, min_size=1, max_size=8)
 
@@ -113,6 +115,28 @@ def test_histories_have_no_gaps_and_never_go_back_in_time(
         assert ledger.accounts[name].head_hash == previous
         dates = [entry.created_at for entry in entries]
         assert dates == sorted(dates)
+
+
+@few
+@given(histories)
+def test_no_entry_is_dated_more_than_a_minute_ahead_of_the_clock(
+    history: list[tuple[list[Posting], int]],
+) -> None:
+    """A posting is dated now or like the last entry; if that is too far ahead, it is refused."""
+    ledger, now = fresh_ledger(), NOW
+    for batch, drift in history:
+        now += drift
+        for each in batch:
+            dates = {name: account.updated_at for name, account in ledger.accounts.items()}
+            sides = [each.debit_account_id, (each.credit_identifier or "").removeprefix("@")]
+            last = max(dates.get(name, 0) for name in sides)
+            [outcome] = ledger.decide(each, now=now)
+            if isinstance(outcome, Movement):
+                assert outcome.debit.created_at == outcome.credit.created_at == max(now, last)
+                assert last <= now + AHEAD_MICROS_MAX
+            elif isinstance(outcome, Refused) and outcome.refusal.code == "entry_ahead_of_clock":
+                assert last > now + AHEAD_MICROS_MAX
+                assert outcome.refusal.status == 503
 
 
 @few

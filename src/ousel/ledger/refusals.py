@@ -69,6 +69,18 @@ class QueueFull(Refusal):
     cure = "Retry with exponential backoff, keeping the Idempotency-Key."
 
 
+class EntryAheadOfClock(Refusal):
+    """The sender's or the recipient's last entry is dated more than a minute in the future."""
+
+    status = 503
+    code = "entry_ahead_of_clock"
+    title = "An account's last entry is dated in the future"
+    cure = (
+        "Nothing moved. Retry later with the same Idempotency-Key; if this goes on, tell the "
+        "operator, who must correct a clock."
+    )
+
+
 class PostingRefused(Refusal):
     """The database cannot store a value of this transfer."""
 

@@ -6,12 +6,14 @@ from typing import Final, Literal
 
 import msgspec
 
+from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.errors import Refusal
 from ousel.kernel.money import json_from_micros
 from ousel.ledger.refusals import (
     AccountFrozen,
     AccountNotFound,
     BalanceLimitReached,
+    EntryAheadOfClock,
     IdempotencyConflict,
     InsufficientBalance,
     SameAccount,
@@ -22,6 +24,7 @@ Status = Literal["active", "frozen"]
 
 SYSTEM_ACCOUNT_ID: Final = "acct_00000000000000000000000000"  # money is issued from here
 BALANCE_MICROS_MAX: Final = 10**18
+AHEAD_MICROS_MAX: Final = 60 * MICROS_PER_SECOND  # of an account's last entry, when another follows
 FIRST_HASH: Final = "0" * 64  # the previous hash of an account's first entry
 
 
@@ -185,6 +188,21 @@ def recipient_refusal(credit: Account) -> Refusal | None:
     return None
 
 
+def dating_refusal(debit: Account, credit: Account, now: int) -> Refusal | None:
+    """Return why no entry of these accounts can be dated now, or None if one can.
+
+    Each account's entries are in the order of their dates, so after an entry with a date in the
+    future all further ones would need such a date. A small difference of clocks is tolerated.
+    """
+    latest = now + AHEAD_MICROS_MAX
+    if debit.updated_at <= latest and credit.updated_at <= latest:
+        return None
+    role = "sender" if debit.updated_at > latest else "recipient"
+    return EntryAheadOfClock(
+        f"The last entry of the {role}'s account is dated in the future.", retry_after_seconds=60
+    )
+
+
 def entry_hash(previous_hash: str, entry: Entry) -> str:
     """Return SHA-256 over the previous entry's hash and this entry's canonical bytes.
 
@@ -250,6 +268,7 @@ def _decide_new(
         return Refused(AccountNotFound("No account has the identifier in `to`.", param="to"))
     credit = accounts[credit_id]
     refusal = transfer_refusal(debit, credit, posting.amount)
+    refusal = refusal or dating_refusal(debit, credit, now)
     if refusal is not None:
         return Refused(refusal)
     if charge_id is not None:

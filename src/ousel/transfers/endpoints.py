@@ -130,6 +130,7 @@ class TransferEndpoints:
                     refusals.AccountNotFound,
                     refusals.IdempotencyConflict,
                     refusals.PostingRefused,
+                    refusals.EntryAheadOfClock,
                     refusals.QueueFull,
                 ),
             ),
