@@ -18,6 +18,7 @@ from ousel.charges.lifecycle import (
 )
 from ousel.charges.rules import Charge, ChargeTerms, Status
 from ousel.charges.transitions import new_charge
+from tests.support.clock import ManualClock
 
 CREATED_AT = 1_790_000_000_000_000
 STATUSES: tuple[Status, ...] = get_args(Status)
@@ -26,7 +27,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 def charge_with(status: Status) -> Charge:
     """Return a charge that was created at CREATED_AT and has this stored status."""
     terms = ChargeTerms(amount=1)
-    charge = new_charge("acct_1", "app_1", terms, None, lambda: CREATED_AT)
+    charge = new_charge("acct_1", "app_1", terms, None, ManualClock(CREATED_AT))
     return msgspec.structs.replace(charge, status=status)
 
 

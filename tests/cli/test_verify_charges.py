@@ -9,7 +9,7 @@ import pytest
 from ousel.charges.rules import Charge
 from ousel.cli.verification import verify_everything
 from ousel.database.port import Database, Transaction
-from ousel.kernel.clock import system_clock
+from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.ids import new_id
 from ousel.ledger.batch import ChargeLocks
 from ousel.ledger.queue import PostingQueue
@@ -31,10 +31,10 @@ class UnguardedCharges:
         """Do nothing."""
 
     async def lock(
-        self, _: Transaction, __: Collection[str], ___: int, *, waits: bool
+        self, _: Transaction, __: Collection[str], clock: Clock, *, waits: bool
     ) -> ChargeLocks:
         del waits
-        return ChargeLocks({})
+        return ChargeLocks(clock(), {})
 
     async def mark_paid(self, _: Transaction, __: Sequence[Movement], ___: int) -> None:
         """Leave the charges as they are."""

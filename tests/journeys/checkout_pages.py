@@ -7,12 +7,13 @@ from ousel.charges.payment import ChargePayments
 from ousel.charges.rules import Charge, ChargeTerms
 from ousel.charges.service import ChargeService
 from ousel.database.port import Database
-from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
+from ousel.kernel.clock import system_clock
 from ousel.kernel.money import MICROS_PER_UNIT
 from ousel.ledger.queue import PostingQueue
 from ousel.partners.rules import App
 from ousel.people.passwords import PasswordService
 from tests.support.accounts import app_with_key, open_database, person
+from tests.support.clock import ManualClock
 from tests.support.sample_data import SampleData
 from tests.support.visitor import PASSWORD
 
@@ -41,7 +42,9 @@ async def create_checkout_pages(database_url: str, sample: SampleData) -> dict[s
             database, system_clock, queue_limit=10, charge_rows=ChargePayments()
         )
         charges = ChargeService(database, posting_queue, system_clock)
-        yesterday = ChargeService(database, posting_queue, _three_hours_ago)
+        three_hours_ago = ManualClock()
+        three_hours_ago.advance(seconds=-3 * 3600)
+        yesterday = ChargeService(database, posting_queue, three_hours_ago)
         open_, canceled, paid = [await _create(charges, sample.app) for _ in range(3)]
         expired = await _create(yesterday, sample.app)
         closed = await _create(charges, await _app_of_frozen_account(database))
@@ -91,7 +94,3 @@ async def _app_of_frozen_account(database: Database) -> App:
     app, _ = await app_with_key(database, owner, "test", name="Closed Shop")
     await database.write(lambda transaction: set_status(transaction, "@closed", "frozen"))
     return app
-
-
-def _three_hours_ago() -> int:
-    return system_clock() - 3 * 3600 * MICROS_PER_SECOND

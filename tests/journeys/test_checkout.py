@@ -11,11 +11,11 @@ from playwright.sync_api import Page, Route, expect
 from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.rules import ChargeTerms
 from ousel.charges.service import ChargeService
-from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from ousel.ledger.queue import PostingQueue
 from tests.support.accounts import open_database
 from tests.support.browser import run_in_thread
 from tests.support.browser_world import SampleWorld
+from tests.support.clock import ManualClock
 from tests.support.visitor import PASSWORD
 
 pytestmark = pytest.mark.slow
@@ -363,10 +363,8 @@ def test_planted_scripts_stay_text(browser_world: SampleWorld) -> None:
 
 async def _about_to_expire(browser_world: SampleWorld, seconds: int) -> tuple[str, int]:
     """Create a charge that has only so many seconds left."""
-
-    def earlier() -> int:
-        return system_clock() - LIFETIME_MICROS + seconds * MICROS_PER_SECOND
-
+    earlier = ManualClock()
+    earlier.advance(seconds=seconds, micros=-LIFETIME_MICROS)
     async with open_database(browser_world.database_url) as database:
         charges = ChargeService(database, PostingQueue(database, earlier, queue_limit=1), earlier)
         app = browser_world.sample.app

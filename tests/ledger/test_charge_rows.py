@@ -7,11 +7,11 @@ import pytest
 
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
-from ousel.kernel.clock import system_clock
+from ousel.kernel.clock import Clock, system_clock
 from ousel.ledger.batch import ChargeLocks
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import InsufficientBalance
-from ousel.ledger.rules import ChargeClosed, Movement, Posting, Refused
+from ousel.ledger.rules import ChargeClosed, ClosedCharges, Movement, Posting, Refused
 from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting, refusals
 from tests.support.accounts import verify
@@ -37,13 +37,13 @@ class Tickets:
         await transaction.fetch(LOCKED, names=[charge_id])
 
     async def lock(
-        self, transaction: Transaction, charge_ids: Collection[str], now: int, *, waits: bool
+        self, transaction: Transaction, charge_ids: Collection[str], clock: Clock, *, waits: bool
     ) -> ChargeLocks:
-        assert now > 0
         statement = LOCKED if waits else FREE_LOCKED
         rows = await transaction.fetch(statement, names=list(charge_ids))
         blocked = set(charge_ids) - {row[0] for row in rows}
-        return ChargeLocks({row[0]: "paid" for row in rows if row[1] != "free"}, blocked)
+        closed: ClosedCharges = {row[0]: "paid" for row in rows if row[1] != "free"}
+        return ChargeLocks(clock(), closed, blocked)
 
     async def mark_paid(
         self, transaction: Transaction, payments: Sequence[Movement], now: int

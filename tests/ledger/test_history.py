@@ -18,6 +18,7 @@ from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Entry, Movement
 from tests.ledger.examples import NOW, posting
 from tests.support.accounts import person
+from tests.support.clock import ManualClock
 
 Result = TypeVar("Result")
 
@@ -37,7 +38,7 @@ class AccountWithHistory:
     def __init__(self, url: str) -> None:
         self._runner = asyncio.Runner()
         self._database = database_at(url)
-        self._now = NOW
+        self._clock = ManualClock(NOW)
         self._run(self._database.open())
         self.ada = self._run(self._write())
         everything = HistoryQuery(account_id=self.ada.id, limit=1_000)
@@ -64,12 +65,12 @@ class AccountWithHistory:
         return self._runner.run(work)
 
     async def _write(self) -> Account:
-        ada = await person(self._database, "ada", clock=lambda: self._now)
-        bob = await person(self._database, "bob", clock=lambda: self._now)
-        await fund_account(self._database, lambda: self._now, ada, 1_000)
-        queue = PostingQueue(self._database, lambda: self._now, queue_limit=100)
+        ada = await person(self._database, "ada", clock=self._clock)
+        bob = await person(self._database, "bob", clock=self._clock)
+        await fund_account(self._database, self._clock, ada, 1_000)
+        queue = PostingQueue(self._database, self._clock, queue_limit=100)
         for number in range(39):
-            self._now += (0, 0, 3, 1, 0, 7)[number % 6]
+            self._clock.advance(micros=(0, 0, 3, 1, 0, 7)[number % 6])
             next_posting = posting(
                 ada.id, "@bob", 10, key=f"key-{number}" if number % 5 == 0 else None
             )

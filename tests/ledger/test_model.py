@@ -19,7 +19,6 @@ from hypothesis.stateful import (
 from typing_extensions import override
 
 from ousel.database.addresses import database_at
-from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
 from ousel.ledger.batch import PostingResult
@@ -37,6 +36,7 @@ from ousel.ledger.rules import (
 )
 from tests.ledger.model import Model, ModelEntry
 from tests.support.accounts import person, verify
+from tests.support.clock import ManualClock
 from tests.support.controlled_database import ControlledDatabase
 from tests.support.postgres_proxy import Cut
 
@@ -86,7 +86,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.runner = asyncio.Runner()
         self.database = database_at(self.url)
         self.run(self.database.open())
-        self.now = system_clock()
+        self.clock = ManualClock()
         self.model = Model()
         self.model.accounts[SYSTEM_ACCOUNT_ID] = self.model_of_the_system.accounts[
             SYSTEM_ACCOUNT_ID
@@ -115,13 +115,13 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule()
     def restart_the_server(self) -> None:
         """Forget everything that is not in the database."""
-        self.queue = PostingQueue(self.controlled, lambda: self.now, queue_limit=1_000)
+        self.queue = PostingQueue(self.controlled, self.clock, queue_limit=1_000)
 
     @rule(target=accounts)
     def open_account(self) -> str:
         type(self).people_opened += 1
         name = f"person_{self.people_opened}"
-        account = self.run(person(self.database, name, clock=lambda: self.now))
+        account = self.run(person(self.database, name, clock=self.clock))
         self.people[account.id] = account
         names = (f"@{name}", f"{name}@example.com", account.account_number)
         self.model.open(account.id, names)
@@ -170,7 +170,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(micros=st.integers(-1_000, 5_000))
     def let_time_pass(self, micros: int) -> None:
         """Move the clock, sometimes backwards."""
-        self.now += micros
+        self.clock.advance(micros=micros)
 
     @invariant()
     def balances_and_counts_agree(self) -> None:
@@ -218,7 +218,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self, sender: str, identifier: str, request: Request, kind: Kind = "transfer"
     ) -> Posting:
         return Posting(
-            transfer_id=new_id("tr_", lambda: self.now),
+            transfer_id=new_id("tr_", self.clock),
             kind=kind,
             debit_account_id=sender,
             credit_identifier=identifier,

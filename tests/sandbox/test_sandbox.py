@@ -14,6 +14,7 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.settings import Settings
 from ousel.sandbox.clock import SandboxClock
 from tests.support.accounts import balance, verify
+from tests.support.clock import ManualClock
 from tests.support.in_process import InProcessTransport
 from tests.support.server import Server
 from tests.support.shop import Shop, open_shop
@@ -156,12 +157,12 @@ async def test_the_clock_never_goes_back(client: httpx2.AsyncClient) -> None:
 
 async def test_every_process_follows_the_clock(database: Database) -> None:
     """The offset is kept with the data: other processes learn it, a later start begins with it."""
-    here, there = SandboxClock(database, lambda: 0), SandboxClock(database, lambda: 0)
+    here, there = SandboxClock(database, ManualClock(0)), SandboxClock(database, ManualClock(0))
     await here.refresh()
     before = here()
     await asyncio.gather(here.advance(3), there.advance(4))
     await asyncio.gather(here.refresh(), there.refresh())
-    later = SandboxClock(database, lambda: 0)
+    later = SandboxClock(database, ManualClock(0))
     await later.refresh()
 
     assert here() == there() == later() == before + 7_000_000

@@ -1,6 +1,5 @@
 """A shop for tests: a partner that creates charges, a payer with money, and the charge service."""
 
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account
 from ousel.partners.rules import App
 from tests.support.accounts import balance, partner, person, unique_name
+from tests.support.clock import ManualClock
 from tests.support.raw_sql import RawSql
 from tests.support.waiting import until
 
@@ -46,7 +46,7 @@ class Shop(msgspec.Struct):
         terms = ChargeTerms(amount=amount)
         start = self.clock()
         new = [
-            new_charge(self.merchant.id, self.app.id, terms, None, partial(int, created_at))
+            new_charge(self.merchant.id, self.app.id, terms, None, ManualClock(created_at))
             for created_at in range(start, start + count * step_micros, step_micros)
         ]
 

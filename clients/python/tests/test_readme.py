@@ -13,6 +13,7 @@ from clients.python.tests.test_connect import connected
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel_client import RetryPolicy
 from ousel_client.clients import TIMEOUT_SECONDS
+from tests.support.clock import ManualClock
 from tests.support.seeded import REDIRECT_URI, SeededServer
 
 README = Path(__file__).parents[1] / "README.md"
@@ -67,7 +68,7 @@ def _a_person_connects(readme: dict[str, Any], sandbox: SeededServer) -> None:
     now = readme["client"].sandbox.advance_clock(0).now  # other tests may have moved it on
     micros = int(now.timestamp() * MICROS_PER_SECOND)
     connect_url = readme["start_connecting"](session)
-    return_url, user = asyncio.run(connected(sandbox, connect_url, lambda: micros))
+    return_url, user = asyncio.run(connected(sandbox, connect_url, ManualClock(micros)))
     greeting = readme["finish_connecting"](session, return_url)
     assert greeting == f"{user.display_name} has 12.50 OUSD."
 

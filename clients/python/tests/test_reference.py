@@ -14,6 +14,7 @@ from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.settings import Settings
 from ousel_client import Charge, Client, ProofKey, Transfer
 from ousel_client.refusals import InvalidToken
+from tests.support.clock import ManualClock
 from tests.support.seeded import REDIRECT_URI, SeededServer
 
 
@@ -84,6 +85,6 @@ def _connect(client: Client, sandbox: SeededServer, found: dict[str, Any]) -> No
     )
     now = client.sandbox.advance_clock(0).now  # other tests may have moved it on
     micros = int(now.timestamp() * MICROS_PER_SECOND)
-    return_url, _ = asyncio.run(connected(sandbox, url, lambda: micros))
+    return_url, _ = asyncio.run(connected(sandbox, url, ManualClock(micros)))
     found["code"] = client.code_from(return_url, state="s")
     found |= {"redirect_uri": REDIRECT_URI, "code_verifier": proof_key.verifier}

@@ -67,7 +67,9 @@ class ChargeNotifier:
         if self.stopped:
             return
         loop = asyncio.get_running_loop()
-        expiry_seconds = micros_until_expiry(charge, self._clock()) / MICROS_PER_SECOND
+        # An open charge that seems overdue expires as soon as the database's clock says so.
+        micros = micros_until_expiry(charge, self._clock())
+        expiry_seconds = micros / MICROS_PER_SECOND or POLL_SECONDS
         waiter: asyncio.Future[None] = loop.create_future()
         timer = loop.call_later(min(seconds, expiry_seconds + EXPIRY_SLACK_SECONDS), _wake, waiter)
         awaited = self._awaited.setdefault(charge.id, _AwaitedCharge(charge))

@@ -17,20 +17,20 @@ class ChargePayments:
 
     async def wait(self, transaction: Transaction, charge_id: str) -> None:
         """Lock one charge; wait until no other transaction has locked it."""
-        await store.lock_charges(transaction, [charge_id])
+        await store.wait_for_charge(transaction, charge_id)
 
     async def lock(
-        self, transaction: Transaction, charge_ids: Collection[str], now: int, *, waits: bool
+        self, transaction: Transaction, charge_ids: Collection[str], clock: Clock, *, waits: bool
     ) -> ChargeLocks:
         """Lock the charges; wait for those that others have locked, or leave them out."""
-        locked = await transitions.lock_current_charges(transaction, charge_ids, now, waits=waits)
+        locked = await transitions.lock_current_charges(transaction, charge_ids, clock, waits=waits)
         missing = set(charge_ids) - locked.charges.keys()
         blocked = await store.existing_charges(transaction, missing) if missing else set()
         closed: ClosedCharges = dict.fromkeys(missing - blocked)
         for charge in locked.charges.values():
             if is_final(charge.status):
                 closed[charge.id] = charge.status
-        return ChargeLocks(closed, blocked)
+        return ChargeLocks(locked.now, closed, blocked)
 
     async def mark_paid(
         self, transaction: Transaction, payments: Sequence[Movement], now: int

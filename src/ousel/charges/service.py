@@ -1,6 +1,7 @@
 """Creates, reads, lists, awaits, cancels and pays charges; each process has one service."""
 
 import asyncio
+from functools import partial
 
 from ousel.charges import store, transitions
 from ousel.charges.lifecycle import is_final, is_overdue
@@ -88,25 +89,25 @@ class ChargeService:
         If there are more than its limit, return one extra charge.
         """
         now = self._clock()
-
-        async def read(transaction: Transaction) -> list[Charge]:
-            return await store.page_of_charges(transaction, query, now)
-
         while True:
-            charges = await self._database.read(read)
+            charges = await self._database.read(
+                partial(store.page_of_charges, query=query, now=now)
+            )
             overdue = [charge.id for charge in charges if is_overdue(charge, now)]
             if not overdue:
                 return charges
-            await self._write_expiries(overdue, now)
+            now = await self._write_expiries(overdue)
 
     async def cancel(self, account_id: str, charge_id: str) -> Charge:
         """Cancel the account's charge, or raise the refusal."""
         if not is_charge_id(charge_id):
             raise ChargeNotFound
-        now = self._clock()
+        attempted_at: set[int] = set()
 
         async def cancel(transaction: Transaction) -> Cancellation:
-            return await transitions.cancel_charge(transaction, account_id, charge_id, now)
+            return await transitions.cancel_charge(
+                transaction, account_id, charge_id, self._clock, attempted_at
+            )
 
         cancellation = await self._commit(cancel)
         self._observer.charges_expired(cancellation.expired_count)
@@ -137,17 +138,18 @@ class ChargeService:
 
     async def _current_charge(self, charge: Charge) -> Charge:
         """Return the charge as it is now; if it has expired, write that first."""
-        now = self._clock()
-        if not is_overdue(charge, now):
+        if not is_overdue(charge, self._clock()):
             return charge
-        await self._write_expiries([charge.id], now)
+        await self._write_expiries([charge.id])
         return await self._stored_charge(charge.id)
 
-    async def _write_expiries(self, ids: list[str], now: int) -> None:
+    async def _write_expiries(self, ids: list[str]) -> int:
+        """Mark those of the charges that have expired; return the time that decided this."""
         locked = await self._commit(
-            lambda transaction: transitions.lock_current_charges(transaction, ids, now)
+            lambda transaction: transitions.lock_current_charges(transaction, ids, self._clock)
         )
         self._observer.charges_expired(locked.expired_count)
+        return locked.now
 
     async def _commit(self, work: Work[Result]) -> Result:
         """Commit work that may safely run again if the outcome of the commit is unknown."""

@@ -9,6 +9,7 @@ from ousel.charges.lifecycle import created_at_of_newest_overdue, is_final
 from ousel.charges.rules import Charge, ChargeQuery, Payer, Status
 from ousel.database.port import Transaction
 from ousel.database.statements import BIGINT_MAX, Statement, Table
+from ousel.kernel.clock import Clock
 
 CHARGES: Final = Table(
     "charges",
@@ -82,8 +83,8 @@ CHARGES_BY_IDEMPOTENCY_KEY: Final = Statement(
     f" AND charges.idempotency_key = keys.idempotency_key{_JOIN_PAYER}",
 )
 LOCK_CHARGES: Final = Statement(
-    "lock charges in the order of their ids",
-    f"SELECT {_COLUMNS} FROM charges WHERE id = ANY(:ids) ORDER BY id FOR UPDATE",
+    "lock charges in the order of their ids, and read the clock when it starts",
+    f"SELECT {_COLUMNS}, (SELECT CLOCK()) FROM charges WHERE id = ANY(:ids) ORDER BY id FOR UPDATE",
 )
 LOCK_FREE_CHARGES: Final = Statement(
     "lock charges in the order of their ids, without those that other transactions have locked",
@@ -180,14 +181,22 @@ async def charges_by_idempotency_key(
 
 
 async def lock_charges(
-    transaction: Transaction, ids: Collection[str], *, waits: bool = True
-) -> list[Charge]:
-    """Lock the charges with these ids until the transaction ends; return them without payers.
+    transaction: Transaction, ids: Collection[str], clock: Clock, *, waits: bool = True
+) -> tuple[list[Charge], int]:
+    """Lock the charges with these ids until the transaction ends.
 
-    Charges that other transactions have locked are waited for, or left out.
+    Charges that other transactions have locked are waited for, or left out. Return the charges
+    without payers, and the present moment.
     """
     statement = LOCK_CHARGES if waits else LOCK_FREE_CHARGES
-    return [Charge(*row) for row in await transaction.fetch(statement, ids=list(ids))]
+    rows = await transaction.fetch(statement, ids=list(ids))
+    now = clock.from_database(rows[0][-1]) if rows else clock()
+    return [Charge(*row[:-1]) for row in rows], now
+
+
+async def wait_for_charge(transaction: Transaction, charge_id: str) -> None:
+    """Lock the charge; wait until no other transaction has locked it."""
+    await transaction.fetch(LOCK_CHARGES, ids=[charge_id])
 
 
 async def existing_charges(transaction: Transaction, ids: Collection[str]) -> set[str]:

@@ -31,6 +31,7 @@ class LockedCharges(msgspec.Struct, frozen=True):
 
     charges: dict[str, Charge]
     expired_count: int  # how many of them this transaction marks as expired
+    now: int  # the time that decided which of them have expired
 
 
 class Cancellation(msgspec.Struct, frozen=True):
@@ -83,13 +84,13 @@ async def create_charges(
 
 
 async def lock_current_charges(
-    transaction: Transaction, ids: Collection[str], now: int, *, waits: bool = True
+    transaction: Transaction, ids: Collection[str], clock: Clock, *, waits: bool = True
 ) -> LockedCharges:
     """Lock the charges, mark those that have expired, and return all with their current status.
 
     The lock waits for payments and cancellations that are being written; those take effect first.
     """
-    charges = await store.lock_charges(transaction, ids, waits=waits)
+    charges, now = await store.lock_charges(transaction, ids, clock, waits=waits)
     expired = [charge for charge in charges if is_overdue(charge, now)]
     if expired:
         await store.write_expiries(transaction, expired)
@@ -97,25 +98,30 @@ async def lock_current_charges(
         charge.id: msgspec.structs.replace(charge, status=status_at(charge, now))
         for charge in charges
     }
-    return LockedCharges(by_id, len(expired))
+    return LockedCharges(by_id, len(expired), now)
 
 
 async def cancel_charge(
-    transaction: Transaction, account_id: str, charge_id: str, now: int
+    transaction: Transaction,
+    account_id: str,
+    charge_id: str,
+    clock: Clock,
+    attempted_at: set[int],
 ) -> Cancellation:
-    """Cancel the account's charge if that is still possible.
+    """Cancel the account's charge if that is still possible, and add the time to `attempted_at`.
 
     If it runs again after an unknown commit, it may find that it has already canceled the charge.
     """
-    locked = await lock_current_charges(transaction, [charge_id], now)
+    locked = await lock_current_charges(transaction, [charge_id], clock)
     charge = locked.charges.get(charge_id)
     if charge is None or charge.account_id != account_id:
         raise ChargeNotFound
-    if transaction.follows_unknown_commit and charge.canceled_at == now:
+    if transaction.follows_unknown_commit and charge.canceled_at in attempted_at:
         return Cancellation(None, 0)
-    refusal = cancel_refusal(charge, now)
+    refusal = cancel_refusal(charge, locked.now)
     if refusal is None:
-        await store.write_cancellation(transaction, charge, now)
+        attempted_at.add(locked.now)
+        await store.write_cancellation(transaction, charge, locked.now)
     return Cancellation(refusal, locked.expired_count)
 
 

@@ -1,4 +1,4 @@
-"""Full verification: the journal, the identifiers, and each paid charge with its payment."""
+"""Full verification: the journal, the identifiers, each paid charge and its payment, the dates."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,9 +7,11 @@ from ousel.accounts.verification import verify_identifiers
 from ousel.api.fields import money_field
 from ousel.charges.verification import ChargeVerifier
 from ousel.database.port import Transaction
+from ousel.ledger.dates import DateVerifier
 from ousel.ledger.extension import AccountEnds, ExtensionCheck
 from ousel.ledger.rules import Entry
 from ousel.ledger.verify import DatabaseLedger, Progress, VerifiedTotals, verify_database
+from ousel.sandbox.clock import time_of_servers
 
 
 async def verify_everything(
@@ -20,15 +22,19 @@ async def verify_everything(
     """Return the totals and the number of paid charges, or raise the first error found."""
     charges = ChargeVerifier(transaction)
     extension = ExtensionCheck(older or {})
+    dates = DateVerifier(await time_of_servers(transaction))
 
     def observe(entries: Sequence[Entry]) -> None:
         charges.add_entries(entries)
         extension.add_entries(entries)
+        dates.add_entries(entries)
 
     totals = await verify_database(transaction, progress, observe)
     await extension.finish(DatabaseLedger(transaction))
     await verify_identifiers(transaction)
-    return totals, await charges.finish()
+    charges_paid = await charges.finish()
+    dates.finish()
+    return totals, charges_paid
 
 
 def totals_record(totals: VerifiedTotals) -> dict[str, Any]:

@@ -1,13 +1,15 @@
 """Statements and tables: SQL with a name, written once for both engines.
 
-The text is SQL that SQLite and PostgreSQL share, with four notations that are translated for each
+The text is SQL that SQLite and PostgreSQL share, with five notations that are translated for each
 engine:
 
 - `:name`                      a parameter;
 - `= ANY(:names)`              membership in a list;
 - `ROWS(:pairs, a text, b text)`  a list of tuples as a table, which travels as JSON: drivers bind
   one long text faster than many arrays or rows;
-- `FOR UPDATE`                 row locks, which SQLite, with one writer at a time, does not need.
+- `FOR UPDATE`                 row locks, which SQLite, with one writer at a time, does not need;
+- `CLOCK()`                    what the database's clock shows, in microseconds: on PostgreSQL the
+  server's, on SQLite this host's.
 """
 
 import re
@@ -22,6 +24,9 @@ _PARAMETER: Final = re.compile(r"(?<!:):([a-z_]+)")
 _ANY: Final = re.compile(r"= ANY\((:[a-z_]+)\)")
 _ROWS: Final = re.compile(r"ROWS\(:([a-z_]+), ([a-z_, ]+)\)")
 _LOCK: Final = re.compile(r"\s+FOR UPDATE\b( SKIP LOCKED\b)?")
+_CLOCK: Final = "CLOCK()"
+_POSTGRES_CLOCK: Final = "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
+_SQLITE_CLOCK: Final = "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)"
 
 ArgumentBuilder = Callable[[dict[str, Any]], Sequence[Any]]
 
@@ -85,7 +90,7 @@ def for_postgres(statement: Statement) -> CompiledStatement:
         return f"(SELECT {columns} FROM {elements}) AS {match[1]}"
 
     row_lists = {match[1] for match in _ROWS.finditer(statement.text)}
-    text = _ROWS.sub(from_json, statement.text)
+    text = _ROWS.sub(from_json, statement.text.replace(_CLOCK, _POSTGRES_CLOCK))
     text = _PARAMETER.sub(lambda match: number(match[1]), text)
     return CompiledStatement(text, _argument_builder(names, row_lists))
 
@@ -100,7 +105,7 @@ def for_sqlite(statement: Statement) -> CompiledStatement:
         )
         return f"(SELECT {columns} FROM json_each(:{match[1]})) AS {match[1]}"
 
-    text = _LOCK.sub("", statement.text)
+    text = _LOCK.sub("", statement.text).replace(_CLOCK, _SQLITE_CLOCK)
     lists = {match[1] for match in _ROWS.finditer(text)}
     lists |= {match[1][1:] for match in _ANY.finditer(text)}
     text = _ROWS.sub(from_json, text)

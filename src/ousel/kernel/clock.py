@@ -2,10 +2,9 @@
 
 import re
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final
+from typing import Final, Protocol
 
 from ousel.kernel.errors import InvalidField
 
@@ -15,12 +14,32 @@ _RFC_3339: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})"
 )
 
-Clock = Callable[[], int]
+
+class Clock(Protocol):
+    """Tells the time without a query, in microseconds."""
+
+    def __call__(self) -> int:
+        """Return the present moment."""
+        ...
+
+    def from_database(self, reading: int) -> int:
+        """Return the present moment, if this is what the database's clock shows now."""
+        ...
 
 
-def system_clock() -> int:
-    """Return the current time in microseconds."""
-    return time.time_ns() // 1_000
+class SystemClock:
+    """The clock of this host, whatever the database's clock shows."""
+
+    def __call__(self) -> int:
+        """Return the present moment by this host's clock."""
+        return time.time_ns() // 1_000
+
+    def from_database(self, _: int) -> int:
+        """Return the present moment by this host's clock."""
+        return self()
+
+
+system_clock: Final = SystemClock()
 
 
 @lru_cache(maxsize=1024)  # rows written together have the same time

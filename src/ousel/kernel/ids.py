@@ -4,10 +4,9 @@ import hashlib
 import hmac
 import os
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
-
-from ousel.kernel.clock import Clock
 
 DIGITS: Final = "0123456789abcdefghijklmnopqrstuv"  # 5 bits each, in sort order
 SECRET_CHARACTERS: Final = 40
@@ -25,7 +24,7 @@ _tails: list[str] = []  # drawn in advance: one system call for many ids
 os.register_at_fork(after_in_child=_tails.clear)
 
 
-def new_id(prefix: str, clock: Clock) -> str:
+def new_id(prefix: str, clock: Callable[[], int]) -> str:
     """Return a new id, which sorts by time and has 80 random bits."""
     while not _tails:
         drawn = _random(_TAILS_DRAWN_AT_ONCE * _RANDOM_DIGITS)

@@ -29,6 +29,7 @@ from ousel.ledger.rules import (
 class ChargeLocks(msgspec.Struct, frozen=True):
     """The charges that cannot be paid, and those that another transaction has locked."""
 
+    now: int  # the time that decided which of them have expired
     closed: ClosedCharges
     blocked: Collection[str] = ()
 
@@ -41,7 +42,7 @@ class ChargeRows(Protocol):
         ...
 
     async def lock(
-        self, transaction: Transaction, charge_ids: Collection[str], now: int, *, waits: bool
+        self, transaction: Transaction, charge_ids: Collection[str], clock: Clock, *, waits: bool
     ) -> ChargeLocks:
         """Lock the charges; wait for those that others have locked, or leave them out."""
         ...
@@ -60,11 +61,11 @@ class NoCharges:
         """Do nothing: there are no charges."""
 
     async def lock(
-        self, _: Transaction, charge_ids: Collection[str], __: int, *, waits: bool
+        self, _: Transaction, charge_ids: Collection[str], clock: Clock, *, waits: bool
     ) -> ChargeLocks:
         """Return all of them: none of these charges exists."""
         del waits
-        return ChargeLocks(dict.fromkeys(charge_ids))
+        return ChargeLocks(clock(), dict.fromkeys(charge_ids))
 
     async def mark_paid(self, _: Transaction, __: Sequence[Movement], ___: int) -> None:
         """Do nothing: no charge can be paid."""
@@ -125,10 +126,11 @@ class PostingBatch:
             self._blocked.clear()
             if self._awaited is not None:
                 await self._wait_for_row(transaction, self._awaited)
-        now = self._clock()
         await self._look_up_recipients(transaction)
-        closed_charges = await self._lock_charges(transaction, now)
-        ledger = await self._lock_accounts(transaction, now)
+        closed_charges, now = await self._lock_charges(transaction)
+        ledger = await self._lock_accounts(transaction)
+        if now is None:
+            now = self._clock.from_database(ledger.database_time)
         outcomes = await self._outcomes_before(transaction, ledger)
         postings = self._undecided_postings(outcomes)
         decided = decide(
@@ -165,20 +167,23 @@ class PostingBatch:
         if unknown:
             self._recipients |= await journal.find_account_ids(transaction, unknown)
 
-    async def _lock_charges(self, transaction: Transaction, now: int) -> ClosedCharges:
-        """Lock the charges to be paid: charges are always locked before accounts."""
+    async def _lock_charges(self, transaction: Transaction) -> tuple[ClosedCharges, int | None]:
+        """Lock the charges to be paid: charges are always locked before accounts.
+
+        The time that decides whether they have expired is also the time of their payments.
+        """
         postings = self._unblocked_postings()
         ids = {each.charge_id for each in postings if each.charge_id is not None}
         if not ids:
-            return {}
+            return {}, None
         locks = await self._charge_rows.lock(
-            transaction, ids, now, waits=transaction.follows_unknown_commit
+            transaction, ids, self._clock, waits=transaction.follows_unknown_commit
         )
         if locks.blocked:
             self._leave_out(postings, locks.blocked)
-        return locks.closed
+        return locks.closed, locks.now
 
-    async def _lock_accounts(self, transaction: Transaction, now: int) -> journal.LockedLedger:
+    async def _lock_accounts(self, transaction: Transaction) -> journal.LockedLedger:
         postings = self._unblocked_postings()
         ids = {posting.debit_account_id for posting in postings}
         for posting in postings:
@@ -189,7 +194,7 @@ class PostingBatch:
             transaction,
             ids,
             postings,
-            now,
+            self._clock(),
             awaited=self._awaited,
             waits=transaction.follows_unknown_commit,
         )

@@ -88,11 +88,12 @@ _LOCK_ACCOUNTS: Final = (
     f"SELECT {_ACCOUNT_COLUMNS},"
     " (SELECT CAST(SUM(sequence) AS BIGINT) FROM accounts WHERE id = ANY(:debited)),"
     f" (SELECT COUNT(*) FROM {_KEYS_USED}),"
-    f" (SELECT COUNT(*) FROM {partner_key_check.VALID_KEYS})"
+    f" (SELECT COUNT(*) FROM {partner_key_check.VALID_KEYS}),"
+    " (SELECT CLOCK())"
     " FROM accounts WHERE id = ANY(:ids)"
 )
 ACCOUNTS_LOCKED: Final = Statement(
-    "lock accounts in the order of their ids, and count keys as of the start of the statement",
+    "lock accounts in the order of their ids; count keys and read the clock when it starts",
     f"{_LOCK_ACCOUNTS} ORDER BY id FOR UPDATE",
 )
 FREE_ACCOUNTS_LOCKED: Final = Statement(
@@ -206,6 +207,7 @@ class LockedLedger(msgspec.Struct, frozen=True):
     accounts: dict[str, Account]  # locked until the transaction ends, without the blocked ones
     used_idempotency_keys: UsedIdempotencyKeys  # the idempotency keys that were used before
     rejected_partner_keys: partner_key_check.PartnerKeys  # the partner keys that are not valid
+    database_time: int = 0  # what the database's clock showed, if any account was locked
 
 
 async def wait_for_account(transaction: Transaction, account_id: str) -> None:
@@ -254,8 +256,8 @@ async def lock_accounts(
     rows = await transaction.fetch(statement, **parameters)
     if not rows:
         return LockedLedger({}, {}, set())
-    accounts = {row[0]: Account(*row[:-3]) for row in rows}
-    sequences_before, keys_used, keys_valid = rows[0][-3:]
+    accounts = {row[0]: Account(*row[:-4]) for row in rows}
+    sequences_before, keys_used, keys_valid, database_time = rows[0][-4:]
     used_idempotency_keys: UsedIdempotencyKeys = {}
     if keys_used or sequences_before != sum(
         accounts[id_].sequence for id_ in debited if id_ in accounts
@@ -264,7 +266,7 @@ async def lock_accounts(
     rejected: partner_key_check.PartnerKeys = set()
     if keys_valid != len(checked):
         rejected = await partner_key_check.find_rejected_keys(transaction, checked, now)
-    return LockedLedger(accounts, used_idempotency_keys, rejected)
+    return LockedLedger(accounts, used_idempotency_keys, rejected, database_time)
 
 
 async def _used_idempotency_keys(

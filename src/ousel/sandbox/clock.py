@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from ousel.database.clock import database_time
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import InvalidField
@@ -10,6 +11,11 @@ from ousel.sandbox import store
 REFRESH_SECONDS: Final = 0.25
 ADVANCE_SECONDS_MAX: Final = 366 * 24 * 3600
 OFFSET_MICROS_MAX: Final = 100 * ADVANCE_SECONDS_MAX * MICROS_PER_SECOND
+
+
+async def time_of_servers(transaction: Transaction) -> int:
+    """Return the time of the servers on this database: its own, or that of its sandbox."""
+    return await database_time(transaction) + await store.offset(transaction)
 
 
 class SandboxClock:
@@ -24,6 +30,10 @@ class SandboxClock:
     def __call__(self) -> int:
         """Return the sandbox's present moment in microseconds."""
         return self._clock() + self._offset_micros
+
+    def from_database(self, reading: int) -> int:
+        """Return the sandbox's present moment, if this is what the database's clock shows now."""
+        return self._clock.from_database(reading) + self._offset_micros
 
     async def refresh(self) -> None:
         """Read how far other processes have advanced the clock."""

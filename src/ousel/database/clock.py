@@ -1,0 +1,111 @@
+"""The database's clock: it dates what is written, whatever the clocks of the hosts show."""
+
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from ousel.database.addresses import is_postgres
+from ousel.database.port import Database, Transaction
+from ousel.database.statements import Statement
+from ousel.kernel.clock import MICROS_PER_SECOND, Clock, SystemClock, system_clock
+from ousel.kernel.errors import Refusal
+
+MEASURE_SECONDS: Final = 60.0
+SKEW_SECONDS_MAX: Final = 5
+
+# It goes on while the machine sleeps, and nobody can set it.
+_ELAPSED_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+DATABASE_TIME: Final = Statement("what the database's clock shows", "SELECT CLOCK()")
+
+
+class ClockSkewed(Refusal):
+    """The clock of Ousel's host differs from the clock of the database's server."""
+
+    status = 503
+    code = "clock_skewed"
+    title = "The clock of this host is wrong"
+    cure = "The operator must correct the clock of the host, or of the database's server."
+
+
+def check_skew(skew_micros: int) -> None:
+    """Refuse a host whose clock differs too much from the database's."""
+    if abs(skew_micros) > SKEW_SECONDS_MAX * MICROS_PER_SECOND:
+        seconds = round(abs(skew_micros) / MICROS_PER_SECOND)
+        direction = "ahead of" if skew_micros > 0 else "behind"
+        raise ClockSkewed(
+            f"The clock of this host is {seconds} seconds {direction} that of the database:"
+            " correct the one that is wrong.",
+            retry_after_seconds=60,
+        )
+
+
+async def database_time(transaction: Transaction) -> int:
+    """Return what the database's clock shows, in microseconds."""
+    [(reading,)] = await transaction.fetch(DATABASE_TIME)
+    return int(reading)
+
+
+def elapsed_micros() -> int:
+    """Return the time since this machine started."""
+    return time.clock_gettime_ns(_ELAPSED_CLOCK) // 1_000
+
+
+class DatabaseClock(Clock, Protocol):
+    """The clock that dates what is written to a database."""
+
+    skew_micros: int
+    """By how much this host's clock was ahead of it when it was last measured."""
+
+    async def measure(self) -> None:
+        """Compare this host's clock with it."""
+        ...
+
+
+class SqliteClock(SystemClock):
+    """The clock of this host, which dates what is written to SQLite."""
+
+    skew_micros = 0
+
+    async def measure(self) -> None:
+        """Do nothing: a clock does not differ from itself."""
+
+
+class PostgresClock:
+    """Tells the time of the database's server without a query.
+
+    Between two measurements it adds the time that has elapsed, so it does not depend on this host's
+    own clock. It is behind the server's clock by the time that the last answer took to arrive.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        host_clock: Callable[[], int] = system_clock,
+        elapsed: Callable[[], int] = elapsed_micros,
+    ) -> None:
+        """Follow the clock of this database; show this host's time until it is measured."""
+        self._database = database
+        self._host_clock = host_clock
+        self._elapsed = elapsed
+        self._offset_micros = host_clock() - elapsed()
+        self.skew_micros = 0  # by how much this host's clock was ahead when last measured
+
+    def __call__(self) -> int:
+        """Return the present moment by the database's clock."""
+        return self._elapsed() + self._offset_micros
+
+    def from_database(self, reading: int) -> int:
+        """Return the reading itself."""
+        return reading
+
+    async def measure(self) -> None:
+        """Ask the database for its time, and compare this host's clock with it."""
+        reading = await self._database.read(database_time)
+        self._offset_micros = reading - self._elapsed()
+        self.skew_micros = self._host_clock() - reading
+
+
+def clock_of(database: Database, url: str) -> DatabaseClock:
+    """Return the clock of the database at this address."""
+    return PostgresClock(database) if is_postgres(url) else SqliteClock()
