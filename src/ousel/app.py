@@ -22,11 +22,12 @@ from ousel.charges.pages import CheckoutPages
 from ousel.charges.payment import ChargePayments
 from ousel.charges.service import ChargeService
 from ousel.database.addresses import database_at
+from ousel.database.clock import MEASURE_SECONDS, clock_of
 from ousel.database.port import Database
 from ousel.docs.documents import Documents
 from ousel.docs.reference import ApiReference
 from ousel.http.shutdown import on_stop_signal, stop_with_parent
-from ousel.kernel.clock import Clock, system_clock
+from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.garbage_collection import tune_garbage_collector
 from ousel.kernel.settings import Settings
@@ -39,6 +40,7 @@ from ousel.oauth.pages import ConnectPages
 from ousel.oauth.service import ConnectionService, TokenService
 from ousel.oauth.token_lookup import UserTokenLookup
 from ousel.oauth.user_endpoints import UserEndpoints
+from ousel.observation.gauges import GaugeReader
 from ousel.observation.logs import log_to_standard_error
 from ousel.observation.telemetry import Telemetry
 from ousel.partners.api_errors import ApiErrorLog
@@ -129,13 +131,19 @@ class Ousel:
     """The whole service: it responds to requests, and opens and closes what it needs."""
 
     def __init__(
-        self, settings: Settings, clock: Clock = system_clock, *, processes: int = 1
+        self, settings: Settings, clock: Clock | None = None, *, processes: int = 1
     ) -> None:
-        """Create the service, opening nothing yet; `processes` is how many serve together."""
+        """Create the service, opening nothing yet; `processes` is how many serve together.
+
+        A test may give it another clock than that of the database.
+        """
         self.settings = settings
         self.database = database_at(settings.database_url)
-        self.services = services = Services(settings, self.database, clock, processes)
-        self._health = Health(self.database, settings.database_url)
+        self.database_clock = clock_of(self.database, settings.database_url)
+        self.services = services = Services(
+            settings, self.database, clock or self.database_clock, processes
+        )
+        self._health = Health(self.database, settings.database_url, self.database_clock)
         authenticator = ApiAuthenticator(services.partner_keys, services.user_tokens, settings)
         operations = self._api_routes(authenticator)
         self.openapi = openapi_document(operations, settings, version("ousel"))
@@ -183,7 +191,8 @@ class Ousel:
         await self.database.open()
         background_tasks = await self._start_background_tasks()
         try:
-            async with services.telemetry.open(self.database, services.posting_queue, self._health):
+            gauge_reader = GaugeReader(self.database, self.database_clock, services.posting_queue)
+            async with services.telemetry.open(gauge_reader, self._health):
                 try:
                     yield
                 finally:
@@ -244,7 +253,9 @@ class Ousel:
             *((WRITE_BEHIND_SECONDS, task) for task in self._write_behind_tasks()),
             (SWEEP_SECONDS, self.services.user_tokens.sweep),
             (SWEEP_SECONDS, self.services.attempts.sweep),
+            (MEASURE_SECONDS, self.database_clock.measure),
         ]
+        await self.database_clock.measure()
         sandbox_clock = self.services.sandbox_clock
         if sandbox_clock is not None:
             await sandbox_clock.refresh()

@@ -41,7 +41,12 @@ def test_figures_that_are_not_known_are_left_out() -> None:
     """The output then lacks the figures of the ledger only."""
     nothing = Connections(in_use=0, idle=0)
     unknown = Gauges(
-        queue_length=0, queue_limit=1, connections=nothing, totals=None, totals_read_at=0
+        queue_length=0,
+        queue_limit=1,
+        connections=nothing,
+        clock_skew_micros=0,
+        totals=None,
+        totals_read_at=0,
     )
 
     text = PrometheusExporter(Metrics(), {}).render(unknown).decode()

@@ -13,7 +13,8 @@ from ousel.kernel.settings import Settings
 
 REFUSALS = tuple(dict.fromkeys(all_refusals()))
 OUTSIDE_OPERATIONS = {
-    *("malformed_request", "head_too_large", "not_found", "method_not_allowed", "schema_outdated"),
+    *("malformed_request", "head_too_large", "not_found", "method_not_allowed"),
+    *("schema_outdated", "clock_skewed"),
 }
 IN_OAUTHS_OWN_FORM = {
     *("invalid_request", "invalid_client", "invalid_grant", "unsupported_grant_type"),

@@ -1,6 +1,7 @@
 """Health checks: whether the process runs, and whether it can serve requests."""
 
 from ousel.api.routes import Call, NoBody, NoQuery, Route
+from ousel.database.clock import DatabaseClock, check_skew
 from ousel.database.port import Database
 from ousel.database.schema import SCHEMA_VERSION, is_supported, schema_version
 from ousel.http.messages import Answer, json_answer
@@ -19,10 +20,13 @@ class SchemaOutdated(Refusal):
 class Health:
     """Answers the health checks of an orchestrator."""
 
-    def __init__(self, database: Database, database_url: str) -> None:
-        """Check this database."""
+    def __init__(
+        self, database: Database, database_url: str, database_clock: DatabaseClock
+    ) -> None:
+        """Check this database and its clock."""
         self._database = database
         self._database_url = database_url
+        self._database_clock = database_clock
 
     def routes(self) -> list[Route]:
         """Return the routes of the health checks, which are not below the base path."""
@@ -38,7 +42,11 @@ class Health:
             )
             for path, endpoint, summary in (
                 ("/healthz", self.alive, "The process answers"),
-                ("/readyz", self.ready, "The database is reachable and its schema current"),
+                (
+                    "/readyz",
+                    self.ready,
+                    "The database is reachable, its schema current, the clock right",
+                ),
             )
         ]
 
@@ -51,4 +59,5 @@ class Health:
         version = await schema_version(self._database, self._database_url)
         if not is_supported(version):
             raise SchemaOutdated(f"The schema is at {version}, but {SCHEMA_VERSION} is needed.")
+        check_skew(self._database_clock.skew_micros)
         return json_answer({"status": "ok", "schema": version})

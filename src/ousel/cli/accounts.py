@@ -111,6 +111,7 @@ def show_account(
         database,
         AccountService,
         lambda service: service.find_with_email(identifier, param="identifier"),
+        writes=False,
     )
     _show_account(found, as_json=as_json)
 
@@ -118,7 +119,7 @@ def show_account(
 @accounts.command("list")
 def list_accounts(database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
     """List all accounts, oldest first."""
-    found = run_with(database, AccountService, AccountService.list_all)
+    found = run_with(database, AccountService, AccountService.list_all, writes=False)
     show_list([_record(account) for account in found], as_json=as_json)
 
 

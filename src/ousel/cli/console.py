@@ -19,10 +19,11 @@ from rich.text import Text
 
 from ousel.database.addresses import database_at, database_may_exist, sqlite_path
 from ousel.database.backup import BackupFailed
+from ousel.database.clock import check_skew, clock_of
 from ousel.database.deployment import mode_of
 from ousel.database.port import Database, Transaction
 from ousel.database.schema import SCHEMA_VERSION, check_collation, is_supported, schema_version
-from ousel.kernel.clock import Clock, system_clock
+from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import PORT_DEFAULT, SettingError, Settings, settings_from
 from ousel.ledger.verify import VerificationFailed
@@ -77,14 +78,14 @@ async def open_database(url: str) -> AsyncIterator[Database]:
         await database.close()
 
 
-def _run(database: str | None, task: Callable[[Database], Awaitable[Result]]) -> Result:
-    """Run the task on the open database, whose schema must be current."""
+def _run(database: str | None, task: Callable[[Database, str], Awaitable[Result]]) -> Result:
+    """Run the task on the open database, whose schema must be current, and its address."""
     url = require_database(database)
 
     async def run_task() -> Result:
         async with open_database(url) as opened:
             await check_schema(opened, url)
-            return await task(opened)
+            return await task(opened, url)
 
     return asyncio.run(run_task())
 
@@ -93,29 +94,45 @@ def run_on_snapshot(
     database: str | None, work: Callable[[Transaction], Awaitable[Result]]
 ) -> Result:
     """Run the work on one snapshot of the database, which no other transaction changes."""
-    return _run(database, lambda opened: opened.snapshot(work))
+    return _run(database, lambda opened, _: opened.snapshot(work))
 
 
 def run_with(
     database: str | None,
     new_service: Callable[[Database, Clock], Service],
     task: Callable[[Service], Awaitable[Result]],
+    *,
+    writes: bool = True,
 ) -> Result:
-    """Run the task with a service that uses the open database and the clock of its servers."""
+    """Run the task with a service that uses the open database and the clock of its servers.
 
-    async def with_service(opened: Database) -> Result:
-        return await task(new_service(opened, await _clock_of(opened)))
+    If the task writes, it is refused on a host whose own clock is wrong.
+    """
+
+    async def with_service(opened: Database, url: str) -> Result:
+        clock = clock_of(opened, url)
+        await clock.measure()
+        if writes:
+            check_skew(clock.skew_micros)
+        return await task(new_service(opened, await _servers_clock(opened, clock)))
 
     return _run(database, with_service)
 
 
-async def _clock_of(opened: Database) -> Clock:
-    """Return the clock that the database's servers use: a sandbox's own, or the real one."""
+async def _servers_clock(opened: Database, clock: Clock) -> Clock:
+    """Return the clock that the database's servers use: the database's, or a sandbox's own."""
     if await opened.read(mode_of) == "live":
-        return system_clock
-    clock = SandboxClock(opened, system_clock)
-    await clock.refresh()
-    return clock
+        return clock
+    sandbox_clock = SandboxClock(opened, clock)
+    await sandbox_clock.refresh()
+    return sandbox_clock
+
+
+async def check_clock(opened: Database, url: str) -> None:
+    """Refuse to write from a host whose clock differs from the database's."""
+    clock = clock_of(opened, url)
+    await clock.measure()
+    check_skew(clock.skew_micros)
 
 
 async def check_schema(database: Database, url: str) -> None:
@@ -128,10 +145,11 @@ async def check_schema(database: Database, url: str) -> None:
 
 
 async def check_empty(url: str, message: str) -> None:
-    """End the command with this message if the database is not empty."""
+    """End the command with this message if the database that it will fill is not empty."""
     if not database_may_exist(url):
         return
     async with open_database(url) as database:
+        await check_clock(database, url)
         version = await schema_version(database, url)
     if version is not None:
         fail(message)

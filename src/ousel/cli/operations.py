@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ousel.cli.console import (
     DatabaseOption,
     JsonOption,
+    check_clock,
     open_database,
     run_on_snapshot,
     settings,
@@ -137,6 +138,7 @@ async def _verify_with_progress_bar(
 async def _migrate(url: str) -> None:
     """Migrate a database; refuse one that is neither empty nor Ousel's."""
     async with open_database(url) as database:
+        await check_clock(database, url)
         await schema.schema_version(database, url)
     await schema.migrate(url)
 

@@ -107,14 +107,19 @@ def list_keys(
     client_id: ClientId, database: DatabaseOption = None, *, as_json: JsonOption = False
 ) -> None:
     """List the keys of an app."""
-    found = _run(database, lambda service: service.list_keys(client_id))
+    found = _run(database, lambda service: service.list_keys(client_id), writes=False)
     show_list([_record(key) for key in found], as_json=as_json)
 
 
-def _run(database: str | None, task: Callable[[OperatorService], Awaitable[Result]]) -> Result:
+def _run(
+    database: str | None,
+    task: Callable[[OperatorService], Awaitable[Result]],
+    *,
+    writes: bool = True,
+) -> Result:
     """Run the task; OUSEL_SANDBOX marks the database as a sandbox if no server has used it yet."""
     new_service = partial(OperatorService, sandbox=settings(None).sandbox)
-    return run_with(database, new_service, task)
+    return run_with(database, new_service, task, writes=writes)
 
 
 def _show_issued(issued: IssuedKey, *, as_json: bool) -> None:

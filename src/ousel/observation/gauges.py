@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from ousel.database.clock import DatabaseClock
 from ousel.database.port import Connections, Database
 from ousel.kernel.errors import Refusal
 from ousel.ledger.queue import PostingQueue
@@ -26,6 +27,7 @@ class Gauges(msgspec.Struct, frozen=True, kw_only=True):
     queue_length: int
     queue_limit: int
     connections: Connections
+    clock_skew_micros: int
     totals: LedgerTotals | None
     totals_read_at: float
 
@@ -33,9 +35,12 @@ class Gauges(msgspec.Struct, frozen=True, kw_only=True):
 class GaugeReader:
     """Reads the gauges of this process."""
 
-    def __init__(self, database: Database, queue: PostingQueue) -> None:
-        """Read from this database and this queue."""
+    def __init__(
+        self, database: Database, database_clock: DatabaseClock, queue: PostingQueue
+    ) -> None:
+        """Read from this database, its clock and this queue."""
         self._database = database
+        self._database_clock = database_clock
         self._queue = queue
         self._totals = CachedTotals(database)
 
@@ -46,6 +51,7 @@ class GaugeReader:
             queue_length=self._queue.waiting,
             queue_limit=self._queue.queue_limit,
             connections=self._database.connections(),
+            clock_skew_micros=self._database_clock.skew_micros,
             totals=totals,
             totals_read_at=read_at,
         )

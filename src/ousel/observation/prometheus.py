@@ -14,6 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.money import MICROS_PER_UNIT
 from ousel.observation.gauges import Gauges
 from ousel.observation.histograms import Histogram
@@ -54,6 +55,11 @@ class _OuselCollector(Collector):
         yield from self._postings()
         yield from self._charges()
         yield from self._ledger()
+        yield GaugeMetricFamily(
+            "ousel_clock_skew_seconds",
+            "By how much the clock of this host is ahead of the database's.",
+            value=self._gauges.clock_skew_micros / MICROS_PER_SECOND,
+        )
 
     def _requests(self) -> Iterator[Metric]:
         labels = ["method", "route"]

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from ousel.api.health import Health
 from ousel.api.observers import RequestObserver, RequestObservers
 from ousel.database.addresses import is_postgres
-from ousel.database.port import Database
 from ousel.database.schema import SCHEMA_VERSION
 from ousel.kernel.clock import Clock
 from ousel.kernel.observers import ChargeObserver, PostingObserver
 from ousel.kernel.settings import SettingError, Settings
-from ousel.ledger.queue import PostingQueue
+from ousel.observation.gauges import GaugeReader
 from ousel.observation.metrics import Metrics
 from ousel.observation.request_log import RequestLog
 
@@ -38,9 +37,7 @@ class Telemetry:
         self.charge_observer: ChargeObserver = self._metrics.charges
 
     @contextlib.asynccontextmanager
-    async def open(
-        self, database: Database, queue: PostingQueue, health: Health
-    ) -> AsyncIterator[None]:
+    async def open(self, gauge_reader: GaugeReader, health: Health) -> AsyncIterator[None]:
         """Serve the admin port, if the settings name one, until the block ends."""
         settings = self._settings
         try:
@@ -48,22 +45,19 @@ class Telemetry:
                 yield
                 return
             ports = range(settings.admin_port, settings.admin_port + self._processes)
-            admin = self._make_admin_port(database, queue, health)
+            admin = self._make_admin_port(gauge_reader, health)
             async with admin.listen(settings.admin_host, ports):
                 yield
         finally:
             if self._span_recorder is not None:
                 await asyncio.to_thread(self._span_recorder.close)
 
-    def _make_admin_port(
-        self, database: Database, queue: PostingQueue, health: Health
-    ) -> "AdminPort":
+    def _make_admin_port(self, gauge_reader: GaugeReader, health: Health) -> "AdminPort":
         from ousel.observation.admin import AdminPort
-        from ousel.observation.gauges import GaugeReader
         from ousel.observation.prometheus import PrometheusExporter
 
         exporter = PrometheusExporter(self._metrics, _build_info(self._settings))
-        return AdminPort(exporter, GaugeReader(database, queue), health)
+        return AdminPort(exporter, gauge_reader, health)
 
     def _make_request_observers(self, clock: Clock) -> RequestObservers:
         observers: list[RequestObserver] = [self._metrics.requests]
