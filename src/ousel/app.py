@@ -269,6 +269,7 @@ class Ousel:
             services.partner_keys.record_uses,
             services.api_errors.write,
             services.user_tokens.record_uses,
+            services.sessions.record_uses,
         )
 
 

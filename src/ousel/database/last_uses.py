@@ -1,14 +1,14 @@
-"""When keys and tokens were last used: collected in memory and written from time to time."""
+"""When keys, tokens and sessions were last used: collected in memory, written from time to time."""
 
 from collections.abc import Awaitable, Callable
 
 from ousel.database.port import Database, Transaction
 
-Uses = dict[tuple[str, str], int]  # the time of the last use, by account id and handle
+Uses = dict[tuple[str, str], int]  # the time of the last use, by account id and handle or hash
 
 
 class LastUseRecorder:
-    """Holds the last use of each key or token until it is written."""
+    """Holds the last use of each key, token or session until it is written."""
 
     def __init__(
         self, database: Database, write: Callable[[Transaction, Uses], Awaitable[None]]

@@ -6,6 +6,7 @@ import msgspec
 
 from ousel.accounts import service as accounts
 from ousel.database.batching import SharedReads
+from ousel.database.last_uses import LastUseRecorder
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.ids import secret_hash
@@ -29,9 +30,9 @@ class SessionLookup:
 
     def __init__(self, database: Database, clock: Clock) -> None:
         """Read sessions from this database; concurrent look-ups share one query."""
-        self._database = database
         self._clock = clock
         self._opened = SharedReads(database, _open_sessions)
+        self._uses = LastUseRecorder(database, store.record_session_uses)
 
     async def person(self, secret: str) -> Person | None:
         """Return the person whose session this is, or None if it is unknown or has expired."""
@@ -42,10 +43,12 @@ class SessionLookup:
         if opened is None or not opened.session.is_valid_at(now):
             return None
         if now - opened.session.last_used_at > USE_RECORDED_MICROS:
-            await self._database.write(
-                lambda transaction: store.record_session_use(transaction, hash_, now)
-            )
+            self._uses.unwritten[opened.person.account_id, hash_] = now
         return opened.person
+
+    async def record_uses(self) -> None:
+        """Write when sessions were last used, in one transaction."""
+        await self._uses.record()
 
 
 async def _open_sessions(

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from ousel.database.last_uses import Uses
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
 from ousel.people.rules import AuditEvent, SecondFactor, Session
@@ -22,6 +23,7 @@ SESSIONS: Final = Table(
         "device text",
     ),
 )
+SESSION_USES: Final = Table("sessions", key=("hash text",), columns=("last_used_at bigint",))
 AUDIT_EVENTS: Final = Table(
     "audit_events",
     key=("account_id text", "id text"),
@@ -48,9 +50,6 @@ SESSIONS_OF: Final = Statement(
     f"SELECT {_SESSION_COLUMNS} FROM sessions"
     " WHERE account_id = :account_id AND stage = 'signed_in' AND expires_at > :now"
     " ORDER BY last_used_at DESC, hash LIMIT :limit",
-)
-RECORD_SESSION_USE: Final = Statement(
-    "record that a session was used", "UPDATE sessions SET last_used_at = :now WHERE hash = :hash"
 )
 DELETE_SESSION: Final = Statement(
     "end a session", "DELETE FROM sessions WHERE hash = :hash AND account_id = :account_id"
@@ -153,9 +152,10 @@ async def sessions_of(
     return [Session(*row) for row in rows]
 
 
-async def record_session_use(transaction: Transaction, hash_: str, now: int) -> None:
-    """Record that a session was used."""
-    await transaction.execute(RECORD_SESSION_USE, hash=hash_, now=now)
+async def record_session_uses(transaction: Transaction, uses: Uses) -> None:
+    """Write when sessions, given by account and hash, were last used."""
+    rows = sorted((hash_, used_at) for (_, hash_), used_at in uses.items())
+    await transaction.update(SESSION_USES, rows)
 
 
 async def end_session(transaction: Transaction, account_id: str, hash_: str) -> bool:
