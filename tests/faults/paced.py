@@ -30,6 +30,7 @@ class PacedPlan(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     head: bytes
     tails: list[bytes]
+    status: int = 201  # of the answers that count as acknowledged
 
 
 class PacedTally(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +76,7 @@ class _Pace:
             self.resting.popleft().send(request, self.due.popleft())
 
     def answered(self, data: bytes, due_at: float) -> None:
-        if data.startswith(b"HTTP/1.1 201 "):
+        if data.startswith(b"HTTP/1.1 %d " % self.plan.status):
             self.acknowledged += 1
         else:
             self.failed += 1

@@ -17,6 +17,7 @@ def sized(short: Size, full: Size) -> Size:
 KILLS = sized(3, 200)  # of the server, on each engine
 STOPS = sized(2, 50)  # of PostgreSQL
 NO_FOLLOWER_SECONDS = sized(12.0, 120.0)
+CALM_SECONDS = sized(2.0, 60.0)
 COMMITS_CUT = sized(10, 200)
 TRANSFERS_THROUGH_A_PROXY = sized(600, 50_000)
 TERMINATIONS = sized(2, 20)
