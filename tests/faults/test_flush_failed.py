@@ -124,6 +124,8 @@ async def test_writes_resume_when_the_disk_flushes_again(
             await until(lambda: load.refused["database_unavailable"] >= REFUSALS or load.wrong)
             async with server.client(seeded.key) as client:
                 assert (await client.get("/balance")).status_code == 200
+                unused = await client.get("/transfers", params={"idempotency_key": "unused"})
+                assert unused.status_code == 503, "it might still come back after a crash"
                 assert "ousel_database_writes_suspended 1.0" in (await client.get(metrics)).text
             disk.mend()
             await load.progress()
