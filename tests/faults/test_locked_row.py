@@ -1,0 +1,149 @@
+"""Somebody keeps one account locked: only its own transfers wait, and none moves after its time."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+import pytest
+
+from ousel.database.port import Database
+from tests.faults.conftest import Figure
+from tests.faults.paced import PacedPlan, PacedTally
+from tests.faults.sizes import FULL, sized
+from tests.support.accounts import verify
+from tests.support.engines import Engine
+from tests.support.raw_sql import RawSql
+from tests.support.seeded import PEOPLE, SeededDatabase
+from tests.support.server import Server
+
+pytestmark = pytest.mark.slow
+
+LOCK = "SELECT id FROM accounts WHERE username = 'ada' FOR UPDATE"
+RATE = sized(100, 500)
+LOCKED_SECONDS = sized(2.0, 60.0)
+P99_SECONDS_MAX = 1.0
+SENDERS = sized(200, 8_000)
+DEADLINE_SECONDS = sized(1, 30)
+GONE_SECONDS = sized(0.5, 14.0)
+
+
+@pytest.fixture
+def engine() -> Engine:
+    """Only PostgreSQL: SQLite has no row locks."""
+    return "postgresql"
+
+
+@pytest.fixture
+def server(seeded: SeededDatabase) -> Iterator[Server]:
+    """A server with a short deadline, unless the tests run in full."""
+    environment = {"OUSEL_LOG_LEVEL": "error", "OUSEL_DEADLINE_SECONDS": str(DEADLINE_SECONDS)}
+    with Server(seeded.url, **environment) as running:
+        yield running
+
+
+def request_head(seeded: SeededDatabase, prefix: str) -> bytes:
+    """Return the start of a request, up to the number in its idempotency key."""
+    head = (
+        "POST /v1/transfers HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"Authorization: Bearer {seeded.key}\r\nIdempotency-Key: {prefix}-"
+    )
+    return head.encode()
+
+
+def request_tail(to: str) -> bytes:
+    """Return the rest of a request that sends a cent to this person."""
+    body = f'{{"to":"@{to}","amount":0.01}}'
+    return f"\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+
+
+async def send_at_rate(seeded: SeededDatabase, server: Server) -> PacedTally:
+    """Send to everybody but Ada, at a fixed rate, from a process of its own."""
+    plan = PacedPlan(
+        port=server.port,
+        connections=64,
+        rate=RATE,
+        seconds=LOCKED_SECONDS,
+        head=request_head(seeded, "others"),
+        tails=[request_tail(name) for name in PEOPLE if name != "ada"],
+    )
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.faults.paced"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    output, _ = await process.communicate(msgspec.json.encode(plan))
+    return msgspec.json.decode(output, type=PacedTally)
+
+
+async def test_one_locked_row_delays_nobody_else(
+    seeded: SeededDatabase, database: Database, server: Server, figure: Figure
+) -> None:
+    """The sender of a transfer that waits, and everybody else, can go on sending."""
+    async with RawSql(seeded.url) as holder, server.client(seeded.key) as client:
+        await holder.run("BEGIN")
+        await holder.run(LOCK)
+        blocked = asyncio.create_task(client.post("/transfers", json={"to": "@ada", "amount": 1}))
+        tally = await send_at_rate(seeded, server)
+        await holder.run("COMMIT")
+        answer = await blocked
+
+    assert tally.failed == 0
+    assert tally.acknowledged == int(RATE * LOCKED_SECONDS)
+    assert answer.status_code in {201, 503}, answer.text
+    assert not FULL or tally.p99_seconds < P99_SECONDS_MAX
+    await verify(database)
+    figure(
+        f"one row locked for {LOCKED_SECONDS:g} s at {RATE} unrelated transfers a second: none of "
+        f"{tally.acknowledged} failed, p50 {tally.p50_seconds * 1000:.0f} ms, p99 "
+        f"{tally.p99_seconds * 1000:.0f} ms, longest {tally.longest_seconds * 1000:.0f} ms"
+    )
+
+
+class Sender:
+    """A client with a connection of its own, which leaves early or waits for its answer."""
+
+    def __init__(self, seeded: SeededDatabase, port: int, number: int) -> None:
+        self._port = port
+        self._request = b"%b%d%b" % (request_head(seeded, "ada"), number, request_tail("ada"))
+        self._leaves = number % 2 == 0
+
+    async def send(self) -> bytes:
+        """Send the transfer; return the start of the answer, or nothing after leaving."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            writer.write(self._request)
+            if not self._leaves:
+                return await reader.readuntil(b"}")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(reader.read(1), GONE_SECONDS)
+            return b""
+        finally:
+            writer.close()
+
+
+async def test_a_transfer_that_was_given_up_moves_nothing_later(
+    seeded: SeededDatabase, database: Database, server: Server, figure: Figure
+) -> None:
+    """Many senders wait for one locked row, and leave or are refused; then the row is free."""
+    async with RawSql(seeded.url) as holder, server.client(seeded.key) as client:
+        await holder.run("BEGIN")
+        await holder.run(LOCK)
+        senders = [Sender(seeded, server.port, number) for number in range(SENDERS)]
+        answers = await asyncio.gather(*(sender.send() for sender in senders))
+        found = await client.get("/transfers", params={"idempotency_key": "ada-1"})
+        await holder.run("COMMIT")
+        # The row is free: whatever still waited for it would be written before this one.
+        after = await client.post("/transfers", json={"to": "@ada", "amount": 1})
+
+    refused = [answer for answer in answers if answer]
+    assert len(refused) == SENDERS // 2
+    assert all(b"deadline_exceeded" in answer for answer in refused)
+    assert found.json()["data"] == []
+    assert after.status_code == 201
+    rows = await seeded.transfers()
+    assert [each.idempotency_key for each in rows if each.idempotency_key] == []
+    await verify(database)
+    figure(f"{SENDERS} senders behind one locked row, half of them gone: none moved afterwards")
