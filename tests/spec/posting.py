@@ -11,6 +11,7 @@ import msgspec
 
 from tests.spec.decisions import Decisions
 from tests.spec.world import (
+    AccountState,
     Answers,
     Client,
     FirstLook,
@@ -61,11 +62,7 @@ class PostingModel:
     def _process_steps(self, world: World, index: int, process: Process) -> Iterator[Step]:
         match process.phase:
             case "idle":
-                if process.waiting:
-                    first_look = self._first_look(world, process.waiting)
-                    begun = Process("begun", batch=process.waiting, first_look=first_look)
-                    label = f"{_process_name(index)} takes the waiting requests and begins to lock"
-                    yield label, _with_process(world, index, begun)
+                yield from self._begin_steps(world, index, process)
             case "begun":
                 yield from self._lock_steps(world, index, process)
             case "written":
@@ -81,6 +78,29 @@ class PostingModel:
                 yield label, _with_process(committed, index, replace(process, phase="committed"))
             case "committed":
                 yield from self._answer_steps(world, index, process)
+
+    def _begin_steps(self, world: World, index: int, process: Process) -> Iterator[Step]:
+        """Take the waiting requests, or those that were set aside for one account."""
+        name = _process_name(index)
+        if process.waiting:
+            first_look = self._first_look(world, process.waiting)
+            begun = Process(
+                "begun", batch=process.waiting, first_look=first_look, aside=process.aside
+            )
+            label = f"{name} takes the waiting requests and begins to lock"
+            yield label, _with_process(world, index, begun)
+        for account in dict.fromkeys(account for _, account in process.aside):
+            batch = tuple(request for request, awaited in process.aside if awaited == account)
+            begun = replace(
+                process,
+                phase="begun",
+                batch=batch,
+                first_look=self._first_look(world, batch),
+                aside=tuple(each for each in process.aside if each[1] != account),
+                awaited=account,
+            )
+            label = f"{name} takes the requests that need {account} and begins to wait for it"
+            yield label, _with_process(world, index, begun)
 
     def _first_look(self, world: World, batch: tuple[Request, ...]) -> FirstLook:
         """Return what the statement that locks sees at its start."""
@@ -101,7 +121,7 @@ class PostingModel:
         return world.journal if first_look.keys_used else ()
 
     def _lock_steps(self, world: World, index: int, process: Process) -> Iterator[Step]:
-        """Lock the next account; after the last lock, read, decide and write."""
+        """Lock the accounts that are free, or the next one; then read, decide and write."""
         if process.first_look is None:
             again = replace(process, first_look=self._first_look(world, process.batch))
             yield f"{_process_name(index)} begins to lock again", _with_process(world, index, again)
@@ -112,6 +132,9 @@ class PostingModel:
                 f"{_process_name(index)} reads and writes",
                 self._written(world, index, process, ()),
             )
+            return
+        if not (process.in_doubt and self.scenario.design.waits_for_all_rows_in_doubt):
+            yield from self._lock_free_accounts(world, index, process)
             return
         account = wanted[len(process.pending.locked)]
         if account in _locks(world):
@@ -125,6 +148,31 @@ class PostingModel:
                 label,
                 _with_process(world, index, replace(process, pending=PendingWrites(locked=locked))),
             )
+
+    def _lock_free_accounts(self, world: World, index: int, process: Process) -> Iterator[Step]:
+        """Set aside the requests that need an account which another transaction has locked."""
+        taken = _locks(world)
+        if process.awaited in taken:
+            return
+        aside, batch = list(process.aside), []
+        for request in process.batch:
+            blocked = [each for each in self._accounts_to_lock([request]) if each in taken]
+            if blocked:
+                aside.append((request, blocked[0]))
+            else:
+                batch.append(request)
+        name = _process_name(index)
+        aside.sort()
+        if not batch:
+            idle = Process(waiting=process.waiting, aside=tuple(aside))
+            yield f"{name} finds accounts locked", _with_process(world, index, idle)
+            return
+        locked = tuple(each for each in self._accounts_to_lock(process.batch) if each not in taken)
+        unblocked = replace(process, batch=tuple(batch), aside=tuple(aside))
+        yield (
+            f"{name} locks {' and '.join(locked)}, reads and writes",
+            self._written(world, index, unblocked, locked),
+        )
 
     def _accounts_to_lock(self, batch: Iterable[Request]) -> list[str]:
         intents = [self.scenario.intents[request.intent] for request in batch]
@@ -146,15 +194,26 @@ class PostingModel:
             phase="written",
             pending=replace(pending, locked=locked),
             answers=answers + tuple((request, request) for request in written_before),
-            sequences=tuple(sorted((found | dict(process.sequences)).items())),
+            sequences=self._sequences_to_look_behind(process, found),
         )
         return _with_process(world, index, written)
 
+    def _sequences_to_look_behind(
+        self, process: Process, found: dict[str, int]
+    ) -> tuple[tuple[str, int], ...]:
+        before = dict(process.sequences)
+        if self.scenario.design.looks_behind_lowest_sequence:
+            lowest = {name: min(number, before.get(name, number)) for name, number in found.items()}
+            return tuple(sorted(lowest.items()))
+        return tuple(sorted((found | before).items()))
+
     def _written_before(self, world: World, process: Process) -> list[Request]:
-        """Return the requests whose movements were written since the first attempt began."""
+        """Return the requests whose movements were written by an earlier attempt."""
         if not (process.in_doubt and self.scenario.design.looks_after_unknown_commit):
             return []
-        since = dict(process.sequences)
+        touched = self._accounts_to_lock(process.batch)
+        found = {name: account.sequence for name, account in world.accounts if name in touched}
+        since = dict(self._sequences_to_look_behind(process, found))
         return [
             movement.request
             for movement in world.journal
@@ -163,7 +222,7 @@ class PostingModel:
         ]
 
     def _answer_steps(self, world: World, index: int, process: Process) -> Iterator[Step]:
-        idle = _with_process(world, index, Process(waiting=process.waiting))
+        idle = _with_process(world, index, Process(waiting=process.waiting, aside=process.aside))
         yield f"{_process_name(index)} answers", _answered(idle, process.answers)
         if world.faults_left:
             with_fault = replace(idle, faults_left=world.faults_left - 1)
@@ -187,22 +246,53 @@ class PostingModel:
     def _fault_steps(self, world: World) -> Iterator[Step]:
         for index, process in enumerate(world.processes):
             if process != Process():
+                aside = tuple(request for request, _ in process.aside)
                 killed = self._unanswered(
-                    _disconnected(world, process), process.waiting + process.batch
+                    _disconnected(world, process), process.waiting + process.batch + aside
                 )
                 yield f"{_process_name(index)} is killed", _with_process(killed, index, Process())
             if process.phase == "begun":
-                refused = _with_process(world, index, Process(waiting=process.waiting))
+                refused = _with_process(
+                    world, index, Process(waiting=process.waiting, aside=process.aside)
+                )
                 label = f"{_process_name(index)} cannot reach the database and answers so"
                 yield label, self._unanswered(refused, process.batch)
             if process.phase not in {"idle", "begun"}:
                 cut = _disconnected(world, process)
                 label = f"the connection of {_process_name(index)} is cut"
                 yield label, _with_process(cut, index, _restarted(process))
+        if self.scenario.loses_history:
+            yield from self._lost_histories(world)
         for number, client in enumerate(world.clients):
             if client.status == "waits":
                 label = f"{_client_name(number)} stops waiting"
                 yield label, self._unanswered(world, [Request(number, client.attempt)])
+
+    def _lost_histories(self, world: World) -> Iterator[Step]:
+        """Switch to a replica that lacks the last movements, none of which a client was told of."""
+        told = {client.answer for client in world.clients}
+        accounts = dict(world.accounts)
+        for lost in range(1, len(world.journal) + 1):
+            movement = world.journal[-lost]
+            if movement.request in told:
+                return
+            intent = self._intent(movement.request)
+            for name, amount in ((intent.debit, intent.amount), (intent.credit, -intent.amount)):
+                state = accounts[name]
+                accounts[name] = AccountState(state.balance + amount, state.sequence - 1)
+            processes = tuple(
+                each if each.phase == "idle" else _restarted(each) for each in world.processes
+            )
+            yield (
+                f"the last {lost} movements are lost at a switch",
+                replace(
+                    world,
+                    accounts=tuple(accounts.items()),
+                    journal=world.journal[:-lost],
+                    processes=processes,
+                    abandoned_commits=(),
+                ),
+            )
 
     def _unanswered(self, world: World, requests: Iterable[Request]) -> World:
         """Return the world in which the clients of these requests wait no more, unanswered."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from tests.faults.sizes import sized
@@ -20,17 +21,29 @@ RIVALS = Scenario(
         Intent("ada", "bob", 6, "other"),
     ),
     balances={"ada": 10, "bob": 0},
-    faults=sized(1, 2),
+    faults=sized(0, 1),
 )
 # The same key on two processes, and enough money for both.
-TWINS = Scenario(intents=RIVALS.intents[:2], balances={"ada": 20, "bob": 0}, faults=sized(1, 3))
+TWINS = Scenario(intents=RIVALS.intents[:2], balances={"ada": 20, "bob": 0}, faults=sized(1, 2))
 # Money in both directions, once without a key, so that only the journal shows what happened.
 TO_AND_FRO = Scenario(
     intents=(Intent("ada", "bob", 5), Intent("bob", "ada", 3, "k")),
     balances={"ada": 10, "bob": 3},
-    faults=sized(1, 3),
+    faults=sized(1, 2),
 )
-SCENARIOS = {"rivals": RIVALS, "twins": TWINS, "to and fro": TO_AND_FRO}
+# Money in both directions, without keys.
+CROSSING = Scenario(
+    intents=(Intent("ada", "bob", 5), Intent("bob", "ada", 3)), balances={"ada": 10, "bob": 3}
+)
+# A movement that nobody was told of, and a switch of leaders that may lose it, and more.
+LOSSES = Scenario(
+    intents=(Intent("ada", "bob", 5), Intent("bob", "ada", 1, "k"), Intent("ada", "bob", 1)),
+    balances={"ada": 11, "bob": 0},
+    faults=sized(1, 2),
+    moved_before=1,
+    loses_history=True,
+)
+SCENARIOS = {"rivals": RIVALS, "twins": TWINS, "to and fro": TO_AND_FRO, "losses": LOSSES}
 
 
 def explore_scenario(scenario: Scenario) -> Exploration:
@@ -81,10 +94,22 @@ MISTAKES = {
         "key k moved money 2 times",
     ),
     "locks in the order of arrival": (
-        TO_AND_FRO,
-        0,
+        CROSSING,
+        2,
         Design(locks_in_one_order=False),
         "processes wait for each other forever",
+    ),
+    "looks only behind the first sequence numbers": (
+        msgspec.structs.replace(LOSSES, processes=1, intents=LOSSES.intents[::2]),
+        3,
+        Design(looks_behind_lowest_sequence=False),
+        "transfer 1.1 moved money 2 times",
+    ),
+    "sets aside what is in doubt": (
+        TO_AND_FRO,
+        1,
+        Design(waits_for_all_rows_in_doubt=False),
+        "transfer 1.1 moved money 2 times",
     ),
     "does not lock": (
         TO_AND_FRO,
@@ -100,9 +125,7 @@ def test_a_mistake_is_found(mistake: str, record_property: RecordProperty) -> No
     """A design with a deliberate mistake violates a property, and the shortest way is shown."""
     scenario, faults, design, expected = MISTAKES[mistake]
 
-    found = explore_scenario(
-        Scenario(intents=scenario.intents, balances=scenario.balances, design=design, faults=faults)
-    )
+    found = explore_scenario(msgspec.structs.replace(scenario, design=design, faults=faults))
 
     assert found.violation == expected
     record_property("figure", describe(f"posting that {mistake}", found))

@@ -27,6 +27,8 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
     reads_keys_again_if_overtaken: bool = True
     locks_in_one_order: bool = True
     locks_at_all: bool = True
+    looks_behind_lowest_sequence: bool = True
+    waits_for_all_rows_in_doubt: bool = True
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +39,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     design: Design = Design()
     processes: int = 2
     faults: int = 2
+    moved_before: int = 0  # so many of the last intents have moved, and nobody was told
+    loses_history: bool = False  # a switch of leaders may lose movements that nobody was told of
 
     @property
     def accounts(self) -> dict[str, "AccountState"]:
@@ -98,7 +102,10 @@ class FirstLook(msgspec.Struct, frozen=True):
 
 
 class Process(msgspec.Struct, frozen=True):
-    """A server process; all of this is in memory and lost when it is killed."""
+    """A server process; all of this is in memory and lost when it is killed.
+
+    Its writers take turns here. In reality they run side by side, like those of two processes.
+    """
 
     phase: Phase = "idle"
     waiting: tuple[Request, ...] = ()
@@ -106,8 +113,10 @@ class Process(msgspec.Struct, frozen=True):
     pending: PendingWrites = PendingWrites()
     answers: Answers = ()
     first_look: FirstLook | None = None
-    sequences: tuple[tuple[str, int], ...] = ()  # before the first attempt
+    sequences: tuple[tuple[str, int], ...] = ()  # the lowest that an attempt has found
     in_doubt: bool = False
+    aside: tuple[tuple[Request, str], ...] = ()  # requests that wait, and the account they wait for
+    awaited: str | None = None  # the account that the batch waits for before it locks others
 
 
 class Client(msgspec.Struct, frozen=True):
@@ -131,9 +140,20 @@ class World(msgspec.Struct, frozen=True):
 
 def initial_world(scenario: Scenario) -> World:
     """Return the state before the first step."""
+    accounts, journal = scenario.accounts, []
+    clients = [Client()] * len(scenario.intents)
+    for number in range(len(clients) - scenario.moved_before, len(clients)):
+        clients[number] = Client("in_doubt", 1)
+        intent = scenario.intents[number]
+        for name, amount in ((intent.debit, -intent.amount), (intent.credit, intent.amount)):
+            state = accounts[name]
+            accounts[name] = AccountState(state.balance + amount, state.sequence + 1)
+        sequences = accounts[intent.debit].sequence, accounts[intent.credit].sequence
+        journal.append(Movement(Request(number, 1), *sequences))
     return World(
-        accounts=tuple(scenario.accounts.items()),
-        clients=(Client(),) * len(scenario.intents),
+        accounts=tuple(accounts.items()),
+        clients=tuple(clients),
         processes=(Process(),) * scenario.processes,
         faults_left=scenario.faults,
+        journal=tuple(journal),
     )
