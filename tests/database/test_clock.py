@@ -78,7 +78,7 @@ async def test_the_estimate_depends_on_the_server_alone(
     passed, server_clock, host_clock = ManualClock(elapsed), ManualClock(server), ManualClock(host)
     database = ServerWithClock(server_clock, host_clock, passed)
     database.waits = way
-    clock = PostgresClock(database, host_clock, passed)
+    clock = PostgresClock(database, host_clock, lambda: passed() * 1_000)
 
     await clock.measure()
     estimates = [clock() - server_clock()]
@@ -98,7 +98,7 @@ async def test_a_step_of_the_server_s_clock_is_followed_with_the_next_measuremen
     """After a switch to a server with another clock, the estimate is as good as before."""
     passed, server_clock = ManualClock(0), ManualClock()
     database = ServerWithClock(server_clock, passed)
-    clock = PostgresClock(database, ManualClock(), passed)
+    clock = PostgresClock(database, ManualClock(), lambda: passed() * 1_000)
     await clock.measure()
 
     server_clock.advance(micros=step)

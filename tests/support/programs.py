@@ -45,6 +45,7 @@ NEEDED = {
     "curl": (_program("curl"), "the commands in documents"),
     "locales": (_file("/usr/share/i18n/locales/cs_CZ"), "sorting in other languages"),
     "systemd": (_program("systemd-analyze"), "the systemd unit"),
+    "faketime": (_program("faketime"), "a host whose clock is wrong"),
     "golang-go": (_program("go"), "Porcupine"),
     "iproute2": (_program("ip"), "a cluster whose network is cut"),
 }

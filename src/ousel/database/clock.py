@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from ousel.database.addresses import is_postgres
@@ -13,8 +14,9 @@ from ousel.kernel.errors import Refusal
 MEASURE_SECONDS: Final = 60.0
 SKEW_SECONDS_MAX: Final = 5
 
-# It goes on while the machine sleeps, and nobody can set it.
+# The time since this machine started, asleep or awake; nobody can set it.
 _ELAPSED_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+elapsed_nanos: Final = partial(time.clock_gettime_ns, _ELAPSED_CLOCK)
 
 DATABASE_TIME: Final = Statement("what the database's clock shows", "SELECT CLOCK()")
 
@@ -44,11 +46,6 @@ async def database_time(transaction: Transaction) -> int:
     """Return what the database's clock shows, in microseconds."""
     [(reading,)] = await transaction.fetch(DATABASE_TIME)
     return int(reading)
-
-
-def elapsed_micros() -> int:
-    """Return the time since this machine started."""
-    return time.clock_gettime_ns(_ELAPSED_CLOCK) // 1_000
 
 
 class DatabaseClock(Clock, Protocol):
@@ -82,18 +79,18 @@ class PostgresClock:
         self,
         database: Database,
         host_clock: Callable[[], int] = system_clock,
-        elapsed: Callable[[], int] = elapsed_micros,
+        elapsed: Callable[[], int] = elapsed_nanos,
     ) -> None:
         """Follow the clock of this database; show this host's time until it is measured."""
         self._database = database
         self._host_clock = host_clock
         self._elapsed = elapsed
-        self._offset_micros = host_clock() - elapsed()
+        self._offset_micros = host_clock() - elapsed() // 1_000
         self.skew_micros = 0  # by how much this host's clock was ahead when last measured
 
     def __call__(self) -> int:
         """Return the present moment by the database's clock."""
-        return self._elapsed() + self._offset_micros
+        return self._elapsed() // 1_000 + self._offset_micros
 
     def from_database(self, reading: int) -> int:
         """Return the reading itself."""
@@ -102,7 +99,7 @@ class PostgresClock:
     async def measure(self) -> None:
         """Ask the database for its time, and compare this host's clock with it."""
         reading = await self._database.read(database_time)
-        self._offset_micros = reading - self._elapsed()
+        self._offset_micros = reading - self._elapsed() // 1_000
         self.skew_micros = self._host_clock() - reading
 
 

@@ -188,21 +188,6 @@ def recipient_refusal(credit: Account) -> Refusal | None:
     return None
 
 
-def dating_refusal(debit: Account, credit: Account, now: int) -> Refusal | None:
-    """Return why no entry of these accounts can be dated now, or None if one can.
-
-    Each account's entries are in the order of their dates, so after an entry with a date in the
-    future all further ones would need such a date. A small difference of clocks is tolerated.
-    """
-    latest = now + AHEAD_MICROS_MAX
-    if debit.updated_at <= latest and credit.updated_at <= latest:
-        return None
-    role = "sender" if debit.updated_at > latest else "recipient"
-    return EntryAheadOfClock(
-        f"The last entry of the {role}'s account is dated in the future.", retry_after_seconds=60
-    )
-
-
 def entry_hash(previous_hash: str, entry: Entry) -> str:
     """Return SHA-256 over the previous entry's hash and this entry's canonical bytes.
 
@@ -268,16 +253,27 @@ def _decide_new(
         return Refused(AccountNotFound("No account has the identifier in `to`.", param="to"))
     credit = accounts[credit_id]
     refusal = transfer_refusal(debit, credit, posting.amount)
-    refusal = refusal or dating_refusal(debit, credit, now)
+    created_at = max(now, debit.updated_at, credit.updated_at)  # even if the clock has stepped back
+    if refusal is None and created_at - now > AHEAD_MICROS_MAX:
+        refusal = _ahead_of_clock("sender" if created_at == debit.updated_at else "recipient")
     if refusal is not None:
         return Refused(refusal)
     if charge_id is not None:
         closed_charges[charge_id] = "paid"
-    return _move(posting, debit, credit, now)
+    return _move(posting, debit, credit, created_at)
 
 
-def _move(posting: Posting, debit: Account, credit: Account, now: int) -> Movement:
-    created_at = max(now, debit.updated_at, credit.updated_at)  # even if the clock has stepped back
+def _ahead_of_clock(role: str) -> EntryAheadOfClock:
+    """Return the refusal of a posting that would have to be dated in the future.
+
+    An account's dates never go back, so every later entry would need such a date as well.
+    """
+    return EntryAheadOfClock(
+        f"The last entry of the {role}'s account is dated in the future.", retry_after_seconds=60
+    )
+
+
+def _move(posting: Posting, debit: Account, credit: Account, created_at: int) -> Movement:
     outgoing = _entry(posting, debit, credit.id, -posting.amount, created_at)
     incoming = _entry(posting, credit, debit.id, posting.amount, created_at)
     assert outgoing.amount + incoming.amount == 0
