@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from ousel.api.rate_limits import BUCKETS_MAX, RateLimiter
-from ousel.api.refusals import RateLimited
 from ousel.database.addresses import database_at
+from ousel.kernel.errors import RateLimited
 from ousel.kernel.settings import RateLimit
 from tests.support.accounts import app_with_key, partner, unique_name
 from tests.support.engines import Engines

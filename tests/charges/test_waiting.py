@@ -149,22 +149,6 @@ async def test_a_canceled_wait_leaves_nothing_behind(shop: Shop) -> None:
     assert nobody_waits(shop)
 
 
-async def test_the_number_of_waits_is_limited(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At the limit, no more waits are accepted until one ends."""
-    monkeypatch.setattr(notifier, "WAITERS_MAX", 2)
-    charges = [await shop.charge() for _ in range(2)]
-    short, long = start_waiting(shop, charges[0], 1), start_waiting(shop, charges[1], 60)
-    await until_waiters(shop.charges.notifier, 2)
-
-    accepted_before = shop.charges.notifier.accepts_waiter
-    await short
-    accepted_after = shop.charges.notifier.accepts_waiter
-    long.cancel()
-    await asyncio.gather(long, return_exceptions=True)
-
-    assert (accepted_before, accepted_after) == (False, True)
-
-
 async def test_the_preference_is_applied_and_echoed(server: Server, shop: Shop) -> None:
     """wait=N is applied up to 60 seconds; a malformed preference is ignored."""
     live = in_another_process(shop, system_clock)

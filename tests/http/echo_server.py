@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from ousel.http.connection import Connection, OwnServerState
 from ousel.http.messages import Request, Response, header_lines
+from ousel.kernel.cancellation import run_to_end
 
 PATIENCE_SECONDS = 5.0
 IDLE_SECONDS = 1
@@ -22,7 +23,8 @@ class EchoApplication:
         self.requests: list[Request] = []
         self.let_go = asyncio.Event()
         self.pieces_sent = 0
-        self.ended = asyncio.Event()
+        self.canceled = asyncio.Event()
+        self.written = asyncio.Event()
 
     async def respond(self, request: Request) -> Response:
         self.requests.append(request)
@@ -36,10 +38,8 @@ class EchoApplication:
                 raise RuntimeError("planned failure")
             case "/split":
                 return Response(200, header_lines((b"x-note", b"a\r\nx-other: b")), b"")
-            case "/slow":
-                await self.let_go.wait()
-                self.ended.set()
-                return answer(b"slow")
+            case "/slow" | "/write" as path:
+                return await (self._wait() if path == "/slow" else run_to_end(self._write()))
             case "/nothing":
                 return Response(204, b"", b"")
             case "/large":
@@ -50,6 +50,19 @@ class EchoApplication:
             case path:
                 body = b"too large" if request.body is None else request.body
                 return answer(path.encode() + b" " + body)
+
+    async def _wait(self) -> Response:
+        try:
+            await self.let_go.wait()
+        except asyncio.CancelledError:
+            self.canceled.set()
+            raise
+        return answer(b"slow")
+
+    async def _write(self) -> Response:
+        await self.let_go.wait()
+        self.written.set()
+        return answer(b"written")
 
     async def _stream(self) -> AsyncIterator[bytes]:
         for _ in range(STREAM_PIECES):

@@ -152,19 +152,55 @@ async def test_noise_in_a_body_that_is_answered_already_ends_the_connection(
         assert await client.rest() == b""
 
 
-async def test_what_a_client_began_is_ended_though_it_has_left(echo_server: EchoServer) -> None:
-    """The server keeps the task until it is done, so that it does not stop before."""
+@pytest.mark.parametrize("way", ["close", "half-close", "reset"])
+async def test_a_client_that_hangs_up_cancels_its_requests(
+    echo_server: EchoServer, client: EchoClient, way: str
+) -> None:
+    """The request under way is canceled, and those behind it never begin."""
+    client.send(get("/slow") + post("/never", b""))
+    await client.wait_until_received()
+
+    match way:
+        case "close":
+            client.writer.close()
+        case "half-close":
+            client.writer.write_eof()
+        case _:
+            client.writer.transport.abort()
+
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await echo_server.application.canceled.wait()
+    await until(lambda: not echo_server.state.connections and not echo_server.state.tasks)
+    assert [request.path for request in echo_server.application.requests] == ["/slow"]
+
+
+async def test_the_server_waits_for_what_a_canceled_request_still_does(
+    echo_server: EchoServer,
+) -> None:
+    """What must not be interrupted is finished, and until then the server knows of the task."""
     async with echo_server.connect() as client:
-        client.send(get("/slow") + post("/never", b""))
+        client.send(get("/write"))
         await client.wait_until_received()
     await until(lambda: not echo_server.state.connections)
     assert len(echo_server.state.tasks) == 1
 
     echo_server.application.let_go.set()
     async with asyncio.timeout(PATIENCE_SECONDS):
-        await echo_server.application.ended.wait()
+        await echo_server.application.written.wait()
     await until(lambda: not echo_server.state.tasks)
-    assert [request.path for request in echo_server.application.requests] == ["/slow"]
+
+
+async def test_a_stream_that_nobody_reads_any_more_ends(
+    echo_server: EchoServer, client: EchoClient
+) -> None:
+    """If the client hangs up in the middle of an answer, the rest is not produced."""
+    client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    client.send(get("/stream"))
+    await until(lambda: echo_server.writing_pauses)
+    client.writer.transport.abort()
+
+    await until(lambda: not echo_server.state.connections and not echo_server.state.tasks)
+    assert echo_server.application.pieces_sent < STREAM_PIECES
 
 
 async def test_an_idle_connection_is_closed(client: EchoClient) -> None:

@@ -3,18 +3,23 @@
 import asyncio
 from functools import partial
 from itertools import product
+from typing import Any
 
 import pytest
+from typing_extensions import override
 
-from ousel.database.port import Database
+from ousel.database.port import Database, Result, Work
 from ousel.kernel.clock import system_clock
+from ousel.kernel.errors import RateLimited
 from ousel.ledger import search
 from ousel.ledger.history import KINDS, HistoryQuery, newest_entries
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account
-from ousel.ledger.search import HistorySearch
+from ousel.ledger.search import SEARCHES_OF_ACCOUNT_MAX, HistorySearch
 from tests.ledger.examples import posting
 from tests.support.accounts import person
+from tests.support.delegating_database import DelegatingDatabase
+from tests.support.waiting import until
 
 ENTRIES = 41
 STEP_ENTRIES = 5
@@ -61,10 +66,102 @@ async def test_other_tasks_run_between_the_steps_of_many_searches(
     """While many searches find nothing, the event loop runs other tasks after each step."""
     seeker = HistorySearch(database)
     query = HistoryQuery(account_id=ada.id, limit=1, kind="charge_payment")
-    searching = asyncio.gather(*(seeker.find(query) for _ in range(8)))
+    searching = asyncio.gather(*(seeker.find(query, has_limit=False) for _ in range(8)))
     turns = 0
     while not searching.done():
         await asyncio.sleep(0)
         turns += 1
     assert all(found.entries == [] for found in await searching)
     assert turns > 8 * (ENTRIES // STEP_ENTRIES)
+
+
+class StepRecorder(DelegatingDatabase):
+    """Records which task reads, and can hold searches after their first step."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.readers: list[str] = []
+        self.may_go_on = asyncio.Event()
+        self._began: set[asyncio.Task[Any]] = set()
+
+    @override
+    async def read(self, work: Work[Result]) -> Result:
+        reader = asyncio.current_task()
+        assert reader is not None
+        if reader in self._began:
+            await self.may_go_on.wait()
+        self._began.add(reader)
+        self.readers.append(reader.get_name())
+        return await super().read(work)
+
+
+async def test_an_account_has_a_limited_number_of_long_searches(
+    database: Database, ada: Account
+) -> None:
+    """One more is refused with a time to wait; what needs no search is not, nor are others."""
+    recorder = StepRecorder(database)
+    seeker = HistorySearch(recorder)
+    query = HistoryQuery(account_id=ada.id, limit=1, kind="charge_payment")
+    carol = await person(database, "carol", "1")
+    searches = [asyncio.create_task(seeker.find(query)) for _ in range(SEARCHES_OF_ACCOUNT_MAX)]
+    await until(lambda: seeker._limit.is_reached(ada.id))  # noqa: SLF001
+
+    with pytest.raises(RateLimited) as refused:
+        await seeker.find(query)
+    for unlimited in (
+        HistoryQuery(account_id=ada.id, limit=1),
+        HistoryQuery(account_id=carol.id, limit=1, kind="funding"),
+    ):
+        assert (await asyncio.create_task(seeker.find(unlimited))).entries
+    recorder.may_go_on.set()
+    assert refused.value.retry_after_seconds == 1
+    await asyncio.gather(*searches)
+    assert not (await seeker.find(query)).entries
+
+
+async def test_a_canceled_search_reads_no_further(database: Database, ada: Account) -> None:
+    """It takes no further step, and its place is free for another search at once."""
+    recorder = StepRecorder(database)
+    seeker = HistorySearch(recorder)
+    query = HistoryQuery(account_id=ada.id, limit=1, kind="charge_payment")
+    searches = [asyncio.create_task(seeker.find(query)) for _ in range(SEARCHES_OF_ACCOUNT_MAX)]
+    await until(lambda: seeker._limit.is_reached(ada.id))  # noqa: SLF001
+
+    for each in searches:
+        each.cancel()
+    recorder.may_go_on.set()
+    await asyncio.gather(*searches, return_exceptions=True)
+
+    assert all(each.cancelled() for each in searches)
+    assert len(recorder.readers) == SEARCHES_OF_ACCOUNT_MAX
+    assert not (await seeker.find(query)).entries
+
+
+async def test_accounts_take_turns_whatever_the_number_of_their_searches(
+    database: Database, ada: Account
+) -> None:
+    """Between two steps of one account there is at most one step of another."""
+    recorder = StepRecorder(database)
+    seeker = HistorySearch(recorder)
+    newest = await seeker.find(HistoryQuery(account_id=ada.id, limit=1))
+    bob_id = newest.entries[0][1].id
+    queries = {
+        name: HistoryQuery(account_id=id_, limit=1, kind="charge_payment")
+        for name, id_ in (("ada", ada.id), ("bob", bob_id))
+    }
+    recorder.readers.clear()
+    crowd = [
+        asyncio.create_task(seeker.find(queries["ada"]), name="ada")
+        for _ in range(SEARCHES_OF_ACCOUNT_MAX)
+    ]
+    await until(lambda: seeker._limit.is_reached(ada.id))  # noqa: SLF001
+    searching = asyncio.create_task(seeker.find(queries["bob"]), name="bob")
+    await until(lambda: "bob" in recorder.readers)
+    recorder.may_go_on.set()
+    await searching
+    readers = recorder.readers.copy()
+    await asyncio.gather(*crowd)
+
+    steps = readers[readers.index("bob") + 1 :]
+    assert steps.count("bob") == ENTRIES // STEP_ENTRIES
+    assert "ada ada" not in " ".join(steps[steps.index("bob") :])

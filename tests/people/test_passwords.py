@@ -70,6 +70,32 @@ async def test_one_address_cannot_fill_the_queue(monkeypatch: pytest.MonkeyPatch
     assert await password_service.matches(None, "", "2001:db8::ffff")
 
 
+async def test_a_caller_that_gives_up_does_not_make_room_for_another_hash(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A thread cannot be stopped, so its turn ends with it, and no more memory is taken."""
+    may_finish, started = threading.Event(), []
+
+    def slow(*_: object) -> bool:
+        started.append(1)
+        return may_finish.wait(10)
+
+    monkeypatch.setattr(passwords, "_verify", slow)
+    password_service = PasswordService()
+    callers = [
+        asyncio.create_task(password_service.matches(None, "", HOME.address)) for _ in range(9)
+    ]
+    await until(lambda: len(started) == passwords.HASHES_AT_ONCE)
+    for caller in callers[:-1]:
+        caller.cancel()
+    await assert_none_ends(callers[-1], seconds=0.05)
+
+    assert len(started) == passwords.HASHES_AT_ONCE
+    may_finish.set()
+    assert await callers[-1]
+    assert len(started) == passwords.HASHES_AT_ONCE + 1
+
+
 async def test_a_hash_matches_its_password_alone() -> None:
     """Equal passwords have different hashes, and a broken hash matches nothing."""
     password_service = PasswordService()

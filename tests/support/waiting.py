@@ -9,6 +9,9 @@ from tests.support.raw_sql import RawSql
 
 WAIT_SECONDS_MAX = 60.0
 CHECK_SECONDS = 0.005
+BLOCKED = (
+    "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -45,10 +48,16 @@ def wait_until(condition: Callable[[], object], seconds_max: float = WAIT_SECOND
 
 async def until_blocked(postgres_url: str, times: int = 1) -> None:
     """Wait until so many statements on this PostgreSQL database wait for a lock."""
-    blocked = (
-        "SELECT 1 FROM pg_stat_activity"
-        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        f" OFFSET {times - 1}"
-    )
     async with RawSql(postgres_url) as raw_sql:
-        await until_async(lambda: raw_sql.run(blocked))
+        await until_async(lambda: raw_sql.run(f"{BLOCKED} OFFSET {times - 1}"))
+
+
+async def until_unblocked(postgres_url: str) -> None:
+    """Wait until no statement on this PostgreSQL database waits for a lock."""
+
+    async with RawSql(postgres_url) as raw_sql:
+
+        async def is_unblocked() -> bool:
+            return not await raw_sql.run(BLOCKED)
+
+        await until_async(is_unblocked)

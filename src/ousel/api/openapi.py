@@ -15,6 +15,7 @@ from ousel.kernel.errors import (
     DeadlineExceeded,
     InvalidField,
     OutcomeUnknown,
+    RateLimited,
     Refusal,
 )
 from ousel.kernel.settings import Settings
@@ -26,7 +27,7 @@ _COMMON_REFUSALS: Final[tuple[type[Refusal], ...]] = (
 )
 _AUTHENTICATED_REFUSALS: Final = (
     refusals.OriginNotAllowed,
-    refusals.RateLimited,
+    RateLimited,
     refusals.UnknownParameter,
     InvalidField,
 )

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from ousel.api.refusals import RateLimited
 from ousel.http.messages import RawHeader
+from ousel.kernel.errors import RateLimited
 from ousel.kernel.settings import RateLimit
 
 BUCKETS_MAX: Final = 100_000

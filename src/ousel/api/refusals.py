@@ -99,12 +99,3 @@ class OriginNotAllowed(Refusal):
     code = "origin_not_allowed"
     title = "The origin is not allowed"
     cure = "Register the exact origin on the app, or call from your server without an Origin."
-
-
-class RateLimited(Refusal):
-    """The key has made more requests than its limit allows."""
-
-    status = 429
-    code = "rate_limited"
-    title = "Too many requests"
-    cure = "Wait for `Retry-After` seconds, then retry with backoff, keeping the Idempotency-Key."

@@ -30,6 +30,9 @@ _SECURITY_HEADERS: Final[tuple[RawHeader, ...]] = (
 )
 _STRICT_TRANSPORT: Final = (b"strict-transport-security", b"max-age=31536000; includeSubDomains")
 
+# The status under which the observers count a client that hung up, as in the logs of nginx.
+_HUNG_UP: Final = Answer(499, b"")
+
 _log = structlog.get_logger()
 
 
@@ -87,7 +90,11 @@ class Router:
         if request.method != "GET":
             self._set_deadline(request)
         request_id = self._observers.new_request_id()
-        answer = await self._answer(request, request_id)
+        try:
+            answer = await self._answer(request, request_id)
+        except asyncio.CancelledError:
+            self._observers.notify(request, _HUNG_UP, request_id, perf_counter() - started)
+            raise
         seconds = perf_counter() - started
         try:
             trace = self._observers.notify(request, answer, request_id, seconds)

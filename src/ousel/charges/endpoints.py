@@ -196,11 +196,14 @@ class ChargeEndpoints:
         """Answer with the charge; if the caller asks to wait, answer when it is final."""
         key = (call.partner.account_id, call.path["id"])
         seconds = wait_seconds(call.headers.get(b"prefer"))
-        if seconds is None or not self._charges.notifier.accepts_waiter:
-            return self._tagged_answer(await self._charges.own_charge(*key)).answer_to(call.headers)
-        applied = (b"preference-applied", b"wait=%d" % seconds)
-        record = self._record(await self._charges.wait_for_outcome(*key, seconds))
-        return tag_answer(json_answer(record, headers=(applied,))).answer_to(call.headers)
+        if seconds is not None:
+            with self._charges.partner_waits.hold(call.partner.account_id) as may_wait:
+                if may_wait:
+                    charge = await self._charges.wait_for_outcome(*key, seconds)
+                    applied = (b"preference-applied", b"wait=%d" % seconds)
+                    answer = json_answer(self._record(charge), headers=(applied,))
+                    return tag_answer(answer).answer_to(call.headers)
+        return self._tagged_answer(await self._charges.own_charge(*key)).answer_to(call.headers)
 
     async def list(self, call: Call[NoBody, ChargesQuery]) -> Answer:
         """Answer with a page of the caller's charges."""

@@ -19,8 +19,6 @@ from ousel.kernel.errors import Refusal
 
 POLL_SECONDS: Final = 0.25
 EXPIRY_SLACK_SECONDS: Final = 0.001  # a timer may fire early by less than the clock's resolution
-WAITERS_MAX: Final = 10_000
-ANONYMOUS_WAITERS_MAX: Final = 100  # for one charge
 
 _log = structlog.get_logger()
 
@@ -46,21 +44,6 @@ class ChargeNotifier:
         self._polling: asyncio.Task[None] | None = None
         self.waiter_count = 0
         self.stopped = False
-
-    @property
-    def accepts_waiter(self) -> bool:
-        """Return whether another caller may wait."""
-        return self.waiter_count < WAITERS_MAX
-
-    def accepts_anonymous_waiter(self, charge_id: str) -> bool:
-        """Return whether another caller without authentication may wait for this charge.
-
-        Anyone who knows the address of one checkout page could otherwise use up all waits.
-        """
-        awaited = self._awaited.get(charge_id)
-        return self.accepts_waiter and (
-            awaited is None or len(awaited.waiters) < ANONYMOUS_WAITERS_MAX
-        )
 
     async def wait_for_change(self, charge: Charge, seconds: float) -> None:
         """Return when the charge may have changed, or after this many seconds."""

@@ -17,6 +17,7 @@ from ousel.charges.service import ChargeService
 from ousel.http.messages import Answer, RawHeader, json_answer
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock, timestamp
 from ousel.kernel.errors import Refusal
+from ousel.people.rules import counted_address
 from ousel.site.qr_codes import qr_code
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
@@ -78,10 +79,13 @@ class CheckoutPages:
         charge = await self._charges.charge_by_id(visit.path["charge_id"])
         seconds = wait_seconds(visit.headers.get(b"prefer"))
         headers: tuple[RawHeader, ...] = ()
-        if seconds is not None and self._charges.notifier.accepts_anonymous_waiter(charge.id):
+        if seconds is not None:
             seconds = min(seconds, WAIT_SECONDS_MAX)
-            charge = await self._charges.wait_for_outcome(charge.account_id, charge.id, seconds)
-            headers = ((b"preference-applied", b"wait=%d" % seconds),)
+            with self._charges.visitor_waits.hold(counted_address(visit.address)) as may_wait:
+                if may_wait:
+                    key = (charge.account_id, charge.id)
+                    charge = await self._charges.wait_for_outcome(*key, seconds)
+                    headers = ((b"preference-applied", b"wait=%d" % seconds),)
         return json_answer(
             StatusRecord(charge.status, self._milliseconds_left(charge)), headers=headers
         )

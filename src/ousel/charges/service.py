@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from typing import Final
 
 from ousel.charges import store, transitions
 from ousel.charges.lifecycle import is_final, is_overdue
@@ -14,11 +15,17 @@ from ousel.charges.transitions import Cancellation, CreatedCharge
 from ousel.database.batching import SharedReads, SharedWrites
 from ousel.database.port import Database, Result, Transaction, Work
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
+from ousel.kernel.concurrency import ConcurrencyLimit
 from ousel.kernel.errors import Refusal
 from ousel.kernel.observers import NO_OBSERVER, ChargeObserver
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import IdempotencyConflict, QueueFull
 from ousel.ledger.rules import ChargeClosed, Movement, Outcome, Refused
+
+PARTNER_WAITS_MAX: Final = 10_000
+WAITS_OF_PARTNER_MAX: Final = 5_000
+VISITOR_WAITS_MAX: Final = 5_000
+WAITS_OF_ADDRESS_MAX: Final = 100
 
 
 class ChargeService:
@@ -42,6 +49,13 @@ class ChargeService:
         self._creations = SharedWrites(database, transitions.create_charges)
         self._charges = SharedReads(database, ChargeReader().read)
         self.notifier = ChargeNotifier(database, clock)
+        # Anyone can open a checkout page, so visitors must not take the waits of partners.
+        self.partner_waits = ConcurrencyLimit(
+            total_max=PARTNER_WAITS_MAX, holder_max=WAITS_OF_PARTNER_MAX
+        )
+        self.visitor_waits = ConcurrencyLimit(
+            total_max=VISITOR_WAITS_MAX, holder_max=WAITS_OF_ADDRESS_MAX
+        )
 
     async def create(
         self, account_id: str, app_id: str, terms: ChargeTerms, idempotency_key: str | None

@@ -11,6 +11,8 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
+from ousel.kernel.cancellation import run_to_end
+
 Result = TypeVar("Result")
 
 
@@ -31,12 +33,7 @@ class CommitThread:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Result] = loop.create_future()
         self._tasks.put(partial(_run_task, task, done, loop))
-        try:
-            return await asyncio.shield(done)
-        except asyncio.CancelledError:
-            await asyncio.wait([done])
-            done.result()  # a failure matters more than the cancellation
-            raise
+        return await run_to_end(done)
 
     def close(self) -> None:
         """Run the remaining tasks, then end the thread."""

@@ -15,6 +15,7 @@ from ousel.database.primary import MonitoredConnection
 from ousel.database.retries import RowsLocked, TransientFailure, with_retries
 from ousel.database.statements import UnstorableValue
 from ousel.database.suspension import WriteSuspension, suspended
+from ousel.kernel.cancellation import run_to_end
 from ousel.kernel.deadlines import check_deadline
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 
@@ -115,14 +116,20 @@ class PostgresDatabase:
         before_commit: Callable[[], None] = check_deadline,
         repeats_locked: bool = True,
     ) -> Result:
-        """Run the work in a transaction and commit it; repeat it as a whole if that is safe."""
-        return await with_retries(
+        """Run the work in a transaction and commit it; repeat it as a whole if that is safe.
+
+        A commit must not be canceled, so a transaction is finished even if its caller is canceled.
+        """
+        transacting = with_retries(
             lambda follows_unknown_commit: self._transact(
                 work, follows_unknown_commit, before_commit
             ),
             resolves_unknown_commit=resolves_unknown_commit,
             repeats_locked=repeats_locked,
         )
+        if before_commit is not check_deadline:  # a posting writer, whose task nobody cancels
+            return await transacting
+        return await run_to_end(transacting)
 
     def version(self) -> int | None:
         """Return None: other processes commit, and only the server knows when."""

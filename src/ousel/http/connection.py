@@ -1,6 +1,7 @@
 """A client's connection: requests arrive on it and are answered in order.
 
-A request is answered once all of it has arrived, so a slow sender occupies only its connection.
+A request is answered once all of it has arrived, so a slow sender occupies only its connection. If
+the client hangs up, the task that answers its request is canceled.
 """
 
 import asyncio
@@ -31,7 +32,7 @@ class ServerState(Protocol):
     """What all connections of a server share; uvicorn's server has an object of this shape."""
 
     connections: set[Any]
-    tasks: set[asyncio.Task[None]]  # answers for lost connections; the server waits for their end
+    tasks: set[asyncio.Task[None]]  # canceled but not ended; the server waits for their end
     default_headers: list[tuple[bytes, bytes]]
 
 
@@ -76,9 +77,10 @@ class Connection(RequestParser):
         self._idle_timer.cancel()
         self.resume_writing()
         self._waiting_requests.clear()
-        if self._answer_task is not None:  # it is completed although nobody reads the answer
+        if self._answer_task is not None:  # what has begun to be written is written nevertheless
             self._server_state.tasks.add(self._answer_task)
             self._answer_task.add_done_callback(self._server_state.tasks.discard)
+            self._answer_task.cancel()
 
     @override
     def pause_writing(self) -> None:

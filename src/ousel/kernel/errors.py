@@ -50,6 +50,15 @@ class InvalidField(Refusal):
     cure = "Read `detail`, and correct the field that `param` names."
 
 
+class RateLimited(Refusal):
+    """The key has made more requests than its limit allows, or too many searches at once."""
+
+    status = 429
+    code = "rate_limited"
+    title = "Too many requests"
+    cure = "Wait for `Retry-After` seconds, then retry with backoff, keeping the Idempotency-Key."
+
+
 class DatabaseUnavailable(Refusal):
     """The database could not be reached, did not answer in time, or failed. Nothing was written."""
 

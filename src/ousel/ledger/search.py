@@ -1,21 +1,25 @@
 """Searching a history with filters, which may have to read many entries to fill a page.
 
 A search reads a few thousand entries at a time, and only one search reads at a time. Other requests
-run in between, so a long history delays nobody else, however often it is searched.
+run in between, so a long history delays nobody else, however often it is searched. The searches of
+one account take turns with each other before they take turns with those of others.
 """
 
 import asyncio
 from typing import Final
+from weakref import WeakValueDictionary
 
 import msgspec
 
 from ousel.database.port import Database, Transaction
-from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
+from ousel.kernel.concurrency import ConcurrencyLimit
+from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown, RateLimited
 from ousel.ledger.history import HistoryQuery, matching_entries, newest_entries, sequence_range
 from ousel.ledger.journal import accounts_by_id, wait_for_account
 from ousel.ledger.rules import Account, Entry
 
 STEP_ENTRIES: Final = 2_000  # a few milliseconds
+SEARCHES_OF_ACCOUNT_MAX: Final = 4
 
 
 class SearchResult(msgspec.Struct, frozen=True):
@@ -31,11 +35,19 @@ class HistorySearch:
     def __init__(self, database: Database) -> None:
         """Search in this database."""
         self._database = database
+        self._limit = ConcurrencyLimit(holder_max=SEARCHES_OF_ACCOUNT_MAX)
         self._step_lock = asyncio.Lock()
+        self._account_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def find(self, query: HistoryQuery) -> SearchResult:
-        """Return the newest matching entries; for most pages the first step is enough."""
-        found = await self._find(query)
+    async def find(self, query: HistoryQuery, *, has_limit: bool = True) -> SearchResult:
+        """Return the newest matching entries; for most pages the first step is enough.
+
+        A search beyond the limit of its account is refused. A download that has begun cannot be
+        refused any more, so it has no limit.
+        """
+        if has_limit and not _uses_index(query) and self._limit.is_reached(query.account_id):
+            raise _too_many_searches()
+        found = await self._find(query, has_limit=has_limit)
         if query.idempotency_key is not None and not found.entries:
             return await self._find_key_under_lock(query)
         return found
@@ -57,7 +69,7 @@ class HistorySearch:
         except OutcomeUnknown as error:  # nothing was written: only the look-up has failed
             raise DatabaseUnavailable(error.detail, retry_after_seconds=1) from error
 
-    async def _find(self, query: HistoryQuery) -> SearchResult:
+    async def _find(self, query: HistoryQuery, *, has_limit: bool) -> SearchResult:
         async def begin(transaction: Transaction) -> tuple[SearchResult, range]:
             own = (await accounts_by_id(transaction, [query.account_id]))[query.account_id]
             if _uses_index(query):
@@ -67,9 +79,16 @@ class HistorySearch:
             return SearchResult(own, await matching_entries(transaction, query, step)), rest
 
         found, rest = await self._database.read(begin)
-        while len(rest) > 0 and len(found.entries) <= query.limit:
-            step, rest = _split_range(rest)
-            found.entries.extend(await self._step(query, step, len(found.entries)))
+        if len(rest) == 0 or len(found.entries) > query.limit:
+            return found
+        with self._limit.hold(query.account_id) as is_accepted:
+            if has_limit and not is_accepted:
+                raise _too_many_searches()
+            lock = self._account_locks.setdefault(query.account_id, asyncio.Lock())
+            while len(rest) > 0 and len(found.entries) <= query.limit:
+                step, rest = _split_range(rest)
+                async with lock:
+                    found.entries.extend(await self._step(query, step, len(found.entries)))
         return found
 
     async def _step(
@@ -84,6 +103,13 @@ class HistorySearch:
             return await self._database.read(
                 lambda transaction: matching_entries(transaction, remaining, among)
             )
+
+
+def _too_many_searches() -> RateLimited:
+    return RateLimited(
+        f"An account may run {SEARCHES_OF_ACCOUNT_MAX} long searches at the same time.",
+        retry_after_seconds=1,
+    )
 
 
 def _split_range(among: range) -> tuple[range, range]:

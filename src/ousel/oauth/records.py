@@ -5,9 +5,9 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from ousel.api.refusals import OriginNotAllowed, RateLimited
+from ousel.api.refusals import OriginNotAllowed
 from ousel.http.messages import Answer, RawHeader, json_answer
-from ousel.kernel.errors import Refusal
+from ousel.kernel.errors import RateLimited, Refusal
 from ousel.kernel.settings import Settings
 from ousel.oauth import rules
 from ousel.oauth.refusals import InvalidRequest, OauthRefusal

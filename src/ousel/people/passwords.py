@@ -1,7 +1,6 @@
 """Passwords: hashed with Argon2id in threads, a few at a time."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Final, TypeVar
@@ -9,6 +8,8 @@ from typing import Final, TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
 
+from ousel.kernel.cancellation import run_to_end
+from ousel.kernel.concurrency import ConcurrencyLimit
 from ousel.kernel.errors import Refusal
 from ousel.people.rules import counted_address
 
@@ -36,7 +37,9 @@ class PasswordService:
     def __init__(self) -> None:
         """Start with an empty queue."""
         self._turns = asyncio.Semaphore(HASHES_AT_ONCE)
-        self._waiting: Counter[str] = Counter()  # by address
+        self._limit = ConcurrencyLimit(
+            total_max=HASHES_WAITING_MAX, holder_max=HASHES_OF_ADDRESS_MAX
+        )
 
     async def hash_password(self, password: str, address: str = "") -> str:
         """Return the hash to store for a password; the operator's commands have no address."""
@@ -47,19 +50,12 @@ class PasswordService:
         return await self._in_turn(address, partial(_verify, stored, password))
 
     async def _in_turn(self, address: str, work: Callable[[], Result]) -> Result:
-        origin = counted_address(address)
-        if (
-            self._waiting.total() >= HASHES_WAITING_MAX
-            or self._waiting[origin] >= HASHES_OF_ADDRESS_MAX
-        ):
-            raise SignInBusy("Too many people are signing in.", retry_after_seconds=5)
-        self._waiting[origin] += 1
-        try:
+        """Run the work on a thread when it is its turn; from then on it cannot be canceled."""
+        with self._limit.hold(counted_address(address)) as is_accepted:
+            if not is_accepted:
+                raise SignInBusy("Too many people are signing in.", retry_after_seconds=5)
             async with self._turns:
-                return await asyncio.to_thread(work)
-        finally:
-            self._waiting[origin] -= 1
-            self._waiting += Counter()  # drops addresses with no one waiting
+                return await run_to_end(asyncio.to_thread(work))
 
 
 def _verify(stored: str | None, password: str) -> bool:

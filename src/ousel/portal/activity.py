@@ -113,7 +113,7 @@ class ActivityPages:
     async def _rows(self, query: HistoryQuery) -> AsyncIterator[bytes]:
         yield _BYTE_ORDER_MARK + _csv([CSV_COLUMNS])
         while True:
-            found = (await self._search.find(query)).entries
+            found = (await self._search.find(query, has_limit=False)).entries
             page = found[: query.limit]
             yield _csv(_csv_row(entry, counterparty) for entry, counterparty in page)
             if len(found) <= query.limit:

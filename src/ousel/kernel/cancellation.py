@@ -1,0 +1,24 @@
+"""Cancellation: a request is canceled when its client hangs up, but not while it writes."""
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+async def run_to_end(work: Awaitable[Result]) -> Result:
+    """Return the result of the work; a canceled caller still waits until the work has ended.
+
+    If the work then fails, its error matters more than the cancellation.
+    """
+    running = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        while not running.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
+        running.result()
+        raise
