@@ -3,9 +3,7 @@
 import asyncio
 from collections import Counter
 
-import pytest
-
-from ousel.charges import notifier
+from ousel.kernel.concurrency import ConcurrencyLimit
 from ousel.ledger.history import HistoryQuery, newest_entries
 from ousel.ledger.rules import Account, Entry
 from tests.charges.portal_shop import PAY, PRICE, SUCCESS_URL, Customer, PortalShop, checkout_page
@@ -186,23 +184,42 @@ async def test_the_status_is_answered_as_soon_as_it_is_final(portal_shop: Portal
     assert answer.headers["preference-applied"] == "wait=25"
 
 
-@pytest.mark.slow
-async def test_one_charge_cannot_use_up_all_waits(
-    portal_shop: PortalShop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Beyond the limit for one charge, a page is answered at once; other charges can wait."""
-    monkeypatch.setattr(notifier, "ANONYMOUS_WAITERS_MAX", 1)
+async def test_one_address_cannot_use_up_all_waits(portal_shop: PortalShop) -> None:
+    """Beyond the limit for one address, a page is answered at once; others and partners wait."""
+    portal = portal_shop.portal
+    portal.charges.visitor_waits = ConcurrencyLimit(total_max=2, holder_max=1)
     crowded, other = await portal_shop.charge(), await portal_shop.charge()
-    screen = portal_shop.portal.visitor()
+    near, far, further = (portal.visitor(f"2001:db8:{number}::1") for number in range(3))
+    waiting = [asyncio.create_task(near.get(f"/pay/{crowded.id}/status", Prefer="wait=60"))]
+    await until_waiters(portal.charge_watch, 1)
 
-    waiting = asyncio.create_task(screen.get(f"/pay/{crowded.id}/status", Prefer="wait=2"))
-    await until_waiters(portal_shop.portal.charge_watch, 1)
-    turned_away = await screen.get(f"/pay/{crowded.id}/status", Prefer="wait=2")
-    elsewhere = await screen.get(f"/pay/{other.id}/status", Prefer="wait=1")
+    turned_away = await near.get(f"/pay/{other.id}/status", Prefer="wait=60")
+    waiting.append(asyncio.create_task(far.get(f"/pay/{crowded.id}/status", Prefer="wait=60")))
+    await until_waiters(portal.charge_watch, 2)
+    turned_away_too = await further.get(f"/pay/{crowded.id}/status", Prefer="wait=60")
+    partner = portal.call(f"/charges/{crowded.id}", portal_shop.key, Prefer="wait=60")
+    waiting.append(asyncio.create_task(partner))
+    await until_waiters(portal.charge_watch, 3)
+    portal.charge_watch.notify(crowded.id)
+    portal.charge_watch.stop()
 
-    assert "preference-applied" not in turned_away.headers
-    assert elsewhere.headers["preference-applied"] == "wait=1"
-    assert (await waiting).headers["preference-applied"] == "wait=2"
+    for answer in (turned_away, turned_away_too):
+        assert answer.json()["status"] == "created"
+        assert "preference-applied" not in answer.headers
+    for answer in await asyncio.gather(*waiting):
+        assert "preference-applied" in answer.headers
+
+
+async def test_a_wait_that_is_given_up_makes_room_at_once(portal_shop: PortalShop) -> None:
+    """The next visitor from the same address can wait."""
+    portal = portal_shop.portal
+    portal.charges.visitor_waits = ConcurrencyLimit(holder_max=1)
+    charge, visitor = await portal_shop.charge(), portal.visitor()
+    for _ in range(2):
+        waiting = asyncio.create_task(visitor.get(f"/pay/{charge.id}/status", Prefer="wait=60"))
+        await until_waiters(portal.charge_watch, 1)
+        waiting.cancel()
+        await until_waiters(portal.charge_watch, 0)
 
 
 async def test_the_status_of_an_unknown_charge_is_not_found(portal_shop: PortalShop) -> None:

@@ -83,7 +83,7 @@ async def test_a_caller_that_gives_up_does_not_make_room_for_another_hash(
     monkeypatch.setattr(passwords, "_verify", slow)
     password_service = PasswordService()
     callers = [
-        asyncio.create_task(password_service.matches(None, "", HOME.address)) for _ in range(9)
+        asyncio.create_task(password_service.matches(None, "", HOME.ip_address)) for _ in range(9)
     ]
     await until(lambda: len(started) == passwords.HASHES_AT_ONCE)
     for caller in callers[:-1]:

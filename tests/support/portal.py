@@ -22,7 +22,8 @@ class Portal:
         self.clock = clock
         self.settings = ousel.settings
         self.database = ousel.database
-        self.charge_watch = ousel.services.charges.notifier
+        self.charges = ousel.services.charges
+        self.charge_watch = self.charges.notifier
         self._ousel = ousel
         self._clients: list[httpx2.AsyncClient] = []
 

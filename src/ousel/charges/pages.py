@@ -81,7 +81,7 @@ class CheckoutPages:
         headers: tuple[RawHeader, ...] = ()
         if seconds is not None:
             seconds = min(seconds, WAIT_SECONDS_MAX)
-            with self._charges.visitor_waits.hold(counted_address(visit.address)) as may_wait:
+            with self._charges.visitor_waits.hold(counted_address(visit.ip_address)) as may_wait:
                 if may_wait:
                     key = (charge.account_id, charge.id)
                     charge = await self._charges.wait_for_outcome(*key, seconds)
