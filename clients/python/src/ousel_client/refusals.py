@@ -248,11 +248,32 @@ class OutcomeUnknown(ServerError):
     code = "outcome_unknown"
 
 
+class DeadlineExceeded(ServerError):
+    """The request could not begin to be written in time, so nothing was written."""
+
+    status = 503
+    code = "deadline_exceeded"
+
+
 class QueueFull(ServerError):
     """Too many transfers or charges are waiting to be written."""
 
     status = 503
     code = "queue_full"
+
+
+class EntryAheadOfClock(ServerError):
+    """An account's last entry is dated in the future. Nothing moved; retry later."""
+
+    status = 503
+    code = "entry_ahead_of_clock"
+
+
+class ClockSkewed(ServerError):
+    """The clock of the server's host is wrong."""
+
+    status = 503
+    code = "clock_skewed"
 
 
 class SchemaOutdated(ServerError):
