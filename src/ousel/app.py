@@ -49,6 +49,7 @@ from ousel.partners.key_lookup import PartnerKeyLookup
 from ousel.partners.key_service import KeyService
 from ousel.people.account_settings import AccountSettingsService
 from ousel.people.attempts import AttemptCounter
+from ousel.people.retention import RetentionService
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.session_lookup import SessionLookup
 from ousel.people.sign_in import SignInService
@@ -108,6 +109,7 @@ class Services:
         self.accounts = AccountService(database, clock)
         # Sign-in attempts are counted by the real clock: tests can advance a sandbox's clock.
         self.attempts = AttemptCounter(database, real_clock)
+        self.retention = RetentionService(database, real_clock)
         self.second_factors = SecondFactorService(database, clock, real_clock, self.attempts)
         self.sign_in = SignInService(database, clock, self.attempts, self.second_factors)
         self.sessions = SessionLookup(database, clock)
@@ -254,6 +256,7 @@ class Ousel:
             (SWEEP_SECONDS, self.services.user_tokens.sweep),
             (SWEEP_SECONDS, self.services.attempts.sweep),
             (MEASURE_SECONDS, self.database_clock.measure),
+            (SWEEP_SECONDS, self.services.retention.sweep),
         ]
         await self.database_clock.measure()
         sandbox_clock = self.services.sandbox_clock

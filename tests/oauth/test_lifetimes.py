@@ -7,9 +7,10 @@ import pytest
 
 from ousel.database.port import Database, Transaction
 from ousel.database.statements import Statement
+from ousel.database.sweeping import SWEEP_ROWS_MAX
 from ousel.oauth import service, store
 from ousel.oauth.connect import ConnectRequest, issue_code
-from ousel.oauth.token_lookup import SWEEP_ROWS_MAX, UserTokenLookup
+from ousel.oauth.token_lookup import UserTokenLookup
 from tests.oauth.consents import Consent, bearer
 from tests.support.clock import ManualClock
 from tests.support.in_process import in_process_client

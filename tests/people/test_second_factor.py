@@ -6,9 +6,16 @@ import pytest
 
 from ousel.kernel.errors import InvalidField
 from ousel.people.attempts import TooManyAttempts
-from ousel.people.rules import AWAITS_CODE_SECONDS, CODE_STEP_SECONDS, PAIR_LIMIT, RECOVERY_CODES
+from ousel.people.audit import EventSource
+from ousel.people.rules import (
+    AWAITS_CODE_SECONDS,
+    CODE_LIMIT,
+    CODE_STEP_SECONDS,
+    PAIR_LIMIT,
+    RECOVERY_CODES,
+)
 from ousel.people.sign_in import WrongCode, WrongPassword
-from tests.people.members import HOME, OFFICE, Member
+from tests.people.members import HOME, LAPTOP, OFFICE, Member
 from tests.support.clock import ManualClock
 from tests.support.visitor import PASSWORD
 
@@ -92,11 +99,29 @@ async def test_guessing_codes_is_limited(factored: Member, clock: ManualClock) -
             await factored.sign_in.sign_in_with_code(half_open, "000000", HOME)
     with pytest.raises(TooManyAttempts):
         await factored.sign_in.sign_in_with_code(half_open, factored.code(), HOME)
-    await factored.sign_in.sign_in_with_code(half_open, factored.code(), OFFICE)
-    clock.advance(seconds=PAIR_LIMIT.window_seconds)
+    clock.advance(seconds=CODE_LIMIT.window_seconds)
     await factored.sign_in.sign_in_with_code(
         await sign_in_without_code(factored), factored.code(), HOME
     )
+
+
+async def test_guessing_codes_from_many_addresses_is_limited(factored: Member) -> None:
+    """Ten guesses a day, however many addresses they come from; a known browser still signs in."""
+    await factored.sign_in.sign_in_with_code(
+        await sign_in_without_code(factored), factored.code(), LAPTOP
+    )
+    half_open = await sign_in_without_code(factored)
+    for number in range(CODE_LIMIT.failures):
+        with pytest.raises(WrongCode):
+            await factored.sign_in.sign_in_with_code(
+                half_open, "000000", EventSource(f"198.51.100.{number}", "")
+            )
+
+    for stranger in (HOME, OFFICE):
+        with pytest.raises(TooManyAttempts):
+            await factored.sign_in.sign_in_with_code(half_open, factored.code(), stranger)
+    factored.pass_a_code()
+    await factored.sign_in.sign_in_with_code(half_open, factored.code(), LAPTOP)
 
 
 async def test_concurrent_codes_are_each_counted(factored: Member) -> None:

@@ -1,21 +1,16 @@
 """Look-ups of user tokens, shared by requests that arrive together, and each token's last use."""
 
-import asyncio
-from typing import Final
-
 from ousel.api.callers import User
 from ousel.api.refusals import InvalidToken
 from ousel.database.batching import SharedReads
 from ousel.database.last_uses import LastUseRecorder
 from ousel.database.port import Database, Transaction
+from ousel.database.sweeping import sweep
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import handle_of, is_secret
 from ousel.oauth import store
 from ousel.oauth.rules import Token
 from ousel.oauth.service import match_secret, token_prefix
-
-SWEEP_ROWS_MAX: Final = 250
-SWEEP_PAUSE_SECONDS: Final = 0.05  # so that writes for callers can run in between
 
 
 class UserTokenLookup:
@@ -53,16 +48,10 @@ class UserTokenLookup:
 
     async def sweep(self) -> int:
         """Remove old codes and expired tokens in small steps; return how many."""
-
-        async def step(transaction: Transaction) -> int:
-            return await store.sweep(transaction, self._clock(), SWEEP_ROWS_MAX)
-
-        swept = last = await self._database.write(step)
-        while last >= SWEEP_ROWS_MAX:
-            await asyncio.sleep(SWEEP_PAUSE_SECONDS)
-            last = await self._database.write(step)
-            swept += last
-        return swept
+        return await sweep(
+            self._database,
+            lambda transaction, limit: store.sweep(transaction, self._clock(), limit),
+        )
 
     def _check_mode(self, secret: str) -> None:
         if secret.startswith(self._other_prefix):

@@ -1,5 +1,8 @@
 """Limits on failed sign-ins: by account, by IP address, and by both together.
 
+A browser that has signed in to the account before has a limit of its own instead. So strangers who
+guess from many addresses lock themselves out, but not the account's holder.
+
 Sign-ups are limited by IP address too, since the server must hash a password for each.
 """
 
@@ -7,14 +10,17 @@ import hashlib
 from math import ceil
 from typing import Final
 
+import msgspec
+
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import Refusal
 from ousel.people import store
 from ousel.people.audit import EventSource
 from ousel.people.rules import (
-    ACCOUNT_LIMIT,
     ADDRESS_LIMIT,
+    ATTEMPT_LIMITS,
+    BROWSER_LIMIT,
     PAIR_LIMIT,
     SIGN_UP_LIMIT,
     AttemptLimit,
@@ -33,6 +39,15 @@ class TooManyAttempts(Refusal):
     cure = "Wait as long as the page says, then try again."
 
 
+class Guess(msgspec.Struct, frozen=True):
+    """An attempt to sign in, which may be somebody's guess."""
+
+    subject: str  # what is guessed: the password of an account or a name, or an account's code
+    account_id: str | None  # None if no account has the name
+    source: EventSource
+    everywhere: AttemptLimit  # for this subject from all addresses together
+
+
 class AttemptCounter:
     """Counts failures in the database, so that every process counts the same."""
 
@@ -41,21 +56,23 @@ class AttemptCounter:
         self._database = database
         self._clock = clock
 
-    async def check(self, name: str, source: EventSource) -> None:
+    async def check(self, guess: Guess) -> None:
         """Refuse a further attempt after too many failures, before any work is done for it."""
-        limits = _limits(name, source)
-        failures = await self._database.read(
-            lambda transaction: store.failures_of(transaction, limits)
-        )
-        for subject, (count, since) in failures.items():
-            self._check_limit(limits[subject], count + 1, since, FAILED_MESSAGE)
 
-    async def count_attempt(self, transaction: Transaction, name: str, source: EventSource) -> None:
+        async def read(transaction: Transaction) -> list[tuple[AttemptLimit, int, int]]:
+            limits = await _limits(transaction, guess)
+            failures = await store.failures_of(transaction, limits)
+            return [(limits[subject], *counted) for subject, counted in failures.items()]
+
+        for limit, count, since in await self._database.read(read):
+            self._check_limit(limit, count + 1, since, FAILED_MESSAGE)
+
+    async def count_attempt(self, transaction: Transaction, guess: Guess) -> None:
         """Count an attempt as failed until `forgive` is called; refuse it if the limit is exceeded.
 
         Counting locks the rows, so that concurrent attempts cannot exceed the limit.
         """
-        await self._count(transaction, _limits(name, source), FAILED_MESSAGE)
+        await self._count(transaction, await _limits(transaction, guess), FAILED_MESSAGE)
 
     async def count_sign_up(self, source: EventSource) -> None:
         """Count a sign-up, successful or not; refuse it if the limit is exceeded."""
@@ -66,15 +83,15 @@ class AttemptCounter:
             )
         )
 
-    async def forgive(self, transaction: Transaction, name: str, source: EventSource) -> None:
-        """Stop counting a successful attempt, and earlier failures from the same IP address."""
-        await store.uncount_failure(transaction, _limits(name, source))
-        await store.forget_failures(transaction, _pair_subject(name, source))
+    async def forgive(self, transaction: Transaction, guess: Guess) -> None:
+        """Stop counting a successful attempt, and earlier failures of the same person."""
+        await store.uncount_failure(transaction, await _limits(transaction, guess))
+        for subject in (_pair_subject(guess), _browser_subject(guess)):
+            await store.forget_failures(transaction, subject)
 
     async def sweep(self) -> int:
         """Delete failures that no limit counts any more; return how many subjects had any."""
-        limits = (PAIR_LIMIT, ADDRESS_LIMIT, ACCOUNT_LIMIT, SIGN_UP_LIMIT)
-        longest = max(limit.window_seconds for limit in limits)
+        longest = max(limit.window_seconds for limit in ATTEMPT_LIMITS)
         before = self._clock() - longest * MICROS_PER_SECOND
         return await self._database.write(
             lambda transaction: store.sweep_failures(transaction, before)
@@ -100,16 +117,23 @@ class AttemptCounter:
             )
 
 
-def _limits(name: str, source: EventSource) -> dict[str, AttemptLimit]:
+async def _limits(transaction: Transaction, guess: Guess) -> dict[str, AttemptLimit]:
+    """Return the limits that count this attempt, by subject."""
+    if await store.is_known_browser(transaction, guess.account_id or "", guess.source.browser):
+        return {_browser_subject(guess): BROWSER_LIMIT}
     return {
-        _pair_subject(name, source): PAIR_LIMIT,
-        f"address:{counted_address(source.ip_address)}": ADDRESS_LIMIT,
-        f"account:{_hashed_name(name)}": ACCOUNT_LIMIT,
+        _pair_subject(guess): PAIR_LIMIT,
+        f"address:{counted_address(guess.source.ip_address)}": ADDRESS_LIMIT,
+        f"account:{_hashed_name(guess.subject)}": guess.everywhere,
     }
 
 
-def _pair_subject(name: str, source: EventSource) -> str:
-    return f"pair:{_hashed_name(name)}:{counted_address(source.ip_address)}"
+def _pair_subject(guess: Guess) -> str:
+    return f"pair:{_hashed_name(guess.subject)}:{counted_address(guess.source.ip_address)}"
+
+
+def _browser_subject(guess: Guess) -> str:
+    return f"browser:{_hashed_name(guess.subject)}:{guess.source.browser}"
 
 
 def _hashed_name(name: str) -> str:

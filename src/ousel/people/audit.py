@@ -40,6 +40,7 @@ class EventSource(msgspec.Struct, frozen=True):
 
     ip_address: str
     device: str
+    browser: str = ""  # the hash of a secret that only this browser has
     by_operator: bool = False  # not a device name, which a request could forge
 
 

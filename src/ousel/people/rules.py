@@ -77,7 +77,17 @@ class AttemptLimit(msgspec.Struct, frozen=True):
 PAIR_LIMIT: Final = AttemptLimit(10, 15 * 60)  # one account from one address
 ADDRESS_LIMIT: Final = AttemptLimit(50, 15 * 60)  # any account from one address
 ACCOUNT_LIMIT: Final = AttemptLimit(200, 3600)  # one account from anywhere
+CODE_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # codes of one account from anywhere
+BROWSER_LIMIT: Final = AttemptLimit(10, 15 * 60)  # one account from a browser that it knows
 SIGN_UP_LIMIT: Final = AttemptLimit(500, 3600)  # sign-ups from one address
+ATTEMPT_LIMITS: Final = (
+    PAIR_LIMIT,
+    ADDRESS_LIMIT,
+    ACCOUNT_LIMIT,
+    CODE_LIMIT,
+    BROWSER_LIMIT,
+    SIGN_UP_LIMIT,
+)
 
 
 def counted_address(address: str) -> str:

@@ -10,7 +10,7 @@ from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField
 from ousel.kernel.ids import secret_hash
 from ousel.people import rules, store
-from ousel.people.attempts import AttemptCounter
+from ousel.people.attempts import AttemptCounter, Guess
 from ousel.people.audit import EventSource, record_event, record_failed_sign_in
 
 FACTOR_SECRET_BYTES: Final = 20
@@ -94,14 +94,15 @@ class SecondFactorService:
 
         If the code is wrong, count a failed attempt and return None.
         """
+        guess = Guess(account_id, account_id, source, rules.CODE_LIMIT)
 
         async def work(transaction: Transaction) -> Result | None:
-            await self._attempts.count_attempt(transaction, account_id, source)
+            await self._attempts.count_attempt(transaction, guess)
             kind = await self._use_code(transaction, account_id, code)
             if kind is None:
                 await record_failed_sign_in(transaction, account_id, "code", source, self._clock)
                 return None
-            await self._attempts.forgive(transaction, account_id, source)
+            await self._attempts.forgive(transaction, guess)
             return await then(transaction, kind)
 
         return await self._database.write(work)

@@ -10,7 +10,7 @@ from ousel.kernel.errors import InvalidField, Refusal
 from ousel.kernel.ids import new_secret, secret_hash
 from ousel.ledger.refusals import AccountNotFound
 from ousel.people import rules, store
-from ousel.people.attempts import AttemptCounter
+from ousel.people.attempts import AttemptCounter, Guess
 from ousel.people.audit import EventSource, record_event, record_failed_sign_in
 from ousel.people.passwords import PasswordService
 from ousel.people.rules import Session, Stage
@@ -80,12 +80,13 @@ class SignInService:
         name = _sign_in_name(identifier)
         account_id = await self._account_id(name)
         subject = name if account_id is None else _password_subject(account_id)
-        await self._attempts.check(subject, source)
+        guess = Guess(subject, account_id, source, rules.ACCOUNT_LIMIT)
+        await self._attempts.check(guess)
         stored = await self._stored_password(account_id or "")
         is_right = await self._passwords.matches(stored, password, source.ip_address)
 
         async def work(transaction: Transaction) -> NewSession | None:
-            await self._attempts.count_attempt(transaction, subject, source)
+            await self._attempts.count_attempt(transaction, guess)
             if account_id is None:
                 return None
             # The password may have changed while it was compared; the lock rules out later changes.
@@ -95,7 +96,7 @@ class SignInService:
                     transaction, account_id, "password", source, self._clock
                 )
                 return None
-            await self._attempts.forgive(transaction, subject, source)
+            await self._attempts.forgive(transaction, guess)
             return await self._start_session(transaction, account_id, source)
 
         signed_in = await self._database.write(work)
@@ -145,14 +146,14 @@ class SignInService:
     ) -> None:
         """Change the password and end all other sessions."""
         rules.parse_password(new, param="new_password")
-        subject = _password_subject(account_id)
-        await self._attempts.check(subject, source)
+        guess = Guess(_password_subject(account_id), account_id, source, rules.ACCOUNT_LIMIT)
+        await self._attempts.check(guess)
         stored = await self._stored_password(account_id)
         is_right = await self._passwords.matches(stored, current, source.ip_address)
         hashed = await self._passwords.hash_password(new, source.ip_address) if is_right else ""
 
         async def work(transaction: Transaction) -> bool:
-            await self._attempts.count_attempt(transaction, subject, source)
+            await self._attempts.count_attempt(transaction, guess)
             # The password may have changed while it was compared; the lock rules out later changes.
             before = await accounts.lock_password_hash(transaction, account_id)
             if not is_right or before != stored:
@@ -160,9 +161,10 @@ class SignInService:
                     transaction, account_id, "current password", source, self._clock
                 )
                 return False
-            await self._attempts.forgive(transaction, subject, source)
+            await self._attempts.forgive(transaction, guess)
             await accounts.set_password_hash(transaction, account_id, hashed)
             await store.end_other_sessions(transaction, account_id, session_hash)
+            await store.forget_other_browsers(transaction, account_id, source.browser)
             await store.remove_proposed_factor(transaction, account_id)
             await record_event(transaction, account_id, "password_changed", source, self._clock)
             return True
@@ -194,6 +196,8 @@ class SignInService:
             device=rules.device_name(source.device),
         )
         await store.add_session(transaction, session)
+        if stage == "signed_in" and source.browser:
+            await store.remember_browser(transaction, account_id, source.browser, now)
         return NewSession(secret, seconds, stage)
 
     async def _account_id(self, name: str) -> str | None:

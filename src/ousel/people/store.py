@@ -128,6 +128,42 @@ EVENTS_BEFORE: Final = Statement(
     f"SELECT {_AUDIT_COLUMNS} FROM audit_events"
     " WHERE account_id = :account_id AND id < :before ORDER BY id DESC LIMIT :limit",
 )
+IS_KNOWN_BROWSER: Final = Statement(
+    "whether an account was signed in to from a browser",
+    "SELECT 1 FROM known_browsers WHERE account_id = :account_id AND browser = :browser",
+)
+REMEMBER_BROWSER: Final = Statement(
+    "remember a browser from which an account was signed in to",
+    "INSERT INTO known_browsers (account_id, browser, last_used_at)"
+    " VALUES (:account_id, :browser, :now)"
+    " ON CONFLICT (account_id, browser) DO UPDATE SET last_used_at = :now",
+)
+FORGET_OTHER_BROWSERS: Final = Statement(
+    "forget an account's other browsers",
+    "DELETE FROM known_browsers WHERE account_id = :account_id AND browser <> :browser",
+)
+DELETE_UNUSED_BROWSERS: Final = Statement(
+    "delete some browsers that were not used for long",
+    "DELETE FROM known_browsers WHERE (account_id, browser) IN ("
+    " WITH unused AS MATERIALIZED (SELECT account_id, browser FROM known_browsers"
+    " WHERE last_used_at <= :before ORDER BY last_used_at, account_id, browser"
+    " LIMIT :limit FOR UPDATE)"
+    " SELECT account_id, browser FROM unused)",
+)
+DELETE_SOME_EXPIRED_SESSIONS: Final = Statement(
+    "delete some sessions that have expired",
+    "DELETE FROM sessions WHERE hash IN ("
+    " WITH expired AS MATERIALIZED (SELECT hash FROM sessions"
+    " WHERE expires_at <= :before ORDER BY expires_at, hash LIMIT :limit FOR UPDATE)"
+    " SELECT hash FROM expired)",
+)
+DELETE_OLD_EVENTS: Final = Statement(
+    "delete some old events",
+    "DELETE FROM audit_events WHERE (account_id, id) IN ("
+    " WITH old AS MATERIALIZED (SELECT account_id, id FROM audit_events"
+    " WHERE created_at <= :before ORDER BY created_at, account_id, id LIMIT :limit FOR UPDATE)"
+    " SELECT account_id, id FROM old)",
+)
 
 
 async def add_session(transaction: Transaction, session: Session) -> None:
@@ -266,3 +302,35 @@ async def events_before(
     """Return the events of the account before this event id, newest first."""
     rows = await transaction.fetch(EVENTS_BEFORE, account_id=account_id, before=before, limit=limit)
     return [AuditEvent(*row) for row in rows]
+
+
+async def is_known_browser(transaction: Transaction, account_id: str, browser: str) -> bool:
+    """Return whether somebody has signed in to the account from this browser."""
+    return bool(await transaction.fetch(IS_KNOWN_BROWSER, account_id=account_id, browser=browser))
+
+
+async def remember_browser(
+    transaction: Transaction, account_id: str, browser: str, now: int
+) -> None:
+    """Record that somebody has signed in to the account from this browser."""
+    await transaction.execute(REMEMBER_BROWSER, account_id=account_id, browser=browser, now=now)
+
+
+async def forget_other_browsers(transaction: Transaction, account_id: str, browser: str) -> None:
+    """Forget all browsers of the account but this one."""
+    await transaction.execute(FORGET_OTHER_BROWSERS, account_id=account_id, browser=browser)
+
+
+async def delete_expired_sessions(transaction: Transaction, before: int, limit: int) -> int:
+    """Delete up to `limit` sessions of any account that expired before this moment."""
+    return await transaction.execute(DELETE_SOME_EXPIRED_SESSIONS, before=before, limit=limit)
+
+
+async def delete_unused_browsers(transaction: Transaction, before: int, limit: int) -> int:
+    """Delete up to `limit` browsers that nobody has signed in with since this moment."""
+    return await transaction.execute(DELETE_UNUSED_BROWSERS, before=before, limit=limit)
+
+
+async def delete_old_events(transaction: Transaction, before: int, limit: int) -> int:
+    """Delete up to `limit` audit events from before this moment."""
+    return await transaction.execute(DELETE_OLD_EVENTS, before=before, limit=limit)

@@ -7,6 +7,7 @@ from urllib.parse import quote
 from ousel.accounts.service import IdentifierInUse, NewHolder
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField, Refusal
+from ousel.kernel.ids import secret_hash
 from ousel.people.audit import EventSource
 from ousel.people.sign_in import NewSession, SignInService, WrongCode, WrongPassword
 from ousel.site.cookies import Cookies
@@ -137,7 +138,7 @@ class SignInPages:
 
 def event_source(visit: Visit) -> EventSource:
     """Return where a visit comes from, for the audit record."""
-    return EventSource(visit.ip_address, visit.device)
+    return EventSource(visit.ip_address, visit.device, secret_hash(visit.visitor))
 
 
 def field_errors(refusal: Refusal | None) -> dict[str, str]:

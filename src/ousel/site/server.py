@@ -91,6 +91,7 @@ class PageServer:
             headers=headers,
             url=f"{request.path}?{query}" if query else request.path,
             person=None,
+            visitor=visitor,
             form_token=form_token(self.cookies.session(headers) or visitor),
             ip_address=self._address_of(request)[:ADDRESS_CHARACTERS_MAX],
             device=headers.get(b"user-agent", b"").decode("latin-1")[:DEVICE_CHARACTERS_MAX],

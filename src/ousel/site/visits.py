@@ -36,6 +36,7 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
     url: str  # path and query
     person: Person | None
     form_token: str
+    visitor: str  # a secret that only this browser has
     ip_address: str
     device: str
     request_id: str

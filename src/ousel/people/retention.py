@@ -1,0 +1,39 @@
+"""Deletes what nobody needs any longer: expired sessions, unused browsers, old audit events."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from ousel.database.port import Database, Transaction
+from ousel.database.sweeping import sweep
+from ousel.kernel.clock import MICROS_PER_SECOND, Clock
+from ousel.people import store
+
+AUDIT_DAYS: Final = 2 * 365
+BROWSER_DAYS: Final = 90
+
+_MICROS_PER_DAY: Final = 24 * 3600 * MICROS_PER_SECOND
+
+
+class RetentionService:
+    """Keeps the tables about people from growing for ever, also those of dormant accounts."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        """Delete from this database, by a clock that callers cannot advance."""
+        self._database = database
+        self._clock = clock
+
+    async def sweep(self) -> int:
+        """Delete what is too old; return how many rows."""
+        return (
+            await self._sweep(store.delete_expired_sessions, 0)
+            + await self._sweep(store.delete_unused_browsers, BROWSER_DAYS)
+            + await self._sweep(store.delete_old_events, AUDIT_DAYS)
+        )
+
+    async def _sweep(
+        self, delete: Callable[[Transaction, int, int], Awaitable[int]], days: int
+    ) -> int:
+        before = self._clock() - days * _MICROS_PER_DAY
+        return await sweep(
+            self._database, lambda transaction, limit: delete(transaction, before, limit)
+        )
