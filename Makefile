@@ -38,8 +38,7 @@ PURE := tests/kernel $(addprefix tests/ledger/test_,rules.py rules_properties.py
 WHOLE := kernel.money kernel.ids kernel.account_numbers ledger.rules
 
 quick: .venv/bench
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow" $(addprefix --ignore=,$(PURE) $(SLOW))
-SLOW := tests/bench tests/cluster tests/journeys tests/packaging
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow" $(addprefix --ignore=,$(PURE))
 
 client-matrix: ## Test the client on every installed Python
 	@scripts/client-matrix
@@ -50,7 +49,8 @@ cluster: .venv/cluster ## Kill and switch over the leaders of a PostgreSQL clust
 faults: .venv/bench .venv/cluster ## Cause faults many times: kills, stops, lost answers, a cluster, a restore, a long soak
 	OUSEL_FAULTS=full OUSEL_CLUSTER=full $(BIN)/pytest --timeout=3600 $(STRUCK)
 STRUCK := tests/spec tests/faults tests/cluster tests/cli/test_backup.py tests/api/test_conformance.py \
-	tests/charges/test_race.py tests/ledger/test_long_ledger.py clients/python/tests/test_faults.py
+	tests/charges/test_race.py tests/charges/test_lifecycle_model.py tests/ledger/test_long_ledger.py \
+	tests/ledger/test_model.py clients/python/tests/test_faults.py
 
 fuzz: .venv/test ## Try millions of inputs on the parsers, and random bytes as requests
 	OUSEL_FUZZ=full $(BIN)/pytest -n 2 --dist load tests/security/test_fuzz_parsers.py tests/security/test_fuzz_requests.py

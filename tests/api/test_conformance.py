@@ -23,7 +23,7 @@ from tests.support.server import Server
 ROOT = Path(__file__).parents[2]
 COMMAND = [str(Path(sys.executable).parent / "st"), "--config-file=tests/api/conformance.toml"]
 RUN_SECONDS_MAX = 500
-EXAMPLES = {"live": sized(60, 150), "test": sized(60, 150)}
+EXAMPLES = {"live": sized(15, 150), "test": sized(15, 150)}
 CASES_MIN = {"live": sized(800, 2_000), "test": sized(80, 200)}
 
 

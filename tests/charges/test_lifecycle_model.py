@@ -19,6 +19,7 @@ from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.rules import ChargeQuery
 from ousel.database.addresses import database_at
 from ousel.kernel.errors import Refusal
+from tests.faults.sizes import sized
 from tests.support.accounts import verify
 from tests.support.clock import ManualClock
 from tests.support.shop import Shop, count_proven_payments, open_shop
@@ -146,4 +147,4 @@ def test_charges_follow_the_model(database_url: str) -> None:
 @pytest.mark.slow
 def test_charges_follow_the_model_in_long_sequences(database_url: str) -> None:
     """The same with more and longer sequences."""
-    check_against_model(database_url, examples=40, steps=50)
+    check_against_model(database_url, examples=sized(15, 40), steps=50)

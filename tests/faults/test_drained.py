@@ -17,7 +17,15 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.usefixtures("usual_signals")
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGHUP], ids=["asked", "hung up"])
+@pytest.mark.parametrize(
+    ("engine", "stop"),
+    [
+        ("sqlite", signal.SIGTERM),
+        ("postgresql", signal.SIGTERM),
+        ("sqlite", signal.SIGHUP),
+    ],
+    ids=["asked, sqlite", "asked, postgresql", "hung up"],
+)
 async def test_a_server_that_is_asked_to_stop_answers_what_it_took_on(
     seeded: SeededDatabase,
     engine: Engine,

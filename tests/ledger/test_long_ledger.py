@@ -1,4 +1,4 @@
-"""One account with a million entries: verification works, and every page is equally fast."""
+"""One account with very many entries: verification works, and every page is equally fast."""
 
 import asyncio
 import fcntl

@@ -34,6 +34,7 @@ from ousel.ledger.rules import (
     Replay,
     Status,
 )
+from tests.faults.sizes import sized
 from tests.ledger.model import Model, ModelEntry
 from tests.support.accounts import person, verify
 from tests.support.clock import ManualClock
@@ -41,7 +42,7 @@ from tests.support.controlled_database import ControlledDatabase
 from tests.support.postgres_proxy import Cut
 
 STEPS = 25
-EXAMPLES = {"sqlite": 60, "postgresql": 30}
+EXAMPLES = {"sqlite": sized(30, 60), "postgresql": sized(15, 30)}
 
 Result = TypeVar("Result")
 

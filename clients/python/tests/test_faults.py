@@ -27,8 +27,8 @@ from tests.support.seeded import PEOPLE, SeededServer, run_seeded_server, run_ve
 from tests.support.waiting import until_async
 
 SEED = 20_260_131
-PROGRESS = 100  # so many transfers between two kills of the server
-COUNTS: dict[Engine, int] = {"sqlite": sized(2_000, 20_000), "postgresql": sized(500, 2_000)}
+PROGRESS = sized(30, 100)  # so many transfers between two kills of the server
+COUNTS: dict[Engine, int] = {"sqlite": sized(400, 20_000), "postgresql": sized(200, 2_000)}
 WORKERS = 24
 FAILURES = tuple(fault for fault in FAULTS if fault not in {"delayed", "request doubled"})
 QUICK_RETRIES = RetryPolicy(
@@ -170,7 +170,7 @@ async def test_threads_share_a_client_through_a_failing_network(live: SeededServ
 async def test_each_intent_moves_once_through_a_failing_network(
     live: SeededServer, engine: Engine
 ) -> None:
-    """Thousands of intents, four requests in ten ill-fated: the books show each of them once."""
+    """Many intents, four requests in ten ill-fated: the books show each of them once."""
     count = COUNTS[engine]
     wanted = intents(count)
     begun = time.monotonic()
@@ -207,11 +207,11 @@ async def _has_grown(seeded: SeededServer, count: int) -> bool:
 @pytest.mark.slow
 async def test_each_intent_moves_once_though_the_server_dies(killable: SeededServer) -> None:
     """The server is killed in the midst of its work, time and again: the client carries on."""
-    wanted = intents(1_000)
+    wanted = intents(sized(200, 1_000))
     patient = RetryPolicy(attempts_max=100, delay_seconds_max=1)
     async with client_of("awaiting", killable.key, killable.base_url, retry=patient) as client:
         sending = asyncio.create_task(all_sent(client, wanted))
-        for _ in range(3):
+        for _ in range(sized(2, 3)):
             before = len(await stored(killable))
             await until_async(partial(_has_grown, killable, before + PROGRESS))
             killable.server.process.kill()
