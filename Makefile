@@ -28,7 +28,7 @@ check: .venv/bench ## Format, lint, types, layers, quick tests
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync quick whole types
 
 types: .venv/bench
-	$(BIN)/mypy --num-workers=2
+	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
 # Measuring coverage slows every test, so only the tests of these modules measure it.
