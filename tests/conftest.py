@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from playwright.sync_api import Browser
 
 from ousel.database.port import Database
 from tests.support.accounts import open_database
+from tests.support.browser import chromium
 from tests.support.browser_world import SampleWorld, run_browser_world
 from tests.support.clock import ManualClock
 from tests.support.engines import ENGINES, Engine, Engines
@@ -171,8 +173,17 @@ async def world(shared_server: Server) -> AsyncIterator[World]:
 
 
 @pytest.fixture(scope="module")
-def browser_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleWorld]:
+def browser() -> Iterator[Browser]:
+    """A browser for all tests of a module; while it runs, this thread's event loop is taken."""
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser_world(
+    browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SampleWorld]:
     """A sandbox with sample data, a shop and a browser, for all tests of a module."""
     folder = tmp_path_factory.mktemp("browser")
-    with run_browser_world(SampleWorld, folder, "--sandbox") as running:
+    with run_browser_world(SampleWorld, browser, folder, "--sandbox") as running:
         yield running

@@ -9,7 +9,7 @@ from playwright.sync_api import Page
 
 from tests.journeys.checkout_pages import create_checkout_pages
 from tests.journeys.page_states import SIGNED_IN, SIGNED_OUT, WITH_SECOND_FACTOR
-from tests.support.browser import run_in_thread, sign_up
+from tests.support.browser import chromium, run_in_thread, sign_up
 from tests.support.browser_world import SampleWorld, run_browser_world
 
 WIDTHS = (360, 768, 1280)
@@ -22,7 +22,8 @@ def main(wanted: list[str]) -> None:
     FOLDER.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory() as folder,
-        run_browser_world(SampleWorld, Path(folder), "--sandbox") as world,
+        chromium() as browser,
+        run_browser_world(SampleWorld, browser, Path(folder), "--sandbox") as world,
     ):
         sample = world.sample
         pages: list[tuple[str | None, str, str]]

@@ -1,11 +1,11 @@
 """Guessing passwords on a real server, from one address and from another."""
 
-import asyncio
 import re
 
 import httpx2
 import pytest
 
+from tests.support.browser import run_in_thread
 from tests.support.sample_data import create_sample_data
 from tests.support.server import Server
 from tests.support.visitor import PASSWORD
@@ -31,7 +31,7 @@ def test_thirty_guesses_from_one_address(
     """Ten guesses are checked, twenty are refused; the holder can sign in from another address."""
     database_url = str(tmp_path_factory.mktemp("guessing") / "ousel.db")
     with Server(database_url, "--sandbox") as server:
-        asyncio.run(create_sample_data(database_url))
+        run_in_thread(create_sample_data(database_url))
         answers = [sign_in(server, f"wrong horse {number}", "127.0.0.1") for number in range(30)]
         assert [answer.status_code for answer in answers] == [400] * 10 + [429] * 20
         limited = sign_in(server, PASSWORD, "127.0.0.1")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from ousel.accounts.service import find_account
 from ousel.kernel.clock import system_clock
@@ -29,14 +29,12 @@ NEW_PASSWORD = "a better horse battery"
 ELSEWHERE = "https://shop.example"
 
 
-@pytest.fixture(scope="module", params=["live", "sandbox"])
+@pytest.fixture
 def empty_world(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, browser: Browser, tmp_path: Path
 ) -> Iterator[BrowserWorld]:
-    """A live server and a sandbox in turn, without accounts."""
-    options = () if request.param == "live" else ("--sandbox",)
-    folder = tmp_path_factory.mktemp("partner")
-    with run_browser_world(BrowserWorld, folder, *options) as running:
+    """A server with these options, without accounts."""
+    with run_browser_world(BrowserWorld, browser, tmp_path, *request.param) as running:
         yield running
 
 
@@ -51,7 +49,12 @@ def status(world: BrowserWorld, key: str, **headers: str) -> int:
     return call(world, key, **headers).status_code
 
 
-@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no-scripts"])
+@pytest.mark.parametrize(
+    ("empty_world", "scripts"),
+    [((), False), (("--sandbox",), True)],
+    indirect=["empty_world"],
+    ids=["live, no scripts", "sandbox, scripts"],
+)
 def test_from_signing_up_to_a_changed_password(
     empty_world: BrowserWorld,
     scripts: bool,  # noqa: FBT001
@@ -59,7 +62,7 @@ def test_from_signing_up_to_a_changed_password(
     """Sign up, create an app, issue a key and call with it, allow an origin, rotate, revoke,
     download the movements, change the password: every step works, with scripts and without."""
     world = empty_world
-    username = "ada" if scripts else "grace"
+    username = "ada"
     page = world.page(java_script_enabled=scripts)
     sign_up(page, username)
     expect(page.get_by_text("Nothing has moved yet")).to_be_visible()

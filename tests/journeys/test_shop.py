@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browser import axe_violations, chromium, fill_in_sign_in
+from tests.support.browser import axe_violations, fill_in_sign_in
 from tests.support.server import free_port, wait_for_http
 
 pytestmark = pytest.mark.slow
@@ -36,10 +36,9 @@ def shop_url() -> Iterator[str]:
 
 
 @pytest.fixture
-def page() -> Iterator[Page]:
-    """A page of a fresh browser."""
-    with chromium() as browser:
-        yield browser.new_page()
+def page(browser: Browser) -> Page:
+    """A page of somebody who was never here."""
+    return browser.new_page()
 
 
 def test_a_book_is_bought_and_delivered_once(shop_url: str, page: Page) -> None:

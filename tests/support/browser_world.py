@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 import httpx2
 from playwright.sync_api import Browser, Page
 
-from tests.support.browser import WAIT_MILLISECONDS, chromium, run_in_thread, sign_in
+from tests.support.browser import WAIT_MILLISECONDS, run_in_thread, sign_in
 from tests.support.raw_sql import RawSql
 from tests.support.sample_data import SampleData, create_sample_data
 from tests.support.server import Server
@@ -122,13 +122,14 @@ class SampleWorld(BrowserWorld):
 
 
 @contextmanager
-def run_browser_world(kind: type[WorldType], folder: Path, *options: str) -> Iterator[WorldType]:
-    """Run a server with these options, two other sites and a browser."""
+def run_browser_world(
+    kind: type[WorldType], browser: Browser, folder: Path, *options: str
+) -> Iterator[WorldType]:
+    """Run a server with these options and two other sites, and visit them with this browser."""
     database_url = str(folder / "ousel.db")
     with (
         Site(html=SHOP_PAGE).open() as shop,
         Site(redirects_to=f"{shop.origin}/arrived").open() as relay,
         Server(database_url, *options) as server,
-        chromium() as browser,
     ):
         yield kind(browser, server, database_url, shop, relay)
