@@ -1,9 +1,13 @@
-"""A portal to visit: live, or a sandbox."""
+"""A portal to visit: live, or a sandbox.
+
+Most pages only call services, which have tests on both engines, so one engine is enough here.
+"""
 
 from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.support.engines import Engine
 from tests.support.passwords import hash_quickly
 from tests.support.portal import Portal, open_portal
 from tests.support.visitor import Visitor
@@ -12,6 +16,12 @@ from tests.support.visitor import Visitor
 @pytest.fixture(autouse=True)
 def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     hash_quickly(monkeypatch)
+
+
+@pytest.fixture
+def engine() -> Engine:
+    """The engine of the portal's database."""
+    return "sqlite"
 
 
 @pytest.fixture

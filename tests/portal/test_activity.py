@@ -17,8 +17,11 @@ from ousel.ledger.funding import fund_account
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Posting
 from ousel.portal import activity
+from tests.support.engines import ENGINES
 from tests.support.portal import Portal
 from tests.support.visitor import Visitor
+
+pytestmark = pytest.mark.parametrize("engine", ENGINES)  # these pages have searches of their own
 
 DAY_SECONDS = 24 * 3600
 FORMULAS = {

@@ -5,9 +5,12 @@ import pytest
 from ousel.kernel.clock import timestamp
 from ousel.partners import app_service, key_service
 from ousel.portal import app_overview
+from tests.support.engines import ENGINES
 from tests.support.forms import form_with, forms_of
 from tests.support.portal import Portal, open_portal
 from tests.support.visitor import Visitor, shown_key
+
+pytestmark = pytest.mark.parametrize("engine", ENGINES)  # these pages have searches of their own
 
 ELSEWHERE = "https://shop.example"
 

@@ -2,13 +2,10 @@
 
 import re
 
-import pytest
-
 from tests.support.portal import Portal
 from tests.support.visitor import Visitor
 
 
-@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 async def test_every_document_of_the_contents_opens(portal: Portal) -> None:
     """Each has a title of its own and one heading of the first order; each link leads on."""
     pages = await _opened(portal.visitor())
@@ -24,7 +21,6 @@ async def test_every_document_of_the_contents_opens(portal: Portal) -> None:
                 assert f'id="{anchor}"' in pages[path or address], (address, target)
 
 
-@pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 async def test_a_title_names_the_page_and_then_the_site(portal: Portal) -> None:
     """So it is also on the first page, whose heading is the site's own name."""
     visitor = portal.visitor()
