@@ -9,6 +9,8 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # One more than the cores of a small machine, so that a test can run while others wait.
 WORKERS := 3
+# Slow tests wait more: for servers, browsers and elections.
+SLOW_WORKERS := 4
 
 .PHONY: help demo test check types whole quick client-matrix cluster faults fuzz audit bench growth screenshots docs \
 	lock fresh-machine container clean
@@ -20,7 +22,7 @@ demo: .venv/demo ## Set up and run a sandbox with a demo shop
 	$(BIN)/ousel demo
 
 test: check .venv/cluster ## Set up and run all tests
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "slow" --durations=5
+	$(BIN)/pytest -n $(SLOW_WORKERS) --dist loadfile --no-loadscope-reorder -m "slow" --durations=5
 
 check: .venv/bench ## Format, lint, types, layers, quick tests
 	$(BIN)/ruff format --check .

@@ -27,15 +27,17 @@ settings.load_profile("ousel")
 gc.disable()  # until all tests are collected: what is imported stays
 
 
-# These take minutes, so they start first: started last, they would keep one core busy alone.
+# These take longest, so they start first: started last, they would keep one core busy alone.
+# The first ones wait a lot, so the others run beside them.
 LONGEST_FIRST = (
-    "tests/ledger/test_long_ledger.py",
-    "clients/python/tests/test_faults.py",
-    "tests/api/test_conformance.py",
+    "tests/cluster/test_failover.py",
     "tests/packaging",
+    "tests/api/test_conformance.py",
     "tests/cluster",
-    "tests/faults",
+    "tests/bench",
     "tests/journeys",
+    "clients/python/tests/test_faults.py",
+    "tests/faults",
 )
 
 
