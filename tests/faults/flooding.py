@@ -1,0 +1,39 @@
+"""Floods a server, from a process of its own: its arguments are kind, port, key and path."""
+
+import asyncio
+import contextlib
+import sys
+
+CONNECTIONS = {"headers": 8, "chunks": 8, "searches": 32, "waits": 500}
+PAUSE_SECONDS = 0.05
+
+HEADERS = b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"a:\r\n" * 15_500 + b"\r\n"
+CHUNKS = (
+    b"POST /v1/transfers HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    + b"1\r\na\r\n" * 40_000
+    + b"0\r\n\r\n"
+)
+GET = "GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\nPrefer: wait=25\r\n\r\n"
+
+
+async def flood(kind: str, port: int, key: str, path: str) -> None:
+    """Send requests on many connections, and hang up soon after each of them."""
+    request = {"headers": HEADERS, "chunks": CHUNKS}.get(
+        kind, GET.format(path=path, key=key).encode()
+    )
+    await asyncio.gather(*(_repeat(port, request) for _ in range(CONNECTIONS[kind])))
+
+
+async def _repeat(port: int, request: bytes) -> None:
+    while True:
+        with contextlib.suppress(OSError, TimeoutError):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request)
+            async with asyncio.timeout(PAUSE_SECONDS):
+                await reader.read(1)
+            writer.close()
+        await asyncio.sleep(PAUSE_SECONDS)
+
+
+if __name__ == "__main__":
+    asyncio.run(flood(sys.argv[1], int(sys.argv[2]), *sys.argv[3:5]))
