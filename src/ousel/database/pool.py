@@ -5,6 +5,7 @@ hang in the server, that would add one backend after the other, until the server
 """
 
 import asyncio
+import contextlib
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection
@@ -41,9 +42,12 @@ class ConnectionPool:
             self._vacant -= 1
             return await self._open()
         released = await self._wait()
-        if released is not None and not released.is_closed():
-            return released
-        return await self._open()
+        if released is None:
+            return await self._open()
+        if released.is_closed():
+            self._connections.discard(released)
+            return await self._open()
+        return released
 
     def release(self, connection: MonitoredConnection) -> None:
         """Take a connection back; its place becomes vacant if it has ended."""
@@ -117,6 +121,8 @@ class ConnectionPool:
         except BaseException:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
                 self._hand_on(waiter.result())  # it came too late for this caller
+            with contextlib.suppress(ValueError):
+                self._waiters.remove(waiter)
             raise
 
     def _hand_on(self, connection: MonitoredConnection | None) -> None:
