@@ -92,7 +92,8 @@ async def test_one_locked_row_delays_nobody_else(
     async with RawSql(seeded.url) as holder, server.client(seeded.key) as client:
         await holder.run("BEGIN")
         await holder.run(LOCK)
-        blocked = asyncio.create_task(client.post("/transfers", json={"to": "@ada", "amount": 1}))
+        body = {"to": "@ada", "amount": 1}
+        blocked = asyncio.create_task(client.post("/transfers", json=body, timeout=None))
         tally = await send_at_rate(seeded, server)
         still_waits = not blocked.done()
         await holder.run("COMMIT")

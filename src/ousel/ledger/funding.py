@@ -1,10 +1,14 @@
 """Funding: the operator issues money from the system account."""
 
+import asyncio
+
 import msgspec
 
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock
+from ousel.kernel.deadlines import set_deadline
 from ousel.kernel.ids import new_id
+from ousel.kernel.settings import DEADLINE_SECONDS_MAX
 from ousel.ledger.batch import PostingResult
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Account, Movement, Posting, Refused, Replay
@@ -28,10 +32,14 @@ async def fund_account(
 ) -> FundingResult:
     """Issue money to the account from a command, which has no queue, or raise the refusal."""
     queue = PostingQueue(database, clock, queue_limit=1)
-    result = await issue_money(
-        queue, clock, account, amount, note=note, idempotency_key=idempotency_key
-    )
-    outcome = result.outcome
+
+    async def issue_in_time() -> PostingResult:
+        set_deadline(asyncio.get_running_loop().time() + DEADLINE_SECONDS_MAX)
+        return await issue_money(
+            queue, clock, account, amount, note=note, idempotency_key=idempotency_key
+        )
+
+    outcome = (await asyncio.create_task(issue_in_time())).outcome
     assert isinstance(outcome, Movement | Replay), "funding depends on no key and no charge"
     return FundingResult(outcome.debit.transfer_id, replayed=isinstance(outcome, Replay))
 

@@ -231,9 +231,9 @@ async def lock_accounts(
 
     The statement that locks the accounts also counts the used idempotency keys and the valid
     partner keys, as of its start. For partner keys this is recent enough: the statement starts
-    after the posting arrived. Idempotency keys are read again under the locks in two cases: if
-    one of them was found, or if the sequence of a debited account has grown, because another
-    process wrote to it while we waited for the lock.
+    after the posting arrived. Idempotency keys are read again under the locks in three cases: if
+    one of them was found; if a debited account is left out; or if the sequence of a debited account
+    has grown, because another process wrote to it while we waited for the lock.
     """
     debited = {posting.debit_account_id for posting in postings}
     keys = [
@@ -259,9 +259,8 @@ async def lock_accounts(
     accounts = {row[0]: Account(*row[:-4]) for row in rows}
     sequences_before, keys_used, keys_valid, database_time = rows[0][-4:]
     used_idempotency_keys: UsedIdempotencyKeys = {}
-    if keys_used or sequences_before != sum(
-        accounts[id_].sequence for id_ in debited if id_ in accounts
-    ):
+    blocked = not debited <= accounts.keys()
+    if keys_used or blocked or sequences_before != sum(accounts[id_].sequence for id_ in debited):
         used_idempotency_keys = await _used_idempotency_keys(transaction, keys)
     rejected: partner_key_check.PartnerKeys = set()
     if keys_valid != len(checked):
