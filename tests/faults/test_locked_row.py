@@ -66,14 +66,16 @@ def request_tail(to: str) -> bytes:
     return f"\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
-async def send_at_rate(seeded: SeededDatabase, server: Server) -> PacedTally:
+async def send_at_rate(
+    seeded: SeededDatabase, server: Server, prefix: str, seconds: float
+) -> PacedTally:
     """Send to everybody but Ada, at a fixed rate, from a process of its own."""
     plan = PacedPlan(
         port=server.port,
         connections=64,
         rate=RATE,
-        seconds=LOCKED_SECONDS,
-        head=request_head(seeded, "others"),
+        seconds=seconds,
+        head=request_head(seeded, prefix),
         tails=[request_tail(name) for name in PEOPLE if name != "ada"],
     )
     process = await asyncio.create_subprocess_exec(
@@ -90,11 +92,12 @@ async def test_one_locked_row_delays_nobody_else(
 ) -> None:
     """The sender of a transfer that waits, and everybody else, can go on sending."""
     async with RawSql(seeded.url) as holder, server.client(seeded.key) as client:
+        calm = await send_at_rate(seeded, server, "calm", LOCKED_SECONDS / 4)
         await holder.run("BEGIN")
         await holder.run(LOCK)
         body = {"to": "@ada", "amount": 1}
         blocked = asyncio.create_task(client.post("/transfers", json=body, timeout=None))
-        tally = await send_at_rate(seeded, server)
+        tally = await send_at_rate(seeded, server, "others", LOCKED_SECONDS)
         still_waits = not blocked.done()
         await holder.run("COMMIT")
         answer = await blocked
@@ -103,12 +106,14 @@ async def test_one_locked_row_delays_nobody_else(
     assert tally.acknowledged == int(RATE * LOCKED_SECONDS)
     assert still_waits != FULL, "in full, the row is locked for longer than the deadline"
     assert answer.status_code == (503 if FULL else 201), answer.text
-    assert not FULL or tally.p99_seconds < P99_SECONDS_MAX
+    # On a machine that is busy with other things, everything is slow, locked or not.
+    assert not FULL or tally.p99_seconds < max(P99_SECONDS_MAX, 3 * calm.p99_seconds)
     await verify(database)
     figure(
         f"one row locked for {LOCKED_SECONDS:g} s at {RATE} unrelated transfers a second: none of "
         f"{tally.acknowledged} failed, p50 {tally.p50_seconds * 1000:.0f} ms, p99 "
-        f"{tally.p99_seconds * 1000:.0f} ms, longest {tally.longest_seconds * 1000:.0f} ms"
+        f"{tally.p99_seconds * 1000:.0f} ms (before: {calm.p99_seconds * 1000:.0f} ms), longest "
+        f"{tally.longest_seconds * 1000:.0f} ms"
     )
 
 
