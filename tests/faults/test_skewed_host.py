@@ -19,17 +19,10 @@ from tests.support.server import Server, free_port
 
 pytestmark = pytest.mark.slow
 
+SHIFTED, LIBFAKETIME = "shifted", "libfaketime"  # for Python alone, or for the whole process
 THREE_HOURS = 3 * 3600
 DAYS_400 = 400 * 24 * 3600
 MEASURING_SECONDS_MAX = 60  # how long a busy machine may take to measure the clock
-
-
-@pytest.fixture(params=["shifted", "libfaketime"])
-def way(request: pytest.FixtureRequest) -> str:
-    """How the clock is made wrong: for Python alone, or for every call to the C library."""
-    if request.param == "libfaketime":
-        program("faketime")
-    return str(request.param)
 
 
 @pytest.fixture
@@ -65,8 +58,11 @@ class SkewedServer(Server):
 
 def ousel_on_skewed_host(way: str, seconds: int) -> list[str]:
     """Return the beginning of a command line that runs `ousel` with the wrong clock."""
-    if way == "libfaketime":
-        return [program("faketime"), "-f", f"{seconds:+d}s", str(OUSEL)]
+    if way == LIBFAKETIME:
+        # `faketime` itself passes no signals on to the program that it runs, but `env` becomes it.
+        faked = [program("faketime"), "-f", f"{seconds:+d}"]
+        library = subprocess.check_output([*faked, "printenv", "LD_PRELOAD"], text=True).strip()
+        return ["env", f"LD_PRELOAD={library}", f"FAKETIME={seconds:+d}", str(OUSEL)]
     return [sys.executable, "-m", skewed_host.__name__, str(seconds)]
 
 
@@ -83,6 +79,7 @@ def call(server: Server, seeded: SeededDatabase, path: str, body: Any = None) ->
     return answer.json()
 
 
+@pytest.mark.parametrize("way", [SHIFTED, LIBFAKETIME])
 def test_funding_on_a_host_400_days_ahead_is_refused(seeded: SeededDatabase, way: str) -> None:
     """The command says why in one line and moves nothing; later movements are dated now."""
     fund = ["account", "fund", "@ada", "5", "--database", seeded.url]
@@ -103,12 +100,10 @@ def test_funding_on_a_host_400_days_ahead_is_refused(seeded: SeededDatabase, way
     run_verify(seeded.url)
 
 
-def test_a_host_400_days_ahead_dates_nothing_in_the_future(
-    seeded: SeededDatabase, way: str
-) -> None:
+def test_a_host_400_days_ahead_dates_nothing_in_the_future(seeded: SeededDatabase) -> None:
     """Its server is not ready, and still writes by the database's clock if somebody calls it."""
     before = system_clock()
-    with SkewedServer(seeded.url, way, DAYS_400) as server:
+    with SkewedServer(seeded.url, SHIFTED, DAYS_400) as server:
         moved = call(server, seeded, "/transfers", {"to": "@ada", "amount": 1})
         charge = call(server, seeded, "/charges", {"amount": 1})
     after = system_clock()
@@ -118,7 +113,10 @@ def test_a_host_400_days_ahead_dates_nothing_in_the_future(
     run_verify(seeded.url)
 
 
-@pytest.mark.parametrize("seconds", [THREE_HOURS, -THREE_HOURS])
+@pytest.mark.parametrize(
+    ("way", "seconds"),
+    [(SHIFTED, THREE_HOURS), (SHIFTED, -THREE_HOURS), (LIBFAKETIME, THREE_HOURS)],
+)
 def test_a_skewed_host_neither_says_nor_writes_that_a_fresh_charge_is_expired(
     seeded: SeededDatabase, way: str, seconds: int
 ) -> None:
@@ -132,9 +130,9 @@ def test_a_skewed_host_neither_says_nor_writes_that_a_fresh_charge_is_expired(
         assert call(skewed, seeded, f"{charge}/cancel", {})["status"] == "canceled"
 
 
-def test_a_skewed_host_is_not_ready_and_says_by_how_much(seeded: SeededDatabase, way: str) -> None:
+def test_a_skewed_host_is_not_ready_and_says_by_how_much(seeded: SeededDatabase) -> None:
     """The probe fails with the reason, and the metric shows the difference."""
-    with SkewedServer(seeded.url, way, -THREE_HOURS) as server:
+    with SkewedServer(seeded.url, SHIFTED, -THREE_HOURS) as server:
         probe = httpx2.get(f"{server.origin}/readyz", verify=False)
         metrics = httpx2.get(f"http://127.0.0.1:{server.admin_port}/metrics", verify=False).text
 
