@@ -84,6 +84,7 @@ lock: .venv/test ## Pin the dependencies again, with hashes
 	$(BIN)/uv pip compile $(LOCK) -o requirements/otel.txt requirements/otel.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/bench.txt requirements/bench.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/audit.txt requirements/audit.in
+	$(BIN)/uv pip compile $(LOCK) -o requirements/pipx.txt requirements/pipx.in
 	$(BIN)/npm --prefix requirements/node update --package-lock-only
 LOCK := --quiet --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11
 

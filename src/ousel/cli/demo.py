@@ -100,7 +100,7 @@ def _is_in_use(port: int) -> bool:
 def _why_no_shop(shop_port: int) -> str | None:
     """Return why the shop cannot run, or None if it can."""
     if not shop_can_run():
-        return "not installed: pip install 'ousel\\[demo]'"
+        return "not installed: it needs the packages ousel-client and starlette"
     if _is_in_use(shop_port):
         return f"not running: port {shop_port} is taken; choose another with --shop-port"
     return None
