@@ -143,9 +143,7 @@ def _hashed_name(name: str) -> str:
 
 def _duration_text(seconds: int) -> str:
     """Return the duration in the largest unit of which it is more than one."""
-    length, unit = next(pair for pair in _UNITS if seconds > pair[0] or pair[0] == 1)
+    units = {3600: "hour", 60: "minute", 1: "second"}
+    length = next((each for each in units if seconds > each), 1)
     count = ceil(seconds / length)
-    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
-
-
-_UNITS: Final = ((3600, "hour"), (60, "minute"), (1, "second"))
+    return f"{count} {units[length]}" if count == 1 else f"{count} {units[length]}s"
