@@ -46,7 +46,7 @@ async def connected(
 ) -> tuple[str, Account]:
     """Return where a new person comes back to from a connect address, having allowed it."""
     async with open_database(seeded.url) as database:
-        user = await person(database, f"user_{secrets.token_hex(5)}", "12.5")
+        user = await person(database, f"user_{secrets.token_hex(5)}", "12.5", clock)
         query = urlsplit(url).query.encode()
         issuer = seeded.server.origin
         request = await database.read(
