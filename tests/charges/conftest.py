@@ -11,12 +11,23 @@ import pytest
 from ousel.database.port import Database
 from tests.charges.portal_shop import PortalShop, open_portal_shop
 from tests.support.clock import ManualClock
-from tests.support.folder_scope import database_url, engine
+from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.portal import Portal
 from tests.support.server import Server
 from tests.support.shop import Shop, open_shop
 
-__all__ = ["database_url", "engine"]
+
+@pytest.fixture(params=ENGINES, scope="package")
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each engine in turn: both run the same tests."""
+    chosen: Engine = request.param
+    return chosen
+
+
+@pytest.fixture(scope="package")
+def database_url(engines: Engines, engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a new database with the current schema."""
+    return engines.fresh_url(engine, tmp_path_factory.mktemp("charges"))
 
 
 @pytest.fixture(scope="package")
