@@ -30,7 +30,7 @@ class ChargePayments:
         for charge in locked.charges.values():
             if is_final(charge.status):
                 closed[charge.id] = charge.status
-        return ChargeLocks(locked.now, closed, blocked)
+        return ChargeLocks(locked.now if locked.charges else None, closed, blocked)
 
     async def mark_paid(
         self, transaction: Transaction, payments: Sequence[Movement], now: int

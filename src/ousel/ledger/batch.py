@@ -29,7 +29,7 @@ from ousel.ledger.rules import (
 class ChargeLocks(msgspec.Struct, frozen=True):
     """The charges that cannot be paid, and those that another transaction has locked."""
 
-    now: int  # the time that decided which of them have expired
+    now: int | None  # the time that decided which have expired; None if none was locked
     closed: ClosedCharges
     blocked: Collection[str] = ()
 
@@ -64,8 +64,8 @@ class NoCharges:
         self, _: Transaction, charge_ids: Collection[str], clock: Clock, *, waits: bool
     ) -> ChargeLocks:
         """Return all of them: none of these charges exists."""
-        del waits
-        return ChargeLocks(clock(), dict.fromkeys(charge_ids))
+        del clock, waits
+        return ChargeLocks(None, dict.fromkeys(charge_ids))
 
     async def mark_paid(self, _: Transaction, __: Sequence[Movement], ___: int) -> None:
         """Do nothing: no charge can be paid."""
