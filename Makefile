@@ -50,7 +50,7 @@ cluster: .venv/cluster ## Kill and switch over the leaders of a PostgreSQL clust
 
 faults: .venv/bench .venv/cluster ## Cause faults many times: kills, stops, lost answers, a cluster, a restore, a long soak
 	OUSEL_FAULTS=full OUSEL_CLUSTER=full $(BIN)/pytest --timeout=3600 $(STRUCK)
-STRUCK := tests/spec tests/faults tests/cluster tests/cli/test_backup.py tests/api/test_conformance.py \
+STRUCK := tests/spec tests/simulation tests/faults tests/cluster tests/cli/test_backup.py tests/api/test_conformance.py \
 	tests/charges/test_race.py tests/charges/test_lifecycle_model.py tests/ledger/test_long_ledger.py \
 	tests/ledger/test_model.py clients/python/tests/test_faults.py
 
