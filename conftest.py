@@ -4,6 +4,7 @@ from collections.abc import Generator
 
 import pytest
 
+from ousel.cli.proxies import bypass_proxies_on_this_machine
 from tests.support.programs import report_missing_programs
 from tests.support.run_folder import RunFolder
 
@@ -11,7 +12,8 @@ RUN_FOLDER = pytest.StashKey[RunFolder]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the run a temporary folder, which its workers share."""
+    """Give the run a temporary folder, which its workers share, and reach servers directly."""
+    bypass_proxies_on_this_machine()
     if not hasattr(config, "workerinput"):
         config.stash[RUN_FOLDER] = RunFolder()
 

@@ -14,7 +14,7 @@ import pytest
 
 from ousel.cli.scrapes import Interval, Labels, Scrape, quantile_of
 from ousel.cli.top import frame_of
-from tests.cli.commands import OUSEL, Operator, assert_fails, ousel
+from tests.cli.commands import OUSEL, Operator, assert_fails, ousel, ousel_process
 from tests.support.engines import Engines
 from tests.support.server import Server, free_port
 
@@ -94,6 +94,21 @@ def test_it_updates_until_it_is_interrupted(watched: tuple[Operator, str]) -> No
     os.close(theirs)
 
     assert (process.returncode, errors) == (0, b"")
+
+
+@pytest.mark.slow
+def test_a_server_on_this_machine_is_asked_without_a_proxy(
+    watched: tuple[Operator, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if the environment names a proxy; the demo's shop and the benchmark do the same."""
+    operator, admin = watched
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+    shown = ousel_process("top", "--once", f"--url={admin}", database=operator.url)
+
+    assert shown.exit_code == 0, shown.errors
 
 
 def test_several_processes_are_seen_as_one(watched: tuple[Operator, str]) -> None:

@@ -17,6 +17,7 @@ from ousel.cli.demo import demo
 from ousel.cli.export import export
 from ousel.cli.operations import migrate, serve, verify
 from ousel.cli.partners import apps, keys
+from ousel.cli.proxies import bypass_proxies_on_this_machine
 from ousel.cli.top import top
 
 OWNER_ONLY_UMASK: Final = 0o077
@@ -68,6 +69,7 @@ def main() -> NoReturn:
     that a command creates can be read only by the user who runs it.
     """
     os.umask(OWNER_ONLY_UMASK)
+    bypass_proxies_on_this_machine()
     if isinstance(sys.stdout, io.TextIOWrapper):  # the terminal may not be able to show all letters
         sys.stdout.reconfigure(errors="backslashreplace")
     else:  # standard output was closed by whoever started the command

@@ -1,0 +1,13 @@
+"""Proxies that the environment names, which must not be asked for servers on this machine."""
+
+import os
+from typing import Final
+
+_THIS_MACHINE: Final = "127.0.0.1,localhost,::1"
+
+
+def bypass_proxies_on_this_machine() -> None:
+    """Let this process and those that it starts reach servers on this machine directly."""
+    others = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
+    exempt = f"{others},{_THIS_MACHINE}" if others else _THIS_MACHINE
+    os.environ["no_proxy"] = os.environ["NO_PROXY"] = exempt
