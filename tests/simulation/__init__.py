@@ -9,10 +9,10 @@ charges, OAuth), the retry policy, all SQL statements and the schema, and for SQ
 `ousel.database.sqlite`. What is simulated: time, the network between clients and processes, the
 processes themselves (they freeze, are killed and restart), and the database's behaviour:
 
-- `postgres.py` stands in for the PostgreSQL adapter, behind the port. Several transactions are
-  open at once, with row locks, lock timeouts, deadlocks, and statements that see what was committed
-  before they started. Connections break, commits and their answers are lost or late, and a
-  switch of the leader may lose the last commits.
+- `postgres.py` and `server.py` stand in for the PostgreSQL adapter, behind the port. Several
+  transactions are open at once, with row locks, lock timeouts, deadlocks, and statements that see
+  what was committed before they started. Connections break, commits and their answers are lost or
+  late, and a switch of the leader may lose the last commits.
 - `sqlite_driver.py` stands in for Python's `sqlite3` module. One connection writes at a time, and
   a flush can fail; what it wrote may come back after a restart.
 

@@ -7,6 +7,8 @@ import time
 from tests.simulation.planted_bugs import PLANTED_BUGS
 from tests.simulation.world import REQUESTS, simulate
 
+PROGRESS_SEEDS = 100
+
 
 def main() -> int:
     """Run the seeds of the command line, up to the first one that breaks a rule; print it."""
@@ -24,6 +26,8 @@ def main() -> int:
             return 1
         if arguments.trace:
             print(*result.trace.lines(), sep="\n")
+        if seeds % PROGRESS_SEEDS == 0:
+            print(f"{seeds} seeds, {requests} requests so far", file=sys.stderr)
     seconds = time.process_time() - started
     if not arguments.digest:
         rate = requests / seconds

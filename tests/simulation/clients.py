@@ -1,12 +1,9 @@
 """Clients: they send, retry, give up, look up keys, pay and cancel charges, connect accounts."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from random import Random
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
-
-import msgspec
 
 from ousel.app import Services
 from ousel.charges.rules import Charge, ChargeTerms
@@ -17,8 +14,9 @@ from ousel.ledger.rules import ChargeClosed, KeyRejected, Refused
 from ousel.oauth.rules import Exchange
 from ousel.people.audit import EventSource
 from ousel.transfers.service import transfer_posting
-from tests.simulation.checker import BOUND_SECONDS, Checker
-from tests.simulation.network import Handler, Network, Process, Reply
+from tests.simulation.callers import Caller
+from tests.simulation.checker import BOUND_SECONDS
+from tests.simulation.network import Handler
 from tests.simulation.population import REDIRECT_URI, PartnerApp, Person
 
 MICROS = 1_000_000
@@ -26,30 +24,8 @@ LIFETIME_SECONDS = 2 * 3600
 _SOURCE = EventSource(ip_address="", device="")
 
 
-class Surroundings(msgspec.Struct, kw_only=True):
-    """What all clients of one simulation share."""
-
-    everybody: Sequence[Person]
-    partners: Sequence[PartnerApp]
-    network: Network
-    checker: Checker
-    processes: Sequence[Process]  # changes when a process is restarted
-    now: Callable[[], float]
-    requests: int
-    pace: float  # requests per second that each client is to send
-
-
-class Client:
+class Client(Caller):
     """Somebody who asks for many things, often for several at once."""
-
-    def __init__(self, name: str, random: Random, around: Surroundings) -> None:
-        self.name = name
-        self.random = random
-        self.around = around
-        self.checker = around.checker
-        self.count = 0
-        self.burst_max = random.choice([1, 8, 24, 48])
-        self.pause_seconds = 0.8 * self.burst_max / around.pace
 
     async def run(self) -> None:
         """Ask until enough was asked."""
@@ -76,17 +52,17 @@ class Client:
 
     async def transfer_with_key(self) -> None:
         """Send until there is an answer; if there is none, find out by the key."""
-        partner, key = self._partner(), self._new_name()
+        partner, key = self.partner(), self.new_name()
         handler = self._transfer(partner, key)
         last_used_at = 0.0
         for _ in range(self.random.choice([1, 1, 2, 3, 5])):
             last_used_at = self.around.now()
-            reply = await self._call(f"transfer {key}", handler)
+            reply = await self.call(f"transfer {key}", handler)
             if not reply.is_unknown:
                 if self.random.random() < 0.1:
                     await self._look_up(partner, key, last_used_at)
                 return
-            await self._back_off()
+            await self.back_off()
         if self.random.random() < 0.3:
             await self._look_up(partner, key, last_used_at)
         await asyncio.sleep(last_used_at + BOUND_SECONDS - self.around.now() + 0.001)
@@ -95,17 +71,17 @@ class Client:
 
     async def transfer_without_key(self) -> None:
         """Send once."""
-        await self._call(f"transfer {self._new_name()}", self._transfer(self._partner(), None))
+        await self.call(f"transfer {self.new_name()}", self._transfer(self.partner(), None))
 
     async def transfer_twice_at_once(self) -> None:
         """Send the same request to two processes at the same time."""
-        key = self._new_name()
-        handler = self._transfer(self._partner(), key)
-        await asyncio.gather(*(self._call(f"transfer {key}", handler) for _ in range(2)))
+        key = self.new_name()
+        handler = self._transfer(self.partner(), key)
+        await asyncio.gather(*(self.call(f"transfer {key}", handler) for _ in range(2)))
 
     async def fund(self) -> None:
         """Issue money to somebody, as the operator does."""
-        person, key = self._person(), self._new_name()
+        person, key = self.person(), self.new_name()
 
         async def handler(services: Services) -> object:
             account = await services.accounts.get(person.account_id)
@@ -117,20 +93,20 @@ class Client:
                 idempotency_key=key,
             )
 
-        await self._until_known(f"fund {person.username}", handler, attempts=2)
+        await self.until_known(f"fund {person.username}", handler, attempts=2)
 
     async def read_balance(self) -> None:
         """Read a balance."""
-        person, asked_at = self._person(), self.around.now()
+        person, asked_at = self.person(), self.around.now()
 
         async def handler(services: Services) -> None:
             account = await services.accounts.get(person.account_id)
             self.checker.balance_read(person.account_id, account.balance, asked_at)
 
-        await self._call(f"balance {person.username}", handler)
+        await self.call(f"balance {person.username}", handler)
 
     def _transfer(self, partner: PartnerApp, key: str | None) -> Handler:
-        to = f"@{self._person(other_than=partner.person).username}"
+        to = f"@{self.person(other_than=partner.person).username}"
         amount = self.random.choice([1, 5, 20, 90]) * MICROS
         note = None if self.random.random() < 0.5 else "a note"
 
@@ -156,14 +132,14 @@ class Client:
             else:
                 self.checker.key_not_found(account_id, key, asked_at, last_used_at)
 
-        reply = await self._call(f"look up {key}", handler, patience_seconds=10.0)
+        reply = await self.call(f"look up {key}", handler, patience_seconds=10.0)
         return not reply.is_unknown
 
     # Charges
 
     async def charge(self) -> None:
         """Create a charge; then pay, cancel, read and await it, some of it at the same time."""
-        partner = self._partner()
+        partner = self.partner()
         charge = await self._create_charge(partner)
         if charge is None:
             return
@@ -175,7 +151,7 @@ class Client:
         await self._read(partner, charge)
 
     async def _create_charge(self, partner: PartnerApp) -> Charge | None:
-        key = self._new_name() if self.random.random() < 0.7 else None
+        key = self.new_name() if self.random.random() < 0.7 else None
         terms = ChargeTerms(amount=self.random.choice([1, 10, 60]) * MICROS)
 
         async def handler(services: Services) -> Charge:
@@ -185,11 +161,11 @@ class Client:
             return created.charge
 
         attempts = 3 if key is not None else 1
-        reply = await self._until_known(f"create charge {key}", handler, attempts)
+        reply = await self.until_known(f"create charge {key}", handler, attempts)
         return reply.value if reply.kind == "answer" else None
 
     async def _pay(self, _: PartnerApp, charge: Charge) -> None:
-        payer = self._person()
+        payer = self.person()
 
         async def handler(services: Services) -> str:
             current = await services.charges.charge_by_id(charge.id)
@@ -235,27 +211,27 @@ class Client:
             status = await handler(services)
             self.checker.charge_answered(charge.id, status, asked_at)
 
-        await self._until_known(name, checked, attempts)
+        await self.until_known(name, checked, attempts)
 
     # OAuth
 
     async def connect(self) -> None:
         """Connect an account to an app: exchange the code, sometimes twice; end the token."""
-        partner, person = self._partner(), self._person()
+        partner, person = self.partner(), self.person()
         query = {"client_id": partner.client_id, "redirect_uri": REDIRECT_URI, "scope": "balance"}
         address = urlencode(query).encode()
 
         async def allow(services: Services) -> str:
             return await services.connect.allow(address, person.account_id, _SOURCE)
 
-        reply = await self._call("allow", allow)
+        reply = await self.call("allow", allow)
         if reply.kind != "answer":
             return
         [code] = parse_qs(urlsplit(reply.value).query)["code"]
         exchange = self._exchange(partner, code)
         times = self.random.choice([1, 1, 2, 3])
         replies = await asyncio.gather(
-            *(self._call(f"exchange {code[:8]}", exchange) for _ in range(times))
+            *(self.call(f"exchange {code[:8]}", exchange) for _ in range(times))
         )
         tokens = [reply.value for reply in replies if reply.kind == "answer"]
         if tokens and self.random.random() < 0.5:
@@ -283,49 +259,13 @@ class Client:
         async def disconnect(services: Services) -> None:
             await services.connections.disconnect(person.account_id, partner.client_id, _SOURCE)
 
-        await self._call("use token", use)
-        ended = await self._call("end token", self.random.choice([revoke, disconnect]))
+        await self.call("use token", use)
+        ended = await self.call("end token", self.random.choice([revoke, disconnect]))
         tails_lost = self.checker.tails_lost
         if ended.kind == "answer":
-            used = await self._call("use token", use)
+            used = await self.call("use token", use)
             if used.kind == "answer" and self.checker.tails_lost == tails_lost == 0:
                 self.checker.fail("a token that was ended is still valid")
-
-    # Helpers
-
-    async def _until_known(self, name: str, handler: Handler, attempts: int) -> Reply:
-        reply = await self._call(name, handler)
-        while reply.is_unknown and attempts > 1:
-            await self._back_off()
-            attempts -= 1
-            reply = await self._call(name, handler)
-        return reply
-
-    async def _call(
-        self, name: str, handler: Handler, patience_seconds: float | None = None
-    ) -> Reply:
-        process = self.random.choice(self.around.processes)
-        patience = patience_seconds or self.random.choice([0.02, 2.0, 10.0, 35.0])
-        reply = await self.around.network.call(process, f"{self.name}: {name}", handler, patience)
-        if reply.kind == "failure":
-            self.checker.fail(f"{name} was answered with 500: {reply.value!r}")
-        return reply
-
-    async def _back_off(self) -> None:
-        await asyncio.sleep(self.random.choice([0.001, 0.2, 2.0]) * self.random.random())
-
-    def _new_name(self) -> str:
-        self.count += 1
-        return f"{self.name}-{self.count}"
-
-    def _partner(self) -> PartnerApp:
-        return self.random.choice(self.around.partners)
-
-    def _person(self, other_than: Person | None = None) -> Person:
-        person = self.random.choice(self.around.everybody)
-        while person == other_than:
-            person = self.random.choice(self.around.everybody)
-        return person
 
 
 Act = Callable[[Client], Awaitable[Any]]

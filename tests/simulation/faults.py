@@ -6,7 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tests.simulation.locks import LockOwner
-from tests.simulation.postgres import IDLE_IN_TRANSACTION_SECONDS
+from tests.simulation.server import IDLE_IN_TRANSACTION_SECONDS
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

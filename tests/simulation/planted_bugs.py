@@ -23,6 +23,7 @@ from ousel.ledger.rules import Movement, Posting
 from ousel.oauth import store as oauth_store
 from tests.simulation import network, postgres, statements
 from tests.simulation.patches import Patch
+from tests.simulation.server import PostgresServer
 
 
 class PlantedBug(msgspec.Struct, frozen=True):
@@ -87,11 +88,11 @@ def _read_keys_only_before_locking() -> list[Patch]:
 
 
 def _lock_nothing() -> list[Patch]:
-    return [(postgres.PostgresServer, "locks_rows", False)]
+    return [(PostgresServer, "locks_rows", False)]
 
 
 def _answer_before_the_commit() -> list[Patch]:
-    return [(postgres.PostgresServer, "answers_before_commit", True)]
+    return [(PostgresServer, "answers_before_commit", True)]
 
 
 def _call_unknown_unavailable() -> list[Patch]:

@@ -13,6 +13,8 @@ from tests.faults.sizes import sized
 from tests.simulation.planted_bugs import PLANTED_BUGS, PlantedBug
 from tests.simulation.world import simulate
 
+pytestmark = pytest.mark.slow
+
 SEEDS = sized(12, 10_000)
 PROCESSES = sized(1, os.cpu_count() or 1)
 SEARCHED_SEEDS_MAX = 1_000
@@ -38,7 +40,6 @@ def test_a_seed_takes_the_same_steps_each_time() -> None:
     assert first.trace.lines() == second.trace.lines()
 
 
-@pytest.mark.slow
 def test_a_seed_takes_the_same_steps_in_every_process() -> None:
     """Nothing depends on the order of sets, which differs between processes."""
 
@@ -53,7 +54,6 @@ def test_a_seed_takes_the_same_steps_in_every_process() -> None:
     assert run("1") == run("2")
 
 
-@pytest.mark.slow
 def test_no_seed_breaks_a_rule() -> None:
     """Thousands of requests under faults end without a violation; in full, ten million."""
     shares = [range(first, SEEDS + 1, PROCESSES) for first in range(1, PROCESSES + 1)]
@@ -65,7 +65,6 @@ def test_no_seed_breaks_a_rule() -> None:
     assert not any(reports), "\n".join(filter(None, reports))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("bug", PLANTED_BUGS.values(), ids=PLANTED_BUGS.keys())
 def test_planted_bug_is_found(bug: PlantedBug) -> None:
     """Each planted bug breaks a rule within a thousand seeds; a seed that finds it comes first."""

@@ -14,14 +14,16 @@ from ousel.database.sqlite import SqliteDatabase
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import Settings
+from tests.simulation.callers import Surroundings
 from tests.simulation.checker import Checker
-from tests.simulation.clients import Client, Surroundings
+from tests.simulation.clients import Client
 from tests.simulation.faults import cause_faults
 from tests.simulation.loop import Scheduler, SimulatedLoop
 from tests.simulation.network import EPOCH_MICROS, HostClock, Network, Process
 from tests.simulation.patches import Patch, patched, simulated_machine
 from tests.simulation.population import population
-from tests.simulation.postgres import PostgresServer, SimulatedPostgres
+from tests.simulation.postgres import SimulatedPostgres
+from tests.simulation.server import PostgresServer
 from tests.simulation.sqlite_driver import SimulatedCommitThread, SqliteFile
 from tests.simulation.store import Store
 from tests.simulation.trace import Trace
@@ -178,7 +180,6 @@ class World:
             self.file.observers.append(self.checker.committed)
         else:
             self.server = PostgresServer(self.store, self.loop, self._fork(), self.trace)
-            self.server.clock = self.database_clock
             self.server.observers.append(self.checker.committed)
 
     async def _start_processes(self) -> None:
