@@ -11,12 +11,13 @@ from ousel.charges.lifecycle import (
     LIFETIME_MICROS,
     cancel_refusal,
     created_at_of_newest_overdue,
+    expiry_of_new_charge,
     is_final,
     is_overdue,
     micros_until_expiry,
     status_at,
 )
-from ousel.charges.rules import Charge, ChargeTerms, Status
+from ousel.charges.rules import Charge, ChargeTerms, Status, is_charge_id
 from ousel.charges.transitions import new_charge
 from tests.support.clock import ManualClock
 
@@ -71,3 +72,27 @@ def test_lists_and_reads_agree_about_expiry(now: int) -> None:
     charge = charge_with("created")
 
     assert is_overdue(charge, now) == (charge.created_at <= created_at_of_newest_overdue(now))
+
+
+def test_a_charge_lives_for_two_hours() -> None:
+    """The interface promises this figure."""
+    assert expiry_of_new_charge(CREATED_AT) == CREATED_AT + 2 * 3600 * 1_000_000
+
+
+def test_a_charge_has_the_terms_that_the_partner_asked_for() -> None:
+    """A retry is compared with all of them."""
+    terms = ChargeTerms(
+        amount=5, description="Tea", reference="A1", success_url="https://a", cancel_url="https://b"
+    )
+    charge = new_charge("acct_1", "app_1", terms, "key", ManualClock(CREATED_AT))
+
+    assert charge.terms == terms
+    assert (charge.account_id, charge.app_id, charge.idempotency_key) == ("acct_1", "app_1", "key")
+    assert (charge.status, charge.created_at) == ("created", CREATED_AT)
+    assert is_charge_id(charge.id)
+
+
+@pytest.mark.parametrize("text", ["", "ch_", "ch_" + "0" * 25, "ch_" + "0" * 27, "tr_" + "0" * 26])
+def test_other_texts_are_no_ids_of_charges(text: str) -> None:
+    """An id has its prefix and exactly 26 characters."""
+    assert not is_charge_id(text)

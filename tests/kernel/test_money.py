@@ -35,6 +35,7 @@ json_numbers = st.from_regex(
         ("1e-6", 1),
         ("100e-8", 1),
         ("1.0000000000", 1_000_000),
+        ("1." + "0" * 62, 1_000_000),
         ("0.0000010", 1),
         ("0.000000001e3", 1),
         ("10000000000e-9", 10_000_000),
@@ -71,6 +72,7 @@ def test_a_number_is_read_exactly(literal: str, micros: int) -> None:
         ("1." + "0" * 63, "at most 64 characters"),
         ('"5"', "must be a JSON number"),
         ("true", "must be a JSON number"),
+        ("x" * 64, "must be a JSON number"),
         ("null", "must be a JSON number"),
         ("NaN", "must be a JSON number"),
         ("Infinity", "must be a JSON number"),
@@ -96,6 +98,14 @@ def test_what_is_no_amount_is_refused(literal: str, reason: str) -> None:
     assert refused.value.detail.startswith("price must be") or "price must have" in str(
         refused.value
     )
+
+
+def test_an_amount_is_called_amount_unless_the_field_has_another_name() -> None:
+    """Most requests have one amount."""
+    with pytest.raises(InvalidAmount, match=r"^amount must be at least") as refused:
+        micros_from_json(b"0")
+
+    assert refused.value.param == "amount"
 
 
 @given(json_numbers)

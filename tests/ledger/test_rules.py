@@ -28,6 +28,7 @@ from ousel.ledger.rules import (
     Refused,
     Replay,
     Status,
+    decide,
     entry_hash,
 )
 from tests.ledger.examples import NOW, MemoryLedger, account, posting, refusals, system
@@ -145,7 +146,10 @@ def test_the_same_key_with_another_request_names_the_first_transfer(other: Posti
 
     assert isinstance(conflict, IdempotencyConflict)
     assert conflict.members == {"transfer_id": first.debit.transfer_id}
-    assert first.debit.transfer_id in conflict.detail
+    assert conflict.detail == (
+        f"This idempotency key was used for transfer {first.debit.transfer_id}, "
+        "which has another recipient, amount or note."
+    )
     assert conflict.param == "idempotency_key"
     assert ledger.balances() == {"ada": 70, "bob": 30, "eve": 0}
 
@@ -237,6 +241,7 @@ def test_a_balance_has_an_upper_limit() -> None:
 
     assert refusals(outcomes) == [BalanceLimitReached, None]
     assert refusal(outcomes[0]).param == "amount"
+    assert refusal(outcomes[0]).detail == "The recipient's balance would be too large."
     assert ledger.balances() == {"ada": 90, "bob": BALANCE_MICROS_MAX}
 
 
@@ -248,6 +253,7 @@ def test_nobody_can_send_money_to_themselves() -> None:
 
     assert isinstance(refusal(outcome), SameAccount)
     assert refusal(outcome).param == "to"
+    assert refusal(outcome).detail == "The recipient must not be the sender."
     assert ledger.balances() == {"ada": 100}
 
 
@@ -257,6 +263,7 @@ def test_an_unknown_recipient_is_not_found() -> None:
 
     assert isinstance(refusal(outcome), AccountNotFound)
     assert refusal(outcome).param == "to"
+    assert refusal(outcome).detail == "No account has the identifier in `to`."
 
 
 @pytest.mark.parametrize(
@@ -273,6 +280,8 @@ def test_a_frozen_account_neither_sends_nor_receives(
 
     assert isinstance(refusal(outcome), AccountFrozen)
     assert refusal(outcome).param == param
+    whose = "recipient" if param else "sender"
+    assert refusal(outcome).detail == f"The {whose}'s account is frozen."
     assert ledger.balances() == {"ada": 100, "bob": 0}
 
 
@@ -309,7 +318,14 @@ def test_an_account_dated_more_than_a_minute_ahead_moves_nothing() -> None:
     )
     postings = [posting("ada", "@eve"), posting("eve", "@ada"), posting("ada", "@bob")]
 
-    assert refusals(ledger.decide(*postings)) == [EntryAheadOfClock, EntryAheadOfClock, None]
+    outcomes = ledger.decide(*postings)
+
+    assert refusals(outcomes) == [EntryAheadOfClock, EntryAheadOfClock, None]
+    for outcome, role in zip(outcomes, ("recipient", "sender"), strict=False):
+        assert refusal(outcome).detail == (
+            f"The last entry of the {role}'s account is dated in the future."
+        )
+        assert refusal(outcome).retry_after_seconds == 60
     assert refusals(ledger.decide(*postings[:2], now=NOW + 1)) == [None, None]
     assert ledger.accounts["eve"].updated_at == ahead
 
@@ -323,3 +339,13 @@ def test_a_posting_may_name_the_recipient_by_its_account_id() -> None:
 
     assert isinstance(ledger.decide(by_id)[0], Movement)
     assert ledger.balances() == {"ada": 6, "bob": 4}
+
+
+def test_no_charge_is_closed_unless_the_caller_says_so() -> None:
+    """A posting that pays a charge moves money if no closed charges are given."""
+    accounts = {"ada": account("ada", 10), "bob": account("bob")}
+    payment = posting("ada", "@bob", 4, kind="charge_payment", charge_id="ch_1")
+
+    outcomes = decide([payment], accounts, {"@bob": "bob"}, {}, NOW)
+
+    assert isinstance(outcomes[0], Movement)
