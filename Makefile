@@ -12,8 +12,8 @@ WORKERS := 3
 # Slow tests wait more: for servers, browsers and elections.
 SLOW_WORKERS := 4
 
-.PHONY: help demo test check types whole quick client-matrix cluster faults fuzz audit bench growth screenshots docs \
-	lock fresh-machine container clean
+.PHONY: help demo test check types whole quick client-matrix cluster faults fuzz mutants audit bench growth \
+	screenshots docs lock fresh-machine container clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 16
@@ -57,6 +57,11 @@ STRUCK := tests/spec tests/simulation tests/faults tests/cluster tests/cli/test_
 fuzz: .venv/test ## Try millions of inputs on the parsers, and random bytes as requests
 	OUSEL_FUZZ=full $(BIN)/pytest -n 2 --dist load tests/security/test_fuzz_parsers.py tests/security/test_fuzz_requests.py
 
+mutants: .venv/mutants ## Change the rules of money in small ways, and see a test fail for each change
+	rm -rf mutants
+	$(BIN)/mutmut run
+	$(BIN)/python -m tests.mutation
+
 audit: ## Look for known vulnerabilities in the pinned dependencies
 	@$(PYTHON) scripts/audit
 
@@ -85,6 +90,7 @@ lock: .venv/test ## Pin the dependencies again, with hashes
 	$(BIN)/uv pip compile $(LOCK) -o requirements/bench.txt requirements/bench.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/audit.txt requirements/audit.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/pipx.txt requirements/pipx.in
+	$(BIN)/uv pip compile $(LOCK) -o requirements/mutants.txt requirements/mutants.in
 	$(BIN)/npm --prefix requirements/node update --package-lock-only
 LOCK := --quiet --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11
 
@@ -97,7 +103,7 @@ container: ## Build the container's image and send a transfer to it, as root
 	scripts/container-check
 
 clean: ## Remove what was set up
-	rm -rf .venv .build
+	rm -rf .venv .build mutants
 
 .venv/bin/pip:
 	@scripts/make-venv "$(PYTHON)"
@@ -123,4 +129,8 @@ clean: ## Remove what was set up
 
 .venv/cluster: .venv/test requirements/cluster.txt
 	$(BIN)/pip install --quiet --require-hashes -r requirements/cluster.txt
+	@touch $@
+
+.venv/mutants: .venv/test requirements/mutants.txt
+	$(BIN)/pip install --quiet --require-hashes -r requirements/mutants.txt
 	@touch $@

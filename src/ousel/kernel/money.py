@@ -21,8 +21,7 @@ def micros_from_json(literal: bytes, *, param: str = "amount") -> int:
     number = _NUMBER.fullmatch(literal) if len(literal) <= LITERAL_CHARACTERS_MAX else None
     if number is None:
         raise InvalidAmount(_number_error(literal, param), param=param)
-    sign, whole, fraction, exponent = number.groups(default=b"")
-    decimals = fraction.rstrip(b"0")
+    sign, whole, decimals, exponent = number.groups(default=b"")
     digits = (whole + decimals).lstrip(b"0")
     if not digits or sign:
         raise InvalidAmount(f"{param} must be at least 0.000001.", param=param)
