@@ -107,7 +107,8 @@ class Services:
         )
         self.history = HistorySearch(database)
         self.accounts = AccountService(database, clock)
-        # Sign-in attempts are counted by the real clock: tests can advance a sandbox's clock.
+        # Sign-in attempts are counted by the real clock: whoever advances a sandbox's clock must
+        # not get around the limits.
         self.attempts = AttemptCounter(database, real_clock)
         self.retention = RetentionService(database, real_clock)
         self.second_factors = SecondFactorService(database, clock, real_clock, self.attempts)

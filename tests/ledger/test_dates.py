@@ -41,6 +41,6 @@ def test_the_first_entry_ahead_of_the_clock_is_named_and_all_are_counted() -> No
     with pytest.raises(VerificationFailed) as failed:
         verifier.finish()
     assert str(failed.value) == (
-        f"entry 2 of account ada is dated ahead of the clock, {timestamp(ahead)};"
+        f"entry 2 of account ada is dated {timestamp(ahead)}, which is ahead of the clock;"
         " 3 such entries were found"
     )

@@ -27,13 +27,13 @@ SET_PASSWORD_HASH: Final = Statement(
     "UPDATE holders SET password_hash = :password_hash WHERE account_id = :account_id",
 )
 NAMES_AFTER: Final = Statement(
-    "usernames, account numbers and emails after an account's id, in order",
+    "usernames, account numbers and emails of the accounts after an id, in order",
     "SELECT accounts.id, accounts.username, accounts.account_number, holders.email"
     " FROM accounts LEFT JOIN holders ON holders.account_id = accounts.id"
     " WHERE accounts.id > :after ORDER BY accounts.id LIMIT :limit",
 )
 IDENTIFIERS_AFTER: Final = Statement(
-    "identifiers after one, in order, with their accounts",
+    "the identifiers after a given one, in order, with their accounts",
     "SELECT identifier, account_id FROM identifiers WHERE identifier > :after"
     " ORDER BY identifier LIMIT :limit",
 )

@@ -20,7 +20,7 @@ Pair = tuple[str, str]  # an identifier and an account's id
 
 async def verify_identifiers(transaction: Transaction) -> None:
     """Compare the identifiers with the accounts and their holders, or raise the first error."""
-    sums = BucketSums()  # what accounts say is added, what identifiers find is subtracted
+    sums = BucketSums()  # pairs from accounts are added, pairs from identifiers are subtracted
     async for pair in _of_accounts(transaction):
         sums.add(pair)
     async for pair in _of_identifiers(transaction):

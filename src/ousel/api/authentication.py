@@ -18,14 +18,14 @@ class ApiAuthenticator:
     def __init__(
         self, partner_keys: PartnerKeys, user_tokens: UserTokens, settings: Settings
     ) -> None:
-        """Look up keys and user tokens with these."""
+        """Look up keys with `partner_keys`, and user tokens with `user_tokens`."""
         self._partner_keys = partner_keys
         self._user_tokens = user_tokens
         self._origins = OriginPolicy(partner_keys)
         self._limiter = RateLimiter(settings.rate_limit) if settings.rate_limit else None
 
     async def preflight(self, headers: Headers) -> Answer:
-        """Answer a browser that asks whether pages of an origin may call."""
+        """Answer a browser that asks whether pages of an origin may call the API."""
         return await self._origins.preflight(headers)
 
     async def cors_headers(self, headers: Headers) -> tuple[RawHeader, ...]:
@@ -33,14 +33,14 @@ class ApiAuthenticator:
         return await self._origins.public_headers(headers)
 
     def cached_caller(self, route: Route, headers: Headers) -> Partner | None:
-        """Return the caller from the cache, on a route whose transaction checks the key again."""
+        """Return the cached caller if the route's transaction checks the key again, else None."""
         secret = _bearer_secret(headers) if route.checks_key_in_transaction else None
         return None if secret is None else self._partner_keys.cached_partner(secret)
 
     async def authenticate(
         self, route: Route, headers: Headers, extra_headers: list[RawHeader]
     ) -> Partner | User | None:
-        """Return the caller, or None on a route that is public or whose endpoint authenticates.
+        """Return the caller; None if the route is public or its endpoint authenticates callers.
 
         If the credential is not valid, `extra_headers` gets the CORS headers that let a page read
         the answer.

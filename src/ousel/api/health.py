@@ -45,7 +45,7 @@ class Health:
                 (
                     "/readyz",
                     self.ready,
-                    "The database is reachable, its schema current, the clock right",
+                    "The database is reachable, its schema is current and the clock is right",
                 ),
             )
         ]

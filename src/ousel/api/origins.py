@@ -19,7 +19,7 @@ class OriginPolicy:
     """Allows the origins that the caller's app has registered."""
 
     def __init__(self, partner_keys: PartnerKeys) -> None:
-        """Look up registered origins with these."""
+        """Look up registered origins with `partner_keys`."""
         self._partner_keys = partner_keys
 
     async def check_origin(self, caller: Partner | User, origin: bytes) -> tuple[RawHeader, ...]:

@@ -11,7 +11,7 @@ from ousel.kernel.errors import Refusal
 
 Access = Literal[
     "public", "client", "partner", "user"
-]  # "client": the OAuth endpoint authenticates it
+]  # with "client", the OAuth endpoint itself authenticates the app
 
 
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,9 +1,9 @@
 """The life of a charge: when it expires, and what may still happen to it, without I/O.
 
 A charge is `created`, and ends as `paid`, `canceled` or `expired`; these three are final.
-Only `expires_at` decides when a charge expires. The first request that finds a charge expired
-writes this status before it answers. So two hosts with different clocks, or a payment that is
-being written at that time, cannot lead to two outcomes.
+Only `expires_at` decides when a charge expires. The first request that finds that a charge
+has expired writes this status before it answers. So two hosts with different clocks, or a payment
+that is being written at that time, cannot lead to two outcomes.
 """
 
 from typing import Final

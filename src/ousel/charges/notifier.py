@@ -50,7 +50,8 @@ class ChargeNotifier:
         if self.stopped:
             return
         loop = asyncio.get_running_loop()
-        # An open charge that seems overdue expires as soon as the database's clock says so.
+        # If an open charge seems overdue, the database's clock is behind this one: return soon, so
+        # that the caller asks the database again.
         micros = micros_until_expiry(charge, self._clock())
         expiry_seconds = micros / MICROS_PER_SECOND or POLL_SECONDS
         waiter: asyncio.Future[None] = loop.create_future()

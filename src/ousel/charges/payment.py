@@ -22,7 +22,7 @@ class ChargePayments:
     async def lock(
         self, transaction: Transaction, charge_ids: Collection[str], clock: Clock, *, waits: bool
     ) -> ChargeLocks:
-        """Lock the charges; wait for those that others have locked, or leave them out."""
+        """Lock the charges; those that others have locked are awaited if `waits`, else left out."""
         locked = await transitions.lock_current_charges(transaction, charge_ids, clock, waits=waits)
         missing = set(charge_ids) - locked.charges.keys()
         blocked = await store.existing_charges(transaction, missing) if missing else set()

@@ -49,7 +49,8 @@ class ChargeService:
         self._creations = SharedWrites(database, transitions.create_charges)
         self._charges = SharedReads(database, ChargeReader().read)
         self.notifier = ChargeNotifier(database, clock)
-        # Anyone can open a checkout page, so visitors must not take the waits of partners.
+        # Anyone can open a checkout page, so visitors have a limit of their own: they cannot use up
+        # the limit of partners.
         self.partner_waits = ConcurrencyLimit(
             total_max=PARTNER_WAITS_MAX, holder_max=WAITS_OF_PARTNER_MAX
         )
@@ -158,7 +159,7 @@ class ChargeService:
         return await self._stored_charge(charge.id)
 
     async def _write_expiries(self, ids: list[str]) -> int:
-        """Mark those of the charges that have expired; return the time that decided this."""
+        """Write which of these charges have expired; return the time by which this was decided."""
         locked = await self._commit(
             lambda transaction: transitions.lock_current_charges(transaction, ids, self._clock)
         )

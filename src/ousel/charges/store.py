@@ -83,7 +83,7 @@ CHARGES_BY_IDEMPOTENCY_KEY: Final = Statement(
     f" AND charges.idempotency_key = keys.idempotency_key{_JOIN_PAYER}",
 )
 LOCK_CHARGES: Final = Statement(
-    "lock charges in the order of their ids, and read the clock when it starts",
+    "lock charges in the order of their ids; read the clock when the statement starts",
     f"SELECT {_COLUMNS}, (SELECT CLOCK()) FROM charges WHERE id = ANY(:ids) ORDER BY id FOR UPDATE",
 )
 LOCK_FREE_CHARGES: Final = Statement(
@@ -95,7 +95,7 @@ FINAL_CHARGES: Final = Statement(
     "SELECT id FROM charges WHERE id = ANY(:ids) AND status <> 'created'",
 )
 PAID_CHARGES_AFTER: Final = Statement(
-    "the paid charges that follow one in the order of accounts and ids",
+    "the paid charges after a given one, in the order of accounts and ids",
     "SELECT account_id, id, amount, paid_by, transfer_id FROM charges"
     " WHERE (account_id, id) > (:account_id, :id) AND status = 'paid'"
     " ORDER BY account_id, id LIMIT :limit",
@@ -154,7 +154,8 @@ class PaidCharge(msgspec.Struct, frozen=True, gc=False):
 
 async def add_charges(transaction: Transaction, charges: Iterable[Charge]) -> set[str]:
     """Insert the charges whose ids and idempotency keys are new, and return their ids."""
-    # The insert waits for keys that other processes are inserting. One order avoids deadlocks.
+    # The insert waits for keys that other processes are inserting. All processes insert in the
+    # same order, which avoids deadlocks.
     in_order = sorted(charges, key=lambda charge: (charge.account_id, charge.idempotency_key or ""))
     rows = [msgspec.structs.astuple(charge)[:_COLUMN_COUNT] for charge in in_order]
     return {row[0] for row in await transaction.fetch(INSERT_CHARGES, rows=rows)}
@@ -185,8 +186,8 @@ async def lock_charges(
 ) -> tuple[list[Charge], int]:
     """Lock the charges with these ids until the transaction ends.
 
-    Charges that other transactions have locked are waited for, or left out. Return the charges
-    without payers, and the present moment.
+    With `waits`, charges that other transactions have locked are waited for; without it, they are
+    left out. Return the charges without payers, and the present moment.
     """
     statement = LOCK_CHARGES if waits else LOCK_FREE_CHARGES
     rows = await transaction.fetch(statement, ids=list(ids))

@@ -110,7 +110,8 @@ async def cancel_charge(
 ) -> Cancellation:
     """Cancel the account's charge if that is still possible, and add the time to `attempted_at`.
 
-    If it runs again after an unknown commit, it may find that it has already canceled the charge.
+    It runs again if the outcome of its commit is unknown. Then it may find that it has already
+    canceled the charge.
     """
     locked = await lock_current_charges(transaction, [charge_id], clock)
     charge = locked.charges.get(charge_id)

@@ -24,7 +24,7 @@ Identifier = Annotated[str, typer.Argument(help="@username, account number or em
 @accounts.command()
 def create(
     *,
-    username: Annotated[str, typer.Option(help="3 to 30 of a-z, 0-9 and _.")],
+    username: Annotated[str, typer.Option(help="3 to 30 characters of a-z, 0-9 and _.")],
     email: Annotated[str, typer.Option(help="The holder's email.")],
     name: Annotated[str, typer.Option(help="The name that others see.")],
     password_stdin: Annotated[

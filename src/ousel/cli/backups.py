@@ -26,7 +26,7 @@ from ousel.oauth.service import end_all_tokens
 from ousel.partners.service import revoke_all_keys
 from ousel.people.sign_in import end_all_sessions
 
-# Whatever was changed after the backup was written is as it was before.
+# A restore undoes the changes that were made to these after the backup was written.
 REVIVED_ANYWAY: Final = "passwords, second factors, recovery codes"
 REVIVED: Final = f"{REVIVED_ANYWAY}, partner keys, user tokens"
 
@@ -51,7 +51,8 @@ def restore(
         bool,
         typer.Option(
             "--revoke-keys",
-            help="Revoke all partner keys and user tokens, which the backup may have revived.",
+            help="Revoke all partner keys and user tokens: some may have been revoked after the"
+            " backup.",
         ),
     ] = False,
     as_json: JsonOption = False,
@@ -85,7 +86,7 @@ async def _migrate(url: str) -> None:
 
 
 async def _end_credentials(url: str, *, revoke_keys: bool) -> dict[str, int]:
-    """End what may have been ended after the backup was written; return how many there were."""
+    """End all sessions and, if wanted, all keys and tokens; return how many there were."""
 
     async def work(transaction: Transaction) -> dict[str, int]:
         ended = {"sessions_ended": await end_all_sessions(transaction)}

@@ -79,7 +79,7 @@ async def open_database(url: str) -> AsyncIterator[Database]:
 
 
 def _run(database: str | None, task: Callable[[Database, str], Awaitable[Result]]) -> Result:
-    """Run the task on the open database, whose schema must be current, and its address."""
+    """Run the task with the open database and its address; the schema must be current."""
     url = require_database(database)
 
     async def run_task() -> Result:
@@ -136,7 +136,7 @@ async def check_clock(opened: Database, url: str) -> None:
 
 
 async def check_schema(database: Database, url: str) -> None:
-    """End the command if the schema is outdated or the database sorts ids in another order."""
+    """End the command if the schema is outdated or ids are not sorted by their bytes."""
     await check_collation(database, url)
     version = await schema_version(database, url)
     if not is_supported(version):
@@ -171,7 +171,7 @@ def temporary_database(
 
 @contextmanager
 def clean_up_on_signal() -> Iterator[None]:
-    """Turn ending signals into SystemExit, so that the block's clean-up code runs."""
+    """Turn signals that end the process into SystemExit, so that the block can clean up."""
 
     def exit_command(number: int, _: object) -> NoReturn:
         raise SystemExit(128 + number)  # the exit code that shells use

@@ -1,4 +1,4 @@
-"""Proxies that the environment names, which must not be asked for servers on this machine."""
+"""Proxies that the environment names, which must not be used to reach servers on this machine."""
 
 import os
 from typing import Final

@@ -46,7 +46,7 @@ class Interval(msgspec.Struct, frozen=True):
         return max(grown, 0.0) / self._seconds  # a restarted process counts from zero again
 
     def rates(self, name: str, label: str) -> dict[str, float]:
-        """Return the rate for each value of one label that grew, the largest first."""
+        """Return the rate for each value of a label whose counter grew, the largest first."""
         before = self.before.by(name, label)
         grown = {
             key: (value - before.get(key, 0.0)) / self._seconds

@@ -20,7 +20,7 @@ from ousel.observation.logs import log_to_standard_error
 from ousel.observation.telemetry import check_tracing
 
 DRAIN_SECONDS_MAX: Final = 30
-KEEP_ALIVE_SECONDS: Final = 75  # longer than clients keep connections: clients close first
+KEEP_ALIVE_SECONDS: Final = 75  # most clients close idle connections sooner, so they close first
 CONNECTIONS_WAITING_MAX: Final = 2_048
 WORKER_STOP_SECONDS_MAX: Final = DRAIN_SECONDS_MAX + 15  # time to write the queued postings
 
@@ -71,7 +71,7 @@ async def claim_database_mode(settings: Settings) -> None:
 
 def bind_socket(host: str, port: int, option: str = "--port") -> socket.socket:
     """Return a socket bound to this address, or fail and name the option of the port."""
-    if not host:  # perhaps an unset variable; the system would listen on every address
+    if not host:  # perhaps from an unset variable; it would mean every address
         fail("there is no address to listen on; for all addresses, use 0.0.0.0")
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -203,4 +203,4 @@ def _pairs(values: dict[str, Any]) -> Table:
 def _figure(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"  # noqa: PLR2004 - by eye
+    return f"{value:,.0f}" if value >= 100 else f"{value:,.2f}"  # noqa: PLR2004 - needs no decimals

@@ -1,8 +1,9 @@
 """Batching: one transaction does what many callers ask for at the same time.
 
 There is no delay: the first item runs at once, and the next batch is made of the items that
-arrived meanwhile. A batch that fails is halved until the item at fault fails alone. An item whose
-deadline has passed before the commit is sent is refused, and the others are run without it.
+arrived meanwhile. A batch that fails is halved until the item at fault fails alone. If the
+deadline of an item passes before the commit is sent, the item is refused, and the others are run
+without it.
 """
 
 import asyncio
@@ -100,7 +101,7 @@ class Batcher(ABC, Generic[Item, Result]):
     def _parts_to_repeat(
         self, batch: list[Waiting[Item, Result]], error: Exception
     ) -> Sequence[list[Waiting[Item, Result]]]:
-        """Return the parts of a failed batch that are run again, the first one last.
+        """Return the parts of a failed batch to run again, in reverse: the last one is run first.
 
         If the deadline of an item has passed, the others are run again. If anything else has
         failed, the batch is halved until the item at fault fails alone.
@@ -124,7 +125,7 @@ class Batcher(ABC, Generic[Item, Result]):
         return batch
 
     def _set_overdue_timer(self) -> None:
-        """Refuse the items that wait as soon as their deadlines pass.
+        """Set the timer that refuses waiting items as soon as their deadlines pass.
 
         Deadlines pass in the order of arrival, so one timer for the first item is enough.
         """

@@ -14,7 +14,7 @@ from ousel.kernel.errors import Refusal
 MEASURE_SECONDS: Final = 60.0
 SKEW_SECONDS_MAX: Final = 5
 
-# The time since this machine started, asleep or awake; nobody can set it.
+# The time since this machine started, including the time it was suspended; nobody can set it.
 _ELAPSED_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 elapsed_nanos: Final = partial(time.clock_gettime_ns, _ELAPSED_CLOCK)
 
@@ -52,10 +52,10 @@ class DatabaseClock(Clock, Protocol):
     """The clock that dates what is written to a database."""
 
     skew_micros: int
-    """By how much this host's clock was ahead of it when it was last measured."""
+    """By how much this host's clock was ahead of this clock at the last measurement."""
 
     async def measure(self) -> None:
-        """Compare this host's clock with it."""
+        """Compare this host's clock with this one."""
         ...
 
 
@@ -81,7 +81,7 @@ class PostgresClock:
         host_clock: Callable[[], int] = system_clock,
         elapsed: Callable[[], int] = elapsed_nanos,
     ) -> None:
-        """Follow the clock of this database; show this host's time until it is measured."""
+        """Follow this database's clock; until the first measurement, show this host's time."""
         self._database = database
         self._host_clock = host_clock
         self._elapsed = elapsed

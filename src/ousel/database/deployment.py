@@ -1,7 +1,7 @@
 """The database's mode: live for real money, or test for a sandbox.
 
-The first server that starts sets the mode. A command that issues a key for a sandbox before that
-sets it too, so that a test key is never valid on a live server.
+The first server that starts sets the mode. If a command issues a key for a sandbox earlier,
+it sets the mode too, so that a test key is never valid on a live server.
 """
 
 from typing import Final, Literal

@@ -17,7 +17,7 @@ Row = Sequence[Any]
 
 
 class Connections(msgspec.Struct, frozen=True):
-    """How many connections to the database are in use, idle and abandoned during a commit."""
+    """How many connections are in use, how many are idle, and how many commits are abandoned."""
 
     in_use: int
     idle: int

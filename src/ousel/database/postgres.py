@@ -127,7 +127,7 @@ class PostgresDatabase:
             resolves_unknown_commit=resolves_unknown_commit,
             repeats_locked=repeats_locked,
         )
-        if before_commit is not check_deadline:  # a posting writer, whose task nobody cancels
+        if before_commit is not check_deadline:  # the writer of a batch, whose task nobody cancels
             return await transacting
         return await run_to_end(transacting)
 
@@ -186,7 +186,8 @@ class PostgresDatabase:
 
         If the commit takes too long, we end the connection instead of canceling the commit. If a
         commit that waits for a standby is canceled, PostgreSQL reports success although only the
-        primary has it. If the caller is canceled, we do the same, before the driver cancels.
+        primary has it. If the caller is canceled, we end the connection too, before the driver
+        cancels the commit.
         """
         if connection.is_closed():
             raise ConnectionResetError("The server ended the transaction before its commit.")
@@ -218,7 +219,7 @@ class PostgresDatabase:
             self._suspension.probe()
 
     async def _probe(self) -> None:
-        """Commit without an effect; then the commits that were abandoned before have ended as well.
+        """Commit without an effect; if it succeeds, earlier abandoned commits have ended too.
 
         If one of them has not, it hangs in a server that is no longer the primary.
         """

@@ -46,7 +46,7 @@ async def with_retries(
     is called with True, and finds what the earlier attempt has written. If it cannot be completed,
     the caller gets OutcomeUnknown, whatever the error was. An attempt that only waits for locked
     rows may be repeated more often than others; a caller that has its own way to wait for them
-    says so by `repeats_locked`.
+    sets `repeats_locked` to False.
     """
     time = asyncio.get_running_loop().time
     unknown: list[OutcomeUnknown] = []

@@ -1,4 +1,4 @@
-"""The schema's version, and the migration to it, which alone imports Alembic (a slow import)."""
+"""The schema's version and its migration; only the migration imports Alembic, which is slow."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +30,7 @@ TABLES = {
 _OUSEL_TABLES: Final = {"alembic_version", "entries"}  # every version has these tables
 VERSION = Statement("the version of the schema", "SELECT version_num FROM alembic_version")
 # Ids must sort by their bytes: then they sort by time, and verification can read all accounts in
-# one order. Most collations do so, but not one that sorts a pair of letters as another letter, as
+# one order. Most collations do so, but not those that sort a pair of letters as one letter, as
 # Czech does with "ch".
 IDS_IN_ORDER = {
     "sqlite": Statement("whether SQLite sorts ids by their bytes: always", "SELECT TRUE"),

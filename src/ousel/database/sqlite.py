@@ -255,7 +255,8 @@ def _commit(connection: sqlite3.Connection) -> None:
 
     A commit writes its pages to the log and then flushes it. If the flush fails, SQLite reports
     an error and ignores these pages. But they are complete, so the next process that opens the
-    file after a crash would take them for a commit. Only writing over them undoes it.
+    file after a crash would take them for a commit. Only writing over these pages undoes that
+    commit.
     """
     try:
         connection.execute("COMMIT")

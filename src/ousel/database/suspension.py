@@ -1,6 +1,6 @@
 """Suspended writes: no write begins while commits hang or fail.
 
-A probe commit, one at a time, finds out when commits succeed again.
+Probe commits, one at a time, find out when commits succeed again.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ _log = structlog.get_logger()
 
 
 class WriteSuspension:
-    """Refuses writes from a commit that hung or failed until a probe commit succeeds."""
+    """Once commits hang or fail, refuses all writes until a probe commit succeeds."""
 
     def __init__(
         self,
         probe: Callable[[], Awaitable[None]],
         on_suspended: Callable[[], None] = lambda: None,
     ) -> None:
-        """Commit with `probe`, which raises if that fails; call `on_suspended` at the start."""
+        """Test commits with `probe`, which raises on failure; call `on_suspended` on suspension."""
         self._probe = probe
         self._on_suspended = on_suspended
         self._probing: asyncio.Task[None] | None = None

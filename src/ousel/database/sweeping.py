@@ -9,12 +9,12 @@ from ousel.database.port import Database, Transaction
 SWEEP_ROWS_MAX: Final = 250  # in one transaction
 SWEEP_PAUSE_SECONDS: Final = 0.05
 
-# Deletes up to so many rows, and returns how many.
+# Deletes at most this many rows, and returns how many it deleted.
 SweepStep = Callable[[Transaction, int], Awaitable[int]]
 
 
 async def sweep(database: Database, step: SweepStep) -> int:
-    """Repeat the step until it finds less than it may delete; return how many rows it deleted."""
+    """Repeat the step until it finds fewer rows than its limit; return how many were deleted."""
     swept = last = await database.write(lambda transaction: step(transaction, SWEEP_ROWS_MAX))
     while last >= SWEEP_ROWS_MAX:
         await asyncio.sleep(SWEEP_PAUSE_SECONDS)

@@ -77,7 +77,7 @@ class Connection(RequestParser):
         self._idle_timer.cancel()
         self.resume_writing()
         self._waiting_requests.clear()
-        if self._answer_task is not None:  # what has begun to be written is written nevertheless
+        if self._answer_task is not None:  # a write that has begun is completed nevertheless
             self._server_state.tasks.add(self._answer_task)
             self._answer_task.add_done_callback(self._server_state.tasks.discard)
             self._answer_task.cancel()

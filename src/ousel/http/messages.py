@@ -31,7 +31,7 @@ class Request(msgspec.Struct, gc=False, kw_only=True):
         None  # why the request could not be read; the other fields are then empty
     )
     arrived_at: float | None = None  # in the event loop's time, if it had to wait for its turn
-    accepts_chunks: bool = True  # else the end of the connection ends a stream
+    accepts_chunks: bool = True  # if not, a stream ends when the connection is closed
     route: Any = None  # set by the router, for the observers
     caller: Any = None  # likewise
 

@@ -19,7 +19,9 @@ HEADERS_MAX: Final = 100  # trailers included
 CHUNKS_MAX: Final = 1_024
 
 _PIECE_BYTES_MAX: Final = 16 * 1024  # a longer segment is parsed in pieces, to measure the head
-_UNMEASURED_BYTES_MAX: Final = HEAD_BYTES_MAX - 2 * _PIECE_BYTES_MAX  # plus first and last piece
+# `_head_bytes` leaves out a head's last piece, and perhaps its first. Up to this count, the head
+# cannot be too long, so it is not measured exactly.
+_UNMEASURED_BYTES_MAX: Final = HEAD_BYTES_MAX - 2 * _PIECE_BYTES_MAX
 _SEPARATOR_BYTES: Final = len(b": \r\n")
 
 
@@ -77,7 +79,7 @@ class RequestParser(asyncio.Protocol, ABC):
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._header_count = 0
-        self._joined_bytes = 0  # of names and separators that joining has dropped
+        self._joined_bytes = 0  # names and separators dropped when repeated headers were joined
         self._request = None
         self._is_incomplete = True
         self._last_active_at = self._loop.time()

@@ -23,7 +23,7 @@ class Clock(Protocol):
         ...
 
     def from_database(self, reading: int) -> int:
-        """Return the present moment, if this is what the database's clock shows now."""
+        """Return the present moment, given what the database's clock shows now."""
         ...
 
 

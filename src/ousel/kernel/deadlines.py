@@ -39,5 +39,5 @@ def check(deadline: float) -> None:
 def deadline_exceeded() -> DeadlineExceeded:
     """Return the refusal of a request whose deadline has passed."""
     return DeadlineExceeded(
-        "The request could not be written in time, and nothing was.", retry_after_seconds=1
+        "The request could not be written in time, so nothing was written.", retry_after_seconds=1
     )

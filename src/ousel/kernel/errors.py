@@ -80,7 +80,7 @@ class OutcomeUnknown(Refusal):
 
 
 class DeadlineExceeded(Refusal):
-    """The request could not begin to be written within its deadline, so nothing was written."""
+    """The deadline of the request passed before its commit could begin, so nothing was written."""
 
     status = 503
     code = "deadline_exceeded"

@@ -44,7 +44,7 @@ class ChargeRows(Protocol):
     async def lock(
         self, transaction: Transaction, charge_ids: Collection[str], clock: Clock, *, waits: bool
     ) -> ChargeLocks:
-        """Lock the charges; wait for those that others have locked, or leave them out."""
+        """Lock the charges; those that others have locked are awaited if `waits`, else left out."""
         ...
 
     async def mark_paid(
@@ -63,7 +63,7 @@ class NoCharges:
     async def lock(
         self, _: Transaction, charge_ids: Collection[str], clock: Clock, *, waits: bool
     ) -> ChargeLocks:
-        """Return all of them: none of these charges exists."""
+        """Report that none of these charges exists, so that none is paid."""
         del clock, waits
         return ChargeLocks(None, dict.fromkeys(charge_ids))
 
@@ -93,8 +93,9 @@ class PostingBatch:
 
     Rows that other transactions have locked are left out, with the postings that need them, so
     the batch waits for nobody. There are two exceptions, and neither allows a deadlock. The
-    `awaited` row is waited for before any other is locked. And after an unknown commit, the batch
-    waits for all its rows in the order of their ids, because it must see what it has written.
+    `awaited` row is waited for before any other is locked. And after a commit whose outcome
+    is unknown, the batch waits for all its rows in the order of their ids, because it must see what
+    it has written.
     """
 
     def __init__(
@@ -150,7 +151,7 @@ class PostingBatch:
         ]
 
     async def _wait_for_row(self, transaction: Transaction, row_id: str) -> None:
-        """Wait for this row; without charges, the statement that locks the accounts does this."""
+        """Wait for this row; without charge payments, the statement that locks accounts waits."""
         charge_ids = {each.charge_id for each in self._postings if each.charge_id is not None}
         if row_id in charge_ids:
             await self._charge_rows.wait(transaction, row_id)
@@ -208,7 +209,7 @@ class PostingBatch:
         return [each for each in self._postings if each.transfer_id not in self._blocked]
 
     def _leave_out(self, postings: Sequence[Posting], missing: Collection[str]) -> None:
-        """Leave out the postings that need a missing row; one that was waited for must exist."""
+        """Leave out the postings that need a missing row; the awaited row must not be missing."""
         if self._awaited in missing:
             raise KeyError(self._awaited)
         for posting in postings:
@@ -252,9 +253,9 @@ class PostingBatch:
         """Return the movements of an earlier attempt whose commit got no answer, by transfer id.
 
         This transaction holds the accounts' locks, so the earlier ones have committed or rolled
-        back. Each attempt writes behind the sequence numbers that it found. They are lower than
-        those of the attempt before if the database has lost history since, as at a switch to a
-        replica that lags; the lowest are the ones to search behind.
+        back. Each attempt writes its entries after the sequence numbers that it found. If the
+        database has lost history in between, as at a switch to a lagging replica, a later attempt
+        finds lower numbers. So the search starts after the lowest that any attempt found.
         """
         own = {posting.transfer_id for posting in self._postings}
         sides: dict[str, dict[bool, Entry]] = {}

@@ -10,7 +10,8 @@ from ousel.ledger.verify import VerificationFailed, describe_entry
 class DateVerifier:
     """Finds entries that are dated in the future.
 
-    They are reported last: if nothing else is wrong, a clock was.
+    They are reported last, after all other errors: on their own they only show that a clock was
+    wrong.
     """
 
     def __init__(self, now: int) -> None:
@@ -30,6 +31,6 @@ class DateVerifier:
         """Raise an error if entries were dated in the future."""
         if self._first is not None:
             raise VerificationFailed(
-                f"{describe_entry(self._first)} is dated ahead of the clock,"
-                f" {timestamp(self._first.created_at)}; {self._ahead} such entries were found"
+                f"{describe_entry(self._first)} is dated {timestamp(self._first.created_at)},"
+                f" which is ahead of the clock; {self._ahead} such entries were found"
             )

@@ -1,7 +1,7 @@
 """Proof that a ledger only ever grew: it begins with everything that an older export has.
 
-Each entry's hash covers all entries before it. So it is enough to find, in each account, the hash
-of the last entry that the export has at the same place.
+Each entry's hash covers all entries before it. So it is enough that each account has, at
+the number of the export's last entry, an entry with the same hash.
 """
 
 from collections.abc import Iterable

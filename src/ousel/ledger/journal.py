@@ -93,11 +93,11 @@ _LOCK_ACCOUNTS: Final = (
     " FROM accounts WHERE id = ANY(:ids)"
 )
 ACCOUNTS_LOCKED: Final = Statement(
-    "lock accounts in the order of their ids; count keys and read the clock when it starts",
+    "count keys and read the clock, then lock accounts in the order of their ids",
     f"{_LOCK_ACCOUNTS} ORDER BY id FOR UPDATE",
 )
 FREE_ACCOUNTS_LOCKED: Final = Statement(
-    "the same, without the accounts that other transactions have locked",
+    "lock accounts in the order of their ids, without those that other transactions have locked",
     f"{_LOCK_ACCOUNTS} ORDER BY id FOR UPDATE SKIP LOCKED",
 )
 _AWAITED: Final = "SELECT id FROM accounts WHERE id = :awaited FOR UPDATE"
@@ -111,14 +111,14 @@ ENTRIES_OF_KEYS: Final = Statement(
     "entries that used these idempotency keys", f"SELECT {ENTRY_COLUMNS} FROM {_KEYS_USED}"
 )
 ENTRIES_OF_TRANSFERS: Final = Statement(
-    "entries of these transfers among those of accounts since a sequence number",
+    "the entries of these transfers that come after a sequence number of their account",
     f"SELECT {ENTRY_COLUMNS} FROM ROWS(:heads, account_id text, sequence bigint)"
     " JOIN entries ON entries.account_id = heads.account_id"
     " AND entries.sequence > heads.sequence"
     " WHERE entries.transfer_id = ANY(:transfer_ids)",
 )
 ENTRIES_IN_ORDER: Final = Statement(
-    "all entries after one, in the order of accounts and sequences",
+    "the entries after a given one, in the order of accounts and sequences",
     f"SELECT {ENTRY_COLUMNS} FROM entries"
     " WHERE (account_id, sequence) > (:account_id, :sequence)"
     " ORDER BY account_id, sequence LIMIT :limit",

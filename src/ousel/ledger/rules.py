@@ -24,7 +24,8 @@ Status = Literal["active", "frozen"]
 
 SYSTEM_ACCOUNT_ID: Final = "acct_00000000000000000000000000"  # money is issued from here
 BALANCE_MICROS_MAX: Final = 10**18
-AHEAD_MICROS_MAX: Final = 60 * MICROS_PER_SECOND  # of an account's last entry, when another follows
+# How far an account's last entry may be ahead of the clock when another entry follows.
+AHEAD_MICROS_MAX: Final = 60 * MICROS_PER_SECOND
 FIRST_HASH: Final = "0" * 64  # the previous hash of an account's first entry
 
 

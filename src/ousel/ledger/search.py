@@ -1,8 +1,9 @@
 """Searching a history with filters, which may have to read many entries to fill a page.
 
 A search reads a few thousand entries at a time, and only one search reads at a time. Other requests
-run in between, so a long history delays nobody else, however often it is searched. The searches of
-one account take turns with each other before they take turns with those of others.
+run in between, so a long history delays nobody else, however often it is searched. Only one
+search of each account at a time competes with those of other accounts, so many searches of one
+account get no more time than one.
 """
 
 import asyncio
@@ -53,10 +54,11 @@ class HistorySearch:
         return found
 
     async def _find_key_under_lock(self, query: HistoryQuery) -> SearchResult:
-        """Look the key up again when no transaction can be about to write it.
+        """Look the key up again under the account's lock: no transaction can be writing it now.
 
         A commit that waits for a replica, or for the disk, is invisible, but its accounts are
-        locked. And only a database that can still commit knows that it has the whole history.
+        locked. And the look-up must commit, which a server that is no longer the primary, and may
+        lack the newest entries, cannot do.
         """
 
         async def look_up(transaction: Transaction) -> SearchResult:

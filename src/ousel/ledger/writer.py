@@ -124,8 +124,8 @@ class PostingWriter(Batcher[Posting, PostingResult | Blocked]):
 class BlockedPostingWriter(PostingWriter):
     """Writes the postings that need one row, which another transaction has locked.
 
-    It waits for that row in the database, where a lock is a queue, and holds no other lock
-    meanwhile. So it blocks nobody, and no deadlock is possible.
+    It waits for that row in the database, where all who want the row take turns, and holds no
+    other lock meanwhile. So it blocks nobody, and no deadlock is possible.
     """
 
     def __init__(
@@ -152,7 +152,8 @@ class BlockedPostingWriter(PostingWriter):
         try:
             await super()._run_until_empty()
         finally:
-            # Another process that uses the row now will probably use it again soon.
+            # Another process that uses the row will probably use it again soon, so keep this
+            # writer for a while.
             asyncio.get_running_loop().call_later(CONTENTION_SECONDS, self._end_if_idle)
 
     def _end_if_idle(self) -> None:

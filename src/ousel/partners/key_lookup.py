@@ -91,7 +91,7 @@ class PartnerKeyLookup:
         self._cached[secret] = owner
 
     def _check_format(self, secret: str) -> None:
-        """Refuse what cannot be a key; keys of both modes may exist in a database."""
+        """Refuse what cannot be a key of either mode; a database may contain keys of both."""
         if not is_secret(secret, self._prefix) and not is_secret(secret, self._other_prefix):
             raise self._refusal(secret)
 

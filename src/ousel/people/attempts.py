@@ -42,7 +42,7 @@ class TooManyAttempts(Refusal):
 class Guess(msgspec.Struct, frozen=True):
     """An attempt to sign in, which may be somebody's guess."""
 
-    subject: str  # what is guessed: the password of an account or a name, or an account's code
+    subject: str  # an account's password, an account's code, or a name that no account has
     account_id: str | None  # None if no account has the name
     source: EventSource
     everywhere: AttemptLimit  # for this subject from all addresses together
@@ -142,7 +142,7 @@ def _hashed_name(name: str) -> str:
 
 
 def _duration_text(seconds: int) -> str:
-    """Return the duration in the largest unit of which it is more than one."""
+    """Return the duration, rounded up, in the largest unit that is shorter than it."""
     units = {3600: "hour", 60: "minute", 1: "second"}
     length = next((each for each in units if seconds > each), 1)
     count = ceil(seconds / length)

@@ -41,7 +41,7 @@ class EventSource(msgspec.Struct, frozen=True):
     ip_address: str
     device: str
     browser: str = ""  # the hash of a secret that only this browser has
-    by_operator: bool = False  # not a device name, which a request could forge
+    by_operator: bool = False  # a separate field, because a request could forge a device
 
 
 BY_OPERATOR: Final = EventSource(ip_address="", device="", by_operator=True)

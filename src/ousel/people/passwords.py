@@ -46,7 +46,7 @@ class PasswordService:
         return await self._in_turn(address, partial(_hasher.hash, password))
 
     async def matches(self, stored: str | None, password: str, address: str) -> bool:
-        """Return whether the password matches; this takes as long if there is no stored hash."""
+        """Return whether the password matches; this takes just as long without a stored hash."""
         return await self._in_turn(address, partial(_verify, stored, password))
 
     async def _in_turn(self, address: str, work: Callable[[], Result]) -> Result:

@@ -129,11 +129,11 @@ EVENTS_BEFORE: Final = Statement(
     " WHERE account_id = :account_id AND id < :before ORDER BY id DESC LIMIT :limit",
 )
 IS_KNOWN_BROWSER: Final = Statement(
-    "whether an account was signed in to from a browser",
+    "whether somebody has signed in to an account from a browser",
     "SELECT 1 FROM known_browsers WHERE account_id = :account_id AND browser = :browser",
 )
 REMEMBER_BROWSER: Final = Statement(
-    "remember a browser from which an account was signed in to",
+    "remember a browser from which somebody has signed in to an account",
     "INSERT INTO known_browsers (account_id, browser, last_used_at)"
     " VALUES (:account_id, :browser, :now)"
     " ON CONFLICT (account_id, browser) DO UPDATE SET last_used_at = :now",
@@ -143,7 +143,7 @@ FORGET_OTHER_BROWSERS: Final = Statement(
     "DELETE FROM known_browsers WHERE account_id = :account_id AND browser <> :browser",
 )
 DELETE_UNUSED_BROWSERS: Final = Statement(
-    "delete some browsers that were not used for long",
+    "delete some browsers that have not been used for a long time",
     "DELETE FROM known_browsers WHERE (account_id, browser) IN ("
     " WITH unused AS MATERIALIZED (SELECT account_id, browser FROM known_browsers"
     " WHERE last_used_at <= :before ORDER BY last_used_at, account_id, browser"

@@ -14,7 +14,7 @@ OFFSET_MICROS_MAX: Final = 100 * ADVANCE_SECONDS_MAX * MICROS_PER_SECOND
 
 
 async def time_of_servers(transaction: Transaction) -> int:
-    """Return the time of the servers on this database: its own, or that of its sandbox."""
+    """Return the time that the database's servers use: the database's, or that of its sandbox."""
     return await database_time(transaction) + await store.offset(transaction)
 
 
@@ -22,7 +22,7 @@ class SandboxClock:
     """Returns the sandbox's time without a query; it never goes back."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
-        """Follow this clock; each refresh reads how far tests have advanced it."""
+        """Follow this clock, plus the time by which tests have advanced the sandbox's."""
         self._database = database
         self._clock = clock
         self._offset_micros = 0
@@ -32,7 +32,7 @@ class SandboxClock:
         return self._clock() + self._offset_micros
 
     def from_database(self, reading: int) -> int:
-        """Return the sandbox's present moment, if this is what the database's clock shows now."""
+        """Return the sandbox's present moment, given what the database's clock shows now."""
         return self._clock.from_database(reading) + self._offset_micros
 
     async def refresh(self) -> None:

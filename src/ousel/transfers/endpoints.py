@@ -51,7 +51,8 @@ class TransferRequest(
     idempotency_key: Annotated[
         str | None,
         msgspec.Meta(
-            description="Instead of the header; if both are sent, they must be equal.",
+            description="May be sent instead of the header Idempotency-Key;"
+            " if both are sent, they must be equal.",
             extra_json_schema=KEY_SCHEMA | {"type": ["string", "null"]},
         ),
     ] = None

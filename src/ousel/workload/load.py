@@ -40,7 +40,7 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     statuses: list[int]  # the expected ones; any other fails the load
     heads: list[bytes] = []
     tails: list[bytes] = []
-    numbers: int = 10**12  # after so many requests the running number starts again
+    numbers: int = 10**12  # after this many requests the running number starts again
     requests: list[bytes] = []
 
 

@@ -111,7 +111,7 @@ def signals_deferred() -> Iterator[None]:
 def _answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=1) as answer:  # noqa: S310 - our own server
-            return bool(answer.status == 200)  # noqa: PLR2004 - OK
+            return bool(answer.status == 200)  # noqa: PLR2004 - the status OK
     except (urllib.error.URLError, OSError):
         return False
 

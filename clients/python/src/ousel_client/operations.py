@@ -45,7 +45,7 @@ class Resource(Generic[Driver]):
     def _pages(
         self, kind: type[Record], path: str, query: Mapping[str, str | int | None]
     ) -> PageSteps[Record]:
-        """Return a function whose steps read the page of the list at a cursor."""
+        """Return a function that takes a cursor, and whose steps read the list's page after it."""
         given = {name: str(value) for name, value in query.items() if value is not None}
 
         def page_after(cursor: str | None) -> Steps[Page[Record]]:
@@ -131,7 +131,9 @@ def decode_answer(
     try:
         return decode(kind, answer.body)
     except Undecodable as error:
-        unexpected = UnexpectedAnswer(f"The answer with status {answer.status}: {error}.")
+        unexpected = UnexpectedAnswer(
+            f"The answer with status {answer.status} does not have the documented form: {error}."
+        )
         unexpected.in_doubt = True
         raise unexpected from error
 

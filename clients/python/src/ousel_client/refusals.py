@@ -242,14 +242,14 @@ class DatabaseUnavailable(ServerError):
 
 
 class OutcomeUnknown(ServerError):
-    """The server lost its database during a commit. Send the same request again."""
+    """The server does not know whether a commit succeeded. Send the same request again."""
 
     status = 503
     code = "outcome_unknown"
 
 
 class DeadlineExceeded(ServerError):
-    """The request could not begin to be written in time, so nothing was written."""
+    """The deadline of the request passed before its commit could begin: nothing was written."""
 
     status = 503
     code = "deadline_exceeded"

@@ -116,7 +116,7 @@ class Transfers(Resource[Driver]):
         return page.data[0] if page.data else None
 
     def _is_intended(self, intent: TransferIntent, original: Transfer) -> Steps[bool]:
-        """Return whether this is the intended transfer, under any identifier of its recipient."""
+        """Return whether this is the intended transfer, whichever way its recipient is named."""
         if (original.amount, original.note) != (intent.amount, intent.note):
             return False
         recipient = yield from self._read(Account, f"/accounts/{segment(intent.to)}")

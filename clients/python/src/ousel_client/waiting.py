@@ -55,6 +55,6 @@ def _read_charge(
 
 
 def _pause_seconds(call_policy: CallPolicy, poll: int, left_seconds: float) -> float:
-    """Return a pause of at least half its full length that does not exceed the time left."""
+    """Return a random pause: half to all of this poll's delay, but at most the time left."""
     pause_seconds = PAUSES.delay_seconds(poll, 0.5 + call_policy.chance() / 2)
     return min(pause_seconds, max(left_seconds, 0.0))
