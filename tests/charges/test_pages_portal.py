@@ -140,4 +140,7 @@ async def test_the_apps_page_links_to_its_charges(portal_shop: PortalShop) -> No
     app = await owner.app("Shop")
 
     assert f'href="/apps/{app.id}/charges"' in (await owner.visitor.get(f"/apps/{app.id}")).text
-    assert "No charges yet." in (await owner.visitor.get(f"/apps/{app.id}/charges")).text
+    charges = (await owner.visitor.get(f"/apps/{app.id}/charges")).text
+    assert "No charges yet." in charges
+    assert 'href="/docs/api#createCharge"' in charges
+    assert 'id="createCharge"' in (await owner.visitor.get("/docs/api")).text
