@@ -24,7 +24,7 @@ demo: .venv/demo ## Set up and run a sandbox with a demo shop
 test: check .venv/cluster ## Set up and run all tests
 	$(BIN)/pytest -n $(SLOW_WORKERS) --dist loadfile --no-loadscope-reorder -m "slow" --durations=5
 
-check: .venv/bench ## Format, lint, types, layers, quick tests
+check: .venv/bench ## Check format, lint, types and layers, and run the quick tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync quick whole types
@@ -48,7 +48,7 @@ client-matrix: ## Test the client on every installed Python
 cluster: .venv/cluster ## Kill and switch over the leaders of a PostgreSQL cluster, ten times each
 	OUSEL_CLUSTER=full $(BIN)/pytest tests/cluster
 
-faults: .venv/bench .venv/cluster ## Cause faults many times: kills, stops, lost answers, a cluster, a restore, a long soak
+faults: .venv/bench .venv/cluster ## Cause many faults (kills, stops, lost answers), also in a cluster; test a restore and run a long load
 	OUSEL_FAULTS=full OUSEL_CLUSTER=full $(BIN)/pytest --timeout=3600 $(STRUCK)
 STRUCK := tests/spec tests/simulation tests/faults tests/cluster tests/cli/test_backup.py tests/api/test_conformance.py \
 	tests/charges/test_race.py tests/charges/test_lifecycle_model.py tests/ledger/test_long_ledger.py \
@@ -94,12 +94,12 @@ lock: .venv/test ## Pin the dependencies again, with hashes
 	$(BIN)/npm --prefix requirements/node update --package-lock-only
 LOCK := --quiet --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11
 
-fresh-machine: ## Run 'make demo' and 'make test' on a new Debian, as root (SUITE=trixie AS=root)
+fresh-machine: ## Run 'make demo' and 'make test' on a new Debian; needs root (options: SUITE=trixie AS=root)
 	scripts/fresh-machine $(SUITE) $(AS)
 SUITE := bookworm
 AS := user
 
-container: ## Build the container's image and send a transfer to it, as root
+container: ## Build the container's image and send a transfer to it; needs root
 	scripts/container-check
 
 clean: ## Remove what was set up

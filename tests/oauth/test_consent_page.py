@@ -184,7 +184,7 @@ async def test_the_page_says_who_asks_for_what_until_when(
     assert "Your profile: name, username, account number, email, and when you joined" in words
     assert "Your balance" in words
     assert "It cannot move money or change anything." in words
-    assert f"Either way you go back to {redirect_uri}" in words
+    assert f"Whether you allow or deny this, you return to {redirect_uri}" in words
     until = timestamp(portal.clock() + 30 * 24 * 3600 * MICROS_PER_SECOND)
     assert f'datetime="{until}"' in html
 

@@ -138,10 +138,10 @@ async def test_the_app_page_counts_connected_people(portal: Portal, database: Da
     await first.press("/connections", "Disconnect")
     left = (await owner.get(page)).text
 
-    assert "Connected to this app: 0 people." in nobody
-    assert "Connected to this app: 1 person." in one
-    assert "Connected to this app: 2 people." in two
-    assert "Connected to this app: 1 person." in left
+    assert "0 people are connected to this app." in nobody
+    assert "1 person is connected to this app." in one
+    assert "2 people are connected to this app." in two
+    assert "1 person is connected to this app." in left
 
 
 async def _owner_with_app(portal: Portal, database: Database) -> tuple[Visitor, Consent]:
