@@ -128,7 +128,6 @@ async def test_an_overdue_commit_is_not_canceled(
         await short_timeouts.write(lambda transaction: add_row(transaction, "a"))
 
     assert await committed_rows(short_timeouts) == {}
-    assert short_timeouts.connections().abandoned_commits == 1
     await until_async(lambda: committed_rows(short_timeouts))
     assert await committed_rows(short_timeouts) == {"a": ""}
     await until(lambda: short_timeouts.connections().abandoned_commits == 0)
@@ -164,14 +163,11 @@ async def test_commits_that_hang_in_a_former_primary_do_not_block_writes(
     )
     assert all(isinstance(each, OutcomeUnknown) for each in outcomes), outcomes
 
-    assert proxied.connections().abandoned_commits == engine.WRITE_CONNECTIONS_MAX
-    assert proxied.connections().writes_suspended
-
+    await until(lambda: proxied.connections().abandoned_commits == 0)
     await until(lambda: not proxied.connections().writes_suspended)
     await proxied.write(lambda transaction: add_row(transaction, "kept"))
 
     assert await committed_rows(proxied) == {"kept": ""}
-    assert proxied.connections().abandoned_commits == 0
 
 
 async def test_an_idle_transaction_loses_its_locks(
