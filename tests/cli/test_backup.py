@@ -185,7 +185,7 @@ def test_an_empty_database_is_not_backed_up(elsewhere: str, tmp_path: Path) -> N
 
     ended = ousel("backup", str(tmp_path / "books.backup"), database=elsewhere)
 
-    assert_fails(ended, "contains no ledger of Ousel")
+    assert_fails(ended, "contains no Ousel ledger")
     assert not list(tmp_path.glob("books.backup*"))
 
 
@@ -204,7 +204,7 @@ def test_a_backup_of_something_else_is_not_restored(
     file = tmp_path / "other.backup"
     _back_up_nothing(engines.empty_url(engine, tmp_path), file)
 
-    assert_fails(ousel("restore", str(file), database=elsewhere), "contains no ledger of Ousel")
+    assert_fails(ousel("restore", str(file), database=elsewhere), "contains no Ousel ledger")
 
 
 def test_a_missing_backup_is_reported(elsewhere: str, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ async def test_a_commit_that_cannot_be_undone_has_an_unknown_outcome(
         await sqlite.write(lambda transaction: add_row(transaction, "second"))
     assert unknown.value.retry_after_seconds == 1
 
-    with pytest.raises(DatabaseUnavailable, match="no write is begun"):
+    with pytest.raises(DatabaseUnavailable, match="writes are refused"):
         await sqlite.write(lambda transaction: add_row(transaction, "third"))
     assert sqlite.connections().writes_suspended
     assert list(await committed_rows(sqlite)) == ["first"]

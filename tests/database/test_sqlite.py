@@ -145,7 +145,7 @@ async def test_work_that_waits_for_something_else_is_refused(sqlite: SqliteDatab
         await add_row(transaction, "a")
         await asyncio.sleep(0)
 
-    with pytest.raises(AssertionError, match="must wait for the transaction only"):
+    with pytest.raises(AssertionError, match="must await nothing but the transaction"):
         await sqlite.write(work)
 
     assert await committed_rows(sqlite) == {}

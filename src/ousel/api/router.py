@@ -80,9 +80,8 @@ class Router:
             common += (_STRICT_TRANSPORT,)
         self._common_headers = {name: header_lines((name, value)) for name, value in common}
         self._common_lines = b"".join(self._common_headers.values())
-        self._other_common_lines: dict[
-            tuple[bytes, ...], bytes
-        ] = {}  # by the names of the omitted headers
+        # By the names of the omitted headers.
+        self._other_common_lines: dict[tuple[bytes, ...], bytes] = {}
 
     async def respond(self, request: Request) -> Response:
         """Return the response to a request."""

@@ -9,9 +9,8 @@ from ousel.api.callers import Partner, User
 from ousel.http.messages import Answer, Headers, RawHeader
 from ousel.kernel.errors import Refusal
 
-Access = Literal[
-    "public", "client", "partner", "user"
-]  # with "client", the OAuth endpoint itself authenticates the app
+# With "client", the OAuth endpoint itself authenticates the app.
+Access = Literal["public", "client", "partner", "user"]
 
 
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,7 +68,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     access: Access = "partner"
     scope: str = ""  # the scope that a user token needs, on a route for users
-    checks_key_in_transaction: bool = False  # the endpoint checks the partner key itself
+    checks_key_in_transaction: bool = False  # its transaction checks a cached partner key again
     body: type[msgspec.Struct] = NoBody
     takes_forms: bool = False  # as well as JSON
     query: type[msgspec.Struct] = NoQuery

@@ -1,4 +1,4 @@
-"""Database addresses: which engine an address names, and the database at it."""
+"""Database addresses: parsing them, and the database that each of them names."""
 
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ def is_postgres(url: str) -> bool:
 def sqlite_path(url: str) -> Path:
     """Return the file that an SQLite address or a plain path names.
 
-    Nothing in it is escaped, and no name is special: ":memory:" is a file too.
+    The path is taken as it is written: nothing is unescaped, and even ":memory:" names a file.
     """
     if "://" in url and not url.startswith(SQLITE):
         raise SettingError(
@@ -29,7 +29,7 @@ def sqlite_path(url: str) -> Path:
 
 
 def database_may_exist(url: str) -> bool:
-    """Return False if the address is an SQLite file and neither it nor its log exists."""
+    """Return False for an SQLite file if neither the file nor its write-ahead log exists."""
     if is_postgres(url):
         return True
     from ousel.database.sqlite import wal_path

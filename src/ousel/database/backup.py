@@ -87,7 +87,7 @@ def _copy_sqlite(source: Path, target: Path) -> None:
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
-    """Open an existing file by its URI, in which the special characters of its name are escaped."""
+    """Open an existing file for reading; its URI escapes special characters in its name."""
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
@@ -99,7 +99,7 @@ def _check_dump(file: Path, name: str) -> None:
 
 
 def _no_ledger_in(name: str) -> BackupFailed:
-    return BackupFailed(f"{name} contains no ledger of Ousel")
+    return BackupFailed(f"{name} contains no Ousel ledger")
 
 
 def _run(program: str, url: str, *arguments: str) -> None:

@@ -117,7 +117,7 @@ class Batcher(ABC, Generic[Item, Result]):
         return []
 
     def _next_batch(self, items_max: int) -> list[Waiting[Item, Result]]:
-        """Take the items that have waited longest, without those that nobody waits for."""
+        """Take the items that have waited longest; drop those that are overdue or not awaited."""
         batch: list[Waiting[Item, Result]] = []
         while self._queue and not batch:
             count = min(len(self._queue), items_max)
@@ -152,7 +152,7 @@ class Batcher(ABC, Generic[Item, Result]):
 class SharedReads(Batcher[Key, Value]):
     """Looks up many keys with one statement; a value is never older than the call that asks for it.
 
-    If the database knows that nothing was committed since a value was read, it is used again.
+    A cached value is used again if the database knows that nothing was committed since its reading.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ class DatabaseClock(Clock, Protocol):
     """By how much this host's clock was ahead of this clock at the last measurement."""
 
     async def measure(self) -> None:
-        """Compare this host's clock with this one."""
+        """Measure by how much this host's clock is ahead of this one."""
         ...
 
 
@@ -65,7 +65,7 @@ class SqliteClock(SystemClock):
     skew_micros = 0
 
     async def measure(self) -> None:
-        """Do nothing: a clock does not differ from itself."""
+        """Do nothing: SQLite uses this host's clock, so the two never differ."""
 
 
 class PostgresClock:

@@ -1,7 +1,8 @@
-"""A pool of connections to PostgreSQL, in which a commit that was given up keeps its place.
+"""A pool of connections to PostgreSQL, in which an abandoned commit still counts as a connection.
 
 The driver's own pool opens another connection as soon as one is closed on this side. While commits
-hang in the server, that would add one backend after the other, until the server refuses everybody.
+hang in the server, that would add one server process after the other, until the server refuses all
+connections.
 """
 
 import asyncio
@@ -100,7 +101,7 @@ class ConnectionPool:
         self._idle.clear()
 
     async def _open(self) -> MonitoredConnection:
-        """Open a connection on a place that the caller has taken."""
+        """Open a connection, for which the caller has already taken a place."""
         try:
             connection = await self._connect()
         except BaseException:

@@ -33,7 +33,7 @@ STATEMENT_TIMEOUT_SECONDS: Final = 12.0
 _SERVER_SETTINGS: Final = {
     "application_name": "ousel",
     "lock_timeout": "1500ms",  # longer than PostgreSQL needs to find a deadlock
-    "idle_in_transaction_session_timeout": "15s",  # ends the locks of a process that hangs
+    "idle_in_transaction_session_timeout": "15s",  # releases the locks of a process that hangs
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
@@ -127,7 +127,7 @@ class PostgresDatabase:
             resolves_unknown_commit=resolves_unknown_commit,
             repeats_locked=repeats_locked,
         )
-        if before_commit is not check_deadline:  # the writer of a batch, whose task nobody cancels
+        if before_commit is not check_deadline:  # a batch: nobody cancels its task
             return await transacting
         return await run_to_end(transacting)
 
@@ -219,9 +219,10 @@ class PostgresDatabase:
             self._suspension.probe()
 
     async def _probe(self) -> None:
-        """Commit without an effect; if it succeeds, earlier abandoned commits have ended too.
+        """Commit without an effect, then stop waiting for the commits that were abandoned before.
 
-        If one of them has not, it hangs in a server that is no longer the primary.
+        The primary confirms commits in the order of its log. So an earlier commit that still hangs
+        is in a server that is no longer the primary.
         """
         while True:
             abandoned = self._writes.abandoned()
@@ -231,7 +232,7 @@ class PostgresDatabase:
                 return
 
     async def _commit_without_effect(self) -> None:
-        """Commit a transaction that only writes to the log; unlike others, it may be canceled."""
+        """Commit a transaction that writes only to the log; unlike others, it may be canceled."""
         connection = await self._connect()
         try:
             await connection.execute(_PROBE, timeout=COMMIT_TIMEOUT_SECONDS)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 else:
     DriverConnection = asyncpg.Connection
 
-# These options end a connection soon after the other host has vanished, because it or the network
-# failed. They are looked up by name, since not every system has all of them.
+# These options end a connection soon after the server's host or the network has failed. They are
+# looked up by name, since not every system has all of them.
 _KEEPALIVE_OPTIONS: Final = {
     "TCP_KEEPIDLE": 5,
     "TCP_KEEPINTVL": 2,
@@ -33,7 +33,7 @@ _ISOLATION: Final = {"default_transaction_isolation": "read committed"}
 
 
 class MonitoredConnection(DriverConnection):
-    """A connection that ends within seconds after the other host has vanished."""
+    """A connection that ends within seconds after its server has become unreachable."""
 
     def __init__(self, protocol: Any, transport: Any, *rest: Any) -> None:
         """Set the keepalive options on the socket of the driver's new connection."""

@@ -29,9 +29,9 @@ TABLES = {
 }
 _OUSEL_TABLES: Final = {"alembic_version", "entries"}  # every version has these tables
 VERSION = Statement("the version of the schema", "SELECT version_num FROM alembic_version")
-# Ids must sort by their bytes: then they sort by time, and verification can read all accounts in
-# one order. Most collations do so, but not those that sort a pair of letters as one letter, as
-# Czech does with "ch".
+# Ids must sort by their bytes: then they sort by time, and in the order in which verification, in
+# Python, compares them. Most collations do so, but not those that sort a pair of letters as one
+# letter, as Czech does with "ch".
 IDS_IN_ORDER = {
     "sqlite": Statement("whether SQLite sorts ids by their bytes: always", "SELECT TRUE"),
     "postgres": Statement(
@@ -74,7 +74,7 @@ async def check_collation(database: Database, url: str) -> None:
 
 
 def is_supported(version: str | None) -> bool:
-    """Return whether this Ousel can use a schema: its own or a newer one (migrations only add)."""
+    """Return whether Ousel can use this schema: its own or a newer one (migrations only add)."""
     return version is not None and version >= SCHEMA_VERSION
 
 

@@ -251,7 +251,7 @@ async def _begin(connection: sqlite3.Connection) -> None:
 
 
 def _commit(connection: sqlite3.Connection) -> None:
-    """Commit, or undo a commit that failed, or raise OutcomeUnknown.
+    """Commit; undo a commit that failed, or raise OutcomeUnknown if that fails as well.
 
     A commit writes its pages to the log and then flushes it. If the flush fails, SQLite reports
     an error and ignores these pages. But they are complete, so the next process that opens the
@@ -295,7 +295,7 @@ def _run_to_end(work: Work[Result], transaction: SqliteTransaction) -> Result:
     except StopIteration as end:
         return cast("Result", end.value)
     coroutine.close()
-    raise AssertionError("work in a transaction must wait for the transaction only")
+    raise AssertionError("work in a transaction must await nothing but the transaction")
 
 
 def _is_busy(code: int) -> bool:

@@ -5,7 +5,7 @@ engine:
 
 - `:name`                      a parameter;
 - `= ANY(:names)`              membership in a list;
-- `ROWS(:pairs, a text, b text)`  a list of tuples as a table, which travels as JSON: drivers bind
+- `ROWS(:pairs, a text, b text)`  a list of tuples as a table, which is sent as JSON: drivers bind
   one long text faster than many arrays or rows;
 - `FOR UPDATE`                 row locks, which SQLite, with one writer at a time, does not need;
 - `CLOCK()`                    what the database's clock shows, in microseconds: on PostgreSQL the

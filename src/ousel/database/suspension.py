@@ -80,6 +80,6 @@ class WriteSuspension:
 def suspended() -> DatabaseUnavailable:
     """Return the refusal of a write while writes are suspended."""
     return DatabaseUnavailable(
-        "The database does not complete commits at the moment, so no write is begun.",
+        "The database does not complete commits at the moment, so writes are refused.",
         retry_after_seconds=1,
     )

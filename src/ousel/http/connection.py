@@ -59,7 +59,9 @@ class Connection(RequestParser):
         self._idle_seconds_max = idle_seconds_max
         self._waiting_requests: deque[Request] = deque()
         self._answer_task: asyncio.Task[None] | None = None
-        self._closes_after_answer = False  # after the current answer, or else after the next one
+        self._closes_after_answer = (
+            False  # after the current answer, or after the next if there is none
+        )
         self._is_reading_paused = False
         self._writable_again: asyncio.Future[None] | None = None
 
@@ -215,8 +217,8 @@ class Connection(RequestParser):
     def _close_when_idle(self) -> None:
         """Close the connection if it was idle for too long, else check again later.
 
-        One timer per connection costs less than one per request. The same limit applies to a
-        request that keeps arriving, from its first byte on, and to a client that stops reading.
+        One timer per connection costs less than one per request. The same limit applies to
+        the arrival of a request, from its first byte on, and to a client that stops reading.
         """
         now = self._loop.time()
         if self._writable_again is not None:

@@ -27,9 +27,8 @@ class Request(msgspec.Struct, gc=False, kw_only=True):
     body: bytes | None  # None if it has more than BODY_BYTES_MAX
     ip_address: str  # the IP address of the client
     is_last: bool = False  # the client wants the connection closed
-    refusal: Refusal | None = (
-        None  # why the request could not be read; the other fields are then empty
-    )
+    # Why the request could not be read; the other fields are then empty.
+    refusal: Refusal | None = None
     arrived_at: float | None = None  # in the event loop's time, if it had to wait for its turn
     accepts_chunks: bool = True  # if not, a stream ends when the connection is closed
     route: Any = None  # set by the router, for the observers

@@ -1,6 +1,6 @@
 """Parsing of the requests that arrive on a connection, within limits.
 
-A request that could be read in two ways is refused, so nobody can hide a request in another.
+A request that could be read in two ways is refused, so nobody can hide one request in another.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ HEADERS_MAX: Final = 100  # trailers included
 CHUNKS_MAX: Final = 1_024
 
 _PIECE_BYTES_MAX: Final = 16 * 1024  # a longer segment is parsed in pieces, to measure the head
-# `_head_bytes` leaves out a head's last piece, and perhaps its first. Up to this count, the head
-# cannot be too long, so it is not measured exactly.
+# `_head_bytes` does not count the last piece of a head, and may not count its first. Up to this
+# count, the head cannot be too long, so it is not measured exactly.
 _UNMEASURED_BYTES_MAX: Final = HEAD_BYTES_MAX - 2 * _PIECE_BYTES_MAX
 _SEPARATOR_BYTES: Final = len(b": \r\n")
 
@@ -193,7 +193,7 @@ class RequestParser(asyncio.Protocol, ABC):
                 return
 
     def _check_unfinished_head(self, piece_bytes: int) -> None:
-        """Refuse a head that is too long, or a body whose chunks have too many additional bytes."""
+        """Refuse a head that is too long, or a body with too many bytes around its chunks."""
         self._head_bytes += piece_bytes
         request = self._request
         first = b"" if request is None else request.body or b""
@@ -232,14 +232,14 @@ class RequestParser(asyncio.Protocol, ABC):
 
 
 def _check_upgrade(method: bytes) -> None:
-    """Refuse a request for a connection through this server; other upgrades are ignored."""
+    """Refuse CONNECT, which asks this server to be a proxy; other upgrades are ignored."""
     if method == b"CONNECT":
         raise MalformedRequest("This server is not a proxy.")
 
 
 def _head_too_large() -> HeadTooLarge:
     return HeadTooLarge(
-        f"A head, or what surrounds the chunks of a body, must be at most {HEAD_BYTES_MAX} bytes."
+        f"The head, or the bytes around a body's chunks, must be at most {HEAD_BYTES_MAX} bytes."
     )
 
 

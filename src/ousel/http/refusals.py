@@ -49,7 +49,7 @@ class UnsupportedMediaType(Refusal):
 
 
 class HeadTooLarge(Refusal):
-    """The URL and headers are too large or too many, or a body has too many chunks."""
+    """The URL and the headers are too long, or there are too many headers or chunks."""
 
     status = 431
     code = "head_too_large"

@@ -1,1 +1,1 @@
-"""Settings, money, identifiers, time and errors: pure functions that everything else uses."""
+"""Settings, money, identifiers, time and errors, which all other packages use."""

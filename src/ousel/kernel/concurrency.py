@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class ConcurrencyLimit:
-    """Counts what is in progress in this process, in all and for each holder.
+    """Counts what is in progress in this process, in total and for each holder.
 
     A holder is whatever shares one limit, such as an account or a network address.
     """
@@ -24,7 +24,7 @@ class ConcurrencyLimit:
 
     @contextmanager
     def hold(self, holder: str) -> Iterator[bool]:
-        """Count this block as in progress, unless the limit is reached; yield whether it counts."""
+        """Count this block unless the limit is reached; yield whether it was counted."""
         if self.is_reached(holder):
             yield False
             return

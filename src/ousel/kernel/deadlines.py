@@ -1,4 +1,4 @@
-"""The deadline of a request: if its commit has not begun by then, it is refused.
+"""The deadline of a request: a request whose commit has not begun by then is refused.
 
 The deadline is stored with the task that answers the request, so it is not passed as an argument.
 """

@@ -1,4 +1,4 @@
-"""The site's two cookies: the session, and the visitor that a form belongs to."""
+"""The site's two cookies: one for the session, one for the visitor that a form belongs to."""
 
 from typing import Final
 

@@ -8,7 +8,7 @@ const arrived = performance.getEntriesByType("navigation")[0]?.responseStart ?? 
 let ends = arrived + Number(timer.dataset.milliseconds);
 let leaving = false;
 
-// Show the time left, rounded up and counted from the arrival of the answer: never too little.
+// Show the time left, rounded up and counted from the arrival of the answer, so it is never too short.
 function show() {
   const left = Math.max(Math.ceil((ends - performance.now()) / 1000), 0);
   const parts = [Math.floor(left / 3600), Math.floor(left / 60) % 60, left % 60];
@@ -35,7 +35,7 @@ async function followCharge() {
     try {
       const charge = await fetchStatus();
       if (charge.status !== "created") {
-        // The payer is already on the way to another page, which may be what ended the charge.
+        // Do not interrupt a payer who has followed a link: the cancel_url may have canceled the charge.
         if (leaving) await sleep(PAUSE_MILLISECONDS_MAX);
         location.replace(`${address}?onward=yes`);
         return;
