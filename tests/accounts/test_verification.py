@@ -22,7 +22,7 @@ async def test_an_identifier_of_another_account_is_named(
 
     assert (
         await _error(database)
-        == f"the identifier {name} of account {ada.id} finds account {eve.id}"
+        == f"the identifier {name} of account {ada.id} points to account {eve.id}"
     )
 
 
@@ -32,7 +32,7 @@ async def test_a_missing_identifier_is_named(database: Database, raw_sql: RawSql
 
     await raw_sql.run("DELETE FROM identifiers WHERE identifier = '@ada'")
 
-    assert await _error(database) == f"the identifier @ada of account {ada.id} finds no account"
+    assert await _error(database) == f"the identifier @ada of account {ada.id} points to no account"
 
 
 async def test_an_identifier_that_nobody_has_is_named(database: Database, raw_sql: RawSql) -> None:
@@ -42,7 +42,7 @@ async def test_an_identifier_that_nobody_has_is_named(database: Database, raw_sq
     await raw_sql.run("INSERT INTO identifiers VALUES ('@harbour', ?)", ada.id)
 
     assert await _error(database) == (
-        f"the identifier @harbour finds account {ada.id}, which does not have it"
+        f"the identifier @harbour points to account {ada.id}, which does not have it"
     )
 
 

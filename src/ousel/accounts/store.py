@@ -82,6 +82,6 @@ async def names_after(
 async def identifiers_after(
     transaction: Transaction, after: str, limit: int
 ) -> list[tuple[str, str]]:
-    """Return the next identifiers, each with the id of the account that it finds."""
+    """Return the next identifiers, each with the id of the account that it points to."""
     rows = await transaction.fetch(IDENTIFIERS_AFTER, after=after, limit=limit)
     return [(row[0], row[1]) for row in rows]

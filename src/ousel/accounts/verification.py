@@ -1,6 +1,6 @@
-"""Proof that each username, account number and email finds the account that it belongs to.
+"""Proof that each username, account number and email points to the account that it belongs to.
 
-Somebody who changes which account an identifier finds could receive another person's money. The
+Somebody who changes which account an identifier points to could receive another's money. The
 journal cannot show this, since it names accounts by their ids.
 """
 
@@ -30,8 +30,8 @@ async def verify_identifiers(transaction: Transaction) -> None:
 
 
 async def _of_accounts(transaction: Transaction) -> AsyncIterator[Pair]:
-    """Yield the identifiers that each account must be found by."""
-    after = SYSTEM_ACCOUNT_ID  # the first of all ids; no identifier finds the system account
+    """Yield each account's identifiers, according to the account and its holder."""
+    after = SYSTEM_ACCOUNT_ID  # the first of all ids; the system account has no identifier
     while page := await store.names_after(transaction, after, PAGE_ROWS):
         for account_id, username, number, email in page:
             yield f"@{username}", account_id
@@ -42,7 +42,7 @@ async def _of_accounts(transaction: Transaction) -> AsyncIterator[Pair]:
 
 
 async def _of_identifiers(transaction: Transaction) -> AsyncIterator[Pair]:
-    """Yield which account each identifier finds."""
+    """Yield each identifier with the account that it points to."""
     after = ""
     while page := await store.identifiers_after(transaction, after, PAGE_ROWS):
         for pair in page:
@@ -51,14 +51,14 @@ async def _of_identifiers(transaction: Transaction) -> AsyncIterator[Pair]:
 
 
 async def _describe_mismatch(transaction: Transaction, sums: BucketSums) -> str:
-    """Name an identifier that finds another account than its own."""
+    """Name an identifier that points to another account than its own."""
     owners = [pair async for pair in _of_accounts(transaction) if sums.may_mismatch(pair)]
     found = [pair async for pair in _of_identifiers(transaction) if sums.may_mismatch(pair)]
     identifier, account_id = min(set(owners) ^ set(found))
     belongs = dict(owners).get(identifier)
     finds = dict(found).get(identifier)
     if finds is None:
-        return f"the identifier {identifier} of account {account_id} finds no account"
+        return f"the identifier {identifier} of account {account_id} points to no account"
     if belongs is None:
-        return f"the identifier {identifier} finds account {account_id}, which does not have it"
-    return f"the identifier {identifier} of account {belongs} finds account {finds}"
+        return f"the identifier {identifier} points to account {account_id}, which does not have it"
+    return f"the identifier {identifier} of account {belongs} points to account {finds}"

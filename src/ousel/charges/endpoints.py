@@ -106,7 +106,7 @@ class ChargeEndpoints:
         """Serve from this service; checkout pages are at this portal address."""
         self._charges = charges
         self._portal_url = portal_url
-        self._answers: dict[str, tuple[Charge, TaggedAnswer]] = {}  # encoded once
+        self._answers: dict[str, tuple[Charge, TaggedAnswer]] = {}  # by charge id
 
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""

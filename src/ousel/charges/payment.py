@@ -22,7 +22,7 @@ class ChargePayments:
     async def lock(
         self, transaction: Transaction, charge_ids: Collection[str], clock: Clock, *, waits: bool
     ) -> ChargeLocks:
-        """Lock the charges; those that others have locked are awaited if `waits`, else left out."""
+        """Lock the charges; with `waits`, wait for those that are locked, else leave them out."""
         locked = await transitions.lock_current_charges(transaction, charge_ids, clock, waits=waits)
         missing = set(charge_ids) - locked.charges.keys()
         blocked = await store.existing_charges(transaction, missing) if missing else set()

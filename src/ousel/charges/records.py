@@ -69,7 +69,7 @@ def charge_record(charge: Charge, portal_url: str) -> ChargeRecord:
 
 
 def position_of_charge(charge: Charge) -> str:
-    """Return the position in the list from which the next page continues after this charge."""
+    """Return this charge's position in the list; the next page continues after it."""
     return f"{charge.created_at}:{charge.id}"
 
 

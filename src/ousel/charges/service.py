@@ -180,4 +180,4 @@ def _payment_refusal(charge_id: str, outcome: Outcome) -> Refusal:
         case ChargeClosed(status=str(status)):
             return ChargeNotPayable(charge_id, status)
         case _:
-            raise AssertionError(f"a charge payment has no outcome {outcome}")
+            raise AssertionError(f"a charge payment cannot have the outcome {outcome}")

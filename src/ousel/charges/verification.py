@@ -1,6 +1,6 @@
 """Proof that charges and payments agree: each paid charge has exactly one payment, and vice versa.
 
-The proof of the journal has already shown that both entries of every movement are there. So it is
+The verification of the journal has already shown that every movement has both entries. So it is
 enough to compare each charge with the entry that credits the partner.
 """
 

@@ -29,7 +29,7 @@ from ousel.ledger.rules import (
 class ChargeLocks(msgspec.Struct, frozen=True):
     """The charges that cannot be paid, and those that another transaction has locked."""
 
-    now: int | None  # the time that decided which have expired; None if none was locked
+    now: int | None  # the time by which expiry was decided; None if no charge was locked
     closed: ClosedCharges
     blocked: Collection[str] = ()
 
@@ -44,7 +44,7 @@ class ChargeRows(Protocol):
     async def lock(
         self, transaction: Transaction, charge_ids: Collection[str], clock: Clock, *, waits: bool
     ) -> ChargeLocks:
-        """Lock the charges; those that others have locked are awaited if `waits`, else left out."""
+        """Lock the charges; with `waits`, wait for those that are locked, else leave them out."""
         ...
 
     async def mark_paid(
@@ -115,14 +115,14 @@ class PostingBatch:
         self._awaited = awaited
         self._blocked: dict[str, Blocked] = {}  # by transfer id
         self._earliest_deadline = NO_DEADLINE  # of the postings that this attempt decides
-        self._sequences: dict[str, int] = {}  # by account id, the lowest that an attempt found
+        self._sequences: dict[str, int] = {}  # the lowest that any attempt found, by account id
 
     def check_deadlines(self) -> None:
         """Raise DeadlineExceeded if the deadline of a posting to be written has passed."""
         check(self._earliest_deadline)
 
     async def write(self, transaction: Transaction) -> list[PostingResult | Blocked]:
-        """Decide the postings on the current ledger, and write the movements."""
+        """Decide the postings by the current state of the ledger, and write the movements."""
         if not transaction.follows_unknown_commit:
             self._blocked.clear()
             if self._awaited is not None:
@@ -151,7 +151,7 @@ class PostingBatch:
         ]
 
     async def _wait_for_row(self, transaction: Transaction, row_id: str) -> None:
-        """Wait for this row; without charge payments, the statement that locks accounts waits."""
+        """Wait for this row; if no posting pays a charge, `lock_accounts` waits for it instead."""
         charge_ids = {each.charge_id for each in self._postings if each.charge_id is not None}
         if row_id in charge_ids:
             await self._charge_rows.wait(transaction, row_id)
@@ -218,7 +218,7 @@ class PostingBatch:
                 self._blocked[posting.transfer_id] = Blocked(needed[0])
 
     def _undecided_postings(self, outcomes: dict[str, Outcome]) -> list[Posting]:
-        """Return the postings to be decided now; refuse those that came too late."""
+        """Return the postings to be decided now; refuse those that are overdue or not awaited."""
         time = asyncio.get_running_loop().time()
         self._earliest_deadline = NO_DEADLINE
         postings: list[Posting] = []
@@ -252,10 +252,10 @@ class PostingBatch:
     async def _movements_written_before(self, transaction: Transaction) -> dict[str, Movement]:
         """Return the movements of an earlier attempt whose commit got no answer, by transfer id.
 
-        This transaction holds the accounts' locks, so the earlier ones have committed or rolled
+        This transaction has locked the accounts, so all earlier attempts have committed or rolled
         back. Each attempt writes its entries after the sequence numbers that it found. If the
-        database has lost history in between, as at a switch to a lagging replica, a later attempt
-        finds lower numbers. So the search starts after the lowest that any attempt found.
+        database has lost history since, because a lagging replica took over, a later attempt finds
+        lower numbers. So the search starts after the lowest number that any attempt found.
         """
         own = {posting.transfer_id for posting in self._postings}
         sides: dict[str, dict[bool, Entry]] = {}

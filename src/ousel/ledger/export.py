@@ -100,7 +100,7 @@ class ExportTotals(msgspec.Struct, frozen=True):
 
 
 async def export_ledger(ledger: LedgerSource, write: Write, file_format: Format) -> ExportTotals:
-    """Write the ledger line by line, so that it takes the same memory at any length."""
+    """Write the ledger line by line, so that its length does not affect the memory needed."""
     encode_line = _csv_line if file_format == "csv" else _json_line
     if file_format == "csv":
         write(_HEADER)

@@ -1,7 +1,7 @@
 """Proof that a ledger only ever grew: it begins with everything that an older export has.
 
-Each entry's hash covers all entries before it. So it is enough that each account has, at
-the number of the export's last entry, an entry with the same hash.
+Each entry's hash covers all entries before it. So it is enough to look at the last entry that each
+account has in the export: the ledger must have an entry with the same number and hash.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ class ExtensionCheck:
         self._ends = dict(older)
 
     def add_entries(self, entries: Iterable[Entry]) -> None:
-        """Compare these entries with the ends of the older accounts."""
+        """Compare these entries with the last entries of the older ledger."""
         for entry in entries if self._ends else ():
             end = self._ends.get(entry.account_id)
             if end is None or end[0] != entry.sequence:

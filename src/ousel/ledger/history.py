@@ -25,8 +25,8 @@ HISTORY: Final = Statement(
     _MATCHING_ENTRIES + " AND entries.sequence >= :first AND entries.sequence < :before"
     " ORDER BY entries.sequence DESC LIMIT :limit",
 )
-# No index can serve `sequence + 0`, so PostgreSQL must choose the index by key, whatever its
-# statistics say.
+# No index can serve `sequence + 0`, so PostgreSQL must use the index on the idempotency key,
+# whatever its statistics say.
 HISTORY_OF_KEY: Final = Statement(
     "an account's entry that used an idempotency key, with its counterparty",
     _MATCHING_ENTRIES + " AND entries.idempotency_key = :idempotency_key"

@@ -1,4 +1,4 @@
-"""The rows of the ledger: accounts, the identifiers that find them, and their entries."""
+"""The rows of the ledger: accounts, their identifiers, and their entries."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -131,7 +131,7 @@ ENTRIES_COUNTED: Final = Statement(
 
 
 class NewAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """An account to be opened, with every identifier that finds it."""
+    """An account to be opened, with all its identifiers."""
 
     id: str
     username: str

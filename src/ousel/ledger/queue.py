@@ -29,8 +29,8 @@ from ousel.ledger.writer import (
     PostingWriter,
 )
 
-# How many connections may wait for locked rows: for a first wait, and for rows that were still
-# locked after it. The other connections are left to ordinary postings and to other writes.
+# How many connections may wait for locked rows: for rows that were just found locked, and for rows
+# that were still locked after a first wait. The others are left to ordinary postings and writes.
 FIRST_TURNS_MAX: Final = 2
 LATER_TURNS_MAX: Final = 1
 

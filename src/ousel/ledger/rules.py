@@ -254,7 +254,8 @@ def _decide_new(
         return Refused(AccountNotFound("No account has the identifier in `to`.", param="to"))
     credit = accounts[credit_id]
     refusal = transfer_refusal(debit, credit, posting.amount)
-    created_at = max(now, debit.updated_at, credit.updated_at)  # even if the clock has stepped back
+    # The dates of an account never go back, even if the clock does.
+    created_at = max(now, debit.updated_at, credit.updated_at)
     if refusal is None and created_at - now > AHEAD_MICROS_MAX:
         refusal = _ahead_of_clock("sender" if created_at == debit.updated_at else "recipient")
     if refusal is not None:

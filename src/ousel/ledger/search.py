@@ -57,8 +57,8 @@ class HistorySearch:
         """Look the key up again under the account's lock: no transaction can be writing it now.
 
         A commit that waits for a replica, or for the disk, is invisible, but its accounts are
-        locked. And the look-up must commit, which a server that is no longer the primary, and may
-        lack the newest entries, cannot do.
+        locked. The look-up is also committed: a server that is no longer the primary, and may lack
+        the newest entries, cannot commit.
         """
 
         async def look_up(transaction: Transaction) -> SearchResult:
@@ -99,9 +99,7 @@ class HistorySearch:
         """Return the matching entries among these sequence numbers; `count` were found before."""
         remaining = msgspec.structs.replace(query, limit=query.limit - count)
         async with self._step_lock:
-            await asyncio.sleep(
-                0
-            )  # a read on SQLite never suspends, so let other requests run first
+            await asyncio.sleep(0)  # let other requests run first: on SQLite, reads never suspend
             return await self._database.read(
                 lambda transaction: matching_entries(transaction, remaining, among)
             )

@@ -1,4 +1,4 @@
-"""A writer of postings: writes those that wait batch by batch, each batch in one transaction.
+"""The writer of postings: it writes the waiting postings in batches, each in one transaction.
 
 Under load it writes them in two halves: while the database commits one half, this process answers
 the callers of the other and reads their next requests. So neither the database nor this process
@@ -35,12 +35,12 @@ class PostingContext(msgspec.Struct, frozen=True):
     clock: Clock
     charge_rows: ChargeRows
     observer: PostingObserver
-    recipients: dict[str, str]  # the account id of each identifier; it never changes
+    recipients: dict[str, str]  # the account id of each identifier, which never changes
     set_aside: Callable[[WaitingPosting, str], None]  # lets a posting wait for a locked row
 
 
 class PostingWriter(Batcher[Posting, PostingResult | Blocked]):
-    """Writes postings; those that need a row which is locked are set aside."""
+    """Writes postings, and sets aside those that need a locked row."""
 
     def __init__(self, context: PostingContext) -> None:
         """Begin without postings."""
@@ -50,7 +50,7 @@ class PostingWriter(Batcher[Posting, PostingResult | Blocked]):
         self._unanswered: Sequence[tuple[WaitingPosting, PostingResult | Blocked]] = ()
 
     def post(self, posting: Posting, deadline: float) -> "asyncio.Future[PostingResult | Blocked]":
-        """Return the future outcome of a posting."""
+        """Return a future for the outcome of a posting."""
         return self._enqueue(posting, deadline)
 
     @override
@@ -124,7 +124,7 @@ class PostingWriter(Batcher[Posting, PostingResult | Blocked]):
 class BlockedPostingWriter(PostingWriter):
     """Writes the postings that need one row, which another transaction has locked.
 
-    It waits for that row in the database, where all who want the row take turns, and holds no
+    It waits in the database, in the same queue as all others that need the row, and holds no
     other lock meanwhile. So it blocks nobody, and no deadlock is possible.
     """
 

@@ -55,7 +55,7 @@ class ConnectService:
     """Reads connect addresses, and records what people decide."""
 
     def __init__(self, database: Database, clock: Clock, issuer: str) -> None:
-        """Work on this database; `issuer` is the server's address that goes back to apps."""
+        """Work on this database; `issuer` is the server's address, which apps get back."""
         self._database = database
         self._clock = clock
         self._issuer = issuer

@@ -75,7 +75,7 @@ class OperatorService:
         return await self._database.write(work)
 
     async def revoke_key(self, handle: str) -> Key:
-        """End a key at once, and return it as it is then."""
+        """Revoke a key at once, and return it as it is afterwards."""
 
         async def work(transaction: Transaction) -> Key:
             key = await service.key_by_handle(transaction, handle)

@@ -49,7 +49,7 @@ class Guess(msgspec.Struct, frozen=True):
 
 
 class AttemptCounter:
-    """Counts failures in the database, so that every process counts the same."""
+    """Counts failures in the database, so that all processes share one count."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         """Count in this database, by a clock that callers cannot advance."""
@@ -142,7 +142,7 @@ def _hashed_name(name: str) -> str:
 
 
 def _duration_text(seconds: int) -> str:
-    """Return the duration, rounded up, in the largest unit that is shorter than it."""
+    """Return the duration in words, rounded up: in hours, minutes or seconds."""
     units = {3600: "hour", 60: "minute", 1: "second"}
     length = next((each for each in units if seconds > each), 1)
     count = ceil(seconds / length)

@@ -15,7 +15,7 @@ _MICROS_PER_DAY: Final = 24 * 3600 * MICROS_PER_SECOND
 
 
 class RetentionService:
-    """Keeps the tables about people from growing for ever, also those of dormant accounts."""
+    """Keeps the tables about people from growing forever, also for dormant accounts."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         """Delete from this database, by a clock that callers cannot advance."""

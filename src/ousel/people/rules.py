@@ -21,9 +21,7 @@ CODE_DIGITS: Final = 6
 CODE_STEP_SECONDS: Final = 30
 CODE_STEPS_AROUND: Final = 1  # a phone's clock may be half a minute off
 RECOVERY_CODES: Final = 10
-IPV6_CUSTOMER_BITS: Final = (
-    64  # of an IPv6 address: providers give each customer all addresses with this prefix
-)
+IPV6_CUSTOMER_BITS: Final = 64  # a provider gives each customer a prefix of this length
 
 
 Stage = Literal["signed_in", "awaits_code"]
