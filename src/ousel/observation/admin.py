@@ -99,9 +99,8 @@ def listen_on_first_free(host: str, ports: Iterable[int]) -> socket.socket | Non
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
-            listener.listen(
-                CONNECTIONS_WAITING_MAX
-            )  # binding alone does not keep another process out
+            # Without this, another process could bind the same port.
+            listener.listen(CONNECTIONS_WAITING_MAX)
         except OSError:
             listener.close()
             continue

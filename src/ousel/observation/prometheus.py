@@ -68,7 +68,7 @@ class _OuselCollector(Collector):
         )
         durations = HistogramMetricFamily(
             "ousel_http_request_duration_seconds",
-            "Time from the arrival of a request's headers to the start of its answer.",
+            "Time from the arrival of a complete request to the start of its answer.",
             labels=labels,
         )
         for route in list(self._metrics.requests.routes.values()):
