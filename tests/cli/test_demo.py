@@ -274,7 +274,7 @@ def test_a_given_database_is_filled_once_and_printed_as_json(
     assert set(told["usernames"]) < {account["username"] for account in accounts}
     assert told["key"].startswith("sk_test_")
     assert told["shop_url"] is None
-    assert_fails(second, "the database is not empty: a demo fills an empty one")
+    assert_fails(second, "the database is not empty: a demo needs an empty one")
 
 
 def _bought(browser: httpx2.Client) -> str:

@@ -59,7 +59,7 @@ def restore(
 ) -> None:
     """Fill an empty database from a backup, migrate it, verify the ledger, end all sessions."""
     url = settings(database).database_url
-    reason = "the database is not empty: a backup is restored into an empty one"
+    reason = "the database is not empty: a restore needs an empty one"
     asyncio.run(check_empty(url, message=reason))
     database_backup.restore(url, file)
     asyncio.run(_migrate(url))

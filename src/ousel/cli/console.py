@@ -104,7 +104,7 @@ def run_with(
     *,
     writes: bool = True,
 ) -> Result:
-    """Run the task with a service that uses the open database and the clock of its servers.
+    """Run the task with a service that uses the open database and the clock of Ousel's servers.
 
     If the task writes, it is refused on a host whose own clock is wrong.
     """
@@ -120,7 +120,7 @@ def run_with(
 
 
 async def _servers_clock(opened: Database, clock: Clock) -> Clock:
-    """Return the clock that the database's servers use: the database's, or a sandbox's own."""
+    """Return the clock that Ousel's servers use: the database's, or the sandbox's."""
     if await opened.read(mode_of) == "live":
         return clock
     sandbox_clock = SandboxClock(opened, clock)

@@ -61,7 +61,7 @@ def demo(
     as_json: JsonOption = False,
 ) -> None:
     """Run a sandbox on a fresh database: people with money, a partner's key, and its shop."""
-    reason = "the database is not empty: a demo fills an empty one"
+    reason = "the database is not empty: a demo needs an empty one"
     with temporary_database(database, message=reason) as url:
         listener = bind_socket(host, port)
         no_shop = _why_no_shop(shop_port)

@@ -102,7 +102,7 @@ def verify(
         typer.Option(
             "--extends",
             metavar="OLD",
-            help="Verify also that nothing in this older export has been changed or removed.",
+            help="Also verify that nothing in this older export has been changed or removed.",
         ),
     ] = None,
     database: DatabaseOption = None,

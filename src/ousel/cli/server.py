@@ -20,7 +20,7 @@ from ousel.observation.logs import log_to_standard_error
 from ousel.observation.telemetry import check_tracing
 
 DRAIN_SECONDS_MAX: Final = 30
-KEEP_ALIVE_SECONDS: Final = 75  # most clients close idle connections sooner, so they close first
+KEEP_ALIVE_SECONDS: Final = 75  # longer than most clients wait, so that they close first
 CONNECTIONS_WAITING_MAX: Final = 2_048
 WORKER_STOP_SECONDS_MAX: Final = DRAIN_SECONDS_MAX + 15  # time to write the queued postings
 

@@ -14,7 +14,7 @@ OFFSET_MICROS_MAX: Final = 100 * ADVANCE_SECONDS_MAX * MICROS_PER_SECOND
 
 
 async def time_of_servers(transaction: Transaction) -> int:
-    """Return the time that the database's servers use: the database's, or that of its sandbox."""
+    """Return the time that Ousel's servers use: the database's, plus the offset of a sandbox."""
     return await database_time(transaction) + await store.offset(transaction)
 
 
@@ -22,7 +22,7 @@ class SandboxClock:
     """Returns the sandbox's time without a query; it never goes back."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
-        """Follow this clock, plus the time by which tests have advanced the sandbox's."""
+        """Follow this clock, and add the time by which tests have advanced it."""
         self._database = database
         self._clock = clock
         self._offset_micros = 0

@@ -37,7 +37,7 @@ class UnexpectedAnswer(OuselError):
 
 
 class ReturnNotTrusted(OuselError):
-    """The return address has another state or issuer than was expected."""
+    """The state or the issuer in the return address is not the expected one."""
 
 
 class WaitTimedOut(OuselError, TimeoutError):
@@ -65,8 +65,8 @@ class Problem:
 class ApiError(OuselError):
     """The server answered with an error.
 
-    `code` is stable and for programs, `detail` is for people, `param` names the field at fault
-    if there is one, and `members` contains any further fields of the answer.
+    `code` is for programs and never changes, `detail` is for people, `param` names the field at
+    fault if there is one, and `members` contains any further fields of the answer.
     """
 
     status: int = 0

@@ -45,7 +45,7 @@ class Resource(Generic[Driver]):
     def _pages(
         self, kind: type[Record], path: str, query: Mapping[str, str | int | None]
     ) -> PageSteps[Record]:
-        """Return a function that takes a cursor, and whose steps read the list's page after it."""
+        """Return a function that takes a cursor and returns the steps to read the page after it."""
         given = {name: str(value) for name, value in query.items() if value is not None}
 
         def page_after(cursor: str | None) -> Steps[Page[Record]]:
