@@ -1,4 +1,4 @@
-"""The rows of the ledger: accounts, the identifiers that find them, and their entries."""
+"""The rows of the ledger: accounts, their identifiers, and their entries."""
 
 from functools import partial
 

@@ -90,7 +90,7 @@ def test_a_challenge_is_optional_and_needs_its_method() -> None:
         (CHALLENGE, "plain", "code_challenge_method must be S256."),
         (CHALLENGE, "s256", "code_challenge_method must be S256."),
         *(
-            (wrong, "S256", "code_challenge must be a SHA-256 in base64url, 43 characters.")
+            (wrong, "S256", "code_challenge must be a SHA-256 hash in base64url, 43 characters.")
             for wrong in ("", CHALLENGE[1:], CHALLENGE + "A", CHALLENGE[1:] + "=")
         ),
     ],
@@ -112,7 +112,7 @@ def test_the_example_of_the_standard_matches() -> None:
 
 @given(verifier=verifiers, other=verifiers)
 def test_only_the_verifier_of_a_challenge_matches(verifier: str, other: str) -> None:
-    """A challenge is the verifier's SHA-256 in base64url without padding."""
+    """A challenge is the verifier's SHA-256 hash in base64url without padding."""
     digest = hashlib.sha256(verifier.encode()).digest()
     challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
 

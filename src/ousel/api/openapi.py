@@ -139,7 +139,7 @@ def refusals_of(route: Route) -> list[type[Refusal]]:
     return sorted(possible, key=lambda refusal: (refusal.status, refusal.code))
 
 
-@cache  # without it, the start of a service would spend most of its time here
+@cache  # without the cache, most of the start-up time would be spent here
 def _schemas_of(*types: Any) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
     """Return the references to the schemas of these types, and the schemas by name."""
     return msgspec.json.schema_components(types, ref_template=_REFERENCE_TEMPLATE)

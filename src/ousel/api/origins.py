@@ -29,7 +29,7 @@ class OriginPolicy:
         return _cors_headers(origin)
 
     async def public_headers(self, headers: Headers) -> tuple[RawHeader, ...]:
-        """Return CORS headers for an answer to no particular app, if any app has this origin."""
+        """Return CORS headers for an unknown caller, if any app has registered the origin."""
         origin = headers.get(b"origin")
         if origin is None or not await self._partner_keys.is_origin_of_any_app(
             origin.decode("latin-1")

@@ -91,7 +91,7 @@ def _read_file(path: Path, work: Coroutine[Any, Any, Result]) -> Result:
 
 
 class _WriteFailed(Exception):
-    """The file cannot be written; this is no OSError, because the database could raise one too."""
+    """The file cannot be written; not an OSError, because the database could raise one too."""
 
 
 def _write_or_raise(write: Callable[[bytes], object], octets: bytes) -> None:

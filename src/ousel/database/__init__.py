@@ -1,1 +1,1 @@
-"""The port to SQLite and PostgreSQL: transactions, bulk rows, migrations."""
+"""The interface to SQLite and PostgreSQL: transactions, bulk rows, migrations."""

@@ -42,7 +42,7 @@ class Waiting(msgspec.Struct, Generic[Item, Result], frozen=True):
 
 
 class Batcher(ABC, Generic[Item, Result]):
-    """Runs the items that wait in batches, one batch after the other."""
+    """Runs the waiting items in batches, one batch after the other."""
 
     def __init__(self) -> None:
         """Begin with an empty queue."""
@@ -85,7 +85,7 @@ class Batcher(ABC, Generic[Item, Result]):
             self._set_overdue_timer()
 
     async def _run_until_empty(self) -> None:
-        """Run batch after batch, and the parts of one that failed."""
+        """Run batch after batch, and repeat the parts of a batch that failed."""
         parts: list[list[Waiting[Item, Result]]] = []
         try:
             while batch := parts.pop() if parts else self._next_batch(BATCH_ITEMS_MAX):
@@ -152,7 +152,7 @@ class Batcher(ABC, Generic[Item, Result]):
 class SharedReads(Batcher[Key, Value]):
     """Looks up many keys with one statement; a value is never older than the call that asks for it.
 
-    A cached value is used again if the database knows that nothing was committed since its reading.
+    A value is used again as long as the database knows that nothing has been committed since.
     """
 
     def __init__(

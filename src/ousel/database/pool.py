@@ -59,7 +59,7 @@ class ConnectionPool:
             self._hand_on(None)
 
     def abandon(self, connection: MonitoredConnection) -> None:
-        """End a connection on this side; its place is taken until the server ends it as well."""
+        """End a connection on this side; its place stays taken until the server ends it as well."""
         rest = connection.leave()
         if rest is not None:
             self._connections.discard(connection)

@@ -1,6 +1,6 @@
-"""The port: all that the rest of Ousel knows about a database.
+"""The interface through which the rest of Ousel uses a database.
 
-Work is a coroutine function that receives an open transaction. The port begins, commits, rolls
+Work is a coroutine function that receives an open transaction. The database begins, commits, rolls
 back and repeats it as a whole, so nothing else ever commits.
 """
 

@@ -210,7 +210,7 @@ class PostgresDatabase:
     def _abandon(self, connection: MonitoredConnection) -> None:
         """Give up a commit that the server has not answered, and find out whether others succeed.
 
-        Its backend still waits in the server, so the connection keeps its place in the pool.
+        The commit still waits in the server, so the connection keeps its place in the pool.
         """
         self._writes.abandon(connection)
         if self._writes.counts().abandoned_commits == WRITE_CONNECTIONS_MAX:

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL, always to the one host of an address that accepts writes.
+"""Connections to PostgreSQL: of all hosts in an address, to the one that accepts writes.
 
 All hosts are tried at the same time, so a host that is down or stuck causes no delay.
 """

@@ -125,7 +125,7 @@ class SqliteDatabase:
         return self._version
 
     def connections(self) -> Connections:
-        """Return the two connections; only the one for writes is ever in use."""
+        """Return how many of the two connections are in use: at most the one for writes."""
         assert self._writer is not None, "the database is not open"
         in_use = int(self._writer.in_transaction)
         return Connections(

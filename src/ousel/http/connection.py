@@ -32,7 +32,7 @@ class ServerState(Protocol):
     """What all connections of a server share; uvicorn's server has an object of this shape."""
 
     connections: set[Any]
-    tasks: set[asyncio.Task[None]]  # canceled but not ended; the server waits for their end
+    tasks: set[asyncio.Task[None]]  # canceled tasks that have not ended; the server waits for them
     default_headers: list[tuple[bytes, bytes]]
 
 

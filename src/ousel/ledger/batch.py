@@ -72,7 +72,7 @@ class NoCharges:
 
 
 class PostingResult(msgspec.Struct, frozen=True):
-    """The outcome of a posting, with both accounts if money moved now or before."""
+    """The outcome of a posting, with both accounts if money has moved, now or earlier."""
 
     outcome: Outcome
     debit_account: Account | None = None

@@ -30,7 +30,7 @@ async def fund_account(
     note: str | None = None,
     idempotency_key: str | None = None,
 ) -> FundingResult:
-    """Issue money for a command, which has no queue of its own, or raise the refusal."""
+    """Issue money to the account through a queue made for this call, or raise the refusal."""
     queue = PostingQueue(database, clock, queue_limit=1)
 
     async def issue_in_time() -> PostingResult:

@@ -24,7 +24,7 @@ from ousel.ledger.rules import Posting
 
 UNHALVED_POSTINGS_MAX: Final = 16  # one transaction for so few postings costs less than two
 ANSWER_DELAY_SECONDS_MAX: Final = 0.002
-CONTENTION_SECONDS: Final = 0.1  # how long a row that was locked counts as contended
+CONTENTION_SECONDS: Final = 0.1  # how long a row counts as contended after a wait for it
 RECIPIENTS_CACHED_MAX: Final = 100_000
 
 

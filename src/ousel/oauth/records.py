@@ -140,7 +140,7 @@ def error_answer(refusal: Refusal) -> Answer:
 
 
 def _description(text: str) -> str:
-    """Replace the characters that error_description may not have (appendix A.8)."""
+    """Replace the characters that error_description may not have (RFC 6749, appendix A.8)."""
     return "".join(
         character if " " <= character <= "~" and character not in '"\\' else "?"
         for character in text

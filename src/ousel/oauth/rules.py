@@ -18,7 +18,7 @@ SCOPES: Final = ("profile", "balance")
 SCOPE_DEFAULT: Final = "profile"
 
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")  # RFC 7636 section 4.1
-_CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # a SHA-256 in base64url, section 4.2
+_CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # a SHA-256 hash in base64url, section 4.2
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -85,7 +85,7 @@ def parse_challenge(challenge: str | None, method: str | None) -> str | None:
     if method != "S256":
         raise InvalidRequest("code_challenge_method must be S256.")
     if not _CHALLENGE.fullmatch(challenge):
-        raise InvalidRequest("code_challenge must be a SHA-256 in base64url, 43 characters.")
+        raise InvalidRequest("code_challenge must be a SHA-256 hash in base64url, 43 characters.")
     return challenge
 
 

@@ -266,7 +266,7 @@ async def revoke_all_keys(transaction: Transaction, now: int) -> int:
 
 
 async def revoke_key(transaction: Transaction, key: Key, now: int) -> None:
-    """End a key, whatever the clock of a host says; the time of its first revocation stays."""
+    """End a key, whatever the clock of a host says; the time of its first revocation is kept."""
     await end_key(transaction, key, -now)
 
 

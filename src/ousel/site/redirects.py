@@ -1,4 +1,4 @@
-"""Redirects to other pages, and never to another site by accident."""
+"""Redirects to other pages, but never by accident to another site."""
 
 from http import HTTPStatus
 

@@ -39,7 +39,7 @@ class ProofKey:
 
 @dataclass(frozen=True, slots=True)
 class _Revocation:
-    """The answer to a revocation: any JSON object, which proves that Ousel sent it."""
+    """The answer to a revocation: any JSON object, unlike the error page of a proxy."""
 
 
 class Connect(Resource[Driver]):

@@ -14,7 +14,7 @@ SERVER_ERRORS: Final = 500
 
 
 class OuselError(Exception):
-    """The base class of all exceptions that this client raises, except for wrong arguments.
+    """The base class of this client's exceptions, except for those about wrong arguments.
 
     `idempotency_key` is the key that was sent with the request. If `in_doubt` is true, an attempt
     may have taken effect although no answer said so: keep the key, and send the same request again.

@@ -216,7 +216,7 @@ class HeadTooLarge(ApiError):
 
 
 class IdempotencyConflict(Conflict):
-    """The key belongs to another request. `original` is the transfer or charge that it made."""
+    """The key belongs to another request. `original` is the transfer or charge made with it."""
 
     code = "idempotency_conflict"
     original: Transfer | Charge | None = None
