@@ -78,7 +78,7 @@ class RequestParser(asyncio.Protocol, ABC):
         """Begin a new request."""
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
-        self._header_count = 0
+        self._other_headers = 0  # those that are not counted in `_headers`
         self._joined_bytes = 0  # names and separators dropped when repeated headers were joined
         self._request = None
         self._is_incomplete = True
@@ -90,9 +90,6 @@ class RequestParser(asyncio.Protocol, ABC):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header; repeated headers become one list (RFC 9110, section 5.3)."""
-        count = self._header_count = self._header_count + 1
-        if count > HEADERS_MAX:
-            raise HeadTooLarge(f"A request must have at most {HEADERS_MAX} headers.")
         name = name.lower()
         value = value.rstrip()  # the parser has removed leading whitespace
         headers = self._headers
@@ -102,7 +99,10 @@ class RequestParser(asyncio.Protocol, ABC):
             raise MalformedRequest("A request must have exactly one Host header.")
         else:
             headers[name] += b", " + value
+            self._other_headers += 1
             self._joined_bytes += len(name) + _SEPARATOR_BYTES - len(b", ")
+        if len(headers) + self._other_headers > HEADERS_MAX:
+            raise HeadTooLarge(f"A request must have at most {HEADERS_MAX} headers.")
 
     def on_headers_complete(self) -> None:
         """Create the request; if its announced body is too large, answer without waiting for it."""
@@ -132,6 +132,7 @@ class RequestParser(asyncio.Protocol, ABC):
                 return
         elif b"transfer-encoding" in headers:
             self._headers = {}  # trailers go here: they are never taken for headers
+            self._other_headers += len(headers)
             self._chunk_count = -1  # the last chunk, which is empty, does not count
         if b"expect" in headers:
             self._send_continue(request)

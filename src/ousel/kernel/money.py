@@ -1,6 +1,7 @@
 """Amounts: exact conversion between JSON numbers and integers of the smallest unit."""
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from ousel.kernel.errors import InvalidAmount
@@ -36,6 +37,7 @@ def micros_from_json(literal: bytes, *, param: str = "amount") -> int:
     return int(digits[:shift])
 
 
+@lru_cache(maxsize=1024)  # the same balance is often read many times
 def json_from_micros(micros: int) -> str:
     """Return an amount as a JSON number with two decimals, or more if needed."""
     sign = "-" if micros < 0 else ""
