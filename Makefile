@@ -49,15 +49,15 @@ cluster: .venv/cluster ## Kill and switch over the leaders of a PostgreSQL clust
 	OUSEL_CLUSTER=full $(BIN)/pytest tests/cluster
 
 faults: .venv/bench .venv/cluster ## Cause many faults (kills, stops, lost answers), also in a cluster; test a restore and run a long load
-	OUSEL_FAULTS=full OUSEL_CLUSTER=full $(BIN)/pytest --timeout=3600 $(STRUCK)
-STRUCK := tests/spec tests/simulation tests/faults tests/cluster tests/cli/test_backup.py tests/api/test_conformance.py \
+	OUSEL_FAULTS=full OUSEL_CLUSTER=full $(BIN)/pytest --timeout=3600 $(FAULT_TESTS)
+FAULT_TESTS := tests/spec tests/simulation tests/faults tests/cluster tests/cli/test_backup.py tests/api/test_conformance.py \
 	tests/charges/test_race.py tests/charges/test_lifecycle_model.py tests/ledger/test_long_ledger.py \
 	tests/ledger/test_model.py clients/python/tests/test_faults.py
 
 fuzz: .venv/test ## Try millions of inputs on the parsers, and random bytes as requests
 	OUSEL_FUZZ=full $(BIN)/pytest -n 2 --dist load tests/security/test_fuzz_parsers.py tests/security/test_fuzz_requests.py
 
-mutants: .venv/mutants ## Change the rules of money in small ways, and see a test fail for each change
+mutants: .venv/mutants ## Change the rules of money in small ways; a test must fail for each change
 	rm -rf mutants
 	$(BIN)/mutmut run
 	$(BIN)/python -m tests.mutation
@@ -71,7 +71,7 @@ bench: .venv/bench ## Measure speed, and print a table of ratios
 growth: .venv/bench ## Measure speed while the ledger grows to ten million entries
 	$(BIN)/python -W "ignore:XDG_RUNTIME_DIR" -m bench --growth
 
-screenshots: .venv/test ## Take pictures of every page, to look at
+screenshots: .venv/test ## Take a picture of every page
 	$(BIN)/python -m tests.journeys.screenshots
 
 docs: .venv/test ## Build the documentation as a static site
@@ -99,7 +99,7 @@ fresh-machine: ## Run 'make demo' and 'make test' on a new Debian; needs root (o
 SUITE := bookworm
 AS := user
 
-container: ## Build the container's image and send a transfer to it; needs root
+container: ## Build the container image and send a transfer to it; needs root
 	scripts/container-check
 
 clean: ## Remove what was set up
