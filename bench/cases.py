@@ -66,7 +66,7 @@ class BenchEnvironment:
     """All servers: PostgreSQL, Ousel on both engines, and the reference application."""
 
     def __init__(self, folder: Path, running: contextlib.ExitStack) -> None:
-        """Start all servers with data in this folder; `running` stops them in the end."""
+        """Start all servers with their data in this folder; closing `running` stops them."""
         self._folder = folder
         self.postgres = Postgres(folder / "postgresql")
         self.postgres.prepare_pgbench()

@@ -36,7 +36,7 @@ _UPDATE_ACCOUNT: Final = "UPDATE accounts SET balance = ?, sequence = ?, head_ha
 
 
 class SizeResult(msgspec.Struct, frozen=True):
-    """The results on a ledger of one size."""
+    """The results for a ledger of one size."""
 
     engine: str
     entries: int
@@ -88,7 +88,7 @@ class History:
     def __init__(self, url: str) -> None:
         """Write to this database."""
         self._url = url
-        self._rounds = 0  # so far; in each, every partner pays one recipient
+        self._rounds = 0  # written so far; in each round, every partner pays one recipient
 
     async def grow(self, entries: int) -> None:
         """Append transfers until there are about this many entries."""
