@@ -63,7 +63,7 @@ SIGNED_OUT: dict[str, State] = {
 
 def _nothing_yet(page: Page) -> None:
     page.goto("/activity")
-    expect(page.get_by_text("Nothing has moved yet")).to_be_visible()
+    expect(page.get_by_text("No movements yet")).to_be_visible()
 
 
 def _no_apps(page: Page) -> None:
@@ -73,7 +73,7 @@ def _no_apps(page: Page) -> None:
 
 def _nothing_fits(page: Page) -> None:
     page.goto("/activity?kind=charge_payment")
-    expect(page.get_by_text("Nothing fits these filters.")).to_be_visible()
+    expect(page.get_by_text("No movements match these filters.")).to_be_visible()
 
 
 def _wrong_filter(page: Page) -> None:

@@ -65,7 +65,7 @@ def test_from_signing_up_to_a_changed_password(
     username = "ada"
     page = world.page(java_script_enabled=scripts)
     sign_up(page, username)
-    expect(page.get_by_text("Nothing has moved yet")).to_be_visible()
+    expect(page.get_by_text("No movements yet")).to_be_visible()
     app = create_app(page, "Analytical Engines")
     secret = turn_on_factor_when_asked(page, app) if not world.server.is_sandbox else None
     key = issue_key(page, world, username)
@@ -189,7 +189,7 @@ def change_password(page: Page, world: BrowserWorld, username: str, secret: str 
     page.get_by_label("Current password").fill(PASSWORD)
     page.get_by_label("New password").fill(NEW_PASSWORD)
     page.get_by_role("button", name="Change password").click()
-    expect(page.get_by_text("Your password is changed")).to_be_visible()
+    expect(page.get_by_text("Your password has been changed")).to_be_visible()
     expect(page.get_by_text("Password changed", exact=True)).to_be_visible()
     other.goto("/apps")
     expect(other.get_by_role("heading", name="Sign in")).to_be_visible()

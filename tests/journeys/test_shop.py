@@ -53,7 +53,7 @@ def test_a_book_is_bought_and_delivered_once(shop_url: str, page: Page) -> None:
     page.wait_for_url(f"{shop_url}/orders/*", timeout=30_000)
     expect(page.get_by_text("Your books are on their way.")).to_be_visible()
     page.reload()
-    expect(page.get_by_text("Your books left already.")).to_be_visible()
+    expect(page.get_by_text("Your books were sent earlier.")).to_be_visible()
 
 
 def test_a_person_connects_and_is_greeted(shop_url: str, page: Page) -> None:

@@ -218,7 +218,7 @@ async def test_people_see_only_their_own_movements(portal: Portal, friends: Visi
     eve = await portal.person("eve")
     assert (await eve.get("/activity/1")).status_code == 404
     assert rows_of(await eve.get("/activity.csv")) == []
-    assert "Nothing has moved yet" in (await eve.get("/activity")).text
+    assert "No movements yet" in (await eve.get("/activity")).text
 
 
 async def test_a_broken_download_is_recognizable(

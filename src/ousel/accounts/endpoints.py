@@ -24,7 +24,7 @@ class AppSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OwnAccountRecord(HolderRecord, frozen=True, kw_only=True):
-    """An account as its owner's own app sees it."""
+    """An account, as an app of its owner sees it."""
 
     app: AppSummary
 

@@ -259,9 +259,8 @@ def _responses(route: Route, schemas: dict[Any, Any]) -> dict[str, Any]:
 def _refusal_response(
     status: int, possible: list[type[Refusal]], schemas: dict[Any, Any]
 ) -> dict[str, Any]:
-    codes = ", ".join(f"`{refusal.code}`" for refusal in possible)
     return {
-        "description": f"{possible[0].title}. Codes: {codes}.",
+        "description": " ".join(f"{refusal.title} (`{refusal.code}`)." for refusal in possible),
         "content": {"application/problem+json": {"schema": schemas[Problem]}},
         "headers": _HEADERS_BY_STATUS.get(status, {}),
     }

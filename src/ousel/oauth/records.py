@@ -28,7 +28,9 @@ class TokenRequest(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     code: Annotated[
         str | None,
-        msgspec.Meta(description="The code in the return address. Required.", examples=["ac_…"]),
+        msgspec.Meta(
+            description="The code from the redirect back to you. Required.", examples=["ac_…"]
+        ),
     ] = None
     redirect_uri: Annotated[
         str | None,

@@ -117,7 +117,7 @@ class TransferEndpoints:
                 successes={
                     201: AnswerDescription("The money moved.", TransferRecord),
                     200: AnswerDescription(
-                        "The same request was made before, and nothing moved now.",
+                        "The same request was made before, and no money moved this time.",
                         TransferRecord,
                         {"Idempotent-Replayed": "true"},
                     ),

@@ -20,7 +20,7 @@ class Party(msgspec.Struct, frozen=True, gc=False):
 
 
 class TransferRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A completed transfer, as the account that reads it sees it."""
+    """A completed transfer, as seen from the caller's account."""
 
     object: Literal["transfer"] = "transfer"
     id: str
@@ -35,8 +35,8 @@ class TransferRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     charge_id: Annotated[
         str | None, msgspec.Meta(description="Null unless kind is charge_payment.")
     ]
-    balance_after: Annotated[Money, msgspec.Meta(description="The balance of your account.")]
-    idempotency_key: Annotated[str | None, msgspec.Meta(description="Shown to the sender alone.")]
+    balance_after: Annotated[Money, msgspec.Meta(description="Your balance after the transfer.")]
+    idempotency_key: Annotated[str | None, msgspec.Meta(description="Shown only to the sender.")]
     created_at: Time
 
 
