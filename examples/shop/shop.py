@@ -1,7 +1,7 @@
 """A small book shop that is paid with Ousel: a complete partner application in one file.
 
-It sells books by charges and delivers each order once. People can sign in with their Ousel account,
-and the owner can pay the supplier by a transfer that is safe to repeat.
+Visitors pay for books with charges, and each order is delivered once. People can connect their
+Ousel account, and the owner can pay the supplier by a transfer that is safe to repeat.
 
 Each order is stored in SQLite before its charge is created, and its id is the idempotency key, so
 there is only one charge. If no answer comes, the visitor finds the order in the shop and retries.
@@ -149,7 +149,7 @@ async def redirect_to_checkout(request: Request, order_id: str) -> Response:
 
 
 async def order(request: Request) -> Response:
-    """Ask Ousel for the outcome of the payment: a payer who returns proves nothing."""
+    """Ask Ousel for the outcome of the payment: the payer's return does not prove it."""
     order_id = request.path_params["order_id"]
     row = database.execute("SELECT charge_id FROM orders WHERE id = ?", (order_id,)).fetchone()
     if row is None or row[0] is None:
@@ -157,14 +157,17 @@ async def order(request: Request) -> Response:
     try:
         charge = await ousel.charges.wait(row[0], timeout_seconds=WAIT_SECONDS)
     except WaitTimedOut:
-        return page(request, "Not paid yet", f'<p><a href="/orders/{order_id}">Look again</a></p>')
+        return page(request, "Not paid yet", f'<p><a href="/orders/{order_id}">Check again</a></p>')
     if charge.status != "paid":
-        return page(request, f"The payment is {charge.status}", '<p><a href="/">Shop on</a></p>')
+        return page(
+            request, f"The payment is {charge.status}", '<p><a href="/">Back to the shop</a></p>'
+        )
     delivered = database.execute(
         "UPDATE orders SET delivered = 1 WHERE id = ? AND delivered = 0", (order_id,)
     )
-    news = "Your books are on their way." if delivered.rowcount else "Your books left already."
-    return page(request, "Thank you", f'<p>{news}</p><p><a href="/">Shop on</a></p>')
+    first_visit = delivered.rowcount == 1
+    news = "Your books are on their way." if first_visit else "Your books were sent earlier."
+    return page(request, "Thank you", f'<p>{news}</p><p><a href="/">Back to the shop</a></p>')
 
 
 async def canceled(request: Request) -> Response:
@@ -220,7 +223,7 @@ async def connected(request: Request) -> Response:
 async def pay_supplier(request: Request) -> Response:
     """Pay the supplier once a month, however often the owner asks. Only the owner may ask."""
     if not await is_owner(await person_of(visitor_of(request))):
-        return page(request, "For the owner alone", '<p><a href="/">Back to the shop</a></p>', 403)
+        return page(request, "Only for the owner", '<p><a href="/">Back to the shop</a></p>', 403)
     month = time.strftime("%Y-%m", time.gmtime())
     transfer = await ousel.transfers.send(
         to=SUPPLIER,
