@@ -146,7 +146,7 @@ def revoke(page: Page, world: BrowserWorld, key: str) -> None:
     expect(question).to_be_visible()
     expect(page.get_by_text(f"{key[:16]}…")).to_be_visible()
     page.get_by_role("link", name="Keep the key").click()
-    expect(row).to_contain_text("works")
+    expect(row).to_contain_text("valid")
     assert status(world, key) == 200
     row.get_by_role("button", name="Revoke", exact=True).click()
     expect(question).to_be_visible()
