@@ -1,4 +1,4 @@
-"""What every run of the tests does first and last."""
+"""What every run of the tests does at its start and at its end."""
 
 from collections.abc import Generator
 
@@ -12,20 +12,20 @@ RUN_FOLDER = pytest.StashKey[RunFolder]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the run a temporary folder, which its workers share, and reach servers directly."""
+    """Create a temporary folder that all workers of the run share, and bypass proxies."""
     bypass_proxies_on_this_machine()
     if not hasattr(config, "workerinput"):
         config.stash[RUN_FOLDER] = RunFolder()
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Install what slow tests need, and say which tests are skipped since something is missing."""
+    """Install what slow tests need, and say which tests are skipped for lack of a program."""
     return report_missing_programs(install=config.getoption("markexpr") != "not slow")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
-    """Fail if tests have left processes behind; they are ended in any case."""
+    """Fail if tests have left processes behind. The run's guard stops them in any case."""
     yield
     folder = session.config.stash.get(RUN_FOLDER, None)
     if folder and session.exitstatus == pytest.ExitCode.OK and (left := folder.processes()):

@@ -1,4 +1,4 @@
-"""What tests build on. The common setups are:
+"""Shared setups and helpers for tests. The most used are:
 
 - `accounts`: people with money and partners with keys, on an open database
 - `world`: a server process, its database, and partners that call it

@@ -32,7 +32,7 @@ def unique_name(prefix: str = "u") -> str:
 
 @asynccontextmanager
 async def open_database(url: str) -> AsyncIterator[Database]:
-    """Open the database at this address for the length of a block."""
+    """Open the database at this address until the block ends."""
     database = database_at(url)
     await database.open()
     try:
@@ -50,7 +50,7 @@ async def person(
     display_name: str | None = None,
     password_hash: str | None = None,
 ) -> Account:
-    """Open an account, with these funds in it."""
+    """Open an account with these funds."""
     holder = NewHolder(
         username=username,
         email=f"{username}@example.com",

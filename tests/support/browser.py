@@ -16,7 +16,7 @@ from tests.support.visitor import PASSWORD
 
 Result = TypeVar("Result")
 
-WAIT_MILLISECONDS = 30_000  # a busy machine is not a defect
+WAIT_MILLISECONDS = 30_000  # long, because the machine may be busy
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -31,7 +31,7 @@ ARGUMENTS = [
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Run a headless Chromium for the length of a block."""
+    """Run a headless Chromium until the block ends."""
     program("libatomic1")
     path = program("chromium")
     expect.set_options(timeout=WAIT_MILLISECONDS)
@@ -55,7 +55,7 @@ def axe_violations(page: Page, rules: Collection[str] = ()) -> list[str]:
 
 
 def run_in_thread(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine in another thread: the browser's driver holds this one's event loop."""
+    """Run a coroutine in another thread: the browser's driver uses this thread's event loop."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, work).result()
 
@@ -74,7 +74,7 @@ def fill_in_sign_in(page: Page, identifier: str, password: str = PASSWORD) -> No
 
 
 def sign_up(page: Page, username: str, **fields: str) -> None:
-    """Create an account; its activity is open then."""
+    """Create an account, and wait until its activity page is open."""
     page.goto("/signup")
     filled = {
         "Username": username,
@@ -89,7 +89,7 @@ def sign_up(page: Page, username: str, **fields: str) -> None:
 
 
 def create_app(page: Page, name: str) -> str:
-    """Create an app, and return the path of its page, which is open then."""
+    """Create an app, which opens its page, and return the path of this page."""
     page.goto("/apps/new")
     page.get_by_label("Name").fill(name)
     page.get_by_role("button", name="Create app").click()
@@ -98,7 +98,7 @@ def create_app(page: Page, name: str) -> str:
 
 
 def turn_on_factor(page: Page) -> str:
-    """Turn two-factor sign-in on, and return its secret; the recovery codes are shown then."""
+    """Turn two-factor sign-in on, which shows the recovery codes, and return its secret."""
     page.goto("/settings/two-factor")
     secret = page.get_by_label("Or type this secret into it").input_value()
     page.get_by_label("Code", exact=True).fill(code_of(secret))
@@ -108,5 +108,5 @@ def turn_on_factor(page: Page) -> str:
 
 
 def code_of(secret: str, steps_ahead: int = 0) -> str:
-    """Return the code that an authenticator app shows now, or some steps from now."""
+    """Return the code that an authenticator app shows now, or that many 30-second steps later."""
     return one_time_code(secret, int(time.time()) // CODE_STEP_SECONDS + steps_ahead)

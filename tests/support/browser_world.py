@@ -21,7 +21,7 @@ SHOP_PAGE = "<!doctype html><title>Shop</title><h1>Welcome back</h1>"
 
 
 class BrowserWorld:
-    """A server, a browser, a shop whose pages say "Welcome back", a site that redirects there."""
+    """A server, a browser, a shop that says "Welcome back", and a site that redirects to it."""
 
     def __init__(
         self, browser: Browser, server: Server, database_url: str, shop: Site, relay: Site
@@ -34,7 +34,7 @@ class BrowserWorld:
         self._states: dict[str, Any] = {}
 
     def page(self, username: str | None = None, **options: Any) -> Page:
-        """Return a new page; this person, who has the usual password, is signed in."""
+        """Return a new page, on which this person (with the usual password) is signed in."""
         if username is not None and username not in self._states:
             page = self.page()
             sign_in(page, username)
@@ -46,7 +46,7 @@ class BrowserWorld:
             base_url=self.server.origin, storage_state=state, **options
         )
         context.set_default_timeout(WAIT_MILLISECONDS)
-        # Calls to the world outside are answered so that the page stays where it is.
+        # Requests to other sites get an empty answer, so that the page does not change.
         context.route("https://**", lambda route: route.fulfill(status=204))
         return context.new_page()
 
@@ -57,7 +57,7 @@ class BrowserWorld:
 
 
 class SampleWorld(BrowserWorld):
-    """A sandbox with sample data, whose partner calls the interface."""
+    """A sandbox with sample data, whose partner calls the API."""
 
     def __init__(
         self, browser: Browser, server: Server, database_url: str, shop: Site, relay: Site
@@ -70,7 +70,7 @@ class SampleWorld(BrowserWorld):
         )
 
     def call(self, method: str, path: str, **body: Any) -> Any:
-        """Call the interface as the partner, and return the answer's JSON."""
+        """Call the API as the partner, and return the answer's JSON."""
         answer = httpx2.request(
             method,
             f"{self.server.base_url}{path}",

@@ -1,4 +1,4 @@
-"""A database whose writes can be counted, held back, and made to fail at the worst moment."""
+"""A database whose writes can be counted, held back, and made to fail before or after a commit."""
 
 import asyncio
 from collections import deque
@@ -20,7 +20,7 @@ Fault = Cut | Literal["away", "broken"]
 
 
 class _RolledBack(Exception):
-    """Ends a transaction that must not be committed."""
+    """Raised to roll a transaction back."""
 
 
 class UnexpectedError(Exception):
@@ -33,9 +33,9 @@ class ControlledDatabase(DelegatingDatabase):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self.writes = 0
-        self.faults: deque[Fault | None] = deque()  # what happens to the next writes
-        self.actions_after_fault: list[Action] = []  # what others do after a fault
-        self.actions_before_commit: list[Callable[[], object]] = []  # of the next writes, in turn
+        self.faults: deque[Fault | None] = deque()  # one for each of the next writes
+        self.actions_after_fault: list[Action] = []  # other callers' work after a fault
+        self.actions_before_commit: list[Callable[[], object]] = []  # one per write
         self.write_started = asyncio.Event()  # a write is about to begin
         self._may_begin = asyncio.Event()
         self._may_begin.set()

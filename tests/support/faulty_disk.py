@@ -1,7 +1,7 @@
-"""A disk that fails under SQLite: its functions for log files, some of which return errors.
+"""A simulated disk failure: SQLite's writes or flushes of its log return errors.
 
-SQLite calls files through a table of functions. Here that table is changed in the running library,
-so no compiler, no mount and no permission is needed.
+SQLite calls files through a table of functions. This module changes the table in the running
+library, so it needs no compiler, no mount and no permission.
 """
 
 import _sqlite3
@@ -15,8 +15,8 @@ Operation = Literal["write", "flush"]
 OPEN_WAL = 0x80000
 IOERR_WRITE = 778
 IOERR_FSYNC = 1034
-METHODS = 19  # the version number, and then the functions of a file
-WRITE, SYNC = 3, 5  # their places in that table
+METHODS = 19  # entries of the table: the version number and 18 functions
+WRITE, SYNC = 3, 5  # positions of these functions in the table
 
 _Open = ctypes.CFUNCTYPE(
     ctypes.c_int,
@@ -46,9 +46,9 @@ class _FileSystem(ctypes.Structure):
 
 
 def let_logs_fail(fails: Callable[[Operation], bool]) -> Callable[[], None]:
-    """Ask `fails` before each operation on a log that SQLite opens from now on.
+    """Make operations fail if `fails` says so, on each log that SQLite opens from now on.
 
-    Return a function that ends this for the logs that are opened later.
+    Return a function that leaves the logs that are opened after its call alone.
     """
     library = ctypes.CDLL(getattr(_sqlite3, "__file__", None))
     library.sqlite3_vfs_find.restype = ctypes.POINTER(_FileSystem)
@@ -93,7 +93,7 @@ def _failing_methods(real: Any, fails: Callable[[Operation], bool]) -> Any:
 
 
 def fail_by_marker(marker: Path) -> None:
-    """Let operations on logs fail while this file exists and names them."""
+    """Make the operations that this file names fail on logs, while the file exists."""
 
     def fails(operation: Operation) -> bool:
         try:

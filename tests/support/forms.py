@@ -7,7 +7,7 @@ from typing_extensions import override
 
 
 class Form(msgspec.Struct):
-    """A form: where it goes, what it would send, and what each button adds to that."""
+    """A form: its address, its fields with their values, and what each button adds to them."""
 
     action: str
     method: str
@@ -15,7 +15,7 @@ class Form(msgspec.Struct):
     buttons: dict[str, dict[str, str]] = {}
 
     def pressed(self, button: str, filled: dict[str, str]) -> dict[str, str]:
-        """Return what is sent when the form is filled in so and this button is pressed."""
+        """Return the fields that are sent if these are filled in and this button is pressed."""
         unknown = filled.keys() - self.fields
         assert not unknown, f"the form has no {unknown}"
         return self.fields | filled | self.buttons[button]
@@ -65,14 +65,14 @@ class _Reader(HTMLParser):
 
 
 def forms_of(html: str) -> list[Form]:
-    """Return the forms of a page, in their order."""
+    """Return the forms of a page, in the order of the page."""
     reader = _Reader()
     reader.feed(html)
     return reader.forms
 
 
 def form_with(html: str, button: str) -> Form:
-    """Return the first form with a button that says this."""
+    """Return the first form that has a button with this text."""
     forms = forms_of(html)
     for form in forms:
         if button in form.buttons:

@@ -46,7 +46,7 @@ class InProcessTransport(httpx2.AsyncBaseTransport):
 async def in_process_client(
     database_url: str, clock: Clock = system_clock, **settings: Any
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """Run the service on this database for the length of a block, and yield a client of it."""
+    """Run the service on this database until the block ends, and yield a client of it."""
     wanted = Settings(**{"database_url": database_url, "rate_limit": None, **settings})
     ousel = Ousel(wanted, clock)
     transport = InProcessTransport(ousel)

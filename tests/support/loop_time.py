@@ -4,7 +4,7 @@ import asyncio
 
 
 class LoopTime:
-    """Advances the time that deadlines and timers of the running event loop are measured in."""
+    """Replaces the clock of the running event loop, which its deadlines and timers use."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()

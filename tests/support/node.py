@@ -1,8 +1,8 @@
-"""Node.js, and the clients and generators of others that run on it.
+"""Node.js, and the third-party clients and code generators that run on it.
 
-Node.js comes from the same index as everything else that the tests need, so that a machine needs
-neither a package manager's rights nor a version of its own. The packages are pinned, with their
-digests, in requirements/node.
+Node.js is installed as a Python package, like everything else that the tests need, so they need
+neither root nor a Node.js of the system. Its packages are pinned, with their digests, in
+requirements/node.
 """
 
 import fcntl
@@ -54,7 +54,7 @@ def run(program: str, *arguments: str, folder: Path) -> subprocess.CompletedProc
 
 def script(text: str, *arguments: str) -> subprocess.Popen[str]:
     """Start a module that can import the pinned packages, with pipes for its input and output."""
-    # A module without a file of its own finds the packages of the folder that it runs in.
+    # A module that is given with --eval can import the packages of its working directory.
     folder = packages()
     return subprocess.Popen(
         ["node", "--input-type=module", "--eval", text, "--", *arguments],

@@ -1,4 +1,4 @@
-"""The whole service inside the test's process, visited by people, on a clock set by hand."""
+"""The whole service inside the test's process, with people who visit it and a manual clock."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,7 +28,7 @@ class Portal:
         self._clients: list[httpx2.AsyncClient] = []
 
     def visitor(self, address: str = "192.0.2.1", device: str = FIREFOX) -> Visitor:
-        """Return a new visitor, at this address, with this browser."""
+        """Return a new visitor with this IP address and this browser."""
         return Visitor(self._client(address, {"User-Agent": device, "Accept": "text/html"}))
 
     async def person(self, username: str, /, address: str = "192.0.2.1", **fields: str) -> Visitor:
@@ -39,12 +39,12 @@ class Portal:
         return visitor
 
     async def call(self, path: str, key: str, **headers: str) -> httpx2.Response:
-        """Call the interface with a partner's key."""
+        """Call the API with a partner's key."""
         client = self._client("192.0.2.200", {"Authorization": f"Bearer {key}"})
         return await client.get(f"{self.settings.base_path}{path}", headers=headers)
 
     def code(self, secret: str, steps_ahead: int = 0) -> str:
-        """Return what an authenticator app with this secret shows now, or some steps from now."""
+        """Return the code for this secret now, or that many 30-second steps later."""
         step = self.clock() // MICROS_PER_SECOND // CODE_STEP_SECONDS
         return one_time_code(secret, step + steps_ahead)
 
@@ -55,7 +55,7 @@ class Portal:
         done = await visitor.press("/settings/two-factor", "Turn on", code=self.code(secret))
         assert done.status_code == 200, done.text
         codes = done.text.partition("<code>")[2].partition("</code>")[0].split()
-        self.clock.advance(seconds=CODE_STEP_SECONDS)  # the code that was used is used up
+        self.clock.advance(seconds=CODE_STEP_SECONDS)  # each code works only once
         return secret, codes
 
     def _client(self, address: str, headers: dict[str, str]) -> httpx2.AsyncClient:
@@ -74,7 +74,7 @@ class Portal:
 
 @asynccontextmanager
 async def open_portal(database_url: str, **settings: Any) -> AsyncIterator[Portal]:
-    """Run the service on this database for the length of a block."""
+    """Run the service on this database until the block ends."""
     clock = ManualClock()
     chosen = {"portal_url": "http://ousel.test", "base_url": "http://ousel.test/v1"} | settings
     ousel = Ousel(Settings(database_url=database_url, **chosen), clock)

@@ -1,4 +1,4 @@
-"""A proxy to PostgreSQL that can cut connections, at a commit or all at once."""
+"""A proxy to PostgreSQL that can cut one connection at a commit, or all connections."""
 
 import asyncio
 import contextlib
@@ -6,20 +6,20 @@ from collections import deque
 from typing import Literal, Self, cast
 from urllib.parse import parse_qs, urlsplit
 
-# Whether the commit reaches the server although its answer is lost.
+# When the connection is cut. After the commit, the server has committed, but its answer is lost.
 Cut = Literal["before the commit", "after the commit"]
 
 CHUNK_BYTES = 65_536
 
 
 class PostgresProxy:
-    """Forwards connections to the server of an address, on a TCP port of its own."""
+    """Listens on a TCP port, and forwards connections to the server at this address."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._socket = f"{parse_qs(parts.query)['host'][0]}/.s.PGSQL.5432"
         self._database = parts.path
-        self.cuts: deque[Cut] = deque()  # how to cut at the next commits
+        self.cuts: deque[Cut] = deque()  # when to cut the next commits
         self.stalls = 0  # how many of the next commits are held back, with their connections open
         self.delay_seconds = 0.0  # added to every message to the server
         self.sent = 0  # how many messages were sent to the server

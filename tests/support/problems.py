@@ -1,4 +1,4 @@
-"""Checks a refusal's answer: a problem of RFC 9457 with our own members."""
+"""Checks the answer of a refusal: a problem (RFC 9457) with Ousel's additional members."""
 
 import re
 from typing import Any

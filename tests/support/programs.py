@@ -1,4 +1,4 @@
-"""Programs and libraries that tests need: found, installed with apt by root, or else skipped."""
+"""Programs and libraries that tests need. Root installs some with apt; without one, tests skip."""
 
 import ctypes
 import fcntl
@@ -16,12 +16,12 @@ INSTALL_SECONDS_MAX = 600.0
 
 
 def _program(*names: str) -> Callable[[], str | None]:
-    """Return what finds one of these programs."""
+    """Return a function that returns the path of the first of these programs, or None."""
     return lambda: next(filter(None, map(shutil.which, names)), None)
 
 
 def _library(name: str) -> Callable[[], str | None]:
-    """Return what finds a library."""
+    """Return a function that returns the library's name if it is installed, or None."""
 
     def find() -> str | None:
         try:
@@ -34,11 +34,11 @@ def _library(name: str) -> Callable[[], str | None]:
 
 
 def _file(path: str) -> Callable[[], str | None]:
-    """Return what finds a file."""
+    """Return a function that returns the path if the file exists, or None."""
     return lambda: path if Path(path).exists() else None
 
 
-# By the package of Debian: what finds it, and which tests are skipped without it.
+# For each Debian package: a function that looks for it, and the tests that are skipped without it.
 NEEDED = {
     "chromium": (_program("chromium", "chromium-browser", "google-chrome"), "the browser"),
     "libatomic1": (_library("libatomic.so.1"), "the browser"),  # Playwright's Node.js needs it
@@ -53,7 +53,7 @@ INSTALLED_BY_ROOT = ("chromium", "libatomic1", "curl")
 
 
 def program(package: str) -> str:
-    """Return the path of what a package has; skip the test if it is not available."""
+    """Return the path of a package's program or file; skip the test if it is not available."""
     found = _find(package)
     if found is None and _may_install():
         _install(package)

@@ -22,7 +22,7 @@ async def exchange(port: int, *pieces: bytes, pause_seconds: float = 0.0) -> htt
 
 
 async def cut_off(port: int, octets: bytes, after_seconds: float = 0.0) -> None:
-    """Send the start of a request, and close the connection after a pause."""
+    """Send the first part of a request, and close the connection after a pause."""
     _, writer = await asyncio.open_connection("127.0.0.1", port)
     await _written(writer, [octets], after_seconds)
     writer.close()

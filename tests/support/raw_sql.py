@@ -12,7 +12,7 @@ from ousel.database.addresses import is_postgres, sqlite_path
 class RawSql:
     """A second connection to the database; each statement commits at once.
 
-    On SQLite nothing ever suspends, so a test can use it during a transaction.
+    On SQLite `run` never suspends, so a test can use it during a transaction.
     """
 
     def __init__(self, url: str) -> None:

@@ -1,7 +1,7 @@
-"""The folder of one run of the tests, in which all temporary files are.
+"""The folder for all temporary files of one run of the tests.
 
-A guard process removes it when the run has ended, however it ended, and ends the processes that the
-run has left behind.
+When the run has ended, even if it was killed, a guard process stops the processes that the run has
+left behind and removes the folder.
 """
 
 import atexit
@@ -17,7 +17,7 @@ LENGTH_MAX = 40  # the address of a Unix socket in this folder must not exceed 1
 
 
 class RunFolder:
-    """A new temporary folder, which every process that is started from now on uses."""
+    """A new temporary folder, which every process that is started later uses."""
 
     def __init__(self) -> None:
         self._path = Path(tempfile.mkdtemp(prefix="ousel-tests-", dir=_parent()))
@@ -25,7 +25,7 @@ class RunFolder:
         self._guard = subprocess.Popen(
             [sys.executable, "-I", "-S", run_guard.__file__, str(self._path)],
             stdin=subprocess.PIPE,
-            start_new_session=True,  # so that Ctrl-C does not end it
+            start_new_session=True,  # so that Ctrl-C does not stop it
         )
         os.environ["TMPDIR"] = tempfile.tempdir = str(self._path)
         atexit.register(self._guard.communicate)
@@ -36,6 +36,6 @@ class RunFolder:
 
 
 def _parent() -> str:
-    """Return the usual folder, or /tmp if PostgreSQL cannot have its socket in the usual one."""
+    """Return the usual temporary folder, or /tmp if PostgreSQL cannot create its socket there."""
     usual = tempfile.gettempdir()
     return "/tmp" if len(usual) > LENGTH_MAX or " " in usual else usual

@@ -1,8 +1,8 @@
-"""Ends what a run of the tests has left behind: processes, mounts and the run's folder.
+"""Cleans up after a run of the tests: processes, mounts and the run's folder.
 
-It starts with the run and waits until its standard input is closed. The system closes it as soon as
-pytest has ended, even if it was killed. Every process of the run has the run's folder as TMPDIR in
-its environment.
+The guard starts with the run and waits until its standard input is closed. The system closes this
+input as soon as pytest has ended, even if pytest was killed. The guard finds the processes of the
+run by the run's folder, which is TMPDIR in their environment.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ def processes(folder: Path) -> Iterator[int]:
     servers = set(_postgres_servers(folder))
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            # root may not read what belongs to the user of a PostgreSQL server in every container.
+            # In some containers, root cannot read the environment of a PostgreSQL server.
             if int(entry.name) in servers or mark in b"\0" + (entry / "environ").read_bytes():
                 yield int(entry.name)
 
@@ -56,7 +56,7 @@ def _postgres_servers(folder: Path) -> Iterator[int]:
 
 
 def command(pid: int) -> str:
-    """Return the command line of a process, or nothing if it has ended."""
+    """Return the command line of a process, or "" if it has ended."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
     return ""

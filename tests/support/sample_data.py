@@ -1,4 +1,4 @@
-"""Sample data for a sandbox: something to show on every page of the portal."""
+"""Sample data for a sandbox, so that no page of the portal is empty."""
 
 from urllib.parse import urlencode
 

@@ -1,4 +1,4 @@
-"""Databases with a partner that has money and a key, and people to pay."""
+"""Databases with a partner who has money and a key, and with people whom the partner can pay."""
 
 import asyncio
 import subprocess
@@ -21,7 +21,7 @@ REDIRECT_URI = "https://shop.example/return"
 
 
 class StoredTransfer(msgspec.Struct, frozen=True):
-    """A transfer of the partner, as the ledger has it."""
+    """A transfer of the partner, as it is stored in the ledger."""
 
     idempotency_key: str
     id: str
@@ -30,7 +30,7 @@ class StoredTransfer(msgspec.Struct, frozen=True):
 
 
 class SeededDatabase(msgspec.Struct, frozen=True):
-    """A database, the partner on it, and the usernames of the people."""
+    """A database, its partner, and the usernames of the people."""
 
     url: str
     account: Account
@@ -50,13 +50,13 @@ class SeededDatabase(msgspec.Struct, frozen=True):
 
 
 class SeededServer(SeededDatabase, frozen=True, kw_only=True):
-    """A seeded database with a server in front of it."""
+    """A seeded database and a server that runs on it."""
 
     server: Server
 
     @property
     def base_url(self) -> str:
-        """The base URL of the server's interface."""
+        """The base URL of the server's API."""
         return self.server.base_url
 
 

@@ -19,7 +19,7 @@ from ousel.database.addresses import is_postgres
 from tests.support.engines import Engine, Engines
 from tests.support.waiting import wait_until
 
-START_SECONDS_MAX = 60.0  # a busy machine is not a defect
+START_SECONDS_MAX = 60.0  # long, because the machine may be busy
 ESTABLISHED = "01"  # in the kernel's table of connections
 
 
@@ -105,7 +105,7 @@ class Server:
         return "postgresql" if is_postgres(self.database_url) else "sqlite"
 
     def bytes_unread(self) -> int:
-        """Return how many bytes sent to the server it has not read yet, according to the kernel."""
+        """Return how many bytes the kernel has received that the server has not read yet."""
         lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
         sockets = [line.split() for line in lines]
         return sum(
@@ -116,7 +116,7 @@ class Server:
 
 
 class SharedServers:
-    """Servers for tests that use only their own accounts; each starts when first asked for."""
+    """Servers for tests that use only their own accounts; each starts when it is first needed."""
 
     def __init__(self, engines: Engines, folder: Path) -> None:
         self._engines = engines
@@ -132,7 +132,7 @@ class SharedServers:
         return self._running[key]
 
     def close(self) -> None:
-        """Stop the servers, and check that none of them failed inside."""
+        """Stop the servers, and check that none of them had an internal error."""
         logs = [server.stop() for server in self._running.values()]
         for log in logs:
             assert "internal error" not in log, log
@@ -159,7 +159,7 @@ def free_port() -> int:
 
 
 def free_port_pair() -> int:
-    """Return a free port whose successor is free too, outside the range of clients' ports."""
+    """Return the first of two adjacent free ports, outside the range of clients' ports."""
     while True:
         port = 20_000 + secrets.randbelow(10_000)
         with socket.socket() as one, socket.socket() as next_one, suppress(OSError):

@@ -79,7 +79,7 @@ async def open_shop(database: Database, clock: Clock, *, kind: str = "live") -> 
 
 
 def in_another_process(shop: Shop, clock: Clock) -> Shop:
-    """Return the same shop as another process sees it, which has its own clock."""
+    """Return the same shop as seen by another process, which has its own clock."""
     queue, charges = _services(shop.database, clock)
     return msgspec.structs.replace(shop, clock=clock, posting_queue=queue, charges=charges)
 
@@ -105,5 +105,5 @@ async def count_proven_payments(database_url: str) -> int:
 
 
 async def until_waiters(notifier: ChargeNotifier, count: int) -> None:
-    """Wait until exactly so many wait for charges."""
+    """Wait until exactly this many requests wait for charges."""
     await until(lambda: notifier.waiter_count == count)

@@ -1,4 +1,4 @@
-"""Signals that a run of the tests ignores: under nohup, or in the background of a script."""
+"""Signals that a run of the tests may ignore, under nohup or in the background of a script."""
 
 import signal
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ MAY_BE_IGNORED = (signal.SIGHUP, signal.SIGINT)
 
 @contextmanager
 def signals_for_children() -> Iterator[None]:
-    """Let the processes that are started in a block take every signal as they usually do.
+    """Start processes in this block without ignored signals.
 
-    A process inherits which signals are ignored, but no handler. So a handler that does nothing
-    stands here meanwhile, and the tests themselves still do not mind the signal.
+    A process inherits ignored signals, but no handlers. So during the block, a handler that does
+    nothing replaces each ignored signal, and the signals still have no effect on the tests.
     """
     ignored = [each for each in MAY_BE_IGNORED if signal.getsignal(each) is signal.SIG_IGN]
     for each in ignored:

@@ -1,4 +1,4 @@
-"""A web site of somebody else, on an origin of its own."""
+"""Another party's web site, with its own origin."""
 
 import threading
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class Site(ThreadingHTTPServer):
 
     @contextmanager
     def open(self) -> Iterator[Self]:
-        """Serve for the length of a block."""
+        """Serve until the block ends."""
         thread = threading.Thread(target=self.serve_forever)
         thread.start()
         try:
@@ -47,4 +47,4 @@ class _Handler(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, *_: Any) -> None:
-        """Stay silent."""
+        """Log nothing."""

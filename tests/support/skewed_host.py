@@ -1,6 +1,6 @@
-"""Runs `ousel` as on a host whose clock is wrong; the first argument says by how many seconds.
+"""Runs `ousel` as if the host's clock were wrong, by the number of seconds in the first argument.
 
-This shifts the clock of the Python process alone, so it needs no other program.
+Only the clock of this Python process is shifted, so no other program is needed.
 """
 
 import sys

@@ -6,7 +6,7 @@ from ousel.database.sqlite import SqliteDatabase
 
 
 def commit_slowly(database: SqliteDatabase, seconds: float) -> None:
-    """Make every commit of this database take so many seconds longer."""
+    """Make every commit of this database take this many seconds longer."""
 
     def wait(statement: str) -> None:
         if statement == "COMMIT":

@@ -21,7 +21,7 @@ class Visitor:
         self.client = client
 
     async def get(self, path: str, **headers: str) -> httpx2.Response:
-        """Open a page; a redirect is an answer."""
+        """Open a page, without following redirects."""
         return await self.client.get(path, headers=headers)
 
     async def form(self, path: str, button: str) -> Form:
@@ -42,14 +42,14 @@ class Visitor:
         return await self.send(form, form.pressed(button, fields))
 
     async def press_and_confirm(self, path: str, button: str) -> httpx2.Response:
-        """Press a button, and on the page that it leads to the button of the same name."""
+        """Press a button, and then the button with the same name on the page that follows."""
         asked = await self.press(path, button)
         assert asked.status_code == 200, asked.text
         form = form_with(asked.text, button)
         return await self.send(form, form.pressed(button, {}))
 
     async def send(self, form: Form, fields: dict[str, str]) -> httpx2.Response:
-        """Send a form as a browser does, in its own way."""
+        """Send a form with its own method, as a browser does."""
         if form.method == "post":
             return await self.post(form.action, fields)
         return await self.client.get(form.action, params=fields)
@@ -71,7 +71,7 @@ class Visitor:
         return await self.press(page, "Sign in", identifier=identifier, password=password)
 
     async def is_signed_in(self) -> bool:
-        """Say whether pages for those who are signed in open."""
+        """Return whether the visitor is signed in."""
         return (await self.get("/settings")).status_code == 200
 
     async def create_app(self, name: str = "Shop") -> str:
@@ -86,12 +86,12 @@ class Visitor:
 
 
 def secret_of(html: str, element_id: str) -> str:
-    """Return the secret that stands in the field with this id."""
+    """Return the secret in the field with this id."""
     return html.partition(f'<textarea id="{element_id}"')[2].partition(">")[2].partition("<")[0]
 
 
 def shown_key(page: httpx2.Response) -> str:
-    """Return the key that a page shows this once."""
+    """Return the new key that this page shows."""
     key = secret_of(page.text, "new-key")
     assert key, page.text
     return key

@@ -1,4 +1,4 @@
-"""Waits for a condition, as long as it takes and no longer."""
+"""Waits until a condition holds, up to a maximum time."""
 
 import asyncio
 import time
@@ -29,7 +29,7 @@ async def until_async(condition: Callable[[], Awaitable[object]]) -> None:
         if await condition():
             return
         await asyncio.sleep(CHECK_SECONDS)
-    raise AssertionError(f"waited {WAIT_SECONDS_MAX} s in vain")
+    raise AssertionError(f"the condition did not hold within {WAIT_SECONDS_MAX} s")
 
 
 async def assert_none_ends(*tasks: asyncio.Task[Any], seconds: float) -> None:
@@ -39,15 +39,15 @@ async def assert_none_ends(*tasks: asyncio.Task[Any], seconds: float) -> None:
 
 
 def wait_until(condition: Callable[[], object], seconds_max: float = WAIT_SECONDS_MAX) -> None:
-    """Block this thread until the condition holds; fail after so many seconds."""
+    """Block this thread until the condition holds; fail after this many seconds."""
     deadline = time.monotonic() + seconds_max
     while not condition():
-        assert time.monotonic() < deadline, f"waited {seconds_max} s in vain"
+        assert time.monotonic() < deadline, f"the condition did not hold within {seconds_max} s"
         time.sleep(CHECK_SECONDS)
 
 
 async def until_blocked(postgres_url: str, times: int = 1) -> None:
-    """Wait until so many statements on this PostgreSQL database wait for a lock."""
+    """Wait until this many statements on this PostgreSQL database wait for a lock."""
     async with RawSql(postgres_url) as raw_sql:
         await until_async(lambda: raw_sql.run(f"{BLOCKED} OFFSET {times - 1}"))
 

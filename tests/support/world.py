@@ -1,4 +1,4 @@
-"""A running server and the database below it, with partners and people."""
+"""A running server and its database, with partners and people."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,7 +36,7 @@ class PartnerClient(msgspec.Struct, frozen=True):
 
 
 class World:
-    """A running server and the open database below it; tests bring their own accounts."""
+    """A running server and its database, which is open; each test creates its own accounts."""
 
     def __init__(self, server: Server, database: Database) -> None:
         self.server = server
@@ -46,7 +46,7 @@ class World:
 
     @asynccontextmanager
     async def partner(self, funds: str | None = None, **app: Any) -> AsyncIterator[PartnerClient]:
-        """Open an account with funds, an app and a key, and a client that uses the key."""
+        """Create an account with funds, an app and a key, and a client that uses the key."""
         kind = "test" if self.server.is_sandbox else "live"
         opened = await accounts.partner(self.database, accounts.unique_name(), funds, kind, **app)
         async with self.server.client(opened.key) as client:
@@ -54,7 +54,7 @@ class World:
 
     @asynccontextmanager
     async def another_app(self, partner: PartnerClient) -> AsyncIterator[PartnerClient]:
-        """Give the partner's account another app and key, and a client that uses that key."""
+        """Create another app and key for the partner's account, and a client that uses the key."""
         app, key = await accounts.app_with_key(self.database, partner.account)
         async with self.server.client(key) as client:
             yield PartnerClient(partner.account, app, key, client)
