@@ -63,7 +63,7 @@ class ObservedDatabase(ControlledDatabase):
         work: Work[Result],
         *,
         resolves_unknown_commit: bool = False,
-        before_commit: Callable[[], None] = check_deadline,
+        before_commit: Callable[[], None] | None = None,
         repeats_locked: bool = True,
     ) -> Result:
         results: list[Any] = []
@@ -74,7 +74,7 @@ class ObservedDatabase(ControlledDatabase):
             return result  # type: ignore[no-any-return]
 
         def begin() -> None:
-            before_commit()
+            (before_commit or check_deadline)()
             for result in results:
                 if isinstance(result.outcome, Movement):
                     now = asyncio.get_running_loop().time()

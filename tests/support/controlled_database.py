@@ -55,7 +55,7 @@ class ControlledDatabase(DelegatingDatabase):
         work: Work[Result],
         *,
         resolves_unknown_commit: bool = False,
-        before_commit: Callable[[], None] = check_deadline,
+        before_commit: Callable[[], None] | None = None,
         repeats_locked: bool = True,
     ) -> Result:
         async def attempt(in_doubt: bool) -> Result:  # noqa: FBT001 - as the policy calls it
@@ -66,7 +66,7 @@ class ControlledDatabase(DelegatingDatabase):
             def act_before_commit() -> None:
                 if self.actions_before_commit:
                     self.actions_before_commit.pop(0)()
-                before_commit()
+                (before_commit or check_deadline)()
 
             return await self._attempt(attempted, act_before_commit, repeats_locked)
 

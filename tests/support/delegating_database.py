@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from ousel.database.port import Connections, Database, Result, Work
-from ousel.kernel.deadlines import check_deadline
 
 
 class DelegatingDatabase:
@@ -37,7 +36,7 @@ class DelegatingDatabase:
         work: Work[Result],
         *,
         resolves_unknown_commit: bool = False,
-        before_commit: Callable[[], None] = check_deadline,
+        before_commit: Callable[[], None] | None = None,
         repeats_locked: bool = True,
     ) -> Result:
         return await self._database.write(

@@ -17,7 +17,7 @@ import msgspec
 from typing_extensions import override
 
 from ousel.database.port import Database, Transaction
-from ousel.kernel.deadlines import NO_DEADLINE, check, current_deadline, deadline_exceeded
+from ousel.kernel.deadlines import NO_DEADLINE, check_deadline, current_deadline, deadline_exceeded
 from ousel.kernel.errors import DeadlineExceeded, Refusal
 
 BATCH_ITEMS_MAX: Final = 1_000
@@ -217,7 +217,7 @@ class SharedWrites(Batcher[Item, Result]):
         return await self._database.write(
             lambda transaction: self._write(transaction, items),
             resolves_unknown_commit=True,
-            before_commit=partial(check, min(waiting.deadline for waiting in batch)),
+            before_commit=partial(check_deadline, min(waiting.deadline for waiting in batch)),
         )
 
 

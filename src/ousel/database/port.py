@@ -10,7 +10,6 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from ousel.database.statements import Statement, Table
-from ousel.kernel.deadlines import check_deadline
 
 Result = TypeVar("Result")
 Row = Sequence[Any]
@@ -75,7 +74,7 @@ class Database(Protocol):
         work: Work[Result],
         *,
         resolves_unknown_commit: bool = False,
-        before_commit: Callable[[], None] = check_deadline,
+        before_commit: Callable[[], None] | None = None,
         repeats_locked: bool = True,
     ) -> Result:
         """Run the work in a transaction and commit it; repeat it as a whole if that is safe.
@@ -83,9 +82,9 @@ class Database(Protocol):
         If the connection breaks during the commit, OutcomeUnknown is raised. With
         `resolves_unknown_commit`, the work runs again instead, with `follows_unknown_commit` set,
         and must find what its earlier attempt has written. `before_commit` is called just
-        before the commit is sent; if it raises, the work is rolled back. By default it checks the
-        deadline of the request. If other transactions keep rows locked, RowsLocked is raised after
-        several attempts, or after the first one if `repeats_locked` is False.
+        before the commit is sent; if it raises, the work is rolled back. Without it, the deadline
+        of the request is checked. If other transactions keep rows locked, RowsLocked is raised
+        after several attempts, or after the first one if `repeats_locked` is False.
         """
         ...
 

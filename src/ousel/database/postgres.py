@@ -113,23 +113,24 @@ class PostgresDatabase:
         work: Work[Result],
         *,
         resolves_unknown_commit: bool = False,
-        before_commit: Callable[[], None] = check_deadline,
+        before_commit: Callable[[], None] | None = None,
         repeats_locked: bool = True,
     ) -> Result:
         """Run the work in a transaction and commit it; repeat it as a whole if that is safe.
 
-        A commit must not be canceled, so a transaction is finished even if its caller is canceled.
+        A commit must not be canceled, so the transaction of a request is finished even if the
+        request is canceled. A batch, which has its own `before_commit`, is never canceled.
         """
         transacting = with_retries(
             lambda follows_unknown_commit: self._transact(
-                work, follows_unknown_commit, before_commit
+                work, follows_unknown_commit, before_commit or check_deadline
             ),
             resolves_unknown_commit=resolves_unknown_commit,
             repeats_locked=repeats_locked,
         )
-        if before_commit is not check_deadline:  # a batch: nobody cancels its task
-            return await transacting
-        return await run_to_end(transacting)
+        if before_commit is None:
+            return await run_to_end(transacting)
+        return await transacting
 
     def version(self) -> int | None:
         """Return None: other processes commit, and only the server knows when."""

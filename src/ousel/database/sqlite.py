@@ -100,13 +100,13 @@ class SqliteDatabase:
         work: Work[Result],
         *,
         resolves_unknown_commit: bool = False,
-        before_commit: Callable[[], None] = check_deadline,
+        before_commit: Callable[[], None] | None = None,
         repeats_locked: bool = True,
     ) -> Result:
         """Run the work in a transaction, one writer at a time, and commit it."""
         return await with_retries(
             lambda follows_unknown_commit: self._transact(
-                work, follows_unknown_commit, before_commit
+                work, follows_unknown_commit, before_commit or check_deadline
             ),
             resolves_unknown_commit=resolves_unknown_commit,
             repeats_locked=repeats_locked,

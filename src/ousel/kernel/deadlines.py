@@ -25,13 +25,10 @@ def current_deadline() -> float:
     return _deadline.get()
 
 
-def check_deadline() -> None:
-    """Raise DeadlineExceeded if the deadline of this task's request has passed."""
-    check(_deadline.get())
-
-
-def check(deadline: float) -> None:
-    """Raise DeadlineExceeded if this deadline has passed."""
+def check_deadline(deadline: float | None = None) -> None:
+    """Raise DeadlineExceeded if the deadline has passed; by default that of this task's request."""
+    if deadline is None:
+        deadline = _deadline.get()
     if deadline <= asyncio.get_running_loop().time():
         raise deadline_exceeded()
 

@@ -9,7 +9,7 @@ import msgspec
 from ousel.database.batching import Waiting
 from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock
-from ousel.kernel.deadlines import NO_DEADLINE, check, deadline_exceeded
+from ousel.kernel.deadlines import NO_DEADLINE, check_deadline, deadline_exceeded
 from ousel.ledger import journal, partner_key_check
 from ousel.ledger.rules import (
     Account,
@@ -119,7 +119,7 @@ class PostingBatch:
 
     def check_deadlines(self) -> None:
         """Raise DeadlineExceeded if the deadline of a posting to be written has passed."""
-        check(self._earliest_deadline)
+        check_deadline(self._earliest_deadline)
 
     async def write(self, transaction: Transaction) -> list[PostingResult | Blocked]:
         """Decide the postings by the current state of the ledger, and write the movements."""
