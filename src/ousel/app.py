@@ -11,10 +11,10 @@ import structlog
 from ousel.accounts.endpoints import AccountEndpoints
 from ousel.accounts.service import AccountService
 from ousel.api.authentication import ApiAuthenticator
+from ousel.api.endpoint_server import EndpointServer
 from ousel.api.health import Health
 from ousel.api.openapi import openapi_document
 from ousel.api.router import Router
-from ousel.api.server import EndpointServer
 from ousel.api.static_files import StaticFiles
 from ousel.charges.checkout import CheckoutService
 from ousel.charges.endpoints import ChargeEndpoints
@@ -67,12 +67,12 @@ from ousel.sandbox.clock import REFRESH_SECONDS, SandboxClock
 from ousel.sandbox.endpoints import SandboxEndpoints
 from ousel.site.assets import Assets
 from ousel.site.cookies import Cookies
+from ousel.site.page_server import PageServer
 from ousel.site.rendering import PageRenderer
-from ousel.site.server import PageServer
 from ousel.transfers.endpoints import TransferEndpoints
 
 if TYPE_CHECKING:
-    from ousel.api.routes import Route
+    from ousel.api.route import Route
     from ousel.site.visits import PageRoute
 
 WRITE_BEHIND_SECONDS: Final = 5.0

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from ousel.api.authentication import ApiAuthenticator
+from ousel.api.endpoint_server import EndpointServer
 from ousel.api.observers import AnsweredRequest, RequestObservers
+from ousel.api.route import Call, NoBody, NoQuery, Route
 from ousel.api.router import Router
-from ousel.api.routes import Call, NoBody, NoQuery, Route
-from ousel.api.server import EndpointServer
 from ousel.http.messages import Answer, Request
 from ousel.kernel.clock import system_clock
 from ousel.kernel.settings import Settings

@@ -18,7 +18,7 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import handle_of
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import KeyCheck
-from ousel.transfers.service import transfer_posting
+from ousel.transfers.posting import transfer_posting
 from tests.faults.conftest import Figure
 from tests.faults.sizes import sized
 from tests.support.accounts import open_database, partner

@@ -6,7 +6,7 @@ from timeit import timeit
 import pytest
 
 from ousel.api.observers import RequestObservers
-from ousel.api.routes import Route
+from ousel.api.route import Route
 from ousel.http.messages import Answer, Request
 from ousel.kernel.clock import system_clock
 from ousel.observation.histograms import Histogram

@@ -13,7 +13,7 @@ from ousel.partners import service, store
 from ousel.partners.key_lookup import PartnerKeyLookup
 from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX, Key
 from ousel.partners.service import IssuedKey
-from ousel.transfers.service import transfer_posting
+from ousel.transfers.posting import transfer_posting
 from tests.support.clock import ManualClock
 from tests.support.problems import assert_problem
 from tests.support.raw_http import exchange, request

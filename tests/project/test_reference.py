@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from ousel.api.openapi import refusals_of
-from ousel.api.routes import NoBody, Route
+from ousel.api.route import NoBody, Route
 from ousel.app import Ousel
 from ousel.kernel.errors import all_refusals
 from ousel.kernel.settings import Settings

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ousel.api.openapi import refusals_of
-from ousel.api.routes import Route
+from ousel.api.route import Route
 from ousel.app import Ousel
 from ousel.kernel.errors import Refusal, all_refusals
 from ousel.kernel.settings import Settings

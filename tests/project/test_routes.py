@@ -10,7 +10,7 @@ import schemathesis
 from schemathesis.core.result import Err
 
 from ousel.api.openapi import refusals_of
-from ousel.api.routes import NoBody, Route
+from ousel.api.route import NoBody, Route
 from ousel.app import Ousel
 from ousel.kernel.settings import Settings
 from ousel.site.visits import PageRoute

@@ -13,7 +13,7 @@ from ousel.ledger.history import HistoryQuery
 from ousel.ledger.rules import ChargeClosed, KeyRejected, Refused
 from ousel.oauth.rules import Exchange
 from ousel.people.audit import EventSource
-from ousel.transfers.service import transfer_posting
+from ousel.transfers.posting import transfer_posting
 from tests.simulation.callers import Caller
 from tests.simulation.checker import BOUND_SECONDS
 from tests.simulation.network import Handler

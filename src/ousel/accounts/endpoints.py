@@ -11,7 +11,7 @@ from ousel.accounts.records import (
     holder_record,
 )
 from ousel.accounts.service import AccountService
-from ousel.api.routes import AnswerDescription, Call, NoBody, NoQuery, Route
+from ousel.api.route import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.http.messages import Answer, json_answer
 from ousel.ledger.refusals import AccountNotFound
 

@@ -6,7 +6,7 @@ from ousel.api.callers import Partner, PartnerKeys, User, UserTokens
 from ousel.api.origins import OriginPolicy
 from ousel.api.rate_limits import RateLimiter
 from ousel.api.refusals import InsufficientScope, InvalidToken, Unauthorized
-from ousel.api.routes import Route
+from ousel.api.route import Route
 from ousel.http.messages import Answer, Headers, RawHeader
 from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import Settings

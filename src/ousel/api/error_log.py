@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from ousel.api.callers import Partner, User
-from ousel.api.routes import Route
+from ousel.api.route import Route
 from ousel.kernel.errors import Refusal
 
 

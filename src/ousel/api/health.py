@@ -1,6 +1,6 @@
 """Health checks: whether the process runs, and whether it can serve requests."""
 
-from ousel.api.routes import Call, NoBody, NoQuery, Route
+from ousel.api.route import Call, NoBody, NoQuery, Route
 from ousel.database.clock import DatabaseClock, check_skew
 from ousel.database.port import Database
 from ousel.database.schema import SCHEMA_VERSION, is_supported, schema_version

@@ -8,7 +8,7 @@ import msgspec
 
 from ousel.api import refusals
 from ousel.api.problems import Problem
-from ousel.api.routes import Access, AnswerDescription, NoBody, NoQuery, Route
+from ousel.api.route import Access, AnswerDescription, NoBody, NoQuery, Route
 from ousel.http import refusals as http_refusals
 from ousel.kernel.errors import (
     DatabaseUnavailable,

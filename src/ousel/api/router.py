@@ -10,11 +10,11 @@ import msgspec
 import structlog
 
 from ousel.api.authentication import ApiAuthenticator
+from ousel.api.endpoint_server import EndpointServer
 from ousel.api.observers import RequestObservers
 from ousel.api.problems import problem_answer
+from ousel.api.route import Route
 from ousel.api.route_table import RouteLike, RouteTable
-from ousel.api.routes import Route
-from ousel.api.server import EndpointServer
 from ousel.http.messages import Answer, RawHeader, Request, Response, answer_head, header_lines
 from ousel.http.refusals import InternalError, MethodNotAllowed, NotFound
 from ousel.kernel.deadlines import set_deadline

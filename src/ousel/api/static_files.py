@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from ousel.api.routes import Call, NoBody, Route
+from ousel.api.route import Call, NoBody, Route
 from ousel.http.messages import Answer
 from ousel.http.refusals import NotFound
 

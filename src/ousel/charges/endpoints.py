@@ -7,7 +7,7 @@ import msgspec
 from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency_key, parse_text
 from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, make_page
 from ousel.api.polling import WAIT_SECONDS_MAX, TaggedAnswer, tag_answer, wait_seconds
-from ousel.api.routes import AnswerDescription, Call, NoBody, NoQuery, Route
+from ousel.api.route import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.charges.records import (
     ChargeRecord,
     charge_record,

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from ousel.api.openapi import refusals_of
-from ousel.api.routes import Call, NoBody, NoQuery, Route
+from ousel.api.route import Call, NoBody, NoQuery, Route
 from ousel.docs.client_examples import PYTHON_EXAMPLES
 from ousel.http.messages import Answer
 from ousel.kernel.errors import all_refusals

@@ -14,7 +14,7 @@ import msgspec
 from ousel.database.port import Transaction
 from ousel.ledger import journal
 from ousel.ledger.bucket_sums import BucketSums
-from ousel.ledger.duplicates import DuplicateFinder
+from ousel.ledger.duplicate_finder import DuplicateFinder
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Entry, entry_hash
 
 PAGE_ENTRIES: Final = 5_000

@@ -10,7 +10,7 @@ from ousel.api.authentication import ApiAuthenticator
 from ousel.api.callers import Partner
 from ousel.api.error_log import ApiErrorRecorder
 from ousel.api.refusals import Unauthorized
-from ousel.api.routes import Call, NoQuery, Route
+from ousel.api.route import Call, NoQuery, Route
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.errors import Refusal
 from ousel.oauth.records import NO_CACHE

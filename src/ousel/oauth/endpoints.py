@@ -3,7 +3,7 @@
 from typing import Final
 
 from ousel.api.callers import Partner
-from ousel.api.routes import AnswerDescription, Call, NoBody, NoQuery, Route
+from ousel.api.route import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.settings import Settings
 from ousel.oauth.client_authentication import ClientAuthenticator

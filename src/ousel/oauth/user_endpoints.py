@@ -2,7 +2,7 @@
 
 from ousel.accounts.records import BalanceRecord, HolderRecord, balance_record, holder_record
 from ousel.accounts.service import AccountService
-from ousel.api.routes import AnswerDescription, Call, NoBody, NoQuery, Route
+from ousel.api.route import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.http.messages import Answer, json_answer
 
 

@@ -4,7 +4,7 @@ from collections import deque
 from typing import Final
 
 from ousel.api.callers import Partner, User
-from ousel.api.routes import Route
+from ousel.api.route import Route
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal

@@ -7,7 +7,7 @@ import msgspec
 from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
 from ousel.accounts.service import AccountService
 from ousel.api.fields import Amount, Time
-from ousel.api.routes import AnswerDescription, Call, NoQuery, Route
+from ousel.api.route import AnswerDescription, Call, NoQuery, Route
 from ousel.charges.records import ChargeRecord, charge_record
 from ousel.charges.refusals import ChargeNotFound, ChargeNotPayable, OwnCharge
 from ousel.charges.service import ChargeService

@@ -1,7 +1,8 @@
 """Forms: reading them, and refusing those that another site sent.
 
-Every form contains a token derived from the visitor's cookie, so no other site can post it. The
-Origin header, if the browser sends one, must be this site's.
+This protects against cross-site request forgery (CSRF): every form contains a token derived from
+the visitor's cookie, so no other site can post it. The Origin header, if the browser sends one,
+must be this site's.
 """
 
 import hashlib

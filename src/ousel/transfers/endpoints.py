@@ -1,4 +1,4 @@
-"""POST /transfers and GET /transfers."""
+"""POST /transfers and GET /transfers; the ledger decides idempotency keys and balances."""
 
 from typing import Annotated, Final, Literal
 
@@ -8,7 +8,7 @@ from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
 from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency_key, parse_text
 from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, make_page, sequence_from_cursor
 from ousel.api.refusals import Unauthorized
-from ousel.api.routes import AnswerDescription, Call, NoBody, NoQuery, Route
+from ousel.api.route import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.clock import Clock, micros_from_timestamp
 from ousel.kernel.errors import InvalidAmount, InvalidField
@@ -18,8 +18,8 @@ from ousel.ledger.history import HistoryQuery
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import ChargeClosed, KeyCheck, KeyRejected, Kind, Refused, Replay
 from ousel.ledger.search import HistorySearch
+from ousel.transfers.posting import transfer_posting
 from ousel.transfers.records import TransferRecord, transfer_record
-from ousel.transfers.service import transfer_posting
 
 NOTE_CHARACTERS_MAX: Final = 500
 

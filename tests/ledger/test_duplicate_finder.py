@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ousel.ledger import duplicates
-from ousel.ledger.duplicates import DuplicateFinder
+from ousel.ledger import duplicate_finder
+from ousel.ledger.duplicate_finder import DuplicateFinder
 
 
 def suspects_among(texts: list[str]) -> set[str]:
@@ -25,8 +25,8 @@ def test_exactly_the_texts_that_occur_twice_are_found(texts: list[str]) -> None:
 
 def test_texts_meet_again_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """It makes no difference which hashes are in memory and which were written to files."""
-    monkeypatch.setattr(duplicates, "HASHES_WRITTEN_AT_ONCE", 2)
-    monkeypatch.setattr(duplicates, "PART_BYTES_IN_MEMORY", 16)
+    monkeypatch.setattr(duplicate_finder, "HASHES_WRITTEN_AT_ONCE", 2)
+    monkeypatch.setattr(duplicate_finder, "PART_BYTES_IN_MEMORY", 16)
     texts = [f"tr_{number}" for number in range(5_000)]
 
     assert suspects_among([*texts, "tr_7", "tr_4999"]) == {"tr_7", "tr_4999"}
