@@ -122,7 +122,7 @@ class ChargeEndpoints:
                     "Send the payer to its checkout_url, then poll the charge until its status "
                     "is final; a payer who returns to success_url has not necessarily paid. "
                     "A retry with the same Idempotency-Key and the same request returns the "
-                    "first charge, as it is now."
+                    "first charge in its current state."
                 ),
                 body=ChargeRequest,
                 request_headers={"Idempotency-Key": KEY_SCHEMA},

@@ -55,8 +55,8 @@ class OauthEndpoints:
             name="createUserToken",
             summary="Exchange a code for a user token",
             description=(
-                "Called by your server. The credentials are the app's client_id with one of its "
-                "partner keys as client_secret. A code is valid for 10 minutes and can be "
+                "Your server makes this call. The credentials are the app's client_id with one of "
+                "its partner keys as client_secret. A code is valid for 10 minutes and can be "
                 "exchanged once: a second attempt ends the token that was issued for it."
             ),
             access="client",
