@@ -48,7 +48,7 @@ class _FileSystem(ctypes.Structure):
 def let_logs_fail(fails: Callable[[Operation], bool]) -> Callable[[], None]:
     """Make operations fail if `fails` says so, on each log that SQLite opens from now on.
 
-    Return a function that leaves the logs that are opened after its call alone.
+    Return a function that ends this: logs that are opened after its call work again.
     """
     library = ctypes.CDLL(getattr(_sqlite3, "__file__", None))
     library.sqlite3_vfs_find.restype = ctypes.POINTER(_FileSystem)

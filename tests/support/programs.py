@@ -1,4 +1,7 @@
-"""Programs and libraries that tests need. Root installs some with apt; without one, tests skip."""
+"""Finds the programs and libraries that tests need.
+
+If the tests run as root, they install some with apt. Tests whose program is missing are skipped.
+"""
 
 import ctypes
 import fcntl
