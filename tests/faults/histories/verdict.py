@@ -24,7 +24,8 @@ def assert_correct(histories: Sequence[Group], folder: Path) -> str:
     path = folder / "histories"
     save([*histories, *stale], path)
     for history in histories:
-        assert find_anomalies(history) == [], f"group {history.number} in {path}"
+        anomalies = find_anomalies(history)
+        assert anomalies == [], f"group {history.number} in {path}: {anomalies}"
     for history in stale:
         assert find_anomalies(history) != [], f"group {history.number} in {path}"
     if not FULL or go() is None:
