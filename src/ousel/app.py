@@ -285,13 +285,13 @@ async def run_repeatedly(seconds: float, task: BackgroundTask) -> None:
 
 
 async def _run_once(task: BackgroundTask) -> None:
-    """Run the task; log a failure, because the next run tries again."""
+    """Run the task; log a failure instead of raising it."""
     try:
         await task()
     except Refusal as refusal:
-        _log.warning("background task failed and will be retried", code=refusal.code)
+        _log.warning("background task failed", code=refusal.code)
     except Exception:  # noqa: BLE001 - it is logged, and the other tasks continue
-        _log.exception("background task failed and will be retried")
+        _log.exception("background task failed")
 
 
 def in_worker(settings: Settings, processes: int) -> Ousel:

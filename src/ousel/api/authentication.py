@@ -73,7 +73,7 @@ class ApiAuthenticator:
     async def recheck_key(
         self, route: Route, headers: Headers, refusal: Refusal, extra_headers: list[RawHeader]
     ) -> None:
-        """Look the key up if a request was refused before its transaction checked the key.
+        """Look the key up after a refusal, because the transaction may not have checked it.
 
         If the key was revoked, the answer is 401 and reveals nothing else.
         """

@@ -159,7 +159,7 @@ class ChargeService:
         return await self._stored_charge(charge.id)
 
     async def _write_expiries(self, ids: list[str]) -> int:
-        """Write which of these charges have expired; return the time by which this was decided."""
+        """Write which of these charges have expired; return the time that decided it."""
         locked = await self._commit(
             lambda transaction: transitions.lock_current_charges(transaction, ids, self._clock)
         )

@@ -31,7 +31,7 @@ class LockedCharges(msgspec.Struct, frozen=True):
 
     charges: dict[str, Charge]
     expired_count: int  # how many of them this transaction marks as expired
-    now: int  # the time by which their expiry was decided
+    now: int  # the time that decided which of them have expired
 
 
 class Cancellation(msgspec.Struct, frozen=True):

@@ -91,7 +91,10 @@ def _read_file(path: Path, work: Coroutine[Any, Any, Result]) -> Result:
 
 
 class _WriteFailed(Exception):
-    """The file cannot be written; not an OSError, because the database could raise one too."""
+    """The file cannot be written.
+
+    This is not an OSError, which the database would take for a lost connection.
+    """
 
 
 def _write_or_raise(write: Callable[[bytes], object], octets: bytes) -> None:

@@ -139,7 +139,10 @@ class ConnectionPool:
             self._idle.append(connection)
 
     def _read_rest(self, rest: socket.socket) -> None:
-        """Ask the server to end the connection once it has answered; wait until it has done so."""
+        """Once the server has answered, ask it to end the connection.
+
+        Once it has ended the connection, make the place vacant.
+        """
         try:
             if rest.recv(READ_BYTES):
                 rest.shutdown(socket.SHUT_WR)

@@ -26,10 +26,9 @@ CONNECT_TIMEOUT_SECONDS: Final = 5.0
 COMMIT_TIMEOUT_SECONDS: Final = 8.0
 STATEMENT_TIMEOUT_SECONDS: Final = 12.0
 
-# Every statement of Ousel finds its rows by an index, in the order in which it needs them. The
-# settings about plans have two purposes. A plan made while a table was empty would read or sort the
-# whole table, and must not be kept. And planning the look-up of a few keys takes longer than the
-# look-up itself, so it must not be repeated each time.
+# Every statement of Ousel finds its rows by an index, in the order in which it needs them. Planning
+# the look-up of a few keys takes longer than the look-up itself, so plans are kept. Therefore no
+# plan may read or sort a whole table, not even a plan that was made while the table was empty.
 _SERVER_SETTINGS: Final = {
     "application_name": "ousel",
     "lock_timeout": "1500ms",  # longer than PostgreSQL needs to find a deadlock

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: of all hosts in an address, to the one that accepts writes.
+"""Connections to the PostgreSQL host that accepts writes, among all hosts of an address.
 
 All hosts are tried at the same time, so a host that is down or stuck causes no delay.
 """

@@ -29,9 +29,9 @@ TABLES = {
 }
 _OUSEL_TABLES: Final = {"alembic_version", "entries"}  # every version has these tables
 VERSION = Statement("the version of the schema", "SELECT version_num FROM alembic_version")
-# Ids must sort by their bytes: then they sort by time, and in the order in which verification, in
-# Python, compares them. Most collations do so, but not those that sort a pair of letters as one
-# letter, as Czech does with "ch".
+# Ids must sort by their bytes. Then they sort by time, and in the same order as in Python, where
+# verification compares them. Most collations do so, but not those that sort a pair of letters as
+# one letter, as Czech does with "ch".
 IDS_IN_ORDER = {
     "sqlite": Statement("whether SQLite sorts ids by their bytes: always", "SELECT TRUE"),
     "postgres": Statement(

@@ -115,8 +115,8 @@ class SqliteDatabase:
     def version(self) -> int | None:
         """Return a number that changes with every commit of any process.
 
-        It is read once per iteration of the event loop. All callers of one iteration arrived
-        before it began, so the number is new enough for each of them.
+        The number is read once per iteration of the event loop. Whoever asks for it in an iteration
+        arrived before that iteration began, and so before the number was read.
         """
         if self._version is None:
             assert self._reader is not None, "the database is not open"

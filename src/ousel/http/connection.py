@@ -59,9 +59,8 @@ class Connection(RequestParser):
         self._idle_seconds_max = idle_seconds_max
         self._waiting_requests: deque[Request] = deque()
         self._answer_task: asyncio.Task[None] | None = None
-        self._closes_after_answer = (
-            False  # after the current answer, or after the next if there is none
-        )
+        # Close after the current answer; if no answer is under way, after the next one.
+        self._closes_after_answer = False
         self._is_reading_paused = False
         self._writable_again: asyncio.Future[None] | None = None
 
@@ -79,7 +78,7 @@ class Connection(RequestParser):
         self._idle_timer.cancel()
         self.resume_writing()
         self._waiting_requests.clear()
-        if self._answer_task is not None:  # a write that has begun is completed nevertheless
+        if self._answer_task is not None:  # a write to the database that has begun is completed
             self._server_state.tasks.add(self._answer_task)
             self._answer_task.add_done_callback(self._server_state.tasks.discard)
             self._answer_task.cancel()

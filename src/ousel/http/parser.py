@@ -19,8 +19,8 @@ HEADERS_MAX: Final = 100  # trailers included
 CHUNKS_MAX: Final = 1_024
 
 _PIECE_BYTES_MAX: Final = 16 * 1024  # a longer segment is parsed in pieces, to measure the head
-# `_head_bytes` does not count the last piece of a head, and may not count its first. Up to this
-# count, the head cannot be too long, so it is not measured exactly.
+# `_head_bytes` leaves out the last piece of a head, and sometimes the first as well. As long as it
+# is at most this number, the head cannot be too long, and is not measured exactly.
 _UNMEASURED_BYTES_MAX: Final = HEAD_BYTES_MAX - 2 * _PIECE_BYTES_MAX
 _SEPARATOR_BYTES: Final = len(b": \r\n")
 

@@ -1,4 +1,4 @@
-"""Refusals that happen before any endpoint or page is found."""
+"""Refusals that do not depend on the endpoint or page that a request is for."""
 
 from ousel.kernel.errors import Refusal
 

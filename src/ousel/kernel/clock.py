@@ -16,7 +16,7 @@ _RFC_3339: Final = re.compile(
 
 
 class Clock(Protocol):
-    """Tells the time without a query, in microseconds."""
+    """Tells the time in microseconds, without asking the database."""
 
     def __call__(self) -> int:
         """Return the present moment."""

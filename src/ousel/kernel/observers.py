@@ -7,7 +7,7 @@ class PostingObserver(Protocol):
     """An observer of batches."""
 
     def batch_written(self, postings: int, seconds: float) -> None:
-        """Record that one transaction wrote this many postings and took this long."""
+        """Record how many postings a batch had, whatever their outcomes, and how long it took."""
         ...
 
 

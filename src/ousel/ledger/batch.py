@@ -29,7 +29,7 @@ from ousel.ledger.rules import (
 class ChargeLocks(msgspec.Struct, frozen=True):
     """The charges that cannot be paid, and those that another transaction has locked."""
 
-    now: int | None  # the time by which expiry was decided; None if no charge was locked
+    now: int | None  # the time that decided which have expired; None if no charge was locked
     closed: ClosedCharges
     blocked: Collection[str] = ()
 
@@ -218,7 +218,10 @@ class PostingBatch:
                 self._blocked[posting.transfer_id] = Blocked(needed[0])
 
     def _undecided_postings(self, outcomes: dict[str, Outcome]) -> list[Posting]:
-        """Return the postings to be decided now; refuse those that are overdue or not awaited."""
+        """Return the postings to be decided now.
+
+        Refuse those that are overdue or whose callers have given up.
+        """
         time = asyncio.get_running_loop().time()
         self._earliest_deadline = NO_DEADLINE
         postings: list[Posting] = []

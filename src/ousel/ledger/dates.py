@@ -15,7 +15,7 @@ class DateVerifier:
     """
 
     def __init__(self, now: int) -> None:
-        """Tolerate dates that a posting made now could have."""
+        """Tolerate dates up to a minute ahead of now, which the ledger's rules allow."""
         self._latest = now + AHEAD_MICROS_MAX
         self._ahead = 0
         self._first: Entry | None = None

@@ -40,7 +40,7 @@ async def fund_account(
         )
 
     outcome = (await asyncio.create_task(issue_in_time())).outcome
-    assert isinstance(outcome, Movement | Replay), "funding depends on no key and no charge"
+    assert isinstance(outcome, Movement | Replay), "funding depends on no partner key and no charge"
     return FundingResult(outcome.debit.transfer_id, replayed=isinstance(outcome, Replay))
 
 

@@ -101,9 +101,9 @@ FREE_ACCOUNTS_LOCKED: Final = Statement(
     f"{_LOCK_ACCOUNTS} ORDER BY id FOR UPDATE SKIP LOCKED",
 )
 _AWAITED: Final = "SELECT id FROM accounts WHERE id = :awaited FOR UPDATE"
-ACCOUNT_AWAITED: Final = Statement("lock one account, however long others lock it", _AWAITED)
+ACCOUNT_AWAITED: Final = Statement("wait for one account, and lock it", _AWAITED)
 ACCOUNTS_LOCKED_AFTER_WAITING: Final = Statement(
-    "first lock one account, however long others lock it, then those that are not locked",
+    "first wait for one account and lock it, then lock the other accounts that are free",
     f"{_LOCK_ACCOUNTS} AND (SELECT COUNT(*) FROM ({_AWAITED}) AS awaited) > 0"
     " ORDER BY id FOR UPDATE SKIP LOCKED",
 )

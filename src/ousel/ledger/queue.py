@@ -1,7 +1,7 @@
 """The queue of postings: the only way to change a balance.
 
 The postings that wait are written as one batch: one transaction, one flush to disk. A posting
-that needs a row which another transaction has locked waits separately, on its own connection,
+that needs a row which another transaction has locked waits separately, on another connection,
 and the others are written without it.
 """
 
@@ -30,7 +30,8 @@ from ousel.ledger.writer import (
 )
 
 # How many connections may wait for locked rows: for rows that were just found locked, and for rows
-# that were still locked after a first wait. The others are left to ordinary postings and writes.
+# that were still locked after a first wait. The remaining connections are left to ordinary postings
+# and other writes.
 FIRST_TURNS_MAX: Final = 2
 LATER_TURNS_MAX: Final = 1
 

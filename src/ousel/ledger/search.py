@@ -1,9 +1,9 @@
 """Searching a history with filters, which may have to read many entries to fill a page.
 
-A search reads a few thousand entries at a time, and only one search reads at a time. Other requests
-run in between, so a long history delays nobody else, however often it is searched. Only one
-search of each account at a time competes with those of other accounts, so many searches of one
-account get no more time than one.
+A search reads two thousand entries in each step. After the first steps, only one search reads at a
+time, and other requests run in between. So a long history delays nobody else, however often it is
+searched. The searches of one account take turns among themselves, and only the one whose turn it is
+competes with other accounts. So many searches of one account together get no more time than one.
 """
 
 import asyncio

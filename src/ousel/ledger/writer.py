@@ -180,7 +180,10 @@ class BlockedPostingWriter(PostingWriter):
     def _parts_to_repeat(
         self, batch: list[WaitingPosting], error: Exception
     ) -> Sequence[list[WaitingPosting]]:
-        """Wait again if the row is still locked, now behind those that wait for the first time."""
+        """If the row is still locked, wait again, now in a turn for later waits.
+
+        So the turns for first waits stay free.
+        """
         if isinstance(error, RowsLocked):
             self._turns = self._later_turns
             return [without_overdue(batch)]

@@ -175,8 +175,8 @@ async def end_tokens_of_code(transaction: Transaction, code: Code) -> None:
 async def end_all_of_app(transaction: Transaction, account_id: str, app_id: str) -> int:
     """Remove an account's codes and tokens for an app; return how many tokens there were.
 
-    The codes are removed first: a concurrent exchange has locked its code, so its token is written
-    before the tokens are removed.
+    The codes are removed first. Removing a code waits for a concurrent exchange, which has locked
+    the code. So the token of that exchange is written in time to be removed too.
     """
     await transaction.execute(DELETE_CODES_OF_APP, account_id=account_id, app_id=app_id)
     return await transaction.execute(DELETE_TOKENS_OF_APP, account_id=account_id, app_id=app_id)

@@ -1,7 +1,7 @@
 """Histograms that cost a few tenths of a microsecond per value.
 
-Prometheus's own histograms take a lock and search their buckets, which costs more than everything
-else about an observation. Only the event loop writes these, so a plain addition is enough.
+Prometheus's own histograms take locks and try their buckets one by one, which costs more than
+everything else about an observation. Only the event loop writes these, so they need no lock.
 """
 
 from bisect import bisect_left

@@ -88,7 +88,7 @@ class _OuselCollector(Collector):
     def _postings(self) -> Iterator[Metric]:
         yield _histogram(
             "ousel_posting_batch_postings",
-            "Postings written by one transaction.",
+            "Postings in the batch of one transaction, whatever their outcomes.",
             self._metrics.postings.batch_postings,
         )
         yield _histogram(

@@ -28,7 +28,10 @@ class PartnerKeyLookup:
     """Finds the partner that a key authenticates, as stored at the time of the call."""
 
     def __init__(self, database: Database, clock: Clock, *, mode: str) -> None:
-        """Look up keys; this server accepts those of this mode: live, or test in a sandbox."""
+        """Look up keys on a server of this mode, live or test.
+
+        Stored keys of the other mode are accepted too; the mode only affects the text of a refusal.
+        """
         self._database = database
         self._clock = clock
         self._prefix = f"sk_{mode}_"

@@ -201,7 +201,7 @@ class SignInService:
         return NewSession(secret, seconds, stage)
 
     async def _account_id(self, name: str) -> str | None:
-        """Return the id of the account that has this name, or None; either takes one query."""
+        """Return the id of the account that has this name, or None if there is none."""
         try:
             return await self._database.read(
                 lambda transaction: accounts.find_account_id(transaction, name, param="identifier")

@@ -103,7 +103,7 @@ class SignInPages:
         return self._redirect_signed_in(signed_in, visit)
 
     async def sign_out(self, visit: Visit) -> Answer:
-        """End the session; the next sign-in leads back to the page that the person was on."""
+        """End the session; the next sign-in leads to the page that the form names, or to HOME."""
         person = visit.signed_in
         await self._sign_in_service.sign_out(
             person.account_id, person.session_hash, event_source(visit)

@@ -1,4 +1,7 @@
-"""The site's two cookies: one for the session, one for the visitor that a form belongs to."""
+"""The site's two cookies: one for the session, and one that identifies the browser.
+
+The second is for form tokens and for the limits of sign-in.
+"""
 
 from typing import Final
 

@@ -55,7 +55,10 @@ class PageRenderer:
         forms_lead_to: str = "",
         **context: Any,
     ) -> Answer:
-        """Return a rendered page; its forms may also redirect to the origin `forms_lead_to`."""
+        """Return a rendered page.
+
+        Its forms may also redirect to the sources in `forms_lead_to`, such as `https:`.
+        """
         variables = self._common_context | context
         html = self._environment.get_template(template).render(visit=visit, **variables)
         policy = f"{_CONTENT_SECURITY_POLICY} {forms_lead_to}".rstrip().encode()

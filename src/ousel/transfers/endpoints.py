@@ -1,4 +1,4 @@
-"""POST /transfers and GET /transfers; the ledger decides idempotency keys and balances."""
+"""POST /transfers and GET /transfers; the ledger checks idempotency keys and balances."""
 
 from typing import Annotated, Final, Literal
 

@@ -1,8 +1,8 @@
 """The Python client of Ousel.
 
 `Client` and `AsyncClient` do what a partner key allows. `UserClient` and `AsyncUserClient` read
-what a user token allows. Every exception is an `OuselError`. `ousel_client.refusals` has one class
-for each error code of the server.
+what a user token allows. Every exception is an `OuselError`, except ValueError and TypeError for
+wrong arguments. `ousel_client.refusals` has one class for each error code of the API.
 """
 
 from ousel_client.clients import AsyncClient, AsyncUserClient, Client, UserClient

@@ -39,7 +39,10 @@ class ProofKey:
 
 @dataclass(frozen=True, slots=True)
 class _Revocation:
-    """The answer to a revocation: any JSON object, unlike the error page of a proxy."""
+    """The answer to a revocation.
+
+    It has no fields, so any JSON object is accepted, but not the HTML page of a proxy.
+    """
 
 
 class Connect(Resource[Driver]):

@@ -29,7 +29,7 @@ class OuselError(Exception):
 
 
 class ConnectionFailed(OuselError):
-    """No answer came: the server was not reached, or the connection broke or timed out."""
+    """The last attempt got no answer: it did not reach the server, broke off or timed out."""
 
 
 class UnexpectedAnswer(OuselError):

@@ -20,13 +20,13 @@ class Sandbox(Resource[Driver]):
 
     @Operation
     def pay(self, charge_id: str, *, payer: str) -> Steps[Charge]:
-        """Pay a charge from the balance of this account."""
+        """Pay a charge from the balance of the account `payer`."""
         path = f"/sandbox/charges/{segment(charge_id)}/pay"
         body = encode_object({"payer": payer})
         return self._record(Charge, self._post(path, body, repeatable=False))
 
     @Operation
     def fund(self, *, to: str, amount: Amount) -> Steps[Transfer]:
-        """Issue money to this account."""
+        """Issue money to the account `to`."""
         body = encode_object({"to": to, "amount": parse_amount(amount)})
         return self._record(Transfer, self._post("/sandbox/fund", body, repeatable=False))

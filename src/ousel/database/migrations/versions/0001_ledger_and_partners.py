@@ -2,8 +2,8 @@
 
 In each table whose rows belong to accounts, the primary key begins with the account's id, and no
 unique index or foreign key spans several accounts, so that the tables can be distributed over
-several machines by account. The exception is the table of identifiers, by which accounts are
-found: its key is the identifier.
+several machines by account. The only exception here is the table of identifiers, by which accounts
+are found: its key is the identifier.
 """
 
 from alembic import op
