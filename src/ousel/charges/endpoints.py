@@ -193,7 +193,10 @@ class ChargeEndpoints:
         return json_answer(record, status=201)
 
     async def read(self, call: Call[NoBody, NoQuery]) -> Answer:
-        """Answer with the charge; if the caller asks to wait, answer when it is final."""
+        """Answer with the charge.
+
+        If the caller asks to wait, answer when the charge is final or the time is up.
+        """
         key = (call.partner.account_id, call.path["id"])
         seconds = wait_seconds(call.headers.get(b"prefer"))
         if seconds is not None:

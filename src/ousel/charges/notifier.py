@@ -1,8 +1,8 @@
 """Waiting until a charge changes: one task notifies all callers who wait in this process.
 
 Those who wait do not query the database themselves. The task asks for all their charges with one
-statement, a few times a second and only while somebody waits. A payment or cancellation in this
-process wakes its waiters at once, and so does a charge's expiry.
+statement, a few times a second and only while somebody waits. When this process pays or cancels a
+charge, or when the charge expires, those who wait for it are woken at once.
 """
 
 import asyncio

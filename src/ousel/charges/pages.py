@@ -75,7 +75,10 @@ class CheckoutPages:
         return await self._with_charge(visit, self._pay)
 
     async def status(self, visit: Visit) -> Answer:
-        """Answer with the charge's status; if the page asks to wait, answer when it is final."""
+        """Answer with the charge's status.
+
+        If the page asks to wait, answer when the status is final or the time is up.
+        """
         charge = await self._charges.charge_by_id(visit.path["charge_id"])
         seconds = wait_seconds(visit.headers.get(b"prefer"))
         headers: tuple[RawHeader, ...] = ()

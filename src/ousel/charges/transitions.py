@@ -88,7 +88,8 @@ async def lock_current_charges(
 ) -> LockedCharges:
     """Lock the charges, mark those that have expired, and return all with their current status.
 
-    The lock waits for payments and cancellations that are being written; those take effect first.
+    With `waits`, payments and cancellations that are being written take effect first. Without it,
+    charges that other transactions have locked are left out.
     """
     charges, now = await store.lock_charges(transaction, ids, clock, waits=waits)
     expired = [charge for charge in charges if is_overdue(charge, now)]

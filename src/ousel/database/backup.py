@@ -1,4 +1,4 @@
-"""Backup and restore, also while servers run: SQLite's backup, or pg_dump's custom format."""
+"""Backup, also while servers run, and restore: SQLite's backup, or pg_dump's custom format."""
 
 import os
 import re
@@ -55,7 +55,7 @@ def restore(url: str, source: Path) -> None:
 def write_atomically(target: Path, what: str) -> Iterator[Path]:
     """Yield a temporary path to write to, and rename it to the target at the end.
 
-    An existing file is never overwritten, even if another command has created it meanwhile.
+    Existing files are not overwritten: raise BackupFailed if the target exists, before or after.
     """
     _check_absent(target, what)
     unfinished = target.with_name(f"{target.name}.{token_hex(4)}.unfinished")

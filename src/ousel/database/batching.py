@@ -1,9 +1,10 @@
 """Batching: one transaction does what many callers ask for at the same time.
 
 There is no delay: the first item runs at once, and the next batch is made of the items that
-arrived meanwhile. A batch that fails is halved until the item at fault fails alone. If the
-deadline of an item passes before the commit is sent, the item is refused, and the others are run
-without it.
+arrived meanwhile. If the deadline of an item passes before the commit is sent, the item is refused,
+and the others are run without it. If a batch is refused for another reason, as when the database is
+unavailable, all its callers get the refusal. After any other error, the batch is halved until the
+item at fault fails alone.
 """
 
 import asyncio
@@ -103,8 +104,9 @@ class Batcher(ABC, Generic[Item, Result]):
     ) -> Sequence[list[Waiting[Item, Result]]]:
         """Return the parts of a failed batch to run again, in reverse: the last one is run first.
 
-        If the deadline of an item has passed, the others are run again. If anything else has
-        failed, the batch is halved until the item at fault fails alone.
+        If the deadline of an item has passed, the others are run again. Any other refusal is the
+        result of all items. After any other error, the batch is halved until the item at fault
+        fails alone.
         """
         if isinstance(error, DeadlineExceeded):
             wanted = without_overdue(batch)
@@ -117,7 +119,10 @@ class Batcher(ABC, Generic[Item, Result]):
         return []
 
     def _next_batch(self, items_max: int) -> list[Waiting[Item, Result]]:
-        """Take the items that have waited longest; drop those that are overdue or not awaited."""
+        """Take the items that have waited longest, without those whose callers have given up.
+
+        Refuse those that are overdue.
+        """
         batch: list[Waiting[Item, Result]] = []
         while self._queue and not batch:
             count = min(len(self._queue), items_max)
@@ -127,7 +132,8 @@ class Batcher(ABC, Generic[Item, Result]):
     def _set_overdue_timer(self) -> None:
         """Set the timer that refuses waiting items as soon as their deadlines pass.
 
-        Deadlines pass in the order of arrival, so one timer for the first item is enough.
+        Most deadlines pass in the order of the queue, so one timer for the first item is enough. An
+        overdue item behind it is refused when its turn comes.
         """
         if self._queue and self._queue[0].deadline != NO_DEADLINE:
             self._overdue_timer = asyncio.get_running_loop().call_at(

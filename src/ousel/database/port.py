@@ -16,7 +16,7 @@ Row = Sequence[Any]
 
 
 class Connections(msgspec.Struct, frozen=True):
-    """How many connections are in use, how many are idle, and how many commits are abandoned."""
+    """How many connections are in use, idle or abandoned, and whether writes are suspended."""
 
     in_use: int
     idle: int

@@ -144,7 +144,8 @@ class SqliteDatabase:
             raise _translate(error) from error
 
     def _snapshot(self, work: Work[Result]) -> Result:
-        self._check_file_unmoved()  # a new connection would combine this log with another file
+        # If the file was replaced, a new connection would apply this file's log to the new one.
+        self._check_file_unmoved()
         try:
             with closing(_connect(self._path)) as connection:
                 connection.execute("BEGIN")

@@ -7,7 +7,7 @@ engine:
 - `= ANY(:names)`              membership in a list;
 - `ROWS(:pairs, a text, b text)`  a list of tuples as a table, which is sent as JSON: drivers bind
   one long text faster than many arrays or rows;
-- `FOR UPDATE`                 row locks, which SQLite, with one writer at a time, does not need;
+- `FOR UPDATE`                 row locks; SQLite needs none, because it has one writer at a time;
 - `CLOCK()`                    what the database's clock shows, in microseconds: on PostgreSQL the
   server's, on SQLite this host's.
 """

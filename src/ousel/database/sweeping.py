@@ -6,10 +6,10 @@ from typing import Final
 
 from ousel.database.port import Database, Transaction
 
-SWEEP_ROWS_MAX: Final = 250  # in one transaction
+SWEEP_ROWS_MAX: Final = 250  # of each table, in one transaction
 SWEEP_PAUSE_SECONDS: Final = 0.05
 
-# Deletes at most this many rows, and returns how many it deleted.
+# Deletes at most this many rows of each table, and returns how many it deleted in all.
 SweepStep = Callable[[Transaction, int], Awaitable[int]]
 
 

@@ -18,7 +18,7 @@ _STATUSES_WITHOUT_CONTENT: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.
 
 
 class Request(msgspec.Struct, gc=False, kw_only=True):
-    """A complete request; the router adds its route and its caller."""
+    """A complete request; the server adds the route and the caller once it knows them."""
 
     method: str
     path: str  # as sent, with its escapes
@@ -26,13 +26,13 @@ class Request(msgspec.Struct, gc=False, kw_only=True):
     headers: Headers
     body: bytes | None  # None if it has more than BODY_BYTES_MAX
     ip_address: str  # the IP address of the client
-    is_last: bool = False  # the client wants the connection closed
+    is_last: bool = False  # the connection is closed after the answer
     # Why the request could not be read; the other fields are then empty.
     refusal: Refusal | None = None
     arrived_at: float | None = None  # in the event loop's time, if it had to wait for its turn
     accepts_chunks: bool = True  # if not, a stream ends when the connection is closed
-    route: Any = None  # set by the router, for the observers
-    caller: Any = None  # likewise
+    route: Any = None  # for the observers
+    caller: Any = None  # for the observers
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):

@@ -1,7 +1,7 @@
 """The check of partner keys inside the transaction that moves the money.
 
-A key may be revoked between a request's authentication and its posting. The transaction looks the
-key up itself, so a revoked key moves no money, and the authentication can rely on its cache.
+The authentication relies on its cache, and a key may be revoked at any time. So the transaction
+looks the key up itself, and a revoked key moves no money.
 """
 
 from collections.abc import Iterable

@@ -97,7 +97,7 @@ class Replay(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The ledger's rules forbid the posting.
+    """The ledger's rules forbid the posting, or its deadline has passed.
 
     Once the refusal is raised, it refers to stack frames that refer to this struct, so the garbage
     collector must track it (no gc=False).
@@ -107,7 +107,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class KeyRejected(msgspec.Struct, frozen=True, gc=False):
-    """The partner key was revoked or has expired since the request was authenticated."""
+    """The partner key is no longer valid, although its last look-up found it valid."""
 
 
 class ChargeClosed(msgspec.Struct, frozen=True, gc=False):
@@ -133,7 +133,7 @@ def decide(
 
     `accounts` holds each account that a posting touches, `recipients` the account id of each
     identifier that exists, `used_idempotency_keys` the first entry of each key,
-    `closed_charges` the charges that can no longer be paid.
+    `closed_charges` the charges that cannot be paid.
     """
     closed_charges = {} if closed_charges is None else closed_charges
     outcomes: list[Outcome] = []

@@ -124,7 +124,7 @@ def metadata_record(settings: Settings) -> MetadataRecord:
 
 
 def error_answer(refusal: Refusal) -> Answer:
-    """Return the refusal as an answer in OAuth's own form (RFC 6749 section 5.2)."""
+    """Return a refusal with a status below 500 in OAuth's own form (RFC 6749 section 5.2)."""
     status, code = InvalidRequest.status, InvalidRequest.code
     if isinstance(refusal, OauthRefusal):
         status, code = refusal.status, refusal.code

@@ -42,7 +42,7 @@ class TooManyAttempts(Refusal):
 class Guess(msgspec.Struct, frozen=True):
     """An attempt to sign in, which may be somebody's guess."""
 
-    subject: str  # an account's password, an account's code, or a name that no account has
+    subject: str  # what is guessed: an account's password or code, or the name if no account has it
     account_id: str | None  # None if no account has the name
     source: EventSource
     everywhere: AttemptLimit  # for this subject from all addresses together
@@ -84,7 +84,10 @@ class AttemptCounter:
         )
 
     async def forgive(self, transaction: Transaction, guess: Guess) -> None:
-        """Stop counting a successful attempt, and earlier failures of the same person."""
+        """Uncount a successful attempt.
+
+        Also forget earlier failures at the same subject, from the same address or browser.
+        """
         await store.uncount_failure(transaction, await _limits(transaction, guess))
         for subject in (_pair_subject(guess), _browser_subject(guess)):
             await store.forget_failures(transaction, subject)

@@ -123,6 +123,6 @@ class Throttled(ApiError):
 
 
 class ServerError(ApiError):
-    """The server failed, and retrying did not help in time."""
+    """The server failed. If the request may be repeated, retrying did not help in time."""
 
     status = 500

@@ -25,7 +25,7 @@ class Request:
     body: bytes | None = field(default=None, repr=False)
     credential: Secret | None = None
     held_seconds: int = 0  # how long the server may delay its answer
-    repeatable: bool = True  # whether sending it twice has no further effect
+    repeatable: bool = True  # whether to send it again if it may have taken effect
 
 
 @dataclass(frozen=True, slots=True)

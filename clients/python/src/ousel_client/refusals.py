@@ -223,7 +223,7 @@ class IdempotencyConflict(Conflict):
 
 
 class RateLimited(Throttled):
-    """The key has made more requests than its limit allows."""
+    """The key has made more requests than its limit allows, or too many searches at once."""
 
     code = "rate_limited"
 
@@ -235,7 +235,7 @@ class InternalError(ServerError):
 
 
 class DatabaseUnavailable(ServerError):
-    """The server's database could not be reached."""
+    """The server's database could not be reached, or failed. Nothing was written."""
 
     status = 503
     code = "database_unavailable"

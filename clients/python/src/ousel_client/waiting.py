@@ -32,7 +32,7 @@ def wait_until_final(
             return charge
         if charge is not None and left_seconds <= 0:
             raise WaitTimedOut(charge)
-        # If the server answered at once, it does not support waiting: poll from now on.
+        # If the request failed, or the server did not delay its answer, poll from now on.
         is_held = charge is not None and 0 < held_seconds < 2 * (call_policy.seconds() - started_at)
         pause_seconds = 0.0 if is_held else _pause_seconds(call_policy, poll, left_seconds)
 

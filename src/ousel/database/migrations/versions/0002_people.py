@@ -37,7 +37,8 @@ STATEMENTS = (
         PRIMARY KEY (account_id, hash)
     )
     """,
-    # A subject is an account or an IP address. Failures are counted within a time window.
+    # A subject is something with a limit of its own, such as an account or an IP address.
+    # Failures are counted within a time window.
     """
     CREATE TABLE sign_in_failures (
         subject TEXT NOT NULL PRIMARY KEY,
