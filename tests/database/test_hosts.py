@@ -161,6 +161,6 @@ async def test_only_one_connection_is_kept(proxy: PostgresProxy, postgres_url: s
 async def _is_alone(raw_sql: RawSql) -> bool:
     rows = await raw_sql.run(
         "SELECT count(*) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        " WHERE datname = current_database() AND application_name = 'ousel'"
     )
     return rows == [(1,)]

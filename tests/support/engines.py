@@ -4,6 +4,7 @@ import asyncio
 import secrets
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ Engine = Literal["sqlite", "postgresql"]
 ENGINES: tuple[Engine, ...] = ("sqlite", "postgresql")
 
 # Creating a PostgreSQL database takes longer than most tests, so databases are emptied and reused.
+# A new connection would first read the whole catalogue, so one is kept for each database.
 SCHEMA_MARK = """
     SELECT concat_ws(' ', version_num,
         (SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace),
@@ -28,8 +30,9 @@ TABLES = """
     WHERE schemaname = 'public' AND tablename NOT IN ('accounts', 'alembic_version')
 """
 END_OTHERS = """
-    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-    WHERE datname = current_database() AND pid <> pg_backend_pid();
+    SELECT pg_terminate_backend(pid) FROM pg_stat_get_activity(NULL)
+    WHERE datid = (SELECT oid FROM pg_database WHERE datname = current_database())
+        AND pid <> pg_backend_pid()
 """
 SYSTEM_ACCOUNT_AS_NEW = f"""
     DELETE FROM accounts WHERE id <> '{SYSTEM_ACCOUNT_ID}';
@@ -48,42 +51,60 @@ class Engines:
         self._template_ready = False
         self._sqlite_template: Path | None = None
         self._free: list[str] = []  # addresses of emptied databases
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._kept: dict[str, asyncpg.Connection] = {}  # by the address of the database
+        self._deletions = ""
         self._mark = ""  # identifies the schema of a fresh database
 
     def fresh_url(self, engine: Engine, folder: Path) -> str:
         """Return the address of a new database with the current schema."""
         if engine == "sqlite":
             return self._fresh_sqlite(folder)
-        return asyncio.run(self._fresh_postgres())
+        return self._runner.run(self._fresh_postgres())
 
     def empty_url(self, engine: Engine, folder: Path) -> str:
         """Return the address of a new, empty database without a schema."""
         name = f"ousel_{secrets.token_hex(6)}"
         if engine == "sqlite":
             return str(folder / f"{name}.db")
-        asyncio.run(self._execute(f"CREATE DATABASE {name}"))
+        self._runner.run(self._execute(f"CREATE DATABASE {name}"))
         return self._url(name)
 
     def close(self) -> None:
         """Stop the PostgreSQL server, unless another worker of this run uses it."""
+        for connection in self._kept.values():
+            connection.terminate()
+        self._runner.close()
         if self._postgres is not None:
             self._postgres.cleanup()
 
     def give_back(self, url: str) -> None:
         """Empty a database for the next test, unless its schema was changed."""
         if is_postgres(url):
-            asyncio.run(self._give_back(url))
+            self._runner.run(self._give_back(url))
 
     async def _give_back(self, url: str) -> None:
-        connection = await asyncpg.connect(url)
-        try:
-            if await connection.fetchval(SCHEMA_MARK) == self._mark:
-                tables = await connection.fetch(TABLES)
-                deletions = "".join(f"DELETE FROM {name};" for (name,) in tables)
-                await connection.execute(END_OTHERS + deletions + SYSTEM_ACCOUNT_AS_NEW)
-                self._free.append(url)
-        finally:
-            await connection.close()
+        connection = await self._kept_connection(url)
+        if await connection.fetchval(SCHEMA_MARK) != self._mark:
+            await self._kept.pop(url).close()
+            return
+        if not self._deletions:
+            tables = await connection.fetch(TABLES)
+            deletions = "".join(f"DELETE FROM {name};" for (name,) in tables)
+            self._deletions = deletions + SYSTEM_ACCOUNT_AS_NEW
+        await connection.fetch(END_OTHERS)
+        await connection.execute(self._deletions)
+        self._free.append(url)
+
+    async def _kept_connection(self, url: str) -> asyncpg.Connection:
+        """Return the connection that empties this database; a test may have ended it."""
+        if url in self._kept:
+            with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+                await self._kept[url].execute("SELECT 1")
+                return self._kept[url]
+        settings = {"application_name": "ousel tests"}
+        self._kept[url] = await asyncpg.connect(url, server_settings=settings)
+        return self._kept[url]
 
     def _fresh_sqlite(self, folder: Path) -> str:
         if self._sqlite_template is None:
