@@ -1,4 +1,4 @@
-"""A transaction that certainly did not commit is repeated as a whole, at most five times."""
+"""A transaction that certainly did not commit is run again, up to five times in all."""
 
 import asyncio
 from collections.abc import Callable
