@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -148,18 +149,17 @@ class Ousel:
         )
         self._health = Health(self.database, settings.database_url, self.database_clock)
         authenticator = ApiAuthenticator(services.partner_keys, services.user_tokens, settings)
-        operations = self._api_routes(authenticator)
-        self.openapi = openapi_document(operations, settings, version("ousel"))
+        self._operations = self._api_routes(authenticator)
         assets = Assets()
         pages = PageRenderer(settings, assets, packages=TEMPLATE_PACKAGES)
         page_server = PageServer(services.sessions, pages, settings)
-        reference = ApiReference(self.openapi, operations, pages)
+        reference = ApiReference(lambda: self.openapi, self._operations, pages)
         self.routes: list[Route | PageRoute] = [
-            *operations,
+            *self._operations,
             *reference.routes(settings.base_path),
             *self._health.routes(),
             *StaticFiles(assets.files).routes(),
-            *Documents(pages, reference.operations).page_routes(),
+            *Documents(pages, reference).page_routes(),
             *reference.page_routes(),
             *self._page_routes(pages, page_server.cookies),
         ]
@@ -171,6 +171,11 @@ class Ousel:
             settings,
             services.telemetry.request_observers,
         ).respond
+
+    @cached_property
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document, built on its first request, to keep the start fast."""
+        return openapi_document(self._operations, self.settings, version("ousel"))
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Start and stop with the ASGI server; connections call `respond` themselves."""

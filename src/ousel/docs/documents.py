@@ -3,6 +3,7 @@
 import base64
 import re
 import tomllib
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
@@ -13,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import escape
 
-from ousel.docs.reference import Operation
+from ousel.docs.reference import ApiReference
 from ousel.http.messages import Answer
 from ousel.http.refusals import NotFound
 from ousel.site.rendering import PageRenderer
@@ -40,21 +41,17 @@ class Document(msgspec.Struct, frozen=True):
 class Documents:
     """Serves the documentation."""
 
-    def __init__(self, pages: PageRenderer, operations: list[Operation]) -> None:
-        """Serve the documents in the table of contents; the first one lists these operations."""
+    def __init__(self, pages: PageRenderer, reference: ApiReference) -> None:
+        """Serve the documents in the table of contents; the first one lists the operations."""
         self._pages = pages
-        self._operations = operations
-        self._docs, contents = _find_source()
+        self._reference = reference
+        self._docs, _ = _find_source()
         self.chapters: list[Chapter] = []
         self._sources: dict[str, tuple[str, str]] = {}  # title and path by address
         self._rendered: dict[str, Document] = {}
-        for item in tomllib.loads(contents.read_text())["project"]["nav"]:
-            for title, target in item.items():
-                entries = [(title, target)] if isinstance(target, str) else _pairs(target)
-                self.chapters.append(
-                    Chapter(title, [(_address(path), name) for name, path in entries])
-                )
-                self._sources |= {_address(path): (name, path) for name, path in entries}
+        for title, entries in _table_of_contents():
+            self.chapters.append(Chapter(title, [(_address(path), name) for name, path in entries]))
+            self._sources |= {_address(path): (name, path) for name, path in entries}
 
     def page_routes(self) -> list[PageRoute]:
         """Return the route of each document."""
@@ -73,7 +70,7 @@ class Documents:
             visit,
             document=self._rendered[address],
             chapters=self.chapters,
-            operations=self._operations if address == FIRST_DOCUMENT else [],
+            operations=self._reference.operations if address == FIRST_DOCUMENT else [],
         )
 
     def _document(self, address: str) -> Document:
@@ -97,6 +94,17 @@ def _find_source() -> tuple[Traversable | Path, Traversable | Path]:
         return installed, installed / CONTENTS
     checkout = Path(__file__).parents[3]
     return checkout / "docs", checkout / CONTENTS
+
+
+@cache
+def _table_of_contents() -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the chapters, each with the titles and paths of its documents."""
+    _, file = _find_source()
+    return [
+        (title, [(title, target)] if isinstance(target, str) else _pairs(target))
+        for item in tomllib.loads(file.read_text())["project"]["nav"]
+        for title, target in item.items()
+    ]
 
 
 def _pairs(items: list[dict[str, str]]) -> list[tuple[str, str]]:

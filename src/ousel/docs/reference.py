@@ -1,7 +1,8 @@
 """The API reference: the OpenAPI document, and pages generated from it."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -47,13 +48,28 @@ class ApiReference:
     """Serves the OpenAPI document and the pages about endpoints and errors."""
 
     def __init__(
-        self, document: dict[str, Any], routes: Iterable[Route], pages: PageRenderer
+        self,
+        find_document: Callable[[], dict[str, Any]],
+        routes: Sequence[Route],
+        pages: PageRenderer,
     ) -> None:
-        """Serve the reference of this OpenAPI document and these routes."""
-        self._json = msgspec.json.encode(document)
-        self._tag = f'"{hashlib.sha256(self._json).hexdigest()[:32]}"'.encode()
-        self.operations = _operations(document, routes)
+        """Serve the reference of these routes and of the OpenAPI document that a call returns."""
+        self._find_document = find_document
+        self._routes = routes
         self._pages = pages
+
+    @cached_property
+    def operations(self) -> list[Operation]:
+        """The endpoints in the order of the OpenAPI document."""
+        return _operations(self._find_document(), self._routes)
+
+    @cached_property
+    def _json(self) -> bytes:
+        return msgspec.json.encode(self._find_document())
+
+    @cached_property
+    def _tag(self) -> bytes:
+        return f'"{hashlib.sha256(self._json).hexdigest()[:32]}"'.encode()
 
     def routes(self, base: str) -> list[Route]:
         """Return the route of the OpenAPI document."""
@@ -93,7 +109,7 @@ class ApiReference:
         return self._pages.render("docs/errors.html", visit, refusals=refusals)
 
 
-def _operations(document: dict[str, Any], routes: Iterable[Route]) -> list[Operation]:
+def _operations(document: dict[str, Any], routes: Sequence[Route]) -> list[Operation]:
     by_name = {route.name: route for route in routes}
     schemas = document["components"]["schemas"]
     base_url = document["servers"][0]["url"]
