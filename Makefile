@@ -36,7 +36,7 @@ types: .venv/bench
 # Measuring coverage slows every test, so only the tests of these modules measure it.
 whole: .venv/bench
 	$(BIN)/pytest $(PURE) $(addprefix --cov=ousel.,$(WHOLE)) --cov-report=term-missing --cov-fail-under=100
-PURE := tests/kernel $(addprefix tests/ledger/test_,rules.py rules_properties.py charge_rules.py)
+PURE := tests/kernel $(addprefix tests/ledger/test_,rules.py charge_rules.py)
 WHOLE := kernel.money kernel.ids kernel.account_numbers ledger.rules
 
 quick: .venv/bench

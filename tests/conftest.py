@@ -22,11 +22,13 @@ from tests.support.server import Server, SharedServers
 from tests.support.signals import signals_for_children
 from tests.support.world import World
 
-settings.register_profile("ousel", deadline=None)  # a busy machine is not a defect
+# A busy machine is not a defect, so there is no deadline.
+settings.register_profile("ousel", deadline=None, max_examples=50)
 settings.load_profile("ousel")
 gc.disable()  # until all tests are collected: what is imported stays
 
 
+SLOW_FOLDERS = ("cluster", "journeys", "packaging", "simulation")
 # These take longest, so they start first: started last, they would keep one core busy alone.
 # The first ones wait a lot, so the others run beside them.
 LONGEST_FIRST = (
@@ -41,9 +43,26 @@ LONGEST_FIRST = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest files first."""
-    items.sort(key=_position)
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import what would be left out."""
+    is_left_out = collection_path.name in SLOW_FOLDERS and collection_path.parent.name == "tests"
+    return True if is_left_out and config.getoption("markexpr") == "not slow" else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run the longest files first, and some tests on one engine only."""
+    needless = {item for item in items if _is_on_a_needless_engine(item)}
+    config.hook.pytest_deselected(items=list(needless))
+    items[:] = sorted((item for item in items if item not in needless), key=_position)
+    for item in items:
+        if item.path.parent.name in SLOW_FOLDERS and "slow" not in item.keywords:
+            raise pytest.UsageError(f"{item.nodeid} is in a folder of slow tests, but not slow")
+
+
+def _is_on_a_needless_engine(item: pytest.Item) -> bool:
+    chosen = getattr(item, "callspec", None)
+    is_on_postgres = chosen is not None and chosen.params.get("engine") == "postgresql"
+    return is_on_postgres and "one_engine" in item.keywords
 
 
 def _position(item: pytest.Item) -> int:

@@ -9,6 +9,8 @@ from tests.support.raw_http import chunked, cut_off, exchange, request
 from tests.support.waiting import until
 from tests.support.world import PartnerClient, World
 
+pytestmark = pytest.mark.one_engine
+
 LIMIT = 64 * 1024
 NOT_JSON = (
     *(b"", b" ", b"{", b"}", b"nonsense", b'{"to"}', b'{"to":}', b'{"to":"@a","amount":1,}'),

@@ -6,6 +6,8 @@ from tests.support.problems import assert_problem
 from tests.support.raw_http import exchange, request
 from tests.support.world import World
 
+pytestmark = pytest.mark.one_engine
+
 NOWHERE = (
     *("/v1", "/v1/", "/v1/nothing", "/v1//me", "/v1/me/", "/V1/me", "/v1/Me", "/v1/me/x", "/v2/me"),
     *("/v1/accounts", "/v1/accounts/a/b", "/v1/%6De", "/v1/me%00", "/v1/me%2F", "/v1/transfers/x"),

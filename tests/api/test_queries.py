@@ -6,6 +6,8 @@ from ousel.api.paging import cursor_at
 from tests.support.problems import assert_problem
 from tests.support.world import World
 
+pytestmark = pytest.mark.one_engine
+
 INVALID = {
     "limit": (
         *("0", "101", "-1", "1.0", "1e1", "", " 1", "1_0", "%2B5", "005", "null", "true", "ten"),

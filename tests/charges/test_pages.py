@@ -25,8 +25,7 @@ NOTHING_TAKEN = "Nothing was taken from your balance."
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
 
 
-# One engine is enough, because pages do not depend on it.
-pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True, scope="package")
+pytestmark = pytest.mark.one_engine
 
 
 def offers_payment(page: str) -> bool:

@@ -3,6 +3,8 @@
 import asyncio
 from collections import Counter
 
+import pytest
+
 from ousel.kernel.concurrency import ConcurrencyLimit
 from ousel.ledger.history import HistoryQuery, newest_entries
 from ousel.ledger.rules import Account, Entry
@@ -10,6 +12,8 @@ from tests.charges.portal_shop import PAY, PRICE, SUCCESS_URL, Customer, PortalS
 from tests.support.accounts import verify
 from tests.support.portal import open_portal
 from tests.support.shop import until_waiters
+
+pytestmark = pytest.mark.one_engine
 
 
 async def payments_of(portal_shop: PortalShop, account: Account) -> list[Entry]:

@@ -2,10 +2,14 @@
 
 import re
 
+import pytest
+
 from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.rules import Charge
 from ousel.partners.rules import App
 from tests.charges.portal_shop import PRICE, Customer, PortalShop
+
+pytestmark = pytest.mark.one_engine
 
 
 async def listed_ids(owner: Customer, app: App, query: str = "") -> list[str]:

@@ -2,9 +2,13 @@
 
 import re
 
+import pytest
+
 from ousel.kernel.account_numbers import check_digits_match
 from tests.cli.commands import Operator, assert_fails
 from tests.support.accounts import unique_name
+
+pytestmark = pytest.mark.one_engine
 
 FIELDS = [
     *("id", "username", "account_number", "display_name", "status", "balance", "entries"),

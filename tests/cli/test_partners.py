@@ -17,6 +17,8 @@ from tests.support.accounts import unique_name
 from tests.support.raw_sql import RawSql
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.one_engine
+
 KEY_FIELDS = ["handle", "name", "client_id", "created_at", "ends_at", "last_used_at"]
 
 

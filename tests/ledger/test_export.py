@@ -178,6 +178,7 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 async def test_an_export_and_the_database_have_the_same_error(
     database: Database, people: People, raw_sql: RawSql, tmp_path: Path, damage: Damage
@@ -195,6 +196,7 @@ def _lines(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines(keepends=True)
 
 
+@pytest.mark.one_engine
 async def test_a_truncated_file_is_found(
     database: Database, people: People, tmp_path: Path, form: Format
 ) -> None:
@@ -212,6 +214,7 @@ async def test_a_truncated_file_is_found(
     assert await error_in_export(path) == "the export breaks off after line 0"
 
 
+@pytest.mark.one_engine
 async def test_missing_repeated_or_moved_lines_are_found(
     database: Database, people: People, tmp_path: Path, form: Format
 ) -> None:
@@ -231,6 +234,7 @@ async def test_missing_repeated_or_moved_lines_are_found(
         await error_in_export(path)
 
 
+@pytest.mark.one_engine
 async def test_any_changed_byte_is_found(
     database: Database, people: People, tmp_path: Path, form: Format
 ) -> None:

@@ -19,6 +19,8 @@ from ousel.oauth.refusals import ConnectAddressWrong
 from tests.oauth.consents import ISSUER, REDIRECT_URI, Consent, challenge_of
 from tests.oauth.lookalike_uris import ATTACKS, REGISTERED
 
+pytestmark = pytest.mark.one_engine
+
 
 async def test_only_a_registered_redirect_uri_is_accepted(database: Database) -> None:
     """A redirect URI that differs in any character is reported to the person without a redirect."""

@@ -15,6 +15,8 @@ from tests.oauth.consent_steps import connect_path, count_codes, decide, new_per
 from tests.oauth.consents import REDIRECT_URI, Consent, bearer
 from tests.support.portal import Portal
 
+pytestmark = pytest.mark.one_engine
+
 
 def text_of(html: str) -> str:
     """Return what a page says, in one line."""

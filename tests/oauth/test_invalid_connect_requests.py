@@ -16,6 +16,8 @@ from tests.oauth.lookalike_uris import ATTACKS, REGISTERED
 from tests.support.server import Server
 from tests.support.visitor import Visitor
 
+pytestmark = pytest.mark.one_engine
+
 PAGE = "a page"
 Query = list[tuple[str, str]]
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.in_process import in_process_client
 
-pytestmark = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+pytestmark = pytest.mark.one_engine
 
 PORTAL = "https://ousel.example"
 API = "https://api.ousel.example/v1"

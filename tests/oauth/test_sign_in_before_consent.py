@@ -21,6 +21,8 @@ from tests.support.forms import form_with
 from tests.support.portal import Portal
 from tests.support.visitor import PASSWORD, Visitor
 
+pytestmark = pytest.mark.one_engine
+
 STATES = [
     b"plain",
     b'"><script>',

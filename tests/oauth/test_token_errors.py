@@ -19,6 +19,8 @@ from tests.oauth.consents import REDIRECT_URI, VERIFIER, Consent, basic, challen
 from tests.support.in_process import in_process_client
 from tests.support.server import Server
 
+pytestmark = pytest.mark.one_engine
+
 ORIGIN = "https://shop.example"
 
 

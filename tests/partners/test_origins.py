@@ -7,6 +7,8 @@ from tests.support.accounts import unique_name
 from tests.support.problems import assert_problem
 from tests.support.world import World
 
+pytestmark = pytest.mark.one_engine
+
 METHOD = {"Access-Control-Request-Method": "POST"}
 
 

@@ -73,6 +73,7 @@ async def test_other_addresses_are_not_blocked(ada: Member) -> None:
     await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
 
 
+@pytest.mark.one_engine
 async def test_spellings_of_a_name_are_counted_together(ada: Member) -> None:
     """An @ or a capital letter does not buy another ten guesses."""
     for name in ("ada", "@ada", " ADA", "@Ada "):
@@ -97,6 +98,7 @@ async def test_the_names_of_an_account_are_counted_together(ada: Member) -> None
     await ada.sign_in.sign_in("ada@example.com", PASSWORD, OFFICE)
 
 
+@pytest.mark.one_engine
 async def test_the_right_password_does_not_reset_the_count_of_wrong_codes(ada: Member) -> None:
     """Sending the right password again allows no further guesses at codes."""
     await ada.turn_on_factor()
@@ -111,6 +113,7 @@ async def test_the_right_password_does_not_reset_the_count_of_wrong_codes(ada: M
         await ada.sign_in.sign_in_with_code(owed.secret, ada.code(), HOME)
 
 
+@pytest.mark.one_engine
 async def test_a_limit_runs_the_same_queries_for_known_and_unknown_names(
     ada: Member, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +155,7 @@ async def test_fifty_failures_block_an_address(ada: Member) -> None:
     await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
 
 
+@pytest.mark.one_engine
 async def test_the_addresses_of_one_ipv6_customer_are_counted_together(ada: Member) -> None:
     """A provider gives each customer more addresses than there are guesses to be made."""
     for number in range(ADDRESS_LIMIT.failures):
@@ -161,6 +165,7 @@ async def test_the_addresses_of_one_ipv6_customer_are_counted_together(ada: Memb
     await ada.sign_in.sign_in("ada", PASSWORD, EventSource("2001:db8:0:1::1", ""))
 
 
+@pytest.mark.one_engine
 async def test_sign_ups_from_one_address_are_limited(ada: Member, clock: ManualClock) -> None:
     """Names that are taken count as well, which keeps them from being found out by the thousand."""
     grace = NewHolder(username="grace", email="grace@example.com", display_name="Grace")
@@ -189,6 +194,7 @@ async def test_two_hundred_failures_block_an_account(ada: Member) -> None:
         await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
 
 
+@pytest.mark.one_engine
 async def test_strangers_do_not_lock_out_a_browser_that_signed_in_before(ada: Member) -> None:
     """Guesses from everywhere block new browsers; the holder's own browser goes on."""
     await ada.sign_in.sign_in("ada", PASSWORD, LAPTOP)
@@ -236,6 +242,7 @@ async def test_a_success_resets_the_failures_before_it(ada: Member) -> None:
         await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 
 
+@pytest.mark.one_engine
 async def test_a_success_does_not_reset_failures_of_others(ada: Member) -> None:
     """Whoever has an account of their own cannot clear their address by signing in to it."""
     for number in range(ADDRESS_LIMIT.failures):

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from ousel.kernel.errors import Refusal
 
 FULL = os.environ.get("OUSEL_FUZZ") == "full"
-QUICK_CASES = 100
+QUICK_CASES = 50
 CASE_SECONDS_MAX = 0.5  # of processor time: nothing that somebody sends may keep us busy
 NOISE_MAX = 60
 DEPTH_MAX = 3
