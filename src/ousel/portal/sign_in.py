@@ -111,11 +111,15 @@ class SignInPages:
         return see_other(_with_next("/login", _next_of(visit)), self._cookies.sign_out())
 
     def _redirect_signed_in(self, signed_in: NewSession, visit: Visit) -> Answer:
-        cookie = self._cookies.sign_in(signed_in.secret, signed_in.seconds)
+        """Redirect, set the session cookie, and renew the cookie by which the browser is known."""
+        cookies = (
+            self._cookies.sign_in(signed_in.secret, signed_in.seconds),
+            self._cookies.remember_visitor(visit.visitor),
+        )
         target = _next_of(visit)
         if signed_in.stage == "awaits_code":
-            return see_other(_with_next("/login/code", target), cookie)
-        return see_other(target, cookie)
+            return see_other(_with_next("/login/code", target), *cookies)
+        return see_other(target, *cookies)
 
     def _sign_up_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
         return self._form("portal/signup.html", visit, refusal)

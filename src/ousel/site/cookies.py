@@ -7,7 +7,7 @@ from typing import Final
 
 from ousel.http.messages import Headers, RawHeader
 
-VISITOR_SECONDS: Final = 30 * 24 * 3600
+VISITOR_SECONDS: Final = 90 * 24 * 3600  # as long as an account remembers a browser
 
 
 class Cookies:
