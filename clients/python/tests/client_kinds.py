@@ -1,4 +1,4 @@
-"""Both kinds of client in one test: the result of one is returned, that of the other awaited."""
+"""Helpers that let one test use both kinds of client, synchronous and asyncio."""
 
 import inspect
 from collections.abc import AsyncIterator
@@ -18,9 +18,9 @@ QUICK_RETRIES = RetryPolicy(first_delay_seconds=0.01, delay_seconds_max=0.05)
 async def client_of(
     kind: ClientKind, key: str, base_url: str, **options: Any
 ) -> AsyncIterator[Any]:
-    """Return a client of one kind for the length of a block."""
+    """Yield a client of this kind, and close it at the end of the block."""
     wanted = {"base_url": base_url, "retry": QUICK_RETRIES, **options}
-    # Plain HTTP: certificates would be loaded for nothing, and that takes long.
+    # The tests use plain HTTP. Loading certificates takes long and would be useless.
     if kind == "waiting":
         wanted.setdefault("transport", httpx2.HTTPTransport(verify=False))
         with Client(key, **wanted) as client:

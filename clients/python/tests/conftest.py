@@ -19,13 +19,13 @@ SeededServers = Callable[..., SeededServer]
 
 @pytest.fixture(scope="session")
 def seeded_servers(shared_servers: SharedServers) -> SeededServers:
-    """Servers with a partner and people; tests use names of their own."""
+    """Servers with a partner and people, one for each engine and mode, which the tests share."""
     return cache(lambda engine, *options: seed_server(shared_servers.on(engine, *options)))
 
 
 @pytest.fixture
 def engine() -> Engine:
-    """The default engine; a module for which it matters has both."""
+    """The default engine. Modules whose tests depend on the engine override it, and run both."""
     return "sqlite"
 
 

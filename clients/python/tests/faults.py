@@ -1,4 +1,4 @@
-"""A network that fails: an HTTP proxy that loses, delays, cuts, doubles and refuses at random."""
+"""An HTTP proxy that simulates a failing network: it loses, delays, cuts, doubles or refuses."""
 
 import asyncio
 import contextlib
@@ -20,14 +20,14 @@ Fault = Literal[
 ]
 DELAY_SECONDS_MAX = 0.02
 LATE_SECONDS = 0.6
-# What chance chooses from; a late answer takes its time, and is planned.
+# The faults that occur at random. A late answer takes long, so it occurs only if it is planned.
 FAULTS: tuple[Fault, ...] = tuple(fault for fault in get_args(Fault) if fault != "answer late")
 
 Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class FaultProxy:
-    """Forwards HTTP to a port on this host; each request meets a fault with this chance."""
+    """Forwards HTTP to a port on this host; each request meets a fault with this probability."""
 
     def __init__(self, port: int, *, seed: int, chance: float = 0.4) -> None:
         self._port = port
@@ -37,7 +37,7 @@ class FaultProxy:
         self._serving: set[asyncio.Task[None]] = set()
         self._wires: set[asyncio.StreamWriter] = set()
         self.met: Counter[Fault] = Counter()
-        self.planned: list[Fault | None] = []  # what the next requests meet, before chance rules
+        self.planned: list[Fault | None] = []  # for the next requests, before random faults
         self.requests = 0
         self.base_url = ""
 
@@ -71,7 +71,7 @@ class FaultProxy:
         self._serving.discard(task)
 
     async def _answer(self, request: bytes, upstream: Wire) -> bytes:
-        """Return what goes back to the client; nothing means that the connection breaks."""
+        """Return the answer to the client, or nothing if the connection is to break."""
         fault = self._fault()
         if fault in _INSTEAD:
             return _INSTEAD[fault]
@@ -130,13 +130,13 @@ _PROBLEM = {"title": "No", "detail": "Not now.", "request_id": "req_of_the_proxy
 _THROTTLED = json.dumps(_PROBLEM | {"status": 429, "code": "rate_limited"}).encode()
 _UNAVAILABLE = json.dumps(_PROBLEM | {"status": 503, "code": "queue_full"}).encode()
 
-# What the client gets, and the server never gets the request.
+# The answers to requests that do not reach the server.
 _INSTEAD: dict[Fault | None, bytes] = {
     "request lost": b"",
     "429 before": _response("429 Too Many Requests", _THROTTLED, "Retry-After: 0\r\n"),
     "503 before": _response("503 Service Unavailable", _UNAVAILABLE),
 }
-# What the client gets, although the server has done what was asked.
+# The answers to requests that the server has carried out, instead of its own answers.
 _AFTERWARDS: dict[Fault | None, bytes] = {
     "answer lost": b"",
     "502 after": _response("502 Bad Gateway", b"<html>Bad Gateway</html>"),

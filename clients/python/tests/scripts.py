@@ -1,4 +1,4 @@
-"""Calls driven by hand: each attempt gets the next outcome of a script, and time stands still."""
+"""Scripted calls: each attempt gets the next outcome of a list, and only delays move the clock."""
 
 import json
 from collections.abc import Callable
@@ -14,25 +14,25 @@ Result = TypeVar("Result")
 
 @dataclass
 class Clock:
-    """Says what it is told."""
+    """A clock that shows the time that a test sets."""
 
     now: float = 1000.0
 
     def __call__(self) -> float:
-        """Return the seconds that went by."""
+        """Return the time in seconds."""
         return self.now
 
 
 @dataclass
 class Script:
-    """Plays the driver and the server: what it is given to say, and what it was asked."""
+    """Replaces the driver and the server: returns the given outcomes, and records the attempts."""
 
     outcomes: list[Outcome | Callable[[], Outcome]]
     clock: Clock = field(default_factory=Clock)
     attempts: list[Attempt] = field(default_factory=list)
 
     def call_policy(self, *, chance: float = 1.0, **policy: Any) -> CallPolicy:
-        """Return a conduct on the script's clock, in which chance always comes out the same."""
+        """Return a call policy with the script's clock and a fixed value instead of random ones."""
         return CallPolicy(
             credential=Secret("sk_live_scripted"),
             policy=RetryPolicy(**policy),
@@ -41,7 +41,7 @@ class Script:
         )
 
     def play(self, steps: Steps[Result]) -> Result:
-        """Drive the steps to their end."""
+        """Run the steps to their end, and return their result."""
         attempt = next(steps)
         while True:
             self.attempts.append(attempt)
@@ -55,23 +55,23 @@ class Script:
 
     @property
     def delays(self) -> list[float]:
-        """How long each attempt was put off."""
+        """The delay before each attempt."""
         return [attempt.delay_seconds for attempt in self.attempts]
 
     @property
     def requests(self) -> list[Request]:
-        """What was asked."""
+        """The requests that were sent."""
         return [attempt.request for attempt in self.attempts]
 
 
 def said(status: int, body: Any = None, **headers: str) -> Answer:
-    """Return an answer with this JSON in it."""
+    """Return an answer with this JSON as its body."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Answer(status, named, json.dumps(body or {}).encode())
 
 
 def charge_json(**changes: Any) -> dict[str, Any]:
-    """Return a charge as the server tells it, with some members changed."""
+    """Return a charge as the server sends it, with these fields changed."""
     return {
         "object": "charge",
         "id": "ch_1",
@@ -88,10 +88,10 @@ def charge_json(**changes: Any) -> dict[str, Any]:
 
 
 def refused(status: int, code: str, **members: Any) -> Answer:
-    """Return an answer that says no."""
+    """Return an error answer."""
     return said(status, {"status": status, "code": code, "detail": "No.", **members})
 
 
 def lost(*, sent: bool = True) -> Failure:
-    """Return the failure of an attempt whose answer never came."""
+    """Return the failure of an attempt that got no answer."""
     return Failure(ConnectionResetError("gone"), sent=sent)

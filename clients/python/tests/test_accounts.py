@@ -23,7 +23,7 @@ async def test_me_is_the_key_owner_and_the_app(client: Any, live: SeededServer) 
 
 
 async def test_balance_is_exact(client: Any) -> None:
-    """The balance is the decimal that the last movement left."""
+    """The balance is the exact decimal that the last transfer left."""
     moved = await result_of(client.transfers.send(to="@ada", amount="0.000001"))
 
     balance = await result_of(client.balance())
@@ -34,7 +34,7 @@ async def test_balance_is_exact(client: Any) -> None:
 
 
 async def test_an_account_is_found_by_each_of_its_names(client: Any) -> None:
-    """By @username, email and account number, in either case, it is the same account."""
+    """Username, email and account number, in upper or lower case, find the same account."""
     ada = await result_of(client.accounts.get("@ada"))
 
     assert type(ada) is Account
@@ -46,7 +46,7 @@ async def test_an_account_is_found_by_each_of_its_names(client: Any) -> None:
     "name", ["@nobody", "no/body", "?", "#", "%2e", "@\u00e4", "a b", "x" * 300]
 )
 async def test_a_name_that_nobody_has_is_not_found(client: Any, name: str) -> None:
-    """Whatever the name has in it, it stays one segment of the path."""
+    """Whatever characters the name has, it stays one segment of the path."""
     with pytest.raises((AccountNotFound, NotFound)) as raised:
         await result_of(client.accounts.get(name))
 
@@ -55,15 +55,13 @@ async def test_a_name_that_nobody_has_is_not_found(client: Any, name: str) -> No
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
 async def test_a_name_that_would_leave_the_path_is_refused_here(client: Any, name: str) -> None:
-    """What a URL would resolve to another path is no name."""
+    """A name that would change the path of the URL raises ValueError."""
     with pytest.raises(ValueError, match="not an identifier"):
         await result_of(client.accounts.get(name))
 
 
-async def test_a_wrong_key_is_told_and_not_repeated(
-    live: SeededServer, client_kind: ClientKind
-) -> None:
-    """A key that the server does not know is told from a key that cannot be sent."""
+async def test_a_wrong_key_is_refused_at_once(live: SeededServer, client_kind: ClientKind) -> None:
+    """A key that the server does not know raises Unauthorized, without retries."""
     async with client_of(client_kind, "sk_live_wrong", live.base_url) as client:
         with pytest.raises(Unauthorized) as raised:
             await result_of(client.me())
@@ -72,7 +70,7 @@ async def test_a_wrong_key_is_told_and_not_repeated(
 
 
 async def test_a_server_that_is_not_there_is_a_failed_connection(client_kind: ClientKind) -> None:
-    """After its attempts, the client says that nobody answers, and that nothing happened."""
+    """After the last attempt the client raises ConnectionFailed, which is not in doubt."""
     async with client_of(
         client_kind, "sk_live_any", f"http://127.0.0.1:{free_port()}/v1"
     ) as client:
@@ -87,6 +85,6 @@ async def test_a_server_that_is_not_there_is_a_failed_connection(client_kind: Cl
 @pytest.mark.parametrize("base_url", ["", "pay.example.com/v1", "ftp://pay.example.com", "http://"])
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_an_address_has_a_scheme_and_a_host(kind: type[Client], base_url: str) -> None:
-    """A wrong address is told at once."""
+    """A wrong address is refused when the client is created."""
     with pytest.raises(ValueError, match="not an address"):
         kind("sk_live_any", base_url=base_url)

@@ -1,4 +1,4 @@
-"""Amounts reach the wire exactly as they were meant, or not at all."""
+"""Amounts are sent exactly as given, or refused before anything is sent."""
 
 from decimal import Decimal
 from typing import Any
@@ -13,8 +13,8 @@ from ousel_client.amounts import encode_object, parse_amount
 
 
 @given(micros=st.integers(1, 999_999_999_999_999))
-def test_every_amount_arrives_as_it_was_meant(micros: int) -> None:
-    """As a decimal or as text, the server reads the same millionths."""
+def test_every_amount_arrives_unchanged(micros: int) -> None:
+    """The server reads the same millionths, whether a decimal or a text was given."""
     amount = Decimal(micros).scaleb(-6)
 
     for given_amount in (amount, str(amount) if "E" not in str(amount) else f"{amount:f}"):
@@ -33,13 +33,13 @@ def test_every_amount_arrives_as_it_was_meant(micros: int) -> None:
     ],
 )
 def test_an_amount_is_a_plain_json_number(amount: Any, literal: bytes) -> None:
-    """No quotes and no exponent: what is written is what is meant."""
+    """It has neither quotes nor an exponent."""
     assert encode_object({"amount": parse_amount(amount)}) == b'{"amount":' + literal + b"}"
 
 
 @pytest.mark.parametrize("amount", [0.1, 25.0, True, None, b"25", [25]])
-def test_what_is_not_exact_is_refused_by_its_type(amount: Any) -> None:
-    """A float may have been rounded already, so it is refused however round it looks."""
+def test_other_types_are_refused(amount: Any) -> None:
+    """A float may have been rounded, so every float is refused, even 25.0."""
     with pytest.raises(TypeError, match=r"Decimal.*not a " + type(amount).__name__):
         parse_amount(amount)
     with pytest.raises(TypeError):
@@ -64,14 +64,14 @@ def test_what_is_not_exact_is_refused_by_its_type(amount: Any) -> None:
         "9" * 500,
     ],
 )
-def test_what_is_no_amount_is_refused_by_its_value(amount: Any) -> None:
-    """Text in another form, and numbers that no ledger holds, do not reach the wire."""
+def test_other_values_are_refused(amount: Any) -> None:
+    """Texts in another form, and numbers that no ledger can store, raise ValueError."""
     with pytest.raises(ValueError, match="amount"):
         parse_amount(amount)
 
 
 def test_fields_that_are_not_given_are_left_out() -> None:
-    """The interface refuses what it does not know, so null is not sent for nothing."""
+    """A field that is None is left out, not sent as null."""
     assert encode_object({"to": "@\u00e4", "note": None, "advance": 3}) == (
         b'{"to":"@\\u00e4","advance":3}'
     )

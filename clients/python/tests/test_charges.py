@@ -44,7 +44,7 @@ async def test_a_charge_is_created_with_all_its_terms(tester: Any, sandbox: Seed
 
 
 async def test_a_charge_is_paid(tester: Any) -> None:
-    """A paid charge tells who paid it, when, and by which transfer."""
+    """A paid charge says who paid it, when, and by which transfer."""
     await result_of(tester.sandbox.fund(to="@ada", amount="50"))
     charge = await result_of(tester.charges.create(amount="12.5"))
 
@@ -62,7 +62,7 @@ async def test_a_charge_is_paid(tester: Any) -> None:
 
 
 async def test_a_key_creates_one_charge(tester: Any, client_kind: ClientKind) -> None:
-    """The same key and terms return the first charge; other terms tell it in the error."""
+    """The same key and terms return the first charge; with other terms, the error contains it."""
     terms = {"amount": "3", "reference": "once", "idempotency_key": f"charge-{client_kind}"}
     first = await result_of(tester.charges.create(**terms))
 
@@ -74,7 +74,7 @@ async def test_a_key_creates_one_charge(tester: Any, client_kind: ClientKind) ->
 
 
 def conflicting(original: dict[str, Any] | None) -> Client:
-    """Return a client of a server that answers 409 to each new charge, and has this one."""
+    """Return a client of a server that answers 409 to new charges, and has only this charge."""
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         if request.method == "GET":
@@ -86,8 +86,8 @@ def conflicting(original: dict[str, Any] | None) -> Client:
     return Client("sk_live_any", base_url="http://pay.example/v1", transport=transport)
 
 
-def test_a_conflict_with_what_was_meant_is_success() -> None:
-    """A server may answer 409 to a repetition: an original with the same terms is success."""
+def test_a_conflict_with_the_same_charge_is_success() -> None:
+    """If the server answers 409 although the terms are the same, the original is returned."""
     original = charge_json(amount=3.5, reference="once")
 
     with conflicting(original) as client:
@@ -97,15 +97,15 @@ def test_a_conflict_with_what_was_meant_is_success() -> None:
     assert isinstance(raised.value.original, Charge)
 
 
-def test_a_conflict_that_does_not_tell_the_original_is_raised() -> None:
-    """Without the original there is nothing to compare."""
+def test_a_conflict_that_does_not_name_the_original_is_raised() -> None:
+    """If the answer does not name the original, the client cannot compare the terms."""
     with conflicting(None) as client, pytest.raises(IdempotencyConflict) as raised:
         client.charges.create(amount="3.50")
     assert raised.value.original is None
 
 
 async def test_a_refused_charge_tells_why(tester: Any) -> None:
-    """What is wrong with the terms is told by its class and field."""
+    """The exception's class says what is wrong, and `param` names the field."""
     with pytest.raises(InvalidAmount) as raised:
         await result_of(tester.charges.create(amount=0))
     assert raised.value.param == "amount"
@@ -116,7 +116,7 @@ async def test_a_refused_charge_tells_why(tester: Any) -> None:
 
 
 async def test_a_charge_is_canceled_once(tester: Any) -> None:
-    """Only a charge in created can be canceled; the error tells what it is instead."""
+    """Only an open charge can be canceled; the error contains the charge's status."""
     charge = await result_of(tester.charges.create(amount=1))
 
     canceled = await result_of(tester.charges.cancel(charge.id))
@@ -128,8 +128,8 @@ async def test_a_charge_is_canceled_once(tester: Any) -> None:
     assert raised.value.members["charge_status"] == "canceled"
 
 
-async def test_a_cancellation_whose_answer_was_lost_is_done(sandbox: SeededServer) -> None:
-    """The second attempt finds the charge canceled: that is what was wanted."""
+async def test_a_cancellation_whose_answer_was_lost_succeeds(sandbox: SeededServer) -> None:
+    """The second attempt finds that the charge is canceled, and the call succeeds."""
     async with (
         FaultProxy(sandbox.server.port, seed=1, chance=0) as proxy,
         client_of("awaiting", sandbox.key, proxy.base_url) as client,
@@ -141,8 +141,8 @@ async def test_a_cancellation_whose_answer_was_lost_is_done(sandbox: SeededServe
     assert (canceled.id, canceled.status) == (charge.id, "canceled")
 
 
-async def test_what_is_not_there_is_not_found(tester: Any) -> None:
-    """A charge that does not exist, and an account that does not, are told apart."""
+async def test_missing_charges_and_accounts_are_not_found(tester: Any) -> None:
+    """A missing charge and a missing account raise different exceptions."""
     with pytest.raises(ChargeNotFound):
         await result_of(tester.charges.get("ch_00000000000000000000000000"))
     charge = await result_of(tester.charges.create(amount=1))
@@ -150,8 +150,8 @@ async def test_what_is_not_there_is_not_found(tester: Any) -> None:
         await result_of(tester.sandbox.pay(charge.id, payer="@nobody"))
 
 
-async def test_a_list_is_filtered_and_turns_its_pages(tester: Any, client_kind: ClientKind) -> None:
-    """By reference and status, newest first."""
+async def test_a_list_is_filtered_and_has_pages(tester: Any, client_kind: ClientKind) -> None:
+    """Charges are filtered by reference and status, and listed newest first, page by page."""
     reference = f"list-{client_kind}"
     created = [
         await result_of(tester.charges.create(amount=1, reference=reference)) for _ in range(5)
@@ -165,8 +165,8 @@ async def test_a_list_is_filtered_and_turns_its_pages(tester: Any, client_kind: 
     assert [each.id for each in canceled] == [created[2].id]
 
 
-async def test_time_that_is_moved_on_expires_a_charge(tester: Any) -> None:
-    """In a sandbox two hours take no time."""
+async def test_advancing_the_clock_expires_a_charge(tester: Any) -> None:
+    """When the sandbox's clock has advanced by two hours, the charge has expired."""
     charge = await result_of(tester.charges.create(amount=1))
 
     now = (await result_of(tester.sandbox.advance_clock(7200))).now
@@ -177,7 +177,7 @@ async def test_time_that_is_moved_on_expires_a_charge(tester: Any) -> None:
 
 
 async def test_waiting_ends_with_the_payment(sandbox: SeededServer) -> None:
-    """The server holds its answer until the charge is paid: one request, and no delay."""
+    """The server delays its answer until the charge is paid, and then sends it at once."""
     async with client_of("awaiting", sandbox.key, sandbox.base_url) as client:
         await client.sandbox.fund(to="@grace", amount="50")
         charge = await client.charges.create(amount=1)
@@ -192,7 +192,7 @@ async def test_waiting_ends_with_the_payment(sandbox: SeededServer) -> None:
 
 
 def test_a_thread_waits_while_another_pays(sandbox: SeededServer) -> None:
-    """Threads share a client."""
+    """Threads may share a client: one waits for a charge while another pays it."""
     with Client(sandbox.key, base_url=sandbox.base_url) as client:
         client.sandbox.fund(to="@alan", amount="50")
         charge = client.charges.create(amount=1)
@@ -204,8 +204,8 @@ def test_a_thread_waits_while_another_pays(sandbox: SeededServer) -> None:
     assert paid.status == "paid"
 
 
-async def test_waiting_ends_with_its_time(tester: Any) -> None:
-    """A charge that stays open is told as it is."""
+async def test_waiting_ends_at_the_time_limit(tester: Any) -> None:
+    """If the charge is still open at the time limit, WaitTimedOut contains it."""
     charge = await result_of(tester.charges.create(amount=1))
 
     with pytest.raises(WaitTimedOut) as raised:
@@ -215,7 +215,7 @@ async def test_waiting_ends_with_its_time(tester: Any) -> None:
 
 
 async def test_a_live_server_has_no_sandbox(client: Any) -> None:
-    """Outside of a sandbox, time and money are real."""
+    """A live server does not have the calls of a sandbox."""
     with pytest.raises(NotFound):
         await result_of(client.sandbox.fund(to="@ada", amount=1))
     with pytest.raises(NotFound):

@@ -44,7 +44,7 @@ BOTH = ("profile", "balance")
 async def connected(
     seeded: SeededServer, url: str, clock: Clock = system_clock
 ) -> tuple[str, Account]:
-    """Return where a new person comes back to from a connect address, having allowed it."""
+    """Let a new person connect at this address; return the return address and the person."""
     async with open_database(seeded.url) as database:
         user = await person(database, f"user_{secrets.token_hex(5)}", "12.5", clock)
         query = urlsplit(url).query.encode()
@@ -61,7 +61,7 @@ async def connected(
 
 
 async def token_for(client: Any, seeded: SeededServer, *scope: str) -> tuple[UserToken, Account]:
-    """Return a user token for a new person, by the whole flow."""
+    """Let a new person connect; return the user token and the person."""
     url = client.connect_url(
         client_id=seeded.app.id, redirect_uri=REDIRECT_URI, state="s", scope=scope
     )
@@ -74,8 +74,8 @@ async def token_for(client: Any, seeded: SeededServer, *scope: str) -> tuple[Use
     return token, user
 
 
-async def test_a_person_connects_and_is_read(client: Any, live: SeededServer) -> None:
-    """From the connect address to the person's profile and balance, with a proof key."""
+async def test_an_app_reads_a_person_who_connected(client: Any, live: SeededServer) -> None:
+    """After the whole flow, with a proof key, the app can read the profile and the balance."""
     proof_key = ProofKey()
     url = client.connect_url(
         client_id=live.app.id,
@@ -104,8 +104,8 @@ async def test_a_person_connects_and_is_read(client: Any, live: SeededServer) ->
     assert balance.available == Decimal("12.5")
 
 
-async def test_a_user_client_needs_a_token_alone(client: Any, live: SeededServer) -> None:
-    """Who holds no partner key reads with the token."""
+async def test_a_user_client_needs_only_a_token(client: Any, live: SeededServer) -> None:
+    """A user client reads with the token, without a partner key."""
     token, user = await token_for(client, live, "profile")
 
     def read() -> str:
@@ -121,7 +121,7 @@ async def test_a_user_client_needs_a_token_alone(client: Any, live: SeededServer
 
 
 async def test_a_revoked_token_has_ended(client: Any, live: SeededServer) -> None:
-    """After its revocation a token reads nothing; revoking it again changes nothing."""
+    """A revoked token is refused; revoking it again is not an error."""
     token, _ = await token_for(client, live, "profile")
 
     for _ in range(2):
@@ -132,7 +132,7 @@ async def test_a_revoked_token_has_ended(client: Any, live: SeededServer) -> Non
 
 
 async def test_a_code_is_good_once(client: Any, live: SeededServer) -> None:
-    """A second exchange is refused in OAuth's own words."""
+    """A second exchange raises InvalidGrant, without retries."""
     url = client.connect_url(client_id=live.app.id, redirect_uri=REDIRECT_URI, state="s")
     code = client.code_from((await connected(live, url))[0], state="s")
     parts = {"client_id": live.app.id, "redirect_uri": REDIRECT_URI}
@@ -146,7 +146,7 @@ async def test_a_code_is_good_once(client: Any, live: SeededServer) -> None:
 
 
 async def test_the_key_is_the_apps_secret(live: SeededServer, client_kind: ClientKind) -> None:
-    """Another key is refused as another client."""
+    """A wrong key raises InvalidClient."""
     async with client_of(client_kind, "sk_live_wrong", live.base_url) as client:
         with pytest.raises(InvalidClient):
             await result_of(
@@ -162,10 +162,10 @@ async def test_the_key_is_the_apps_secret(live: SeededServer, client_kind: Clien
     ],
     ids=["redirect", "portal of a network"],
 )
-def test_a_token_that_something_else_was_asked_to_end_has_not_ended(
+def test_a_revocation_that_ousel_did_not_answer_fails(
     answer: httpx2.Response,
 ) -> None:
-    """Whatever answers for Ousel ends no token, and is not taken for it."""
+    """If something other than Ousel answers, the call fails, because the token has not ended."""
     transport = httpx2.MockTransport(lambda _: answer)
     with (
         Client("sk_live_any", base_url="http://pay.example/v1", transport=transport) as client,
@@ -175,7 +175,7 @@ def test_a_token_that_something_else_was_asked_to_end_has_not_ended(
 
 
 def test_a_connect_address_is_encoded() -> None:
-    """Each parameter arrives as it was meant, at the portal."""
+    """The address is at the portal, and each parameter can be decoded to its value."""
     with Client("sk_live_any", base_url="https://api.example/v1") as client:
         at_host = client.connect_url(client_id="app_1", redirect_uri=REDIRECT_URI, state="s")
     with Client(
@@ -206,7 +206,7 @@ def test_a_connect_address_is_encoded() -> None:
 
 @pytest.mark.parametrize("scope", ["profile balance", ("profile", "balance")])
 def test_scopes_are_a_list_or_a_text(scope: str | tuple[str, ...]) -> None:
-    """Both ask for the same, as a token's own scope is a text."""
+    """A list and a text give the same address."""
     with Client("sk_live_any", base_url="https://pay.example/v1") as client:
         url = client.connect_url(
             client_id="app_1", redirect_uri=REDIRECT_URI, state="s", scope=scope
@@ -216,7 +216,7 @@ def test_scopes_are_a_list_or_a_text(scope: str | tuple[str, ...]) -> None:
 
 
 def test_an_issuer_that_is_not_the_portal_is_named() -> None:
-    """Whoever calls one server by two names sees which of them the portal goes by."""
+    """The error names both addresses, which helps if one server is called by two names."""
     back = urlencode({"code": "ac_1", "state": "s", "iss": "http://127.0.0.1:8000"})
     with (
         Client("sk_test_any", base_url="http://localhost:8000/v1") as client,
@@ -226,7 +226,7 @@ def test_an_issuer_that_is_not_the_portal_is_named() -> None:
 
 
 def test_proof_keys_differ_and_stay_hidden() -> None:
-    """A verifier is new each time, and no repr shows it."""
+    """Each proof key has a new verifier, which its repr does not show."""
     first, second = ProofKey(), ProofKey()
 
     assert first.verifier != second.verifier
@@ -247,8 +247,8 @@ def test_proof_keys_differ_and_stay_hidden() -> None:
         ({"state": "s", "iss": "https://pay.example"}, UnexpectedAnswer),
     ],
 )
-def test_who_comes_back_wrongly_has_no_code(query: dict[str, str], kind: type[Exception]) -> None:
-    """State and issuer are compared before anything else is believed."""
+def test_a_wrong_return_address_gives_no_code(query: dict[str, str], kind: type[Exception]) -> None:
+    """A wrong state or issuer is reported before anything else in the return address."""
     with (
         Client("sk_live_any", base_url="https://pay.example/v1") as client,
         pytest.raises(kind),
@@ -257,7 +257,7 @@ def test_who_comes_back_wrongly_has_no_code(query: dict[str, str], kind: type[Ex
 
 
 def test_a_state_is_never_empty() -> None:
-    """A session without a state cannot have sent anybody."""
+    """An empty state is refused, even if the return address has an empty state too."""
     with (
         Client("sk_live_any", base_url="https://pay.example/v1") as client,
         pytest.raises(ReturnNotTrusted),
@@ -266,7 +266,7 @@ def test_a_state_is_never_empty() -> None:
 
 
 def test_a_slash_at_the_end_of_an_address_means_nothing() -> None:
-    """The portal and the server are found, and the issuer is the same, with and without it."""
+    """The addresses of server and portal may end with a slash."""
     asked: list[str] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:

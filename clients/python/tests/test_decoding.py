@@ -1,4 +1,4 @@
-"""Answers become records: exact, aware of time zones, and open to what the interface adds."""
+"""Decoding of answers: amounts are exact, times have zones, and new fields are ignored."""
 
 import json
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ BALANCE = {
 
 
 def changed(**changes: Any) -> bytes:
-    """Return the balance as JSON, with some members changed."""
+    """Return the balance as JSON, with these fields changed."""
     return json.dumps(BALANCE | changes).encode()
 
 
@@ -40,8 +40,8 @@ def test_a_whole_number_is_an_amount_too() -> None:
     assert decode_record(Balance, changed(available=7)).available == Decimal(7)
 
 
-def test_what_is_new_in_the_interface_is_passed_over() -> None:
-    """A member or a value that this client does not know yet does no harm."""
+def test_new_fields_and_values_are_accepted() -> None:
+    """A field or value that this client does not know is not an error."""
     assert decode_record(Balance, changed(reserved=1)).account_id == "acct_1"
     charge = charge_json(status="refunded")
 
@@ -66,8 +66,8 @@ def test_what_is_new_in_the_interface_is_passed_over() -> None:
         (changed(updated_at="2026-01-31T12:00:00"), "no time zone"),
     ],
 )
-def test_what_is_no_record_is_said_to_be_none(body: bytes, why: str) -> None:
-    """An answer that is not what the interface says never becomes half a record."""
+def test_other_bodies_are_not_records(body: bytes, why: str) -> None:
+    """A body that does not have the documented form raises Undecodable, with the reason."""
     with pytest.raises(Undecodable, match=why):
         decode_record(Balance, body)
 
@@ -82,12 +82,12 @@ def test_what_is_no_record_is_said_to_be_none(body: bytes, why: str) -> None:
         {"data": [5], "next_cursor": None},
     ],
 )
-def test_what_is_no_page_is_said_to_be_none(page: dict[str, Any]) -> None:
-    """A list that is not one never looks like an empty one."""
+def test_other_bodies_are_not_pages(page: dict[str, Any]) -> None:
+    """A body that is not a page raises Undecodable; it never looks like an empty page."""
     with pytest.raises(Undecodable):
         decode_page(Transfer, json.dumps(page).encode())
 
 
 def test_integers_stay_integers() -> None:
-    """Only what is written with decimals becomes a decimal."""
+    """Only a number that is written with decimals becomes a Decimal."""
     assert parse_object(b'{"a": 1, "b": 1.0}') == {"a": 1, "b": Decimal("1.0")}

@@ -1,4 +1,4 @@
-"""Every code that the server answers with is a class here, and every class a code there."""
+"""The client has one exception class for each error code of the server, and no others."""
 
 import sys
 import time
@@ -14,20 +14,20 @@ from ousel_client.errors import ApiError, Problem
 from ousel_client.exchange import Answer
 from ousel_client.problems import error_from_answer, error_from_problem
 
-# Rooms and codes that only pages and commands tell: no client of the interface meets them.
-ROOMS_OF_PAGES = ("ousel.accounts", "ousel.partners", "ousel.people", "ousel.portal")
+# Only pages and commands use the refusals of these packages, and these codes. The API does not.
+PACKAGES_OF_PAGES = ("ousel.accounts", "ousel.partners", "ousel.people", "ousel.portal")
 CODES_OF_PAGES = {"connect_address_wrong", "form_not_trusted", "receipt_not_found"}
 
 
 @pytest.fixture(scope="module")
 def known() -> dict[str, type[Refusal]]:
-    """The server's refusals that a client may meet, by their codes."""
-    assert ousel.app.__name__ in sys.modules, "every room is imported, and its refusals with it"
+    """The refusals of the API, by their codes."""
+    assert ousel.app.__name__ in sys.modules, "importing the app imports all refusals"
     return {
         refusal.code: refusal
         for refusal in all_refusals()
         if refusal.__module__.startswith("ousel.")
-        and not refusal.__module__.startswith(ROOMS_OF_PAGES)
+        and not refusal.__module__.startswith(PACKAGES_OF_PAGES)
         and refusal.code not in CODES_OF_PAGES
     }
 
@@ -45,20 +45,20 @@ def classes() -> dict[str, type[ApiError]]:
 def test_no_code_is_missing_and_none_is_invented(
     known: dict[str, type[Refusal]], classes: dict[str, type[ApiError]]
 ) -> None:
-    """The client's codes are the server's."""
+    """The client has the same codes as the server."""
     assert set(classes) == set(known)
 
 
 def test_each_code_has_the_name_and_the_status_that_it_has_on_the_server(
     known: dict[str, type[Refusal]], classes: dict[str, type[ApiError]]
 ) -> None:
-    """Who reads the server's docs finds the class by its name."""
+    """The client's class has the same name and status as the server's."""
     for code, refusal in known.items():
         assert (classes[code].__name__, classes[code].status) == (refusal.__name__, refusal.status)
 
 
 def test_an_answer_is_raised_as_the_class_of_its_code(classes: dict[str, type[ApiError]]) -> None:
-    """The code decides, and the exception carries what the answer tells."""
+    """The code selects the class, and the exception contains the fields of the answer."""
     for code, kind in classes.items():
         error = error_from_answer(refused(kind.status, code, param="to", transfer_id="tr_1"))
 
@@ -83,21 +83,21 @@ def test_an_answer_is_raised_as_the_class_of_its_code(classes: dict[str, type[Ap
     ],
 )
 def test_a_code_that_is_new_falls_back_to_the_status(status: int, kind: type[ApiError]) -> None:
-    """A code of tomorrow is raised as the class of its status."""
+    """An answer with an unknown code, or without one, gives the class of its status."""
     assert type(error_from_answer(refused(status, "of_tomorrow"))) is kind
     assert type(error_from_answer(Answer(status, {}, b"<html>gateway</html>"))) is kind
 
 
 def test_an_oauth_error_is_read_in_its_own_form() -> None:
-    """RFC 6749 calls the code `error`."""
+    """In RFC 6749 the code is `error`, and the detail `error_description`."""
     error = error_from_answer(said(400, {"error": "invalid_grant", "error_description": "Used."}))
 
     assert isinstance(error, refusals.InvalidGrant)
     assert (error.detail, error.members) == ("Used.", {})
 
 
-def test_a_request_id_is_told() -> None:
-    """Who reports a problem can name the request."""
+def test_an_error_contains_the_request_id() -> None:
+    """The exception and its text contain the request's id, for reports to the operator."""
     error = error_from_answer(said(500, {"code": "internal_error"}, x_request_id="req_7"))
 
     assert error.request_id == "req_7"
@@ -109,12 +109,12 @@ def test_a_request_id_is_told() -> None:
     [("7", 7.0), ("0", 0.0), ("", None), ("soon", None), ("-3", None), ("1.5", None)],
 )
 def test_retry_after_in_seconds(value: str, seconds: float | None) -> None:
-    """Whole seconds are understood; what is neither seconds nor a date says nothing."""
+    """Whole seconds are understood; a value that is neither seconds nor a date is ignored."""
     assert error_from_answer(said(429, retry_after=value)).retry_after_seconds == seconds
 
 
 def test_retry_after_as_a_date() -> None:
-    """A date is counted from now, and one in the past is now."""
+    """A date becomes the seconds until then; a date in the past becomes 0."""
     soon = error_from_answer(said(503, retry_after=formatdate(time.time() + 90, usegmt=True)))
     past = error_from_answer(said(503, retry_after=formatdate(time.time() - 90)))
 
@@ -123,7 +123,7 @@ def test_retry_after_as_a_date() -> None:
 
 
 def test_members_of_the_wrong_type_do_no_harm() -> None:
-    """What is not text where text should be is left out."""
+    """A field that should be text but is not counts as missing."""
     error = error_from_problem(Problem(status=400, code="invalid_amount"))
     assert isinstance(error, refusals.InvalidAmount)
     assert error_from_answer(said(400, {"code": 5, "detail": ["x"], "param": {}})).code == ""

@@ -1,4 +1,4 @@
-"""Through a network that fails in every way, each intent moves its money exactly once."""
+"""Each intent moves its money exactly once, whatever faults the network has."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ from tests.support.seeded import PEOPLE, SeededServer, run_seeded_server, run_ve
 from tests.support.waiting import until_async
 
 SEED = 20_260_131
-PROGRESS = sized(30, 100)  # so many transfers between two kills of the server
+PROGRESS = sized(30, 100)  # transfers between two kills of the server
 COUNTS: dict[Engine, int] = {"sqlite": sized(400, 20_000), "postgresql": sized(200, 2_000)}
 WORKERS = 24
 FAILURES = tuple(fault for fault in FAULTS if fault not in {"delayed", "request doubled"})
@@ -44,7 +44,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 
 def intents(count: int) -> list[TransferIntent]:
-    """Return so many intents of all kinds, the same for the same seed."""
+    """Return this many random intents, which are the same for the same seed."""
     chance = random.Random(SEED)
     return [
         TransferIntent(
@@ -58,8 +58,8 @@ def intents(count: int) -> list[TransferIntent]:
 
 
 async def all_sent(client: AsyncClient, wanted: list[TransferIntent]) -> list[Transfer]:
-    """Send every intent, many at a time."""
-    waiting = enumerate(wanted)  # shared: each worker takes the next
+    """Send all intents, many at a time; return the transfers in the order of the intents."""
+    waiting = enumerate(wanted)  # shared by the workers: each takes the next one
     sent: dict[int, Transfer] = {}
 
     async def work() -> None:
@@ -89,7 +89,7 @@ async def sent_through(live: SeededServer, intent: TransferIntent, *faults: Faul
 
 
 async def test_each_fault_alone_and_one_after_the_other(live: SeededServer) -> None:
-    """Whatever befalls the attempts before, the last one settles it, and money moved once."""
+    """After one fault, or all of them in a row, the transfer is returned and has moved once."""
     wanted = []
     for faults in [(fault,) for fault in FAULTS] + [FAILURES]:
         key = "+".join(fault.replace(" ", "-") for fault in faults)
@@ -102,8 +102,8 @@ async def test_each_fault_alone_and_one_after_the_other(live: SeededServer) -> N
     assert [row for row in await stored(live) if row in wanted] == sorted(wanted)
 
 
-async def test_an_intent_that_was_written_down_survives_its_process(live: SeededServer) -> None:
-    """A process that dies not knowing whether money moved is followed by one that finds out."""
+async def test_a_stored_intent_survives_its_process(live: SeededServer) -> None:
+    """If a process dies without knowing the outcome, the next one can find out or send it again."""
     written = {"to": "@grace", "amount": "7.25", "note": "rent", "idempotency_key": "rent-2026-01"}
     async with (
         FaultProxy(live.server.port, seed=SEED, chance=0) as proxy,
@@ -125,8 +125,8 @@ async def test_an_intent_that_was_written_down_survives_its_process(live: Seeded
     ]
 
 
-async def test_an_answer_that_comes_too_late_is_asked_for_again(live: SeededServer) -> None:
-    """Who does not wait any longer asks again with the same key, and gets the same transfer."""
+async def test_a_request_that_timed_out_is_sent_again(live: SeededServer) -> None:
+    """After a timeout, the client sends the request again with the same key. Money moves once."""
     async with (
         FaultProxy(live.server.port, seed=SEED, chance=0) as proxy,
         client_of("awaiting", live.key, proxy.base_url, timeout_seconds=LATE_SECONDS / 2) as client,
@@ -143,7 +143,7 @@ async def test_an_answer_that_comes_too_late_is_asked_for_again(live: SeededServ
 
 
 async def test_threads_share_a_client_through_a_failing_network(live: SeededServer) -> None:
-    """The waiting client keeps the same promise as the awaiting one."""
+    """The synchronous client moves each intent once too."""
     wanted = [
         TransferIntent(to="@alan", amount=Decimal("0.01"), idempotency_key=f"thread-{number:02d}")
         for number in range(40)
@@ -170,7 +170,7 @@ async def test_threads_share_a_client_through_a_failing_network(live: SeededServ
 async def test_each_intent_moves_once_through_a_failing_network(
     live: SeededServer, engine: Engine
 ) -> None:
-    """Many intents, four requests in ten ill-fated: the books show each of them once."""
+    """Four in ten requests meet a fault, and yet the ledger has each of many intents once."""
     count = COUNTS[engine]
     wanted = intents(count)
     begun = time.monotonic()
@@ -188,14 +188,14 @@ async def test_each_intent_moves_once_through_a_failing_network(
     assert [each.idempotency_key for each in sent] == [each.idempotency_key for each in wanted]
     assert [each.amount for each in sent] == [each.amount for each in wanted]
     assert len({each.id for each in sent}) == count
-    assert set(proxy.met) == set(FAULTS), "a fault that never struck proves nothing"
+    assert set(proxy.met) == set(FAULTS), "every fault must have occurred"
     print(f"\n{count} transfers in {proxy.requests} requests, {seconds:.0f} s; {dict(proxy.met)}")
     print(run_verify(live.url))
 
 
 @pytest.fixture
 def killable(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[SeededServer]:
-    """A server of the test's own, which may be killed."""
+    """A server that only this test uses, so it may be killed."""
     with run_seeded_server(engines.fresh_url(engine, tmp_path)) as seeded:
         yield seeded
 
@@ -206,7 +206,7 @@ async def _has_grown(seeded: SeededServer, count: int) -> bool:
 
 @pytest.mark.slow
 async def test_each_intent_moves_once_though_the_server_dies(killable: SeededServer) -> None:
-    """The server is killed in the midst of its work, time and again: the client carries on."""
+    """Each intent moves once although the server is killed and restarted several times."""
     wanted = intents(sized(200, 1_000))
     patient = RetryPolicy(attempts_max=100, delay_seconds_max=1)
     async with client_of("awaiting", killable.key, killable.base_url, retry=patient) as client:
@@ -234,7 +234,7 @@ def limited(engines: Engines, tmp_path: Path) -> Iterator[SeededServer]:
 
 @pytest.mark.slow
 async def test_a_client_keeps_to_the_servers_own_limit(limited: SeededServer) -> None:
-    """Under a real rate limit every transfer goes through, as fast as the limit lets them."""
+    """Under a rate limit, every transfer succeeds, as fast as the limit allows."""
     wanted = intents(200)
     async with client_of("awaiting", limited.key, limited.base_url, retry=RetryPolicy()) as client:
         begun = time.monotonic()
@@ -242,5 +242,5 @@ async def test_a_client_keeps_to_the_servers_own_limit(limited: SeededServer) ->
         seconds = time.monotonic() - begun
 
     assert len({each.id for each in sent}) == len(wanted)
-    assert seconds > 2, "50 at once and 50 a second: the limit was there"
+    assert seconds > 2, "50 at once and 50 a second: the limit was in force"
     print(f"\n{len(wanted)} transfers under 50/second in {seconds:.1f} s")

@@ -1,4 +1,4 @@
-"""The README's code runs as it stands, from the first block to the last, in a sandbox."""
+"""The README's code runs unchanged in a sandbox, from the first block to the last."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ README = Path(__file__).parents[1] / "README.md"
 def readme(
     sandbox: SeededServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dict[str, Any]]:
-    """A module for the README's code, which closes what that leaves open."""
+    """A namespace for the README's code. What the code leaves open is closed after the test."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OUSEL_KEY", sandbox.key)
     monkeypatch.setenv("OUSEL_BASE_URL", sandbox.base_url)
@@ -54,7 +54,7 @@ def test_the_readme_does_what_it_says(
 def _an_open_intent_is_finished(readme: dict[str, Any]) -> None:
     payouts = readme["payouts"]
     ((key, transfer_id),) = payouts.execute("SELECT idempotency_key, transfer_id FROM payouts")
-    with payouts:  # as if the process had died before it wrote the outcome down
+    with payouts:  # as if the process had died before it stored the outcome
         payouts.execute("UPDATE payouts SET transfer_id = NULL")
 
     readme["finish_open_intents"]()
@@ -65,7 +65,7 @@ def _an_open_intent_is_finished(readme: dict[str, Any]) -> None:
 
 def _a_person_connects(readme: dict[str, Any], sandbox: SeededServer) -> None:
     session: dict[str, str] = {}
-    now = readme["client"].sandbox.advance_clock(0).now  # other tests may have moved it on
+    now = readme["client"].sandbox.advance_clock(0).now  # other tests may have advanced it
     micros = int(now.timestamp() * MICROS_PER_SECOND)
     connect_url = readme["start_connecting"](session)
     return_url, user = asyncio.run(connected(sandbox, connect_url, ManualClock(micros)))
@@ -79,7 +79,7 @@ def _a_person_connects(readme: dict[str, Any], sandbox: SeededServer) -> None:
 
 
 def test_the_readme_states_the_defaults() -> None:
-    """The table of settings is what the code has."""
+    """The table of settings has the same defaults as the code."""
     policy = RetryPolicy()
     text = README.read_text()
 

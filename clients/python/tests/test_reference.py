@@ -1,4 +1,4 @@
-"""The reference's examples in Python do what each operation is for."""
+"""The Python examples in the API reference run, and each does what its operation is for."""
 
 import asyncio
 import html
@@ -19,15 +19,15 @@ from tests.support.seeded import REDIRECT_URI, SeededServer
 
 
 def test_every_operation_has_an_example_in_python() -> None:
-    """No more, no less than the reference of a sandbox tells of."""
+    """There is an example for each operation of a sandbox, and for no other."""
     document = Ousel(Settings(database_url="never-opened.db", sandbox=True)).openapi
     names = [each["operationId"] for path in document["paths"].values() for each in path.values()]
 
     assert sorted(PYTHON_EXAMPLES) == sorted(names)
 
 
-def test_the_examples_run_as_they_stand(sandbox: SeededServer) -> None:
-    """One after the other, as a reader would try them."""
+def test_the_examples_run_unchanged(sandbox: SeededServer) -> None:
+    """The examples run unchanged, one after the other."""
     with Client(sandbox.key, base_url=sandbox.base_url) as client:
         found: dict[str, Any] = {"client": client, "client_id": sandbox.app.id}
 
@@ -55,8 +55,8 @@ def test_the_examples_run_as_they_stand(sandbox: SeededServer) -> None:
             found["user"].me()
 
 
-def test_a_transfer_in_python_is_the_one_by_curl(sandbox: SeededServer) -> None:
-    """Both stand side by side with one key: whoever tries both moves the money once."""
+def test_the_examples_for_python_and_curl_make_the_same_transfer(sandbox: SeededServer) -> None:
+    """Both examples have the same idempotency key, so trying both moves the money once."""
     page = html.unescape(httpx2.get(f"{sandbox.server.origin}/docs/api").text)
     body = page.partition('id="createTransfer"')[2].partition("-d '")[2].partition("'")[0]
     headers = {
@@ -74,7 +74,7 @@ def test_a_transfer_in_python_is_the_one_by_curl(sandbox: SeededServer) -> None:
 
 
 def _connect(client: Client, sandbox: SeededServer, found: dict[str, Any]) -> None:
-    """Let a person come back from the connect page with a code."""
+    """Let a person connect, and store the code for the next example."""
     proof_key = ProofKey()
     url = client.connect_url(
         client_id=sandbox.app.id,
@@ -83,7 +83,7 @@ def _connect(client: Client, sandbox: SeededServer, found: dict[str, Any]) -> No
         scope=("profile", "balance"),
         proof_key=proof_key,
     )
-    now = client.sandbox.advance_clock(0).now  # other tests may have moved it on
+    now = client.sandbox.advance_clock(0).now  # other tests may have advanced it
     micros = int(now.timestamp() * MICROS_PER_SECOND)
     return_url, _ = asyncio.run(connected(sandbox, url, ManualClock(micros)))
     found["code"] = client.code_from(return_url, state="s")

@@ -1,4 +1,4 @@
-"""What is retried, what never is, and how long the client waits in between."""
+"""Which requests are retried, and how long the client waits before each retry."""
 
 import pytest
 
@@ -14,8 +14,8 @@ ONCE = Request(method="POST", path="/sandbox/fund", body=b"{}", repeatable=False
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 413, 415, 422])
-def test_what_must_be_changed_is_never_sent_again(status: int) -> None:
-    """A 4xx other than 429 is raised after its first attempt."""
+def test_a_request_that_must_be_changed_is_not_retried(status: int) -> None:
+    """A 4xx other than 429 is raised after the first attempt."""
     script = Script([refused(status, "some_code")])
 
     with pytest.raises(ApiError) as raised:
@@ -31,8 +31,8 @@ def test_what_must_be_changed_is_never_sent_again(status: int) -> None:
     [said(429), said(500), said(502), said(503), said(504), lost(), lost(sent=False)],
     ids=["429", "500", "502", "503", "504", "lost", "not sent"],
 )
-def test_what_may_pass_is_sent_again_to_the_byte(outcome: Outcome) -> None:
-    """A 429, a 5xx and a broken connection are retried with the very same request."""
+def test_temporary_failures_are_retried(outcome: Outcome) -> None:
+    """After a 429, a 5xx or a broken connection, exactly the same request is sent again."""
     script = Script([outcome, outcome, said(201)])
 
     answer = script.play(send_with_retries(script.call_policy(), POST))
@@ -42,7 +42,7 @@ def test_what_may_pass_is_sent_again_to_the_byte(outcome: Outcome) -> None:
 
 
 def test_the_wait_doubles_up_to_its_limit() -> None:
-    """Where chance comes out longest, each wait is twice the one before, and then the longest."""
+    """Without jitter, each wait is twice the one before, up to the limit."""
     script = Script([*[said(503)] * 6, said(200)])
     call_policy = script.call_policy(first_delay_seconds=0.5, delay_seconds_max=4)
 
@@ -52,7 +52,7 @@ def test_the_wait_doubles_up_to_its_limit() -> None:
 
 
 def test_jitter_is_full() -> None:
-    """Chance may shorten any wait to nothing."""
+    """Jitter may shorten any wait to zero."""
     script = Script([*[said(503)] * 3, said(200)])
 
     script.play(send_with_retries(script.call_policy(chance=0.0), POST))
@@ -61,7 +61,7 @@ def test_jitter_is_full() -> None:
 
 
 def test_retry_after_is_the_least_wait() -> None:
-    """The server's own word is kept, with jitter on top so that not all come back at once."""
+    """The wait is Retry-After plus jitter, so that clients do not all return at once."""
     script = Script([said(429, retry_after="3"), said(503, retry_after="2"), said(200)])
 
     script.play(send_with_retries(script.call_policy(first_delay_seconds=0.5), POST))
@@ -69,8 +69,8 @@ def test_retry_after_is_the_least_wait() -> None:
     assert script.delays == [0.0, 3.5, 3.0]
 
 
-def test_attempts_are_counted_out() -> None:
-    """After the last attempt that the policy allows, the error is raised."""
+def test_the_number_of_attempts_is_limited() -> None:
+    """The error is raised after the last attempt that the policy allows."""
     script = Script([said(503)] * 3)
 
     with pytest.raises(ServerError) as raised:
@@ -79,8 +79,8 @@ def test_attempts_are_counted_out() -> None:
     assert raised.value.attempts == 3
 
 
-def test_time_is_kept() -> None:
-    """No attempt begins after the time is over, even if some are left."""
+def test_the_time_is_limited() -> None:
+    """No attempt starts after `seconds_max`, even if more attempts are allowed."""
     script = Script([said(429, retry_after="40")] * 3)
 
     with pytest.raises(Throttled) as raised:
@@ -93,7 +93,7 @@ def test_time_is_kept() -> None:
 
 
 def test_time_that_attempts_take_counts_as_well() -> None:
-    """A slow failure uses up the time as a wait does."""
+    """The duration of attempts counts toward `seconds_max`, as waits do."""
     script = Script([])
 
     def slowly() -> Outcome:
@@ -107,8 +107,8 @@ def test_time_that_attempts_take_counts_as_well() -> None:
     assert raised.value.attempts == 3
 
 
-def test_what_cannot_be_repeated_is_not() -> None:
-    """Without a key, a request that may have had its effect is not sent again."""
+def test_a_request_that_is_not_repeatable_is_not_repeated() -> None:
+    """A request without an idempotency key is not sent again if it may have taken effect."""
     for outcome in (lost(), said(500), said(503)):
         script = Script([outcome])
 
@@ -118,15 +118,15 @@ def test_what_cannot_be_repeated_is_not() -> None:
         assert raised.value.in_doubt is True
 
 
-def test_what_surely_did_not_happen_is_repeated() -> None:
-    """Without a key, what never left or was turned away at the door is sent again."""
+def test_a_request_that_had_no_effect_is_repeated() -> None:
+    """A request without an idempotency key is sent again if it surely had no effect."""
     script = Script([lost(sent=False), said(429), said(201)])
 
     assert script.play(send_with_retries(script.call_policy(), ONCE)).status == 201
 
 
-def test_doubt_remains_where_an_attempt_was_lost() -> None:
-    """A refusal after a lost attempt tells that the lost one may still have had its effect."""
+def test_a_refusal_after_a_lost_attempt_is_in_doubt() -> None:
+    """If an attempt was lost before the refusal, the refusal is in doubt: the attempt may count."""
     script = Script([lost(), refused(400, "insufficient_balance")])
 
     with pytest.raises(InsufficientBalance) as raised:
@@ -137,7 +137,7 @@ def test_doubt_remains_where_an_attempt_was_lost() -> None:
 
 
 def test_a_connection_never_made_leaves_no_doubt() -> None:
-    """Where no byte left, nothing can have happened."""
+    """If nothing was sent, the error is not in doubt."""
     script = Script([lost(sent=False)])
 
     with pytest.raises(ConnectionFailed) as raised:
@@ -148,15 +148,15 @@ def test_a_connection_never_made_leaves_no_doubt() -> None:
 
 
 def test_a_policy_allows_an_attempt() -> None:
-    """A policy under which nothing is ever tried is a mistake."""
+    """A policy that allows no attempt raises ValueError."""
     with pytest.raises(ValueError, match="one attempt"):
         RetryPolicy(attempts_max=0)
     with pytest.raises(ValueError, match="one attempt"):
         RetryPolicy(seconds_max=-1)
 
 
-def test_an_answer_that_says_yes_is_returned() -> None:
-    """Anything below 400 is the caller's to read."""
+def test_a_successful_answer_is_returned() -> None:
+    """An answer with a status below 400 is returned to the caller."""
     for status in (200, 201, 304):
         script = Script([said(status)])
 

@@ -16,12 +16,12 @@ KEY = "sk_live_do-not-show-this"
 
 
 def refusing(_: httpx2.Request) -> httpx2.Response:
-    """Answer that nothing works."""
+    """Answer 503 to every request."""
     return httpx2.Response(503, json={"code": "queue_full", "detail": "Full."})
 
 
 def test_nothing_that_is_logged_or_raised_has_the_key(caplog: pytest.LogCaptureFixture) -> None:
-    """Every logger at its most talkative, every call failing after retries: no key anywhere."""
+    """With all loggers at DEBUG, no log, exception or repr shows the key when calls fail."""
     caplog.set_level(logging.DEBUG)
     policy = RetryPolicy(attempts_max=2, first_delay_seconds=0)
     transport = httpx2.MockTransport(refusing)
@@ -43,10 +43,10 @@ def test_nothing_that_is_logged_or_raised_has_the_key(caplog: pytest.LogCaptureF
     assert not any(KEY in each for each in shown)
 
 
-async def test_the_wire_itself_is_not_logged(
+async def test_the_http_library_does_not_log_the_key(
     live: SeededServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The HTTP library at its most talkative does not show the key either."""
+    """With all loggers at DEBUG, the HTTP library does not log the key either."""
     caplog.set_level(logging.DEBUG)
     async with client_of("awaiting", live.key, live.base_url) as client:
         await result_of(client.transfers.send(to="@ada", amount=1))
@@ -56,7 +56,7 @@ async def test_the_wire_itself_is_not_logged(
 
 
 def test_a_secret_has_no_repr() -> None:
-    """Neither a secret nor a token shows itself."""
+    """The repr of a secret or a token does not show its text."""
     token = UserToken(
         access_token=KEY, token_type="Bearer", expires_in=1, scope="profile", user_id="acct_1"
     )
@@ -67,7 +67,7 @@ def test_a_secret_has_no_repr() -> None:
 @pytest.mark.parametrize("wrong", ["", f"{KEY}\n", f" {KEY}", f"{KEY}\u00e9", f"{KEY}\r\nX: y"])
 @pytest.mark.parametrize("kind", [Client, AsyncClient, UserClient])
 def test_a_key_that_no_header_can_carry_is_refused_unseen(kind: Any, wrong: str) -> None:
-    """A key with a line end in it is told at once, and not shown in the telling."""
+    """A key that is not valid in a header is refused at once, by an error that does not show it."""
     with pytest.raises(ValueError, match="visible ASCII") as raised:
         kind(wrong, base_url="http://pay.example/v1")
 

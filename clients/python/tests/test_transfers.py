@@ -1,4 +1,4 @@
-"""Sending: each intent once, whatever the answer was, and found again by its key."""
+"""Transfers: each intent moves once, and can be found by its idempotency key."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -33,8 +33,8 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     return chosen
 
 
-async def test_a_transfer_is_sent_and_tells_its_key(client: Any) -> None:
-    """Without a key one is made, and the transfer shows it."""
+async def test_a_transfer_is_sent_and_contains_its_key(client: Any) -> None:
+    """If no key is given, one is created, and the transfer contains it."""
     before = (await result_of(client.balance())).available
 
     transfer = await result_of(client.transfers.send(to="@ada", amount="25.50", note="Hello"))
@@ -59,16 +59,16 @@ async def test_an_intent_sent_twice_moves_once(client: Any) -> None:
     assert first.idempotency_key == intent.idempotency_key
 
 
-async def test_keys_that_are_made_differ_and_sort_by_time(client: Any) -> None:
-    """No two intents share a key that was made for them."""
+async def test_created_keys_differ_and_sort_by_time(client: Any) -> None:
+    """Created keys are unique, and sort by time."""
     keys = [client.transfers.prepare(to="@ada", amount=1).idempotency_key for _ in range(1000)]
 
     assert len(set(keys)) == 1000
     assert [key[:12] for key in keys] == sorted(key[:12] for key in keys)
 
 
-async def test_a_key_of_ones_own_is_kept(client: Any, client_kind: ClientKind) -> None:
-    """The caller's key goes out, and finds the transfer afterwards."""
+async def test_the_callers_own_key_is_sent(client: Any, client_kind: ClientKind) -> None:
+    """The caller's key is sent, and `find` finds the transfer by it."""
     key = f"order/{client_kind}~1"
 
     sent = await result_of(client.transfers.send(to="@ada", amount=1, idempotency_key=key))
@@ -80,7 +80,7 @@ async def test_a_key_of_ones_own_is_kept(client: Any, client_kind: ClientKind) -
 
 @pytest.mark.parametrize("key", ["", "a b", "\n", "\u00e9", "k" * 256])
 async def test_a_key_that_cannot_be_sent_is_refused_here(client: Any, key: str) -> None:
-    """A wrong key is told before anything is sent."""
+    """An invalid key is refused before anything is sent."""
     with pytest.raises(ValueError, match="visible ASCII"):
         client.transfers.prepare(to="@ada", amount=1, idempotency_key=key)
     with pytest.raises(ValueError, match="visible ASCII"):
@@ -101,7 +101,7 @@ async def test_a_key_that_cannot_be_sent_is_refused_here(client: Any, key: str) 
 async def test_a_refusal_is_raised_at_once_with_its_key(
     client: Any, parts: dict[str, Any], kind: type[Exception]
 ) -> None:
-    """What must be changed is not retried; the exception has the key, which is still free."""
+    """A refusal is not retried; the exception contains the key, which can be used again."""
     with pytest.raises(kind) as raised:
         await result_of(client.transfers.send(**parts))
 
@@ -113,8 +113,8 @@ async def test_a_refusal_is_raised_at_once_with_its_key(
     )
 
 
-async def test_another_request_with_a_used_key_tells_the_original(client: Any) -> None:
-    """A key belongs to its first intent: the error carries the transfer that it made."""
+async def test_a_conflict_contains_the_original_transfer(client: Any) -> None:
+    """If a key was used for another transfer, the error contains that transfer."""
     first = await result_of(client.transfers.send(to="@ada", amount=1))
     assert first.idempotency_key is not None
 
@@ -129,10 +129,10 @@ async def test_another_request_with_a_used_key_tells_the_original(client: Any) -
 
 
 @pytest.mark.parametrize("to", ["@ada", "ADA@example.com", "account number"])
-async def test_a_conflict_with_what_was_meant_is_success(
+async def test_a_conflict_with_the_same_transfer_is_success(
     client: Any, live: SeededServer, client_kind: ClientKind, to: str
 ) -> None:
-    """A server may answer 409 to a repetition: an original that is what was meant is success."""
+    """If the server answers 409 although the original is the same, the original is returned."""
     if to == "account number":
         to = (await result_of(client.accounts.get("@ada"))).account_number
     first = await result_of(client.transfers.send(to="@ada", amount="2.5", note="once"))
@@ -152,7 +152,7 @@ async def test_a_conflict_with_what_was_meant_is_success(
 async def test_a_conflict_whose_original_cannot_be_found_is_raised(
     live: SeededServer, client_kind: ClientKind
 ) -> None:
-    """Without the original there is nothing to compare."""
+    """If the original is not found, the client cannot compare it."""
     async with client_of(
         client_kind, live.key, live.base_url, transport=strict(client_kind)
     ) as client:
@@ -162,8 +162,8 @@ async def test_a_conflict_whose_original_cannot_be_found_is_raised(
     assert raised.value.original is None
 
 
-async def test_a_list_turns_its_pages(client: Any) -> None:
-    """All that fit are there once, newest first, whatever the size of a page."""
+async def test_a_list_has_pages(client: Any) -> None:
+    """Each matching transfer is listed once, newest first, whatever the page size."""
     begun = (await result_of(client.transfers.send(to="@edsger", amount=1))).created_at
     sent = [await result_of(client.transfers.send(to="@alan", amount=1)) for _ in range(5)]
 
@@ -174,7 +174,7 @@ async def test_a_list_turns_its_pages(client: Any) -> None:
 
 
 async def test_a_list_is_filtered(client: Any) -> None:
-    """Direction, kind and time narrow it."""
+    """Transfers are filtered by direction, kind and time."""
     await result_of(client.transfers.send(to="@alan", amount=1))
 
     incoming = await all_of(client.transfers.list(direction="in"))
@@ -190,14 +190,14 @@ async def test_a_list_is_filtered(client: Any) -> None:
 
 
 async def test_a_moment_needs_a_zone(client: Any) -> None:
-    """A time without a zone could mean any of 24 hours."""
+    """A time without a zone is ambiguous, so it raises ValueError."""
     naive = (NOW - timedelta(days=1)).replace(tzinfo=None)
     with pytest.raises(ValueError, match="time zone"):
         await all_of(client.transfers.list(created_after=naive))
 
 
 def test_an_answer_from_something_else_leaves_doubt() -> None:
-    """A 200 that is no transfer is no success: the key is told, to ask again with."""
+    """A 200 that contains no transfer raises an error in doubt, which contains the key."""
     portal = httpx2.MockTransport(lambda _: httpx2.Response(200, html="<h1>Welcome</h1>"))
     with (
         Client("sk_live_any", base_url="http://pay.example/v1", transport=portal) as client,
@@ -209,7 +209,7 @@ def test_an_answer_from_something_else_leaves_doubt() -> None:
 
 
 def test_every_attempt_is_the_same_request_to_the_byte() -> None:
-    """Body and key are those of the first attempt."""
+    """Every attempt has the body and the key of the first."""
     seen: list[tuple[bytes, str]] = []
 
     def unavailable(request: httpx2.Request) -> httpx2.Response:
@@ -232,7 +232,7 @@ def test_every_attempt_is_the_same_request_to_the_byte() -> None:
 
 
 class StrictTransport(httpx2.HTTPTransport):
-    """Carries to a server that answers 409 to every transfer, and else is the real one."""
+    """Answers 409 to every transfer, and sends all other requests to the server."""
 
     @override
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -240,7 +240,7 @@ class StrictTransport(httpx2.HTTPTransport):
 
 
 class AsyncStrictTransport(httpx2.AsyncHTTPTransport):
-    """The same, awaited."""
+    """The same for the asyncio client."""
 
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

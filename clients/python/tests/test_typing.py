@@ -1,6 +1,6 @@
-"""One description of a call is a plain method of the one client and a coroutine of the other.
+"""One description of a call gives a plain method of one client and a coroutine of the other.
 
-The types are checked by mypy over this file, and the same at run time.
+mypy checks the types in this file, and the tests check them at run time.
 """
 
 import inspect
@@ -21,8 +21,8 @@ from ousel_client.transfers import Transfers
 from tests.support.seeded import SeededServer
 
 
-def test_what_a_waiting_client_returns(live: SeededServer) -> None:
-    """Records, and iterators over them."""
+def test_the_types_of_the_synchronous_client(live: SeededServer) -> None:
+    """Calls return records, and lists return iterators."""
     with Client(live.key, base_url=live.base_url) as client:
         assert isinstance(assert_type(client.me(), OwnAccount), OwnAccount)
         intent = assert_type(client.transfers.prepare(to="@ada", amount=1), TransferIntent)
@@ -36,8 +36,8 @@ def test_what_a_waiting_client_returns(live: SeededServer) -> None:
         assert list(assert_type(client.charges.list(), Iterator[Charge])) == []
 
 
-async def test_what_an_awaiting_client_returns(live: SeededServer) -> None:
-    """The same, awaited."""
+async def test_the_types_of_the_asyncio_client(live: SeededServer) -> None:
+    """Calls return coroutines of records, and lists return asynchronous iterators."""
     async with AsyncClient(live.key, base_url=live.base_url) as client:
         assert isinstance(assert_type(await client.balance(), Balance), Balance)
         intent = assert_type(client.transfers.prepare(to="@ada", amount=1), TransferIntent)
@@ -49,7 +49,7 @@ async def test_what_an_awaiting_client_returns(live: SeededServer) -> None:
 
 
 def test_a_call_shows_its_documentation(live: SeededServer) -> None:
-    """`help` and `inspect` see the name, the words and the parameters of each call."""
+    """Each call has its own name, documentation and parameters for `help` and `inspect`."""
     described = vars(Charges)["wait"]
     assert "paid, canceled or expired" in described.__doc__
     assert list(inspect.signature(Transfers.find).parameters) == [

@@ -1,4 +1,4 @@
-"""Waiting for a charge: held by the server where it can, polled where it cannot."""
+"""Waiting for a charge, with answers that the server delays, or by polling."""
 
 from typing import Any
 
@@ -13,17 +13,17 @@ GET = Request(method="GET", path="/charges/ch_1")
 
 
 def charge(status: str = "created") -> Answer:
-    """Return the answer with a charge in this status."""
+    """Return an answer with a charge that has this status."""
     return said(200, charge_json(status=status))
 
 
 def wait(script: Script, timeout_seconds: float = 60.0, **policy: Any) -> Charge:
-    """Wait by the script."""
+    """Wait for the charge; the script provides the answers."""
     return script.play(wait_until_final(script.call_policy(**policy), GET, timeout_seconds))
 
 
 def holding(script: Script, answer: Answer) -> Any:
-    """Return an outcome that comes when the server has held it for as long as it was asked."""
+    """Return an outcome that arrives after the delay that the request asked for."""
 
     def hold() -> Outcome:
         script.clock.now += script.requests[-1].held_seconds
@@ -33,21 +33,21 @@ def holding(script: Script, answer: Answer) -> Any:
 
 
 def preferred(script: Script) -> list[str | None]:
-    """Return what each request preferred."""
+    """Return the Prefer header of each request."""
     return [request.headers.get("Prefer") for request in script.requests]
 
 
 @pytest.mark.parametrize("status", ["paid", "canceled", "expired"])
 def test_a_final_charge_is_returned_at_once(status: str) -> None:
-    """All but created is final."""
+    """A charge that is paid, canceled or expired is returned after one request."""
     script = Script([charge(status)])
 
     assert wait(script).status == status
     assert preferred(script) == [f"wait={HELD_SECONDS_MAX}"]
 
 
-def test_a_server_that_holds_its_answers_is_asked_again_without_a_pause() -> None:
-    """The charge's end is known the moment that it comes, with few requests."""
+def test_a_server_that_delays_its_answers_is_asked_again_at_once() -> None:
+    """If the server delays its answers, the next request follows without a pause."""
     script = Script([])
     script.outcomes = [holding(script, charge()), holding(script, charge()), charge("paid")]
 
@@ -56,8 +56,8 @@ def test_a_server_that_holds_its_answers_is_asked_again_without_a_pause() -> Non
     assert script.delays == [0.0, 0.0, 0.0]
 
 
-def test_a_server_that_does_not_hold_is_polled_ever_more_rarely() -> None:
-    """An answer that comes at once shows that the server does not wait: pauses lengthen."""
+def test_a_server_that_does_not_delay_its_answers_is_polled() -> None:
+    """If the server answers at once, the client polls, with longer and longer pauses."""
     script = Script([*[charge()] * 5, charge("paid")])
 
     assert wait(script, 600).status == "paid"
@@ -65,8 +65,8 @@ def test_a_server_that_does_not_hold_is_polled_ever_more_rarely() -> None:
     assert script.delays == [0.0, 0.5, 1.0, 2.0, 4.0, 5.0]
 
 
-def test_chance_shortens_a_pause_to_half_at_most() -> None:
-    """Polling never becomes hammering."""
+def test_jitter_leaves_at_least_half_of_a_pause() -> None:
+    """Jitter shortens a pause to half of its length at most."""
     script = Script([*[charge()] * 2, charge("paid")])
 
     wait(script, 600, chance=0.0)
@@ -75,8 +75,8 @@ def test_chance_shortens_a_pause_to_half_at_most() -> None:
 
 
 @pytest.mark.parametrize("outcome", [lost(), said(504), said(429), said(503)])
-def test_a_held_request_that_fails_is_followed_by_polling(outcome: Outcome) -> None:
-    """Something on the way may not let a silent connection live: then it is polled."""
+def test_polling_follows_a_delayed_answer_that_fails(outcome: Outcome) -> None:
+    """If a request with a delayed answer fails, the client polls: a gateway may have cut it."""
     script = Script([outcome, charge(), charge("paid")])
 
     assert wait(script).status == "paid"
@@ -85,7 +85,7 @@ def test_a_held_request_that_fails_is_followed_by_polling(outcome: Outcome) -> N
 
 
 def test_polling_retries_as_every_call_does() -> None:
-    """A poll that fails is repeated by the policy, and raised when that ends."""
+    """A poll is retried as the policy says; after the last attempt, its error is raised."""
     script = Script([charge(), lost(), charge("paid")])
     assert wait(script).status == "paid"
 
@@ -97,8 +97,8 @@ def test_polling_retries_as_every_call_does() -> None:
         wait(script, attempts_max=1)
 
 
-def test_when_the_time_is_over_the_charge_is_told_as_it_was_seen_last() -> None:
-    """The last look is at the end itself, and not before."""
+def test_the_charge_is_read_a_last_time_at_the_time_limit() -> None:
+    """The charge is read a last time at the time limit, and WaitTimedOut contains it."""
     script = Script([charge(), *[charge()] * 3])
 
     with pytest.raises(WaitTimedOut, match="still created") as raised:
@@ -110,8 +110,8 @@ def test_when_the_time_is_over_the_charge_is_told_as_it_was_seen_last() -> None:
     assert isinstance(raised.value, OuselError)
 
 
-def test_no_time_at_all_is_one_look() -> None:
-    """Without time, the charge is read once and nothing is held."""
+def test_without_time_the_charge_is_read_once() -> None:
+    """With a time limit of zero, the charge is read once, without a delayed answer."""
     script = Script([charge()])
 
     with pytest.raises(WaitTimedOut):
