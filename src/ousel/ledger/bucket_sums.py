@@ -1,8 +1,8 @@
-"""Proof that two collections hold the same items, with a fixed amount of memory.
+"""A check that two collections hold the same items, with a fixed amount of memory.
 
 Each item of one collection adds its hash to one of many sums, and each item of the other
-collection subtracts its hash again. If every sum ends at zero, the collections are equal; if not,
-the sums show roughly which items to look at.
+collection subtracts its hash again. If every sum ends at zero, the collections are equal,
+unless 64-bit hashes cancel out by chance. If not, the sums show roughly which items to look at.
 """
 
 from collections.abc import Hashable

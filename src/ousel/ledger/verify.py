@@ -1,4 +1,4 @@
-"""Verification, which replays the whole journal and checks every invariant of the ledger.
+"""Verification, which replays the whole journal: its hashes, balances, dates and movements.
 
 It reads one snapshot page by page and keeps little more than running totals in memory, so it can
 run while servers write, over any number of entries.
