@@ -1,20 +1,18 @@
 """The rate limit of each key: refilled steadily, and stated in every answer."""
 
 import re
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
 
 from ousel.api.rate_limits import BUCKETS_MAX, RateLimiter
-from ousel.database.addresses import database_at
+from ousel.database.port import Database
 from ousel.kernel.errors import RateLimited
 from ousel.kernel.settings import RateLimit
 from tests.support.accounts import app_with_key, partner, unique_name
-from tests.support.engines import Engines
+from tests.support.in_process import in_process_client
 from tests.support.problems import assert_problem
-from tests.support.server import Server
 
 LEFT = re.compile(r'"default";r=(\d+);t=(\d+)')
 
@@ -92,58 +90,51 @@ def test_a_busy_key_is_not_forgotten_for_new_ones() -> None:
     assert _taken(limiter, "idle", 3) == 2
 
 
-@pytest.fixture(scope="module")
-def limited(
-    engines: Engines, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Server, str]]:
-    """A server that takes five requests a minute, and its database."""
-    url = engines.fresh_url("sqlite", Path(tmp_path_factory.mktemp("limited")))
-    with Server(url, OUSEL_RATE_LIMIT="5/minute") as running:
-        yield running, url
+@pytest.fixture
+async def limited(database_url: str) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of a service that takes five requests an hour."""
+    async with in_process_client(database_url, rate_limit=RateLimit(5, 3600)) as client:
+        yield client
 
 
 @pytest.fixture
-async def keys(limited: tuple[Server, str]) -> AsyncIterator[tuple[str, str]]:
-    """Two keys of one account."""
-    database = database_at(limited[1])
-    await database.open()
+async def keys(database: Database) -> list[dict[str, str]]:
+    """The headers of two keys of one account."""
     account, _, key = await partner(database, unique_name(), "10")
     _, other = await app_with_key(database, account)
-    yield key, other
-    await database.close()
+    return [{"Authorization": f"Bearer {each}"} for each in (key, other)]
 
 
+@pytest.mark.one_engine
 async def test_too_many_requests_are_refused_with_what_a_client_needs(
-    limited: tuple[Server, str], keys: tuple[str, str]
+    limited: httpx2.AsyncClient, keys: list[dict[str, str]]
 ) -> None:
-    """The sixth request of a minute is a 429 with Retry-After; another key is served."""
-    server, _ = limited
-    async with server.client(keys[0]) as client, server.client(keys[1]) as other:
-        served = [await client.get("/balance") for _ in range(5)]
-        refused = await client.get("/balance")
-        spared = await other.get("/balance")
+    """The sixth request of an hour is a 429 with Retry-After; another key is served."""
+    served = [await limited.get("/balance", headers=keys[0]) for _ in range(5)]
+    refused = await limited.get("/balance", headers=keys[0])
+    spared = await limited.get("/balance", headers=keys[1])
 
     assert [answer.status_code for answer in served] == [200] * 5
     assert [_left(answer) for answer in served] == [4, 3, 2, 1, 0]
     assert_problem(refused, 429, "rate_limited")
-    assert 1 <= int(refused.headers["Retry-After"]) <= 12
+    assert 1 <= int(refused.headers["Retry-After"]) <= 3600 / 5
     assert _left(refused) == 0
     assert spared.status_code == 200
     assert _left(spared) == 4
     for answer in (*served, refused):
-        assert answer.headers["RateLimit-Policy"] == '"default";q=5;w=60'
+        assert answer.headers["RateLimit-Policy"] == '"default";q=5;w=3600'
 
 
+@pytest.mark.one_engine
 async def test_a_refused_request_counts_and_moves_nothing(
-    limited: tuple[Server, str], keys: tuple[str, str]
+    limited: httpx2.AsyncClient, keys: list[dict[str, str]]
 ) -> None:
     """A wrong request uses up its share; over the limit, a right one does not happen."""
-    server, _ = limited
-    async with server.client(keys[0]) as client, server.client(keys[1]) as other:
-        wrong = [await client.get("/accounts/nobody") for _ in range(5)]
-        body = {"to": "@whoever", "amount": 1}
-        over = await client.post("/transfers", json=body, headers={"Idempotency-Key": "k"})
-        balance = await other.get("/balance")
+    wrong = [await limited.get("/accounts/nobody", headers=keys[0]) for _ in range(5)]
+    body = {"to": "@whoever", "amount": 1}
+    headers = {**keys[0], "Idempotency-Key": "k"}
+    over = await limited.post("/transfers", json=body, headers=headers)
+    balance = await limited.get("/balance", headers=keys[1])
 
     for answer in wrong:
         assert_problem(answer, 404, "account_not_found", "identifier")
@@ -152,12 +143,12 @@ async def test_a_refused_request_counts_and_moves_nothing(
     assert balance.json()["available"] == 10
 
 
-async def test_strangers_and_probes_are_not_counted(limited: tuple[Server, str]) -> None:
+@pytest.mark.one_engine
+async def test_strangers_and_probes_are_not_counted(limited: httpx2.AsyncClient) -> None:
     """Requests without a key are not limited."""
-    server, _ = limited
-    async with server.client() as client:
-        strangers = [await client.get("/me") for _ in range(10)]
-        probes = [await client.get(f"{server.origin}/healthz") for _ in range(10)]
+    strangers = [await limited.get("/me") for _ in range(10)]
+    probe = limited.base_url.copy_with(path="/healthz")
+    probes = [await limited.get(probe) for _ in range(10)]
 
     assert {answer.status_code for answer in strangers} == {401}
     assert {answer.status_code for answer in probes} == {200}

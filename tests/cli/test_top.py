@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -17,6 +18,7 @@ from ousel.cli.top import frame_of
 from tests.cli.commands import OUSEL, Operator, assert_fails, ousel, ousel_process
 from tests.support.engines import Engines
 from tests.support.server import Server, free_port
+from tests.support.waiting import wait_until
 
 INFINITE = float("inf")
 
@@ -38,7 +40,7 @@ def test_a_frame_shows_what_happens(watched: tuple[Operator, str]) -> None:
     key = operator.run("app", "create", f"--owner=@{ada}", "--name=S", "--json").json["key"]
 
     with _busy(operator, key, f"@{grace}"):
-        frame = operator.run("top", "--json", "--interval=0.5", f"--url={admin}/").json
+        frame = _busy_frame(operator, admin)
 
     assert frame["processes"] == 1
     assert frame["requests_per_second"] > 0
@@ -182,6 +184,18 @@ def test_a_restarted_server_shows_no_negative_rates() -> None:
     after = Scrape(1, {"ousel_http_requests_total": {nothing: 3.0}})
 
     assert Interval(before, after).rate("ousel_http_requests_total") == 0
+
+
+def _busy_frame(operator: Operator, admin: str) -> Any:
+    """Return the first frame in which transfers were posted and refused."""
+    frames: list[Any] = []
+
+    def shows_both() -> bool:
+        frames.append(operator.run("top", "--json", "--interval=0.5", f"--url={admin}/").json)
+        return bool(frames[-1]["postings_per_second"] and frames[-1]["refusals_per_second"])
+
+    wait_until(shows_both)
+    return frames[-1]
 
 
 @contextmanager

@@ -4,9 +4,8 @@ import asyncio
 import contextlib
 import sqlite3
 import sys
-import time
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -18,8 +17,8 @@ from ousel.database.sqlite import SqliteDatabase
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable
 from tests.database.sample_rows import SAMPLE_TABLE, add_row, committed_rows, fetch_rows
-from tests.support.slow_commits import commit_slowly
-from tests.support.waiting import assert_none_ends
+from tests.support.slow_commits import HeldCommits
+from tests.support.waiting import assert_none_ends, until
 
 HOLD_THE_FILE = """
 import sqlite3, sys
@@ -32,14 +31,12 @@ connection.execute("COMMIT")
 """
 
 
-FLUSH_SECONDS = 0.2
-
-
 @pytest.fixture
-def slow_to_commit(sqlite: SqliteDatabase) -> SqliteDatabase:
-    """A database whose disk is slow."""
-    commit_slowly(sqlite, FLUSH_SECONDS)
-    return sqlite
+def commits(sqlite: SqliteDatabase) -> Iterator[HeldCommits]:
+    """The commits of the database, which do not end before the test lets them."""
+    held = HeldCommits(sqlite)
+    yield held
+    held.release()
 
 
 @contextlib.asynccontextmanager
@@ -60,9 +57,7 @@ async def test_a_write_waits_for_another_process(sqlite: SqliteDatabase, sqlite_
     async with locked_by_another_process(sqlite_file) as holder:
         ours = asyncio.create_task(sqlite.write(lambda transaction: add_row(transaction, "ours")))
         await assert_none_ends(ours, seconds=0.1)
-        started = time.perf_counter()
         assert await committed_rows(sqlite) == {}
-        assert time.perf_counter() - started < 0.1
         assert not ours.done()
         holder.close()
         await ours
@@ -88,37 +83,36 @@ async def test_a_file_that_stays_locked_is_unavailable(
     await sqlite.close()
 
 
-async def test_a_slow_flush_does_not_delay_reads(slow_to_commit: SqliteDatabase) -> None:
+async def test_a_slow_flush_does_not_delay_reads(
+    sqlite: SqliteDatabase, commits: HeldCommits
+) -> None:
     """While one write is flushed to disk, reads continue, and other writes wait for it."""
-    first = asyncio.create_task(
-        slow_to_commit.write(lambda transaction: add_row(transaction, "first"))
-    )
-    second = asyncio.create_task(
-        slow_to_commit.write(lambda transaction: add_row(transaction, "second"))
-    )
-    await asyncio.sleep(0)
-    started = time.perf_counter()
-    assert await committed_rows(slow_to_commit) == {}
-    assert time.perf_counter() - started < FLUSH_SECONDS / 2
+    writes = [
+        asyncio.create_task(sqlite.write(partial(add_row, name=name)))
+        for name in ("first", "second")
+    ]
+    await until(lambda: commits.begun)
+    assert await committed_rows(sqlite) == {}
+    assert commits.begun == 1
 
-    await asyncio.gather(first, second)
-    assert time.perf_counter() - started > 2 * FLUSH_SECONDS
-    assert await committed_rows(slow_to_commit) == {"first": "", "second": ""}
+    commits.release()
+    await asyncio.gather(*writes)
+    assert commits.begun == 2
+    assert await committed_rows(sqlite) == {"first": "", "second": ""}
 
 
 async def test_a_write_canceled_during_its_commit_is_complete(
-    slow_to_commit: SqliteDatabase,
+    sqlite: SqliteDatabase, commits: HeldCommits
 ) -> None:
     """A caller that is canceled during its commit ends after it, and the next write succeeds."""
-    given_up = asyncio.create_task(
-        slow_to_commit.write(lambda transaction: add_row(transaction, "given up"))
-    )
-    await asyncio.sleep(FLUSH_SECONDS / 4)  # the commit is under way
+    given_up = asyncio.create_task(sqlite.write(partial(add_row, name="given up")))
+    await until(lambda: commits.begun)
     given_up.cancel()
-    await slow_to_commit.write(lambda transaction: add_row(transaction, "next"))
+    commits.release()
+    await sqlite.write(partial(add_row, name="next"))
 
     assert given_up.cancelled()
-    assert await committed_rows(slow_to_commit) == {"given up": "", "next": ""}
+    assert await committed_rows(sqlite) == {"given up": "", "next": ""}
 
 
 async def test_two_databases_on_one_file_take_turns(

@@ -188,7 +188,7 @@ async def test_waiting_ends_with_the_payment(sandbox: SeededServer) -> None:
         paid = await waiting
 
     assert paid.status == "paid"
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 25  # of the 30 that it would wait
 
 
 def test_a_thread_waits_while_another_pays(sandbox: SeededServer) -> None:
