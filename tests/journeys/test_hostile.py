@@ -149,7 +149,7 @@ def send_planted(browser_world: SampleWorld, key: str) -> None:
     transfer = {"to": "@ada", "amount": 1, "note": f"{PLANT}{SCRIPT}"}
     headers = {"Authorization": f"Bearer {key}", "Idempotency-Key": SCRIPT}
     answer = httpx2.post(
-        f"{browser_world.server.base_url}/transfers", json=transfer, headers=headers
+        f"{browser_world.server.base_url}/transfers", json=transfer, headers=headers, verify=False
     )
     assert answer.status_code == 201, answer.text
 
@@ -158,7 +158,9 @@ def planted_charge(browser_world: SampleWorld, key: str) -> str:
     """Create a charge with a script in its texts, and return its id."""
     charge = {"amount": 1, "description": f"{PLANT}{SCRIPT}", "reference": SCRIPT}
     headers = {"Authorization": f"Bearer {key}"}
-    answer = httpx2.post(f"{browser_world.server.base_url}/charges", json=charge, headers=headers)
+    answer = httpx2.post(
+        f"{browser_world.server.base_url}/charges", json=charge, headers=headers, verify=False
+    )
     assert answer.status_code == 201, answer.text
     created: str = json.loads(answer.text)["id"]
     return created
@@ -166,7 +168,7 @@ def planted_charge(browser_world: SampleWorld, key: str) -> str:
 
 def sign_in_from(browser_world: SampleWorld, forwarded_for: str) -> None:
     """Fail to sign in through a proxy that says the visitor comes from this strange place."""
-    with httpx2.Client(base_url=browser_world.server.origin) as client:
+    with httpx2.Client(base_url=browser_world.server.origin, verify=False) as client:
         page = client.get("/login").text
         token = re.findall(r'name="form_token" value="(\w+)"', page)[0]
         fields = {"form_token": token, "identifier": "eve", "password": "wrong", "next": "/"}

@@ -143,7 +143,7 @@ class Oauth4WebApiClient:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=240)
 
     def _read_message(self) -> dict[str, Any]:
         assert self._process.stdout is not None

@@ -34,13 +34,13 @@ def test_a_person_connects_an_app_and_ends_it(browser_world: SampleWorld) -> Non
     back = returned_parameters(allow(page))
     token = browser_world.user_token(back["code"][0])
     profile = f"{browser_world.server.base_url}/user/me"
-    before = httpx2.get(profile, headers=bearer(token))
+    before = httpx2.get(profile, headers=bearer(token), verify=False)
 
     page.goto("/connections")
     expect(page.get_by_role("heading", name=browser_world.sample.app.name)).to_be_visible()
     page.get_by_role("button", name="Disconnect", exact=True).click()
     expect(page.get_by_text("is disconnected")).to_be_visible()
-    after = httpx2.get(profile, headers=bearer(token))
+    after = httpx2.get(profile, headers=bearer(token), verify=False)
 
     assert (back["state"], back["iss"]) == ([STATE], [browser_world.server.origin])
     assert before.json()["username"] == "grace"

@@ -37,7 +37,7 @@ def test_one_line_names_what_is_missing(
     [line] = programs.report_missing_programs(install=True)
 
     assert line.startswith("skipped: tests of the browser, the commands in documents, ")
-    assert "apt-get install chromium libatomic1 curl" in line
+    assert "apt-get install chromium-headless-shell libatomic1 curl" in line
     assert failing_apt.exists() == (user == 0)
     with pytest.raises(pytest.skip.Exception, match="curl is not installed"):
         programs.program("curl")

@@ -16,7 +16,7 @@ from tests.support.visitor import PASSWORD
 
 Result = TypeVar("Result")
 
-WAIT_MILLISECONDS = 30_000  # long, because the machine may be busy
+WAIT_MILLISECONDS = 120_000  # long, because the machine may be busy
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -33,7 +33,7 @@ ARGUMENTS = [
 def chromium() -> Iterator[Browser]:
     """Run a headless Chromium until the block ends."""
     program("libatomic1")
-    path = program("chromium")
+    path = program("chromium-headless-shell")
     expect.set_options(timeout=WAIT_MILLISECONDS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
