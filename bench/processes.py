@@ -12,8 +12,6 @@ import psutil
 
 from ousel.workload.processes import Server, free_port, ousel_server, run_server
 
-STARTS: Final = 5
-
 _BIN: Final = Path(sys.executable).parent
 _MEGABYTE: Final = 1_000_000
 
@@ -32,11 +30,11 @@ def _cpu_seconds(process: psutil.Process) -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def measure_start(database_url: str) -> tuple[float, float]:
+def measure_start(database_url: str, starts: int) -> tuple[float, float]:
     """Return the start time of `ousel serve` in seconds, and its idle memory in megabytes."""
     seconds: list[float] = []
     megabytes: list[float] = []
-    for _ in range(STARTS):
+    for _ in range(starts):
         started = time.perf_counter()
         with ousel_server(database_url) as server:
             seconds.append(time.perf_counter() - started)

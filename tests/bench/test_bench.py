@@ -12,7 +12,6 @@ CASES = {
     "pgbench tpcb-like 8",
     "pgbench tpcb-like 32",
     "postgresql hot 64",
-    "postgresql charge 256",
     "sqlite hot 64",
     "sqlite charge 256",
     "reference fastapi hot 64",
@@ -23,7 +22,16 @@ CASES = {
 def test_a_short_run_measures_what_it_is_asked_for() -> None:
     """Each case is measured, none fails, and the books are proven in the end."""
     ended = subprocess.run(
-        [sys.executable, "-m", "bench", "--quick", "--only", "hot 64", "--only", "charge 256"],
+        [
+            sys.executable,
+            "-m",
+            "bench",
+            "--quick",
+            "--only",
+            "hot 64",
+            "--only",
+            "sqlite charge 256",
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
