@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 import structlog
@@ -19,9 +20,11 @@ from tests.support.waiting import until, until_async
 pytestmark = pytest.mark.slow
 
 WRITERS = 40
+PROBES_SEEN_MIN = 5
 BACKENDS_MAX = 10  # as the documentation says
 CLEARED = Statement("remove all rows", "DELETE FROM deployment")
 NO_CHANGE = "SELECT pg_logical_emit_message(true, 'test', '')"  # but its commit is logged
+WAITING = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 BACKENDS = """
     SELECT count(*), count(*) FILTER (WHERE query LIKE '%emit_message%' AND state = 'active')
     FROM pg_stat_activity WHERE application_name = 'ousel'
@@ -45,9 +48,12 @@ def server_url(server: PostgresServer) -> str:
 async def database(
     server: PostgresServer, server_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[PostgresDatabase]:
-    """The database, empty and opened with short timeouts; no follower is needed in the end."""
-    monkeypatch.setattr(engine, "COMMIT_TIMEOUT_SECONDS", 0.5)
-    monkeypatch.setattr(suspension, "PROBE_SECONDS_MAX", 0.2)
+    """The database, empty and opened with short timeouts; no follower is needed in the end.
+
+    They are long enough for a busy machine to open all connections and begin all commits.
+    """
+    monkeypatch.setattr(engine, "COMMIT_TIMEOUT_SECONDS", 3.0)
+    monkeypatch.setattr(suspension, "PROBE_SECONDS_MAX", 0.5)
     opened = PostgresDatabase(server_url)
     await opened.open()
     await opened.write(lambda transaction: transaction.execute(CLEARED))
@@ -61,12 +67,14 @@ async def lose_followers(server: PostgresServer, url: str) -> None:
     await server.require_followers("nobody")
 
     async def hangs() -> bool:
-        async with RawSql(url) as raw_sql:
-            try:
-                await asyncio.wait_for(raw_sql.run(NO_CHANGE), timeout=0.2)
-            except TimeoutError:
-                return True
-            return False
+        async with RawSql(url) as raw_sql, RawSql(url) as observer:
+            committing = asyncio.create_task(raw_sql.run(NO_CHANGE))
+            waits: list[Any] = []
+            while not committing.done() and not waits:
+                waits = await observer.run(WAITING)
+            committing.cancel()
+            await asyncio.wait({committing})
+            return bool(waits)
 
     await until_async(hangs)
 
@@ -88,8 +96,8 @@ async def test_reads_continue_while_commits_hang(
     names = [f"row {number:02d}" for number in range(WRITERS)]
     writes = asyncio.gather(*(write_row(database, name) for name in names))
     seen: list[tuple[int, int]] = []
-    async with RawSql(server_url) as raw_sql, asyncio.timeout(60):
-        while not writes.done() or len(seen) < 20:
+    async with RawSql(server_url) as raw_sql, asyncio.timeout(240):
+        while not writes.done() or sum(probes for _, probes in seen) < PROBES_SEEN_MIN:
             assert await committed_rows(database) == {}
             seen += [(all_, probes) for all_, probes in await raw_sql.run(BACKENDS)]
             await asyncio.sleep(0.05)
@@ -148,7 +156,7 @@ async def test_the_commit_of_a_canceled_caller_is_not_canceled(
     caller = asyncio.create_task(write())
     async with RawSql(server_url) as raw_sql:
         await committing.wait()
-        waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'"
+        waiting = f"{WAITING} AND query = 'COMMIT'"
         await until_async(lambda: raw_sql.run(waiting))
         caller.cancel()
         await asyncio.wait({caller})
