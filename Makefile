@@ -51,7 +51,7 @@ cluster: .venv/cluster ## Kill and switch over the leaders of a PostgreSQL clust
 faults: .venv/bench .venv/cluster ## Cause many faults (kills, stops, lost answers), also in a cluster; test a restore and run a long load
 	OUSEL_FAULTS=full OUSEL_CLUSTER=full $(BIN)/pytest --timeout=3600 $(FAULT_TESTS)
 FAULT_TESTS := tests/spec tests/simulation tests/faults tests/cluster tests/cli/test_backup.py tests/api/test_conformance.py \
-	tests/charges/test_race.py tests/charges/test_lifecycle_model.py tests/ledger/test_long_ledger.py \
+	tests/charges/test_race.py tests/charges/test_waiting_processes.py tests/charges/test_lifecycle_model.py tests/ledger/test_long_ledger.py \
 	tests/ledger/test_model.py clients/python/tests/test_faults.py
 
 fuzz: .venv/test ## Try millions of inputs on the parsers, and random bytes as requests

@@ -17,7 +17,7 @@ import uvloop
 from typing_extensions import override
 
 TICK_SECONDS = 0.001
-DRAIN_SECONDS_MAX = 30.0
+DRAIN_SECONDS_MAX = 120.0
 BUCKETS_PER_SECOND = 10_000  # of the latencies' histogram
 
 

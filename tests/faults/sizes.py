@@ -16,12 +16,12 @@ def sized(short: Size, full: Size) -> Size:
 
 KILLS = sized(2, 200)  # of the server, on each engine
 STOPS = sized(2, 50)  # of PostgreSQL
-NO_FOLLOWER_SECONDS = sized(12.0, 120.0)
-CALM_SECONDS = sized(2.0, 60.0)
+NO_FOLLOWER_SECONDS = sized(6.0, 120.0)
+CALM_SECONDS = sized(1.0, 60.0)
 COMMITS_CUT = sized(5, 200)
 TRANSFERS_THROUGH_A_PROXY = sized(200, 50_000)
 TERMINATIONS = sized(1, 20)
-TEST_SECONDS_MAX = sized(120, 3_600)
+TEST_SECONDS_MAX = sized(600, 3_600)
 
 SOAK_SECONDS = sized(1.5, 60 * float(os.environ.get("OUSEL_FAULTS_SOAK_MINUTES", "20")))
 TOP_SPEED_SECONDS = sized(0.5, 20.0)
