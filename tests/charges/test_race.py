@@ -22,9 +22,10 @@ from tests.support.engines import Engine
 from tests.support.server import Server
 from tests.support.shop import AMOUNT, Shop, count_proven_payments, open_shop
 
-ROUNDS = sized(10, 40)
+ROUNDS = sized(6, 40)
 CHARGES_PER_ROUND = 25
 ACTIONS = ("pay", "pay", "cancel", "read")
+OUTCOMES = ("paid", "canceled", "expired")
 PAYERS = 5
 OUTCOMES_OF_EACH_MIN = ROUNDS * CHARGES_PER_ROUND // 50
 
@@ -61,6 +62,15 @@ class Race:
         seconds = sum(each.answered_at - each.asked_at for each in answers) / len(answers)
         self.spread_seconds = seconds  # the current speed of this machine
         return charges
+
+    def rarest_outcome_count(self) -> int:
+        """Return how many charges have the outcome that is rarest according to their answers."""
+        seen = Counter(
+            final
+            for answers in self.answers.values()
+            for final in {each.status for each in answers} - {"created"}
+        )
+        return min(seen[outcome] for outcome in OUTCOMES)
 
     async def _act(self, charge: Charge, action: str) -> None:
         # A payment takes more steps than a cancellation, so it starts earlier to win as often.
@@ -115,6 +125,9 @@ async def test_each_charge_has_exactly_one_outcome(
                 [f"@{payer.username}" for payer in payers],
             )
             charges = [charge for _ in range(ROUNDS) for charge in await race.run()]
+            # How often each one wins is up to chance and to the speed of this machine.
+            while race.rarest_outcome_count() < OUTCOMES_OF_EACH_MIN:
+                charges += await race.run()
         shop.clock.now = system_clock()
         query = ChargeQuery(account_id=shop.merchant.id, limit=len(charges))
         finals = {charge.id: charge.status for charge in await shop.charges.list_charges(query)}
@@ -124,7 +137,7 @@ async def test_each_charge_has_exactly_one_outcome(
     )
     sys.stdout.write(f"\n{engine}, {processes} processes: {dict(outcomes)}\n")
     assert set(finals) == {charge.id for charge in charges}
-    assert set(outcomes) == {"paid", "canceled", "expired"}
+    assert set(outcomes) == set(OUTCOMES)
     assert min(outcomes.values()) >= OUTCOMES_OF_EACH_MIN
     assert await balance(database, shop.merchant) == outcomes["paid"] * AMOUNT
     remaining = [await balance(database, payer) for payer in payers]
