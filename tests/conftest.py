@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
 from playwright.sync_api import Browser
 
@@ -25,6 +26,7 @@ from tests.support.world import World
 # A busy machine is not a defect, so there is no deadline.
 settings.register_profile("ousel", deadline=None, max_examples=50)
 settings.load_profile("ousel")
+DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.connect = 60  # instead of 5 seconds
 gc.disable()  # until all tests are collected: what is imported stays
 
 

@@ -19,7 +19,7 @@ from ousel.cli.main import commands
 from tests.support.accounts import unique_name
 from tests.support.server import Server
 
-PROCESS_SECONDS_MAX = 60
+PROCESS_SECONDS_MAX = 300  # a busy machine is not a defect
 OUSEL = Path(sys.executable).parent / "ousel"
 COMMAND = get_command(commands)  # Typer would build it again for every run
 

@@ -15,12 +15,12 @@ import msgspec
 import pytest
 
 from ousel.cli import demo as demo_command
-from tests.cli.commands import OUSEL, assert_fails, ousel
+from tests.cli.commands import OUSEL, PROCESS_SECONDS_MAX, assert_fails, ousel
 from tests.support.programs import program
 from tests.support.server import free_port
 from tests.support.waiting import wait_until
 
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 240
 
 
 class Demo(msgspec.Struct, frozen=True):
@@ -180,7 +180,7 @@ def test_stopping_a_demo_stops_its_shop(
         process.stdout.readline()  # the welcome: the shop has been started, the server not yet
     process.send_signal(stop)
     try:
-        process.communicate(timeout=30)
+        process.communicate(timeout=PROCESS_SECONDS_MAX)
     finally:
         process.kill()
 
@@ -208,7 +208,7 @@ def test_killing_a_demo_stops_its_shop(tmp_path: Path) -> None:
 
 
 def _wait_until_free(*ports: int) -> None:
-    wait_until(lambda: not any(map(_is_taken, ports)), 10)
+    wait_until(lambda: not any(map(_is_taken, ports)))
 
 
 def _is_taken(port: int) -> bool:

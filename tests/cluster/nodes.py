@@ -26,8 +26,8 @@ HOST = "127.0.0.1"
 DEPLOY = Path(__file__).parents[2] / "deploy" / "cluster"
 POSTGRES_BIN = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
 PORTS = range(20_000, 30_000)
-STOP_SECONDS_MAX = 20.0
-COMMAND_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 120.0
+COMMAND_SECONDS_MAX = 240.0
 
 
 class Shared(msgspec.Struct, frozen=True):

@@ -209,7 +209,7 @@ def test_a_server_answers_what_it_has_begun_before_it_ends(tmp_path: Path) -> No
         log = server.stop()
 
     assert status == "created"
-    assert took < 20
+    assert took < 50
     assert "Traceback" not in log
     assert ousel("verify", database=url).exit_code == 0
 
@@ -219,7 +219,7 @@ async def _waiting_while_stopped(server: Server, key: str) -> tuple[str, float]:
     async with server.client(key) as client:
         charge = (await client.post("/charges", json={"amount": 1})).json()
         waiting = asyncio.create_task(
-            client.get(f"/charges/{charge['id']}", headers={"Prefer": "wait=25"})
+            client.get(f"/charges/{charge['id']}", headers={"Prefer": "wait=60"})
         )
         await assert_none_ends(waiting, seconds=0.5)
         started = loop.time()

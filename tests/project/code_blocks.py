@@ -25,7 +25,7 @@ BLANK = "…"
 DEMO_ORIGIN = "http://127.0.0.1:8000"
 RETURN_URL = "http://127.0.0.1:9000/connected"  # of the tutorial's own application
 PROGRAM_FILE = "program.py"
-SECONDS_MAX = 60
+SECONDS_MAX = 300
 HANDLE_CHARACTERS = 16
 
 

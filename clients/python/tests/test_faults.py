@@ -32,7 +32,7 @@ COUNTS: dict[Engine, int] = {"sqlite": sized(400, 20_000), "postgresql": sized(2
 WORKERS = 24
 FAILURES = tuple(fault for fault in FAULTS if fault not in {"delayed", "request doubled"})
 QUICK_RETRIES = RetryPolicy(
-    attempts_max=60, seconds_max=120, first_delay_seconds=0.002, delay_seconds_max=0.05
+    attempts_max=200, seconds_max=500, first_delay_seconds=0.002, delay_seconds_max=0.05
 )
 
 
@@ -208,7 +208,7 @@ async def _has_grown(seeded: SeededServer, count: int) -> bool:
 async def test_each_intent_moves_once_though_the_server_dies(killable: SeededServer) -> None:
     """Each intent moves once although the server is killed and restarted several times."""
     wanted = intents(sized(200, 1_000))
-    patient = RetryPolicy(attempts_max=100, delay_seconds_max=1)
+    patient = RetryPolicy(attempts_max=1_000, seconds_max=500, delay_seconds_max=1)
     async with client_of("awaiting", killable.key, killable.base_url, retry=patient) as client:
         sending = asyncio.create_task(all_sent(client, wanted))
         for _ in range(sized(2, 3)):
