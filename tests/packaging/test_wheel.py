@@ -74,13 +74,39 @@ def client_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(ROOT / "clients" / "python", tmp_path_factory.mktemp("client"))
 
 
+class Pipx:
+    """A pipx with an environment and folders of its own; it installs the pinned versions."""
+
+    def __init__(self, folder: Path) -> None:
+        environment = Environment(folder / "environment")
+        environment.install_pins("pipx")
+        self._program = environment.programs / "pipx"
+        names = ("PIPX_HOME", "PIPX_BIN_DIR", "PIPX_MAN_DIR")
+        self._folders = {name: str(folder / name) for name in names}
+        self.programs = folder / "PIPX_BIN_DIR"
+        files = [ROOT / "requirements" / f"{name}.txt" for name in ("runtime", "demo")]
+        pins = "\n".join(map(Path.read_text, files))
+        versions = folder / "versions.txt"  # hashes would be required of our own wheels too
+        versions.write_text("\n".join(re.findall(r"^[\w.-]+==[^\s;]+", pins, re.MULTILINE)))
+        self._options = ("--pip-args", f"--no-compile --constraint={versions}")
+
+    def run(self, command: str, *arguments: str | Path) -> None:
+        """Install or inject something."""
+        run(self._program, command, *self._options, *arguments, **self._folders)
+
+
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the programs of a fresh environment, where the documented steps were taken."""
-    environment = Environment(tmp_path_factory.mktemp("fresh") / "environment")
-    environment.install_pins("runtime")
-    environment.install("--no-deps", wheel)
-    return environment.programs
+def pipx(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Pipx:
+    """A pipx that has installed the wheel into a fresh environment."""
+    fresh = Pipx(tmp_path_factory.mktemp("pipx"))
+    fresh.run("install", "--python", sys.executable, wheel)
+    return fresh
+
+
+@pytest.fixture(scope="module")
+def installed(pipx: Pipx) -> Path:
+    """The folder of the programs that were installed."""
+    return pipx.programs
 
 
 class InstalledServer(Server):
@@ -157,14 +183,6 @@ def send_first_transfer(demo: dict[str, Any]) -> int:
     ).status_code
 
 
-def test_the_demo_runs_without_its_shop(installed: Path, tmp_path: Path) -> None:
-    """The shop needs packages that Ousel does not; everything else can be tried."""
-    with run_demo(installed, tmp_path) as demo:
-        assert demo["shop_url"] is None
-        assert send_first_transfer(demo) == 201
-        assert httpx2.get(f"{demo['portal_url']}/docs", verify=False).status_code == 200
-
-
 def test_the_client_is_installed_alone(
     client_wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -176,21 +194,19 @@ def test_the_client_is_installed_alone(
     assert run(environment.programs / "python", "-c", program) == "Client\n"
 
 
-def test_pipx_installs_the_wheel_and_what_the_shop_needs(
-    wheel: Path, client_wheel: Path, tmp_path: Path
+def test_the_demo_has_a_shop_once_its_packages_are_installed(
+    pipx: Pipx, client_wheel: Path, tmp_path: Path
 ) -> None:
-    """It finds the dependencies itself; with the client and Starlette, the demo has its shop."""
-    environment = Environment(tmp_path / "environment")
-    environment.install_pins("pipx")
-    pipx = environment.programs / "pipx"
-    folders = {name: str(tmp_path / name) for name in ("PIPX_HOME", "PIPX_BIN_DIR", "PIPX_MAN_DIR")}
+    """The shop needs packages that Ousel does not; without it everything else can be tried."""
+    assert re.fullmatch(r"ousel \d+\.\d+\.\d+\n", run(pipx.programs / "ousel", "--version"))
+    with run_demo(pipx.programs, tmp_path) as demo:
+        assert demo["shop_url"] is None
+        assert send_first_transfer(demo) == 201
+        assert httpx2.get(f"{demo['portal_url']}/docs", verify=False).status_code == 200
 
-    run(pipx, "install", "--python", sys.executable, wheel, **folders)
-    run(pipx, "inject", "ousel", client_wheel, "starlette", **folders)
+    pipx.run("inject", "ousel", client_wheel, "starlette")
 
-    programs = tmp_path / "PIPX_BIN_DIR"
-    assert re.fullmatch(r"ousel \d+\.\d+\.\d+\n", run(programs / "ousel", "--version"))
-    with run_demo(programs, tmp_path) as demo:
+    with run_demo(pipx.programs, tmp_path) as demo:
         wait_for_http(demo["shop_url"])
         assert send_first_transfer(demo) == 201
 
