@@ -28,7 +28,7 @@ from tests.support.in_process import in_process_client
 pytestmark = pytest.mark.slow
 
 KEY_SAMPLES = 400
-SIGN_IN_SAMPLES = 16
+SIGN_IN_SAMPLES = 8
 ROUNDS_MAX = 12
 DIFFERENCE_MAX = 0.15  # of the median
 PASSWORD = "correct horse battery"
@@ -151,13 +151,14 @@ async def sign_in_attempts(database: Database) -> SignInAttempts:
     return SignInAttempts(sign_in)
 
 
+@pytest.mark.parametrize("engine", ["sqlite"])  # the hash takes longer than any query
 async def test_a_refused_sign_in_does_not_tell_whether_the_account_exists(
-    sign_in_attempts: SignInAttempts, engine: Engine, record_property: Callable[[str, str], None]
+    sign_in_attempts: SignInAttempts, record_property: Callable[[str, str], None]
 ) -> None:
     """A wrong password and an unknown name are refused in the same time."""
     found = await difference(sign_in_attempts.existing, sign_in_attempts.nobody, SIGN_IN_SAMPLES)
 
-    record_property("figure", f"{engine}: times of refused sign-ins differ by {found:.1%}")
+    record_property("figure", f"times of refused sign-ins differ by {found:.1%}")
     assert found < DIFFERENCE_MAX
 
 
