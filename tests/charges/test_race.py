@@ -6,6 +6,8 @@ import random
 import sys
 import time
 from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
 
 import httpx2
 import msgspec
@@ -18,7 +20,7 @@ from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from tests.faults.sizes import sized
 from tests.support.accounts import balance, person, unique_name, verify
 from tests.support.clock import ManualClock
-from tests.support.engines import Engine
+from tests.support.engines import Engine, Engines
 from tests.support.server import Server
 from tests.support.shop import AMOUNT, Shop, count_proven_payments, open_shop
 
@@ -28,6 +30,14 @@ ACTIONS = ("pay", "pay", "cancel", "read")
 OUTCOMES = ("paid", "canceled", "expired")
 PAYERS = 5
 OUTCOMES_OF_EACH_MIN = ROUNDS * CHARGES_PER_ROUND // 50
+
+
+@pytest.fixture
+def database_url(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[str]:
+    """A new database, since the servers make it a sandbox, which other tests cannot share."""
+    url = engines.fresh_url(engine, tmp_path)
+    yield url
+    engines.give_back(url)
 
 
 class RaceAnswer(msgspec.Struct):
