@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx2
@@ -15,12 +16,13 @@ import msgspec
 import pytest
 
 from ousel.cli import demo as demo_command
-from tests.cli.commands import OUSEL, PROCESS_SECONDS_MAX, assert_fails, ousel
+from tests.cli.commands import OUSEL, assert_fails, ousel
 from tests.support.programs import program
 from tests.support.server import free_port
 from tests.support.waiting import wait_until
 
 START_SECONDS_MAX = 240
+STOP_SECONDS = 60
 
 
 class Demo(msgspec.Struct, frozen=True):
@@ -178,14 +180,21 @@ def test_stopping_a_demo_stops_its_shop(
     else:
         assert process.stdout is not None
         process.stdout.readline()  # the welcome: the shop has been started, the server not yet
-    process.send_signal(stop)
     try:
-        process.communicate(timeout=PROCESS_SECONDS_MAX)
+        _stop(process, stop)
     finally:
         process.kill()
 
     _wait_until_free(*ports)
     assert list(tmp_path.iterdir()) == []
+
+
+def _stop(process: "subprocess.Popen[bytes]", stop: signal.Signals) -> None:
+    """Send the signal until the process ends: it may arrive where Python ignores exceptions."""
+    while process.poll() is None:
+        process.send_signal(stop)
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=STOP_SECONDS)
 
 
 @pytest.mark.slow
