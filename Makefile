@@ -10,7 +10,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # One more than the cores of a small machine, so that a test can run while others wait.
 WORKERS := 3
 # Slow tests wait more: for servers, browsers and elections.
-SLOW_WORKERS := 4
+SLOW_WORKERS := 6
 
 .PHONY: help demo test check types whole quick client-matrix cluster faults fuzz mutants audit bench growth \
 	screenshots docs lock fresh-machine container clean

@@ -36,12 +36,19 @@ SLOW_FOLDERS = ("cluster", "journeys", "packaging", "simulation")
 LONGEST_FIRST = (
     "tests/cluster/test_failover.py",
     "tests/packaging",
+    "tests/journeys/test_checkout.py",
+    "tests/journeys/test_pages.py",
+    "tests/journeys/test_page_states.py",
+    "tests/journeys/test_checkout_pages.py",
     "tests/api/test_conformance.py",
-    "tests/cluster",
-    "tests/bench",
-    "tests/journeys",
     "clients/python/tests/test_faults.py",
+    "tests/charges",
+    "tests/bench",
     "tests/faults",
+    "tests/journeys",
+    "tests/oauth",
+    "tests/cluster",
+    "tests/security",
 )
 
 
