@@ -3,16 +3,14 @@
 import gc
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
-from playwright.sync_api import Browser
 
 from ousel.database.port import Database
 from tests.support.accounts import open_database
-from tests.support.browser import chromium
-from tests.support.browser_world import SampleWorld, run_browser_world
 from tests.support.clock import ManualClock
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.passwords import hash_quickly
@@ -22,6 +20,11 @@ from tests.support.raw_sql import RawSql
 from tests.support.server import Server, SharedServers
 from tests.support.signals import signals_for_children
 from tests.support.world import World
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from tests.support.browser_world import SampleWorld
 
 # A busy machine is not a defect, so there is no deadline.
 settings.register_profile("ousel", deadline=None, max_examples=50)
@@ -203,17 +206,21 @@ async def world(shared_server: Server) -> AsyncIterator[World]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser() -> "Iterator[Browser]":
     """A browser for all tests of a module; while it runs, this thread's event loop is taken."""
+    from tests.support.browser import chromium
+
     with chromium() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def browser_world(
-    browser: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[SampleWorld]:
+    browser: "Browser", tmp_path_factory: pytest.TempPathFactory
+) -> "Iterator[SampleWorld]":
     """A sandbox with sample data, a shop and a browser, for all tests of a module."""
+    from tests.support.browser_world import SampleWorld, run_browser_world
+
     folder = tmp_path_factory.mktemp("browser")
     with run_browser_world(SampleWorld, browser, folder, "--sandbox") as running:
         yield running

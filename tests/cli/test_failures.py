@@ -67,6 +67,7 @@ SETTINGS = (
 )
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(("command", "says"), REFUSED, ids=repr)
 def test_a_refusal_is_reported_in_one_line(
     operator: Operator, command: tuple[str, ...], says: str

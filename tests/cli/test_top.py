@@ -71,6 +71,7 @@ def test_once_prints_a_frame_for_people(watched: tuple[Operator, str]) -> None:
     assert "…" not in shown.output
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("usual_signals")
 def test_it_updates_until_it_is_interrupted(watched: tuple[Operator, str]) -> None:
     """On a terminal, frame after frame; Ctrl-C is the usual end and no failure."""

@@ -21,6 +21,7 @@ FIELDS = {
 }
 
 
+@pytest.mark.slow
 async def test_each_request_is_one_line(file_url: str) -> None:
     """With its id, route, status, time, app and trace; and with no address, query, body or key."""
     async with open_database(file_url) as database:

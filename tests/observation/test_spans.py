@@ -111,6 +111,7 @@ async def test_a_trace_that_is_not_to_be_recorded_is_not(
     assert received.empty()
 
 
+@pytest.mark.slow
 def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:
     """Neither the service nor the command line imports OpenTelemetry."""
     program = (

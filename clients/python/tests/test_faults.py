@@ -88,6 +88,7 @@ async def sent_through(live: SeededServer, intent: TransferIntent, *faults: Faul
     return transfer
 
 
+@pytest.mark.one_engine
 async def test_each_fault_alone_and_one_after_the_other(live: SeededServer) -> None:
     """After one fault, or all of them in a row, the transfer is returned and has moved once."""
     wanted = []
@@ -102,6 +103,7 @@ async def test_each_fault_alone_and_one_after_the_other(live: SeededServer) -> N
     assert [row for row in await stored(live) if row in wanted] == sorted(wanted)
 
 
+@pytest.mark.one_engine
 async def test_a_stored_intent_survives_its_process(live: SeededServer) -> None:
     """If a process dies without knowing the outcome, the next one can find out or send it again."""
     written = {"to": "@grace", "amount": "7.25", "note": "rent", "idempotency_key": "rent-2026-01"}
@@ -125,6 +127,7 @@ async def test_a_stored_intent_survives_its_process(live: SeededServer) -> None:
     ]
 
 
+@pytest.mark.one_engine
 async def test_a_request_that_timed_out_is_sent_again(live: SeededServer) -> None:
     """After a timeout, the client sends the request again with the same key. Money moves once."""
     async with (
@@ -142,6 +145,7 @@ async def test_a_request_that_timed_out_is_sent_again(live: SeededServer) -> Non
     assert sent.idempotency_key == "patience"
 
 
+@pytest.mark.one_engine
 async def test_threads_share_a_client_through_a_failing_network(live: SeededServer) -> None:
     """The synchronous client moves each intent once too."""
     wanted = [

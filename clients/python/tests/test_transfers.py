@@ -20,17 +20,9 @@ from ousel_client import (
     UnexpectedAnswer,
 )
 from ousel_client.refusals import AccountNotFound, InsufficientBalance, InvalidAmount, SameAccount
-from tests.support.engines import ENGINES, Engine
 from tests.support.seeded import SeededServer
 
 NOW = datetime(2100, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> Engine:
-    """Each engine in turn: both run the same tests."""
-    chosen: Engine = request.param
-    return chosen
 
 
 async def test_a_transfer_is_sent_and_contains_its_key(client: Any) -> None:
