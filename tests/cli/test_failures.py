@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ousel.database.addresses import sqlite_path
 from tests.cli.commands import (
     OUSEL,
     PROCESS_SECONDS_MAX,
@@ -293,6 +294,7 @@ def test_a_database_of_another_program_is_left_alone(
     """Whatever it is migrated by, it is neither served nor filled, and keeps what it holds."""
     url, copy = engines.empty_url(engine, tmp_path), tmp_path / "books.backup"
     asyncio.run(_fill_as_another_program(url, version))
+    before = sqlite_path(url).read_bytes() if engine == "sqlite" else b""
     copy_from = engines.fresh_url("sqlite", tmp_path)
     assert ousel("backup", str(copy), database=copy_from).exit_code == 0
 
@@ -302,6 +304,8 @@ def test_a_database_of_another_program_is_left_alone(
         assert_fails(ousel(*command, "--database", url, database=url), "another program's tables")
 
     assert asyncio.run(_kept_by_another_program(url)) == [(42,)]
+    if engine == "sqlite":
+        assert sqlite_path(url).read_bytes() == before
 
 
 def test_other_tables_in_a_postgresql_database_do_no_harm(engines: Engines, tmp_path: Path) -> None:

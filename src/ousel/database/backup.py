@@ -55,7 +55,8 @@ def restore(url: str, source: Path) -> None:
 def write_atomically(target: Path, what: str) -> Iterator[Path]:
     """Yield a temporary path to write to, and rename it to the target at the end.
 
-    Existing files are not overwritten: raise BackupFailed if the target exists, before or after.
+    Existing files are not overwritten: raise BackupFailed if the target exists before the block or
+    after it.
     """
     _check_absent(target, what)
     unfinished = target.with_name(f"{target.name}.{token_hex(4)}.unfinished")

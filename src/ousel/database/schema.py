@@ -153,7 +153,14 @@ def _migrate_sqlite(url: str) -> None:
 def _upgrade(connection: "Connection") -> None:
     from alembic import command
     from alembic.config import Config
+    from alembic.runtime.migration import MigrationContext
 
+    found = MigrationContext.configure(connection).get_current_revision()
+    if found is not None and found > SCHEMA_VERSION:
+        raise DatabaseUnavailable(
+            f"The database has the newer schema {found}; this Ousel has {SCHEMA_VERSION}."
+            " Nothing was changed."
+        )
     config = Config()
     scripts = str(Path(__file__).parent / "migrations")
     config.set_main_option("script_location", scripts.replace("%", "%%"))

@@ -27,7 +27,6 @@ BUSY_SECONDS_MAX: Final = 5.0
 BUSY_PAUSE_SECONDS: Final = 0.005
 
 _WRITER_PRAGMAS: Final = (
-    "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA cache_size = -65536",
     "PRAGMA temp_store = MEMORY",
@@ -63,6 +62,8 @@ class SqliteDatabase:
         _check_orphaned_log(self._path)
         try:
             self._writer = _connect(self._path)
+            if not _is_foreign(self._writer):
+                self._writer.execute("PRAGMA journal_mode = WAL")
             for pragma in _WRITER_PRAGMAS:
                 self._writer.execute(pragma)
             self._reader = _connect(self._path)
@@ -115,8 +116,8 @@ class SqliteDatabase:
     def version(self) -> int | None:
         """Return a number that changes with every commit of any process.
 
-        The number is read once per iteration of the event loop. Whoever asks for it in an iteration
-        arrived before that iteration began, and so before the number was read.
+        The number is read once per iteration of the event loop. That is recent enough: a request
+        that is handled in an iteration arrived before it began, so the number is newer.
         """
         if self._version is None:
             assert self._reader is not None, "the database is not open"
@@ -144,7 +145,7 @@ class SqliteDatabase:
             raise _translate(error) from error
 
     def _snapshot(self, work: Work[Result]) -> Result:
-        # If the file was replaced, a new connection would apply this file's log to the new one.
+        # If another file is here now, a new connection would apply the old file's log to it.
         self._check_file_unmoved()
         try:
             with closing(_connect(self._path)) as connection:
@@ -235,6 +236,13 @@ def _connect(path: Path) -> sqlite3.Connection:
     )
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
+
+
+def _is_foreign(connection: sqlite3.Connection) -> bool:
+    """Return whether the file belongs to another program, so that it must not be changed."""
+    rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+    tables = {name for (name,) in rows}
+    return bool(tables) and not tables >= {"alembic_version", "entries"}
 
 
 async def _begin(connection: sqlite3.Connection) -> None:

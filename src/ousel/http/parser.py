@@ -19,8 +19,9 @@ HEADERS_MAX: Final = 100  # trailers included
 CHUNKS_MAX: Final = 1_024
 
 _PIECE_BYTES_MAX: Final = 16 * 1024  # a longer segment is parsed in pieces, to measure the head
-# `_head_bytes` leaves out the last piece of a head, and sometimes the first as well. As long as it
-# is at most this number, the head cannot be too long, and is not measured exactly.
+# When a head is complete, `_head_bytes` does not include its last piece, nor its first one if that
+# began with the end of another request. If it is at most this number, the head is short enough,
+# and need not be measured exactly.
 _UNMEASURED_BYTES_MAX: Final = HEAD_BYTES_MAX - 2 * _PIECE_BYTES_MAX
 _SEPARATOR_BYTES: Final = len(b": \r\n")
 
@@ -164,8 +165,8 @@ class RequestParser(asyncio.Protocol, ABC):
         """Hand the complete request on, unless it was refused earlier for its size."""
         request = self._request
         self._is_incomplete = False
-        # `_check_unfinished_head` will count the whole piece, although parts of it may belong to
-        # this request. So the count starts below zero.
+        # The rest of this piece may begin the next request. `_check_unfinished_head` will count the
+        # whole piece for that request, so its count starts below zero.
         self._head_bytes = -_PIECE_BYTES_MAX
         if request is not None and request.body is not None:
             if self._body_rest:

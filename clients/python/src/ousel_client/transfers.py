@@ -16,7 +16,7 @@ Sent_co = TypeVar("Sent_co", covariant=True)
 
 
 class Send(Protocol[Sent_co]):
-    """Sends a transfer, and retries until its outcome is known.
+    """Sends a transfer, and retries, as the retry policy allows, until its outcome is known.
 
     Pass an intent that you have stored, or the recipient and the amount. Without an idempotency
     key, a new one is created. The transfer and every exception contain it.
