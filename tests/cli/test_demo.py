@@ -69,7 +69,7 @@ def demo() -> Iterator[Demo]:
         yield Demo(origin, shop_url, _printed_until_ready(process, f"{origin}/readyz", shop_url))
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=START_SECONDS_MAX)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import OUSEL, Operator, assert_fails, ousel
+from tests.cli.commands import OUSEL, PROCESS_SECONDS_MAX, Operator, assert_fails, ousel
 from tests.support.engines import ENGINES, Engine, Engines
 
 
@@ -85,7 +85,7 @@ def test_a_reader_that_stops_early_is_reported_in_one_line(operator: Operator) -
         stderr=subprocess.PIPE,
         check=False,
         text=True,
-        timeout=60,
+        timeout=PROCESS_SECONDS_MAX,
     )
     os.close(writer)
 

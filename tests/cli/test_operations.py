@@ -116,7 +116,6 @@ def test_serve_prints_what_it_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
     told = ousel("serve", "--sandbox", f"--port={port}", "--json", database=url).json
     untold = ousel("serve", "--sandbox", f"--port={port}", database=url)
-    sixth = ousel("serve", "--sandbox", "--host=::1", f"--port={port}", "--json", database=url).json
 
     assert told == {
         "mode": "sandbox",
@@ -126,7 +125,25 @@ def test_serve_prints_what_it_serves(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         "workers": 1,
     }
     assert (untold.exit_code, untold.output) == (0, "")
-    assert sixth["listening"] == f"http://[::1]:{port}"
+
+
+@pytest.mark.slow
+def test_an_address_of_ipv6_is_printed_in_brackets(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As every program reads it."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6) as free:
+            port = free.getsockname()[1]
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    monkeypatch.setattr(operations, "serve_until_stopped", lambda _, listener, __: listener.close())
+
+    told = ousel(
+        *("serve", "--host=::1", f"--port={port}", "--json"), database=str(tmp_path / "ousel.db")
+    ).json
+
+    assert told["listening"] == f"http://[::1]:{port}"
 
 
 @pytest.mark.slow
