@@ -1,6 +1,7 @@
 """What every run of the tests does at its start and at its end."""
 
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,13 @@ def pytest_configure(config: pytest.Config) -> None:
     bypass_proxies_on_this_machine()
     if not hasattr(config, "workerinput"):
         config.stash[RUN_FOLDER] = RunFolder()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import files without slow tests if only slow tests run."""
+    if config.getoption("markexpr") != "slow" or not collection_path.match("test_*.py"):
+        return None
+    return "pytest.mark.slow" not in collection_path.read_text() or None
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
