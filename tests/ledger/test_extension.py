@@ -11,6 +11,7 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.ledger.export import ExportedLedger, export_ledger
 from ousel.ledger.extension import ExtensionCheck, account_ends
+from ousel.ledger.funding import redeem_money
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Entry
 from ousel.ledger.verify import DatabaseLedger, VerificationFailed, verify_ledger
@@ -35,13 +36,14 @@ async def older(database: Database, people: People, tmp_path: Path) -> Path:
 
 
 async def test_a_ledger_that_went_on_extends_its_past(
-    database: Database, older: Path, tmp_path: Path
+    database: Database, people: People, older: Path, tmp_path: Path
 ) -> None:
-    """New entries and new accounts change nothing of what was before."""
+    """New entries, new accounts and a new kind of movement change nothing of what was before."""
+    await redeem_money(database, system_clock, people.bob, 5)
     newer = await _export(database, tmp_path / "newer")
 
     assert await _error(newer, older) is None
-    assert _verifier(newer, older).startswith("correct: 5 accounts, 13 transfers, ")
+    assert _verifier(newer, older).startswith("correct: 5 accounts, 14 transfers, 1999995 ")
 
 
 async def test_a_forged_past_is_found(

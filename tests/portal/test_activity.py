@@ -176,6 +176,7 @@ FILTERS = {
     "kind=funding": [1],
     "kind=transfer&direction=in": [3],
     "kind=charge_payment": [],
+    "kind=redemption": [],
     "from={day1}": [4, 3, 2],
     "to={day1}": [2, 1],
     "from={day1}&to={day1}": [2],

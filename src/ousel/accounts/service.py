@@ -1,4 +1,4 @@
-"""Opening, finding, funding and freezing accounts.
+"""Opening, finding, funding, redeeming and freezing accounts.
 
 The functions run in the transaction that they are given; AccountService opens its own.
 """
@@ -16,7 +16,7 @@ from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
-from ousel.ledger.funding import FundingResult, fund_account
+from ousel.ledger.funding import OperatorTransfer, fund_account, redeem_money
 from ousel.ledger.refusals import AccountNotFound
 from ousel.ledger.rules import Account, Status
 
@@ -111,9 +111,27 @@ class AccountService:
         *,
         note: str | None = None,
         idempotency_key: str | None = None,
-    ) -> FundingResult:
+    ) -> OperatorTransfer:
         """Issue money to the account."""
         return await fund_account(
+            self._database,
+            self._clock,
+            account,
+            amount,
+            note=note,
+            idempotency_key=idempotency_key,
+        )
+
+    async def redeem(
+        self,
+        account: Account,
+        amount: int,
+        *,
+        note: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> OperatorTransfer:
+        """Take money of the account out of circulation."""
+        return await redeem_money(
             self._database,
             self._clock,
             account,

@@ -41,7 +41,12 @@ CSV_COLUMNS: Final = (
     "entry",
     "hash",
 )
-KINDS: Final = {"transfer": "Transfer", "charge_payment": "Payment", "funding": "Funding"}
+KINDS: Final = {
+    "transfer": "Transfer",
+    "charge_payment": "Payment",
+    "funding": "Funding",
+    "redemption": "Redemption",
+}
 
 # Spreadsheets read a cell as a formula if it begins with = + - @, a tab or a line break. Some
 # programs separate cells at semicolons or tabs. In these programs, such a character inside a text
