@@ -41,7 +41,7 @@ Options = dict[str, Any]
 def balance_on(page: Page) -> float:
     """Return the balance that the activity page shows."""
     page.goto("/activity")
-    return float(page.locator(".figure").inner_text().removesuffix(" OUSD"))
+    return float(page.locator(".figure").inner_text().removesuffix(" OUSD").replace(",", ""))
 
 
 def payments_on(page: Page, charge_id: str) -> int:

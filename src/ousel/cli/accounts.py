@@ -16,7 +16,7 @@ from ousel.ledger.funding import OperatorTransfer
 from ousel.ledger.rules import Account, Status
 from ousel.people.passwords import PasswordService
 from ousel.people.rules import parse_password
-from ousel.transfers.endpoints import parse_note
+from ousel.transfers.rules import parse_note
 
 accounts = typer.Typer(
     no_args_is_help=True, help="Open, fund, redeem, freeze, show and list accounts."
