@@ -13,7 +13,7 @@ from ousel.database.batching import SharedReads
 from ousel.database.port import Database, Transaction
 from ousel.kernel.account_numbers import SERIAL_MAX, account_number
 from ousel.kernel.clock import Clock
-from ousel.kernel.errors import Refusal
+from ousel.kernel.errors import FieldChecks, Refusal
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
 from ousel.ledger.funding import OperatorTransfer, fund_account, redeem_money
@@ -149,11 +149,17 @@ class AccountService:
         return await self._database.write(change)
 
 
-def check_holder(holder: NewHolder) -> None:
-    """Refuse invalid names early, before a password is hashed for them."""
-    rules.parse_username(holder.username)
-    rules.parse_email(holder.email)
-    rules.parse_display_name(holder.display_name)
+def check_holder(holder: NewHolder, checks: FieldChecks) -> None:
+    """Check all names early, before a password is hashed for them."""
+    checks.value(lambda: rules.parse_username(holder.username), "username")
+    checks.value(lambda: rules.parse_email(holder.email), "email")
+    checks.value(lambda: rules.parse_display_name(holder.display_name), "display_name")
+
+
+async def is_username_free(transaction: Transaction, username: str) -> bool:
+    """Return whether no account has this valid username."""
+    name = f"@{rules.parse_username(username)}"
+    return not await journal.find_account_ids(transaction, [name])
 
 
 async def open_account(transaction: Transaction, holder: NewHolder, clock: Clock) -> Account:
