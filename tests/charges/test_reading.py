@@ -146,7 +146,8 @@ async def test_the_list_can_be_filtered(
     await shop.pay(paid)
     live = await shop.charge(reference="new")
     assert await shop.status(overdue[1]) == "expired"
-    expired = sorted((charge.id for charge in overdue), reverse=True)
+    newest_first = sorted(overdue, key=lambda each: (each.created_at, each.id), reverse=True)
+    expired = [charge.id for charge in newest_first]
 
     async with server.client(shop.key) as client:
         assert await listed_ids(client, status="created") == [live.id]

@@ -212,7 +212,7 @@ async def test_activity_shows_how_to_be_paid(sender: Sender) -> None:
     page = (await sender.visitor.get("/activity")).text
 
     assert sender.own.account_number in page
-    assert '>http://ousel.test/send?to=@ada</a>' in page
+    assert ">http://ousel.test/send?to=@ada</a>" in page
     assert 'src="data:image/svg+xml' in page
 
 
