@@ -66,6 +66,22 @@ async def test_a_forged_past_is_found(
     assert "was changed or cut off" in _verifier(newer, older)
 
 
+async def test_a_forged_kind_is_found_without_an_older_export(
+    database: Database, raw_sql: RawSql, older: Path, tmp_path: Path
+) -> None:
+    """Money that seems to enter circulation by a transfer is wrong, whatever the hashes say."""
+
+    def renamed(before: list[Entry]) -> list[Entry]:
+        return [msgspec.structs.replace(each, kind="transfer") for each in before]
+
+    for each in await raw_sql.run("SELECT id FROM accounts"):
+        await forge_history(raw_sql, each[0], renamed)
+    newer = await _export(database, tmp_path / "newer")
+
+    assert str(await _error(newer, older)).endswith("which does not fit its accounts")
+    assert "the kind does not fit the accounts" in _verifier(newer)
+
+
 async def test_a_removed_end_is_found(
     database: Database, people: People, raw_sql: RawSql, older: Path, tmp_path: Path
 ) -> None:
