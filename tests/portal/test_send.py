@@ -155,6 +155,23 @@ async def test_a_form_that_was_used_does_not_send_the_same_again(sender: Sender)
     assert await sender.balances() == (49, 51)
 
 
+async def test_one_form_sends_one_thing(sender: Sender) -> None:
+    """Of two pages to confirm that one form led to, the second sends nothing and says so."""
+    form = await sender.visitor.form("/send", "Continue")
+    pages = []
+    for amount in ("25", "26"):
+        fields = form.pressed("Continue", {"to": "@grace", "amount": amount})
+        pages.append((await sender.visitor.send(form, fields)).headers["location"])
+
+    other = await sender.visitor.form(pages[1], "Send 26.00 OUSD")
+    await sender.visitor.press(pages[0], SEND)
+    refused = await sender.visitor.send(other, other.pressed("Send 26.00 OUSD", {}))
+
+    assert refused.status_code == 409
+    assert "Start again with a new form." in refused.text
+    assert await sender.balances() == (75, 25)
+
+
 async def test_no_link_leads_to_a_page_to_confirm(sender: Sender) -> None:
     """Only a form of the same session does; anything else leads to the form."""
     address = await sender.confirmation()

@@ -17,7 +17,13 @@ from ousel.kernel.clock import Clock
 from ousel.kernel.errors import FieldChecks, InvalidForm, Refusal
 from ousel.kernel.ids import new_id
 from ousel.kernel.money import json_from_micros, micros_from_json
-from ousel.ledger.refusals import AccountFrozen, AccountNotFound, InsufficientBalance, SameAccount
+from ousel.ledger.refusals import (
+    AccountFrozen,
+    AccountNotFound,
+    IdempotencyConflict,
+    InsufficientBalance,
+    SameAccount,
+)
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer, money_text
 from ousel.site.visits import PageRoute, Visit
@@ -161,6 +167,8 @@ def _explain(refusal: Refusal, review: IntentReview) -> str:
             return "Your account is frozen. It cannot send money until the operator unfreezes it."
         case InsufficientBalance():
             return f"Your balance is only {money_text(review.sender.balance)}."
+        case IdempotencyConflict():
+            return "This form was used to send something else. Start again with a new form."
         case _:
             return refusal.detail
 
