@@ -71,6 +71,8 @@ from ousel.site.cookies import Cookies
 from ousel.site.page_server import PageServer
 from ousel.site.rendering import PageRenderer
 from ousel.transfers.endpoints import TransferEndpoints
+from ousel.transfers.pages import SendPages
+from ousel.transfers.sending import SendService
 
 if TYPE_CHECKING:
     from ousel.api.route import Route
@@ -78,7 +80,7 @@ if TYPE_CHECKING:
 
 WRITE_BEHIND_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 60.0
-TEMPLATE_PACKAGES: Final = ("charges", "docs", "oauth", "portal")
+TEMPLATE_PACKAGES: Final = ("charges", "docs", "oauth", "portal", "transfers")
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -107,6 +109,7 @@ class Services:
             observer=self.telemetry.posting_observer,
         )
         self.history = HistorySearch(database)
+        self.sending = SendService(database, self.posting_queue, clock)
         self.accounts = AccountService(database, clock)
         # Sign-in attempts are counted by the real clock: whoever advances a sandbox's clock must
         # not get around the limits.
@@ -245,7 +248,8 @@ class Ousel:
         )
         return [
             *SignInPages(pages, services.sign_in, cookies).routes(),
-            *ActivityPages(pages, services.history).routes(),
+            *ActivityPages(pages, services.history, self.settings.portal_url).routes(),
+            *SendPages(pages, services.sending, clock).routes(),
             *AppPages(pages, services.apps, services.app_overviews, editor).routes(),
             *KeyPages(pages, services.keys, editor, clock).routes(),
             *AddressPages(services.apps, editor).routes(),

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 import httpx2
 import pytest
 
-from ousel.charges import pages
 from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.records import charge_record
 from ousel.charges.rules import Charge
+from ousel.site import qr_codes
 from ousel.site.qr_codes import qr_code
 from tests.charges.portal_shop import (
     CANCEL_URL,
@@ -216,7 +216,7 @@ async def test_the_qr_code_of_a_charge_is_drawn_once(
         drawn.append(address)
         return qr_code(address)
 
-    monkeypatch.setattr(pages, "qr_code", record_and_draw)
+    monkeypatch.setattr(qr_codes, "qr_code", record_and_draw)
     shown = [await checkout_page(portal_shop.portal.visitor(), charge) for _ in range(3)]
 
     assert drawn == [f"http://ousel.test/pay/{charge.id}"]

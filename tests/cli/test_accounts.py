@@ -114,6 +114,21 @@ def test_funding_with_a_key_moves_once(operator: Operator) -> None:
     assert operator.run("account", "show", f"@{ada}", "--json").json["balance"] == 7
 
 
+def test_money_is_redeemed_once_and_never_more_than_there_is(operator: Operator) -> None:
+    """The same command again answers the first redemption; too much is refused in one line."""
+    ada = operator.open_account("10")
+    command = ("account", "redeem", f"@{ada}", "7.5", "--idempotency-key=out", "--note=Bye")
+
+    first, again = operator.run(*command, "--json").json, operator.run(*command, "--json").json
+    refused = operator.run("account", "redeem", f"@{ada}", "2.500001")
+    rest = operator.run("account", "redeem", f"@{ada}", "2.5").rows
+
+    assert (first["amount"], first["balance"], first["replayed"]) == (7.5, 2.5, False)
+    assert again == first | {"replayed": True}
+    assert_fails(refused, "The balance is 2.50 and the amount is 2.500001.")
+    assert rest["balance"] == "0.00"
+
+
 def test_a_freeze_holds_for_the_next_request(operator: Operator) -> None:
     """Frozen on the command line, neither side moves money; unfrozen, it does."""
     ada, grace = operator.open_account("10"), operator.open_account()
@@ -123,6 +138,7 @@ def test_a_freeze_holds_for_the_next_request(operator: Operator) -> None:
     frozen = operator.run("account", "freeze", f"@{grace}", "--json").json
     refused = operator.send(key, f"@{grace}", 1)
     unfunded = operator.run("account", "fund", f"@{grace}", "1")
+    unredeemed = operator.run("account", "redeem", f"@{grace}", "1")
     thawed = operator.run("account", "unfreeze", f"@{grace}").rows
     sent = operator.send(key, f"@{grace}", 1)
 
@@ -130,6 +146,7 @@ def test_a_freeze_holds_for_the_next_request(operator: Operator) -> None:
     assert frozen["status"] == "frozen"
     assert refused.json()["code"] == "account_frozen"
     assert_fails(unfunded, "frozen")
+    assert_fails(unredeemed, "frozen")
     assert thawed["status"] == "active"
     assert sent.status_code == 201
 

@@ -19,6 +19,7 @@ NANOS_PER_SECOND = 1_000_000_000
 WRITING: tuple[tuple[str, ...], ...] = (
     ("account", "create", "--username", "bob", "--email", "bob@example.com", "--name", "Bob"),
     ("account", "fund", "@ada", "1"),
+    ("account", "redeem", "@ada", "1"),
     ("account", "freeze", "@ada"),
     ("account", "unfreeze", "@ada"),
     ("app", "create", "--owner", "@ada", "--name", "App"),

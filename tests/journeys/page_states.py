@@ -29,7 +29,7 @@ def _wrong_sign_up(page: Page) -> None:
     for label in ("Username", "Email", "Display name", "Password"):
         page.get_by_label(label).fill("a@b" if label == "Email" else "a")
     page.get_by_role("button", name="Create account").click()
-    expect(page.locator(".error")).to_be_visible()
+    expect(page.locator(".error")).to_have_count(3)
 
 
 def _form_out_of_date(page: Page) -> None:
@@ -168,7 +168,14 @@ def _wrong_first_code(page: Page) -> None:
     expect(page.locator("#code-error")).to_be_visible()
 
 
+def _wrong_sending(page: Page) -> None:
+    page.goto("/send?to=@nobody_at_all&amount=5,50")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.locator(".error")).to_have_count(2)
+
+
 SIGNED_IN: dict[str, State] = {
+    "send-wrong": _wrong_sending,
     "activity-nothing-yet": _nothing_yet,
     "apps-none": _no_apps,
     "activity-nothing-fits": _nothing_fits,
@@ -219,6 +226,31 @@ WITH_SECOND_FACTOR: dict[str, State] = {
 }
 
 
+def _confirm_sending(page: Page) -> None:
+    """Hedy, whose name is as long as can be, has signed up by now."""
+    filled = {"to": "@hedy", "amount": "1,234.567891", "note": LONG_NAME}
+    page.goto(f"/send?{urlencode(filled)}")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("heading", name="Send to")).to_be_visible()
+
+
+def _receipt_of_sending(page: Page) -> None:
+    page.get_by_role("button", name="Send 1,234.567891 OUSD").click()
+    expect(page.get_by_text("has received 1,234.567891 OUSD.")).to_be_visible()
+
+
+def _sent_already(page: Page) -> None:
+    page.go_back()
+    expect(page.get_by_text("You have sent this already")).to_be_visible()
+
+
+SENDING: dict[str, State] = {
+    "send-confirm": _confirm_sending,
+    "send-receipt": _receipt_of_sending,
+    "send-already": _sent_already,
+}
+
+
 def reflecting_urls(hostile: str) -> list[str]:
     """Return addresses that carry a text which their page may show."""
     text = quote(hostile)
@@ -232,4 +264,5 @@ def reflecting_urls(hostile: str) -> list[str]:
         f"/apps/{text}",
         f"/connect?client_id={text}&redirect_uri={text}",
         f"/pay/{text}",
+        f"/send?to={text}&amount={text}&note={text}",
     ]

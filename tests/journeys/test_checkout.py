@@ -13,7 +13,7 @@ from ousel.charges.rules import ChargeTerms
 from ousel.charges.service import ChargeService
 from ousel.ledger.queue import PostingQueue
 from tests.support.accounts import open_database
-from tests.support.browser import run_in_thread
+from tests.support.browser import balance_on, run_in_thread
 from tests.support.browser_world import SampleWorld
 from tests.support.clock import ManualClock
 from tests.support.visitor import PASSWORD
@@ -36,12 +36,6 @@ setInterval(() => {
 """
 
 Options = dict[str, Any]
-
-
-def balance_on(page: Page) -> float:
-    """Return the balance that the activity page shows."""
-    page.goto("/activity")
-    return float(page.locator(".figure").inner_text().removesuffix(" OUSD"))
 
 
 def payments_on(page: Page, charge_id: str) -> int:

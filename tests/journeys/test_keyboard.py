@@ -56,7 +56,7 @@ def test_the_skip_link_leads_past_the_menu(browser_world: SampleWorld) -> None:
     assert tabbed(page, 1) == ["Skip to the content"]
     expect(link).to_be_in_viewport()
     page.keyboard.press("Enter")
-    assert tabbed(page, 1) == ["Download CSV"]
+    assert tabbed(page, 1) == ["Send"]
 
 
 def test_everything_on_an_apps_page_can_be_reached(browser_world: SampleWorld) -> None:

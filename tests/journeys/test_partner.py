@@ -159,7 +159,7 @@ def download(page: Page, world: BrowserWorld, username: str) -> None:
     """Receive money, and download the movements."""
     run_in_thread(fund(world.database_url, username))
     page.get_by_role("link", name="Activity").click()
-    expect(page.get_by_text("+1234.567 OUSD")).to_be_visible()
+    expect(page.get_by_text("+1,234.567 OUSD")).to_be_visible()
     with page.expect_download() as started:
         page.get_by_role("link", name="Download CSV").click()
     assert started.value.suggested_filename == f"ousel-{username}.csv"

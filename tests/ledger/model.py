@@ -40,7 +40,8 @@ class Model:
 
     def post(self, posting: Posting) -> tuple[str, str]:
         """Return the posting's outcome, and the id of its transfer."""
-        sender, to = posting.debit_account_id, self.names.get(posting.credit_identifier or "")
+        sender = posting.debit_account_id
+        to = posting.credit_account_id or self.names.get(posting.credit_identifier or "")
         request = (to, posting.amount, posting.note, posting.kind)
         used = self.keys.get((sender, posting.idempotency_key))
         if posting.idempotency_key is not None and used is not None:

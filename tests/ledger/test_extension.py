@@ -11,6 +11,7 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.ledger.export import ExportedLedger, export_ledger
 from ousel.ledger.extension import ExtensionCheck, account_ends
+from ousel.ledger.funding import redeem_money
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Entry
 from ousel.ledger.verify import DatabaseLedger, VerificationFailed, verify_ledger
@@ -35,13 +36,14 @@ async def older(database: Database, people: People, tmp_path: Path) -> Path:
 
 
 async def test_a_ledger_that_went_on_extends_its_past(
-    database: Database, older: Path, tmp_path: Path
+    database: Database, people: People, older: Path, tmp_path: Path
 ) -> None:
-    """New entries and new accounts change nothing of what was before."""
+    """New entries, new accounts and a new kind of movement change nothing of what was before."""
+    await redeem_money(database, system_clock, people.bob, 5)
     newer = await _export(database, tmp_path / "newer")
 
     assert await _error(newer, older) is None
-    assert _verifier(newer, older).startswith("correct: 5 accounts, 13 transfers, ")
+    assert _verifier(newer, older).startswith("correct: 5 accounts, 14 transfers, 1999995 ")
 
 
 async def test_a_forged_past_is_found(
@@ -62,6 +64,22 @@ async def test_a_forged_past_is_found(
     assert error.endswith("has another history than the older export: their entries up to 2 differ")
     assert _verifier(newer).startswith("correct: ")
     assert "was changed or cut off" in _verifier(newer, older)
+
+
+async def test_a_forged_kind_is_found_without_an_older_export(
+    database: Database, raw_sql: RawSql, older: Path, tmp_path: Path
+) -> None:
+    """Money that seems to enter circulation by a transfer is wrong, whatever the hashes say."""
+
+    def renamed(before: list[Entry]) -> list[Entry]:
+        return [msgspec.structs.replace(each, kind="transfer") for each in before]
+
+    for each in await raw_sql.run("SELECT id FROM accounts"):
+        await forge_history(raw_sql, each[0], renamed)
+    newer = await _export(database, tmp_path / "newer")
+
+    assert str(await _error(newer, older)).endswith("which does not fit its accounts")
+    assert "the kind does not fit the accounts" in _verifier(newer)
 
 
 async def test_a_removed_end_is_found(

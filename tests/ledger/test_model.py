@@ -42,6 +42,7 @@ from tests.support.controlled_database import ControlledDatabase
 from tests.support.postgres_proxy import Cut
 
 STEPS = 25
+SYSTEM = "the system account, which has no identifier"
 EXAMPLES = {"sqlite": sized(30, 60), "postgresql": sized(15, 30)}
 
 Result = TypeVar("Result")
@@ -135,6 +136,10 @@ class LedgerMachine(RuleBasedStateMachine):
         number = self.people[to].account_number
         return self.play([self.new_posting(SYSTEM_ACCOUNT_ID, number, wanted, "funding")], cuts)
 
+    @rule(target=postings, sender=accounts, request=requests, cuts=faults)
+    def redeem(self, sender: str, request: Request, cuts: list[Cut]) -> Posting:
+        return self.play([self.new_posting(sender, SYSTEM, request, "redemption")], cuts)
+
     @rule(
         target=postings,
         sender=accounts,
@@ -212,7 +217,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def again(self, earlier: Posting, amount: int) -> Posting:
         request = Request(amount, earlier.idempotency_key, earlier.note)
-        to = earlier.credit_identifier or ""
+        to = earlier.credit_identifier or SYSTEM
         return self.new_posting(earlier.debit_account_id, to, request, earlier.kind)
 
     def new_posting(
@@ -222,7 +227,8 @@ class LedgerMachine(RuleBasedStateMachine):
             transfer_id=new_id("tr_", self.clock),
             kind=kind,
             debit_account_id=sender,
-            credit_identifier=identifier,
+            credit_account_id=SYSTEM_ACCOUNT_ID if identifier == SYSTEM else None,
+            credit_identifier=None if identifier == SYSTEM else identifier,
             amount=request.amount,
             note=request.note,
             idempotency_key=request.key,
@@ -247,7 +253,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
 @pytest.mark.slow
 def test_the_ledger_agrees_with_its_model(database_url: str, engine: str) -> None:
-    """Accounts, transfers, retries, conflicts, freezes and lost commits, in any order."""
+    """Transfers, redemptions, retries, conflicts, freezes and lost commits, in any order."""
 
     class Machine(LedgerMachine):
         url = database_url

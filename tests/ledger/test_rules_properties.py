@@ -29,8 +29,16 @@ postings = st.builds(
     st.sampled_from((None, None, "k1", "k2", "k3")),
     st.sampled_from((None, "Tea")),
 )
+redemptions = st.builds(
+    lambda sender, amount, key: posting(
+        sender, f"@{SYSTEM_ACCOUNT_ID}", amount, key=key, kind="redemption"
+    ),
+    st.sampled_from(NAMES),
+    st.one_of(st.integers(1, 30), st.integers(1, 10**15)),
+    st.sampled_from((None, "k1", "k2")),
+)
 drifts = st.one_of(st.integers(-3, 3), st.integers(-2 * AHEAD_MICROS_MAX, 2 * AHEAD_MICROS_MAX))
-steps = st.tuples(st.lists(postings, max_size=8), drifts)
+steps = st.tuples(st.lists(postings | redemptions, max_size=8), drifts)
 few = settings(max_examples=50)
 histories = st.lists(steps, min_size=1, max_size=8)
 
@@ -95,6 +103,29 @@ def test_only_the_system_owes_and_nobody_exceeds_the_limit(
         for entry in entries:
             assert -BALANCE_MICROS_MAX <= entry.balance_after <= BALANCE_MICROS_MAX
             assert entry.balance_after >= 0 or name == SYSTEM_ACCOUNT_ID
+
+
+@few
+@given(histories)
+def test_a_redemption_takes_at_most_what_the_account_has(
+    history: list[tuple[list[Posting], int]],
+) -> None:
+    """It removes its amount from circulation, once for each key, or it is refused."""
+    ledger, now = fresh_ledger(), NOW
+    for batch, drift in history:
+        now += drift
+        for each in batch:
+            before = ledger.balances()
+            [outcome] = ledger.decide(each, now=now)
+            if each.kind != "redemption":
+                continue
+            moved = each.amount if isinstance(outcome, Movement) else 0
+            assert ledger.balances() == before | {
+                each.debit_account_id: before[each.debit_account_id] - moved,
+                SYSTEM_ACCOUNT_ID: before[SYSTEM_ACCOUNT_ID] + moved,
+            }
+            assert moved <= before[each.debit_account_id]
+            assert moved == 0 or ledger.accounts[each.debit_account_id].status == "active"
 
 
 @few

@@ -13,7 +13,6 @@ from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.ids import new_id
 from ousel.kernel.money import micros_from_json
-from ousel.ledger.funding import fund_account
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Posting
 from ousel.portal import activity
@@ -43,13 +42,6 @@ async def account_of(portal: Portal, username: str) -> Account:
     )
 
 
-async def fund(portal: Portal, username: str, amount: str) -> None:
-    """Let money arrive from the operator."""
-    account = await account_of(portal, username)
-    micros = micros_from_json(amount.encode())
-    await fund_account(portal.database, portal.clock, account, micros)
-
-
 async def transfer(portal: Portal, sender: str, to: str, amount: str, note: str | None) -> None:
     """Move money from one person to another."""
     account = await account_of(portal, sender)
@@ -70,7 +62,7 @@ async def transfer(portal: Portal, sender: str, to: str, amount: str, note: str 
 async def friends(portal: Portal, ada: Visitor) -> Visitor:
     """Ada and Grace, who send each other money on three days."""
     await portal.person("grace", display_name="=cmd|' /C calc'!A0")
-    await fund(portal, "ada", "1000000.1")
+    await portal.fund("ada", "1000000.1")
     portal.clock.advance(seconds=DAY_SECONDS)
     await transfer(portal, "ada", "grace", "0.000001", "the least")
     portal.clock.advance(seconds=DAY_SECONDS)
@@ -176,6 +168,7 @@ FILTERS = {
     "kind=funding": [1],
     "kind=transfer&direction=in": [3],
     "kind=charge_payment": [],
+    "kind=redemption": [],
     "from={day1}": [4, 3, 2],
     "to={day1}": [2, 1],
     "from={day1}&to={day1}": [2],
@@ -207,7 +200,7 @@ async def test_filters_hold_for_the_page_and_the_download(portal: Portal, friend
 async def test_a_movement_has_its_page(friends: Visitor) -> None:
     """Both sides, the exact amount, the balance after it and the entry's hash are there."""
     page = (await friends.get("/activity/4")).text
-    for text in ("999999.999999 OUSD", "0.100001 OUSD", "@ada", "@grace", "4 of your account"):
+    for text in ("999,999.999999 OUSD", "0.100001 OUSD", "@ada", "@grace", "4 of your account"):
         assert text in page
     assert (await friends.get("/activity/5")).status_code == 404
 

@@ -167,6 +167,19 @@ async def test_sign_up_says_which_field_is_wrong_and_keeps_the_others(portal: Po
 
 
 @pytest.mark.usefixtures("ada")
+async def test_sign_up_names_every_wrong_field_at_once(portal: Portal) -> None:
+    """A username that is in use is one of them; the cursor is in the first of these fields."""
+    wrong = {"email": "nonsense", "display_name": " ", "password": "short"}
+    for username, sentence in (("a b", "3 to 30 characters"), ("Ada", "@ada is in use.")):
+        page = (await portal.visitor().sign_up(username, **wrong)).text
+        for field in ("username", *wrong):
+            assert f'id="{field}-error"' in page
+        assert sentence in page
+        assert page.count("autofocus") == 1
+        assert "autofocus" in page.partition('name="email"')[0]
+
+
+@pytest.mark.usefixtures("ada")
 async def test_a_taken_name_is_reported_at_its_field(portal: Portal) -> None:
     """A second Ada learns that the username is in use, and can choose another."""
     page = await portal.visitor().sign_up("Ada")

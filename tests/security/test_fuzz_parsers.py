@@ -15,7 +15,7 @@ from ousel.accounts.rules import (
     parse_username,
 )
 from ousel.api.decoding import decode_body, decode_form, decode_query
-from ousel.api.fields import parse_idempotency_key, parse_text
+from ousel.api.fields import parse_idempotency_key
 from ousel.api.paging import cursor_at, sequence_from_cursor
 from ousel.api.polling import WAIT_SECONDS_MAX, tag_answer, wait_seconds
 from ousel.api.traces import parse_trace_parent
@@ -28,6 +28,7 @@ from ousel.kernel.errors import InvalidAmount, InvalidField, Refusal
 from ousel.kernel.ids import handle_of, is_secret
 from ousel.kernel.money import AMOUNT_MICROS_MAX, json_from_micros, micros_from_json
 from ousel.kernel.settings import SettingError, settings_from
+from ousel.kernel.texts import parse_text
 from ousel.ledger.refusals import AccountNotFound
 from ousel.oauth.client_authentication import parse_credentials
 from ousel.oauth.connect_urls import callback_url, parse_connect_query, required_parameter

@@ -88,6 +88,12 @@ def sign_up(page: Page, username: str, **fields: str) -> None:
     page.wait_for_url("**/activity")
 
 
+def balance_on(page: Page) -> float:
+    """Return the balance that the activity page shows."""
+    page.goto("/activity")
+    return float(page.locator(".figure").inner_text().removesuffix(" OUSD").replace(",", ""))
+
+
 def create_app(page: Page, name: str) -> str:
     """Create an app, which opens its page, and return the path of this page."""
     page.goto("/apps/new")

@@ -6,9 +6,13 @@ from typing import Any
 
 import httpx2
 
+from ousel.accounts.service import find_account
 from ousel.app import Ousel
 from ousel.kernel.clock import MICROS_PER_SECOND
+from ousel.kernel.money import micros_from_json
 from ousel.kernel.settings import Settings
+from ousel.ledger.funding import fund_account
+from ousel.ledger.rules import Account
 from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
 from tests.support.clock import ManualClock
 from tests.support.in_process import InProcessTransport
@@ -37,6 +41,14 @@ class Portal:
         answer = await visitor.sign_up(username, **fields)
         assert answer.status_code == 303, answer.text
         return visitor
+
+    async def fund(self, username: str, amount: str) -> Account:
+        """Let money arrive from the operator, and return the account."""
+        account = await self.database.read(
+            lambda transaction: find_account(transaction, f"@{username}", param="to")
+        )
+        await fund_account(self.database, self.clock, account, micros_from_json(amount.encode()))
+        return account
 
     async def call(self, path: str, key: str, **headers: str) -> httpx2.Response:
         """Call the API with a partner's key."""

@@ -46,6 +46,7 @@ class SampleData(msgspec.Struct, frozen=True):
         return {
             "activity": "/activity",
             "movement": "/activity/2",
+            "send": "/send?to=@grace&amount=25&note=Lunch",
             "apps": "/apps",
             "app-new": "/apps/new",
             "app": f"/apps/{self.app.id}",

@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from ousel.kernel.clock import system_clock
+from ousel.ledger.funding import redeem_money
 from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Account
 from tests.support.world import World
 
@@ -79,6 +81,20 @@ async def test_funding_is_a_movement_from_the_system_account(world: World) -> No
     assert record["to"] == _party(caller.account)
     assert record["amount"] == record["balance_after"] == 3
     assert record["note"] is record["idempotency_key"] is record["charge_id"] is None
+
+
+async def test_a_redemption_is_a_movement_to_the_system_account(world: World) -> None:
+    """Money that the operator took out of circulation is listed, and found by its kind."""
+    async with world.partner("3") as caller:
+        moved = await redeem_money(world.database, system_clock, caller.account, 1_000_000)
+        (record,) = (await caller.client.get("/transfers?kind=redemption")).json()["data"]
+
+    assert list(record) == FIELDS
+    assert (record["id"], record["kind"]) == (moved.transfer_id, "redemption")
+    assert record["direction"] == "out"
+    assert record["from"] == _party(caller.account)
+    assert record["to"]["id"] == SYSTEM_ACCOUNT_ID
+    assert (record["amount"], record["balance_after"]) == (1, 2)
 
 
 def _party(account: Account) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Opening, finding, funding and freezing accounts.
+"""Opening, finding, funding, redeeming and freezing accounts.
 
 The functions run in the transaction that they are given; AccountService opens its own.
 """
@@ -13,10 +13,10 @@ from ousel.database.batching import SharedReads
 from ousel.database.port import Database, Transaction
 from ousel.kernel.account_numbers import SERIAL_MAX, account_number
 from ousel.kernel.clock import Clock
-from ousel.kernel.errors import Refusal
+from ousel.kernel.errors import FieldChecks, Refusal
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
-from ousel.ledger.funding import FundingResult, fund_account
+from ousel.ledger.funding import OperatorTransfer, fund_account, redeem_money
 from ousel.ledger.refusals import AccountNotFound
 from ousel.ledger.rules import Account, Status
 
@@ -111,9 +111,27 @@ class AccountService:
         *,
         note: str | None = None,
         idempotency_key: str | None = None,
-    ) -> FundingResult:
+    ) -> OperatorTransfer:
         """Issue money to the account."""
         return await fund_account(
+            self._database,
+            self._clock,
+            account,
+            amount,
+            note=note,
+            idempotency_key=idempotency_key,
+        )
+
+    async def redeem(
+        self,
+        account: Account,
+        amount: int,
+        *,
+        note: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> OperatorTransfer:
+        """Take money of the account out of circulation."""
+        return await redeem_money(
             self._database,
             self._clock,
             account,
@@ -131,11 +149,17 @@ class AccountService:
         return await self._database.write(change)
 
 
-def check_holder(holder: NewHolder) -> None:
-    """Refuse invalid names early, before a password is hashed for them."""
-    rules.parse_username(holder.username)
-    rules.parse_email(holder.email)
-    rules.parse_display_name(holder.display_name)
+def check_holder(holder: NewHolder, checks: FieldChecks) -> None:
+    """Check all names early, before a password is hashed for them."""
+    checks.value(lambda: rules.parse_username(holder.username), "username")
+    checks.value(lambda: rules.parse_email(holder.email), "email")
+    checks.value(lambda: rules.parse_display_name(holder.display_name), "display_name")
+
+
+async def is_username_free(transaction: Transaction, username: str) -> bool:
+    """Return whether no account has this valid username."""
+    name = f"@{rules.parse_username(username)}"
+    return not await journal.find_account_ids(transaction, [name])
 
 
 async def open_account(transaction: Transaction, holder: NewHolder, clock: Clock) -> Account:

@@ -53,17 +53,6 @@ def money_field(micros: int) -> msgspec.Raw:
     return msgspec.Raw(json_from_micros(micros))
 
 
-def parse_text(text: str | None, *, param: str) -> str | None:
-    """Return the text, or refuse control characters other than tab and line feed."""
-    if text is None or text.isprintable():
-        return text
-    if any(
-        (character < " " and character not in "\t\n") or character == "\x7f" for character in text
-    ):
-        raise InvalidField(f"{param} must not contain control characters.", param=param)
-    return text
-
-
 def parse_idempotency_key(header: bytes | None, field: str | None) -> str | None:
     """Return the idempotency key of a request, from its header or its body."""
     if header is None:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency_key, parse_text
+from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency_key
 from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, make_page
 from ousel.api.polling import WAIT_SECONDS_MAX, TaggedAnswer, tag_answer, wait_seconds
 from ousel.api.route import AnswerDescription, Call, NoBody, NoQuery, Route
@@ -27,6 +27,7 @@ from ousel.charges.service import ChargeService
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.errors import InvalidAmount, InvalidField
 from ousel.kernel.money import CURRENCY, micros_from_json
+from ousel.kernel.texts import parse_text
 from ousel.ledger.refusals import IdempotencyConflict, QueueFull
 from ousel.partners.rules import URL_CHARACTERS_MAX, parse_url
 

@@ -1,7 +1,6 @@
 """The hosted checkout: a charge's page for payers, its status, its payment and its receipt."""
 
 from collections.abc import Awaitable, Callable
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import quote
@@ -18,14 +17,13 @@ from ousel.http.messages import Answer, RawHeader, json_answer
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock, timestamp
 from ousel.kernel.errors import Refusal
 from ousel.people.rules import counted_address
-from ousel.site.qr_codes import qr_code
+from ousel.site.qr_codes import cached_qr_code
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
 REDIRECT_SECONDS: Final = 5
 REDIRECT_AFTER_PAYMENT_MICROS_MAX: Final = 120 * MICROS_PER_SECOND
-CACHED_QR_CODES_MAX: Final = 1_000
 WAIT_SECONDS_MAX: Final = 25  # proxies close connections that are silent for longer
 
 _MICROS_PER_MILLISECOND: Final = 1_000
@@ -162,9 +160,7 @@ class CheckoutPages:
             address=address,
             refusal=refusal,
             redirects=bool(redirect),
-            qr_code=None
-            if is_final(charge.status)
-            else _cached_qr_code(self._portal_url + address),
+            qr_code=None if is_final(charge.status) else cached_qr_code(self._portal_url + address),
             milliseconds_left=self._milliseconds_left(charge),
             expiry_text=_text_to_the_second(charge.expires_at),
         )
@@ -184,12 +180,6 @@ class CheckoutPages:
     def _milliseconds_left(self, charge: Charge) -> int:
         """Return how long the charge can still be paid, rounded up."""
         return -(-micros_until_expiry(charge, self._clock()) // _MICROS_PER_MILLISECOND)
-
-
-@lru_cache(CACHED_QR_CODES_MAX)
-def _cached_qr_code(address: str) -> str:
-    """Return the QR code of this address; drawing one takes longer than the rest of the page."""
-    return qr_code(address)
 
 
 def _text_to_the_second(micros: int) -> str:

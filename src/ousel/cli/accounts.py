@@ -1,6 +1,7 @@
-"""`ousel account`: open, fund, freeze, show and list accounts."""
+"""`ousel account`: open, fund, redeem, freeze, show and list accounts."""
 
 import sys
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import typer
@@ -11,14 +12,20 @@ from ousel.api.fields import parse_idempotency_key as idempotency_key_of
 from ousel.cli.console import DatabaseOption, JsonOption, fail, run_with, show, show_list
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import micros_from_json
+from ousel.ledger.funding import OperatorTransfer
 from ousel.ledger.rules import Account, Status
 from ousel.people.passwords import PasswordService
 from ousel.people.rules import parse_password
-from ousel.transfers.endpoints import parse_note
+from ousel.transfers.rules import parse_note
 
-accounts = typer.Typer(no_args_is_help=True, help="Open, fund, freeze, show and list accounts.")
+accounts = typer.Typer(
+    no_args_is_help=True, help="Open, fund, redeem, freeze, show and list accounts."
+)
 
 Identifier = Annotated[str, typer.Argument(help="@username, account number or email.")]
+Amount = Annotated[str, typer.Argument(help="The amount of money, such as 25.00.")]
+NoteOption = Annotated[str | None, typer.Option(help="A note that the account's holder can read.")]
+KeyOption = Annotated[str | None, typer.Option(help="A retry with the same key moves nothing.")]
 
 
 @accounts.command()
@@ -54,35 +61,30 @@ def create(
 @accounts.command()
 def fund(
     identifier: Identifier,
-    amount: Annotated[str, typer.Argument(help="The amount of money, such as 25.00.")],
+    amount: Amount,
     *,
-    note: Annotated[
-        str | None, typer.Option(help="A note that the account's holder can read.")
-    ] = None,
-    idempotency_key: Annotated[
-        str | None, typer.Option(help="A retry with the same key moves nothing.")
-    ] = None,
+    note: NoteOption = None,
+    idempotency_key: KeyOption = None,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Issue money to an account; nothing else creates money."""
-    micros = micros_from_json(amount.encode())
-    parse_note(note)
-    idempotency_key_of(None, idempotency_key)
+    task = _operator_transfer(AccountService.fund, identifier, amount, note, idempotency_key)
+    show(run_with(database, AccountService, task), as_json=as_json)
 
-    async def task(service: AccountService) -> dict[str, Any]:
-        account = await service.find(identifier, param="identifier")
-        funded = await service.fund(account, micros, note=note, idempotency_key=idempotency_key)
-        now = await service.get(account.id)
-        return {
-            "transfer_id": funded.transfer_id,
-            "replayed": funded.replayed,
-            "account_id": account.id,
-            "username": account.username,
-            "amount": money_field(micros),
-            "balance": money_field(now.balance),
-        }
 
+@accounts.command()
+def redeem(
+    identifier: Identifier,
+    amount: Amount,
+    *,
+    note: NoteOption = None,
+    idempotency_key: KeyOption = None,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take money of an account out of circulation; nothing else removes money."""
+    task = _operator_transfer(AccountService.redeem, identifier, amount, note, idempotency_key)
     show(run_with(database, AccountService, task), as_json=as_json)
 
 
@@ -121,6 +123,34 @@ def list_accounts(database: DatabaseOption = None, *, as_json: JsonOption = Fals
     """List all accounts, oldest first."""
     found = run_with(database, AccountService, AccountService.list_all, writes=False)
     show_list([_record(account) for account in found], as_json=as_json)
+
+
+def _operator_transfer(
+    move: Callable[..., Awaitable[OperatorTransfer]],
+    identifier: str,
+    amount: str,
+    note: str | None,
+    idempotency_key: str | None,
+) -> Callable[[AccountService], Awaitable[dict[str, Any]]]:
+    """Return the task that moves this amount and answers what the command prints."""
+    micros = micros_from_json(amount.encode())
+    parse_note(note)
+    idempotency_key_of(None, idempotency_key)
+
+    async def task(service: AccountService) -> dict[str, Any]:
+        account = await service.find(identifier, param="identifier")
+        moved = await move(service, account, micros, note=note, idempotency_key=idempotency_key)
+        now = await service.get(account.id)
+        return {
+            "transfer_id": moved.transfer_id,
+            "replayed": moved.replayed,
+            "account_id": account.id,
+            "username": account.username,
+            "amount": money_field(micros),
+            "balance": money_field(now.balance),
+        }
+
+    return task
 
 
 def _password_from_stdin() -> str:

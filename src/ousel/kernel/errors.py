@@ -1,7 +1,9 @@
 """Refusals: every error that a caller can get is a class with a stable code."""
 
-from collections.abc import Iterator
-from typing import ClassVar
+from collections.abc import Callable, Iterator
+from typing import ClassVar, TypeVar
+
+Value = TypeVar("Value")
 
 
 class Refusal(Exception):
@@ -48,6 +50,37 @@ class InvalidField(Refusal):
     code = "invalid_field"
     title = "A field is not valid"
     cure = "Read `detail`, and correct the field that `param` names."
+
+
+class InvalidForm(InvalidField):
+    """Several fields of a form are not valid."""
+
+    def __init__(self, errors: dict[str, str]) -> None:
+        """State what is wrong with each field, by name."""
+        param, detail = next(iter(errors.items()))
+        super().__init__(detail, param=param)
+        self.errors = errors
+
+
+class FieldChecks:
+    """Checks the fields of a form one by one, to name all that are wrong at once."""
+
+    def __init__(self) -> None:
+        """Start without errors."""
+        self.errors: dict[str, str] = {}
+
+    def value(self, check: Callable[[], Value], param: str) -> Value | None:
+        """Return what the check returns, or None if it refuses the field."""
+        try:
+            return check()
+        except Refusal as refusal:
+            self.errors[param] = refusal.detail
+            return None
+
+    def finish(self) -> None:
+        """Raise InvalidForm if a field was refused."""
+        if self.errors:
+            raise InvalidForm(self.errors)
 
 
 class RateLimited(Refusal):

@@ -1,4 +1,4 @@
-"""Funding: the operator issues money from the system account."""
+"""Funding and redemption: the operator issues money from the system account, and takes it back."""
 
 import asyncio
 
@@ -14,8 +14,8 @@ from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Account, Movement, Posting, Refused, Replay
 
 
-class FundingResult(msgspec.Struct, frozen=True):
-    """The transfer that issued the money, now or earlier with the same idempotency key."""
+class OperatorTransfer(msgspec.Struct, frozen=True):
+    """A transfer of the operator, made now or earlier with the same idempotency key."""
 
     transfer_id: str
     replayed: bool
@@ -29,19 +29,32 @@ async def fund_account(
     *,
     note: str | None = None,
     idempotency_key: str | None = None,
-) -> FundingResult:
+) -> OperatorTransfer:
     """Issue money to the account through a queue made for this call, or raise the refusal."""
-    queue = PostingQueue(database, clock, queue_limit=1)
+    posting = _funding(clock, account, amount, note, idempotency_key)
+    return await _post_alone(database, clock, posting)
 
-    async def issue_in_time() -> PostingResult:
-        set_deadline(asyncio.get_running_loop().time() + DEADLINE_SECONDS_MAX)
-        return await issue_money(
-            queue, clock, account, amount, note=note, idempotency_key=idempotency_key
-        )
 
-    outcome = (await asyncio.create_task(issue_in_time())).outcome
-    assert isinstance(outcome, Movement | Replay), "funding depends on no partner key and no charge"
-    return FundingResult(outcome.debit.transfer_id, replayed=isinstance(outcome, Replay))
+async def redeem_money(
+    database: Database,
+    clock: Clock,
+    account: Account,
+    amount: int,
+    *,
+    note: str | None = None,
+    idempotency_key: str | None = None,
+) -> OperatorTransfer:
+    """Take money of the account out of circulation, or raise the refusal."""
+    posting = Posting(
+        transfer_id=new_id("tr_", clock),
+        kind="redemption",
+        debit_account_id=account.id,
+        credit_account_id=SYSTEM_ACCOUNT_ID,
+        amount=amount,
+        note=note,
+        idempotency_key=idempotency_key,
+    )
+    return await _post_alone(database, clock, posting)
 
 
 async def issue_money(
@@ -54,17 +67,38 @@ async def issue_money(
     idempotency_key: str | None = None,
 ) -> PostingResult:
     """Issue money to the account through this queue, or raise the refusal."""
-    result = await queue.post(
-        Posting(
-            transfer_id=new_id("tr_", clock),
-            kind="funding",
-            debit_account_id=SYSTEM_ACCOUNT_ID,
-            credit_account_id=account.id,
-            amount=amount,
-            note=note,
-            idempotency_key=idempotency_key,
-        )
+    return await _post(queue, _funding(clock, account, amount, note, idempotency_key))
+
+
+def _funding(
+    clock: Clock, account: Account, amount: int, note: str | None, idempotency_key: str | None
+) -> Posting:
+    return Posting(
+        transfer_id=new_id("tr_", clock),
+        kind="funding",
+        debit_account_id=SYSTEM_ACCOUNT_ID,
+        credit_account_id=account.id,
+        amount=amount,
+        note=note,
+        idempotency_key=idempotency_key,
     )
+
+
+async def _post_alone(database: Database, clock: Clock, posting: Posting) -> OperatorTransfer:
+    """Post through a queue made for this call, with a deadline as requests have one."""
+    queue = PostingQueue(database, clock, queue_limit=1)
+
+    async def post_in_time() -> PostingResult:
+        set_deadline(asyncio.get_running_loop().time() + DEADLINE_SECONDS_MAX)
+        return await _post(queue, posting)
+
+    outcome = (await asyncio.create_task(post_in_time())).outcome
+    assert isinstance(outcome, Movement | Replay), "it depends on no partner key and no charge"
+    return OperatorTransfer(outcome.debit.transfer_id, replayed=isinstance(outcome, Replay))
+
+
+async def _post(queue: PostingQueue, posting: Posting) -> PostingResult:
+    result = await queue.post(posting)
     if isinstance(result.outcome, Refused):
         raise result.outcome.refusal
     return result

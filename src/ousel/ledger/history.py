@@ -1,6 +1,6 @@
 """An account's history, newest first: pages by sequence number, never by offset."""
 
-from typing import Final
+from typing import Final, get_args
 
 import msgspec
 
@@ -52,7 +52,7 @@ FIRST_SINCE: Final = Statement(
     ") SELECT low FROM search WHERE low = high",
 )
 
-KINDS: Final[tuple[Kind, ...]] = ("transfer", "charge_payment", "funding")
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 
 class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,10 +19,10 @@ from ousel.ledger.refusals import (
     SameAccount,
 )
 
-Kind = Literal["transfer", "charge_payment", "funding"]
+Kind = Literal["transfer", "charge_payment", "funding", "redemption"]
 Status = Literal["active", "frozen"]
 
-SYSTEM_ACCOUNT_ID: Final = "acct_00000000000000000000000000"  # money is issued from here
+SYSTEM_ACCOUNT_ID: Final = "acct_00000000000000000000000000"  # issues and redeems money
 BALANCE_MICROS_MAX: Final = 10**18
 # How far an account's last entry may be ahead of the clock when another entry follows.
 AHEAD_MICROS_MAX: Final = 60 * MICROS_PER_SECOND

@@ -20,6 +20,9 @@ from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Entry, en
 PAGE_ENTRIES: Final = 5_000
 PAGE_ACCOUNTS: Final = 1_000
 
+# All other kinds move money between an account and the system account.
+_KINDS_BETWEEN_PEOPLE: Final = frozenset({"transfer", "charge_payment"})
+
 Progress = Callable[[int], None]
 EntryObserver = Callable[[Sequence[Entry]], None]
 
@@ -185,6 +188,10 @@ def _check(entry: Entry, last: Account) -> None:
         )
     if entry.balance_after < 0 and entry.account_id != SYSTEM_ACCOUNT_ID:
         raise VerificationFailed(f"{describe_entry(entry)} leaves a balance below zero")
+    if not _has_kind_of_its_accounts(entry):
+        raise VerificationFailed(
+            f"{describe_entry(entry)} has the kind {entry.kind}, which does not fit its accounts"
+        )
     if entry.created_at < last.updated_at:
         raise VerificationFailed(
             f"{describe_entry(entry)} is dated before the entry that it follows"
@@ -193,6 +200,13 @@ def _check(entry: Entry, last: Account) -> None:
     last.head_hash = entry.hash
     last.balance = entry.balance_after
     last.updated_at = entry.created_at
+
+
+def _has_kind_of_its_accounts(entry: Entry) -> bool:
+    """Return whether money enters and leaves circulation only by funding and redemption."""
+    if entry.account_id == SYSTEM_ACCOUNT_ID:
+        return entry.kind == ("funding" if entry.amount < 0 else "redemption")
+    return entry.kind in _KINDS_BETWEEN_PEOPLE or entry.counterparty_id == SYSTEM_ACCOUNT_ID
 
 
 def _compare(account: Account, replayed: Account) -> None:

@@ -6,7 +6,7 @@ from ousel.accounts import service as accounts
 from ousel.accounts.service import NewHolder
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
-from ousel.kernel.errors import InvalidField, Refusal
+from ousel.kernel.errors import FieldChecks, InvalidField, Refusal
 from ousel.kernel.ids import new_secret, secret_hash
 from ousel.ledger.refusals import AccountNotFound
 from ousel.people import rules, store
@@ -62,8 +62,12 @@ class SignInService:
 
     async def sign_up(self, holder: NewHolder, password: str, source: EventSource) -> NewSession:
         """Open an account and sign its holder in."""
-        rules.parse_password(password)
-        accounts.check_holder(holder)
+        checks = FieldChecks()
+        accounts.check_holder(holder, checks)
+        checks.value(lambda: rules.parse_password(password), "password")
+        if checks.errors and "username" not in checks.errors:
+            await self._check_username(holder.username, checks, source)
+        checks.finish()
         await self._attempts.count_sign_up(source)
         hashed = await self._passwords.hash_password(password, source.ip_address)
         with_password = msgspec.structs.replace(holder, password_hash=hashed)
@@ -199,6 +203,17 @@ class SignInService:
         if stage == "signed_in" and source.browser:
             await store.remember_browser(transaction, account_id, source.browser, now)
         return NewSession(secret, seconds, stage)
+
+    async def _check_username(
+        self, username: str, checks: FieldChecks, source: EventSource
+    ) -> None:
+        """Name a username that is in use along with the other fields that are wrong."""
+        await self._attempts.count_sign_up(source)  # whoever only looks for names has this limit
+        is_free = await self._database.read(
+            lambda transaction: accounts.is_username_free(transaction, username)
+        )
+        if not is_free:
+            checks.errors["username"] = f"@{username.lower().removeprefix('@')} is in use."
 
     async def _account_id(self, name: str) -> str | None:
         """Return the id of the account that has this name, or None if there is none."""

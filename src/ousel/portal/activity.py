@@ -19,6 +19,7 @@ from ousel.kernel.money import CURRENCY, json_from_micros
 from ousel.ledger.history import HistoryQuery
 from ousel.ledger.rules import Account, Entry, Kind
 from ousel.ledger.search import HistorySearch
+from ousel.site.qr_codes import cached_qr_code
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
@@ -41,7 +42,12 @@ CSV_COLUMNS: Final = (
     "entry",
     "hash",
 )
-KINDS: Final = {"transfer": "Transfer", "charge_payment": "Payment", "funding": "Funding"}
+KINDS: Final = {
+    "transfer": "Transfer",
+    "charge_payment": "Payment",
+    "funding": "Funding",
+    "redemption": "Redemption",
+}
 
 # Spreadsheets read a cell as a formula if it begins with = + - @, a tab or a line break. Some
 # programs separate cells at semicolons or tabs. In these programs, such a character inside a text
@@ -55,10 +61,11 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"  # without it, spreadsheets guess a wr
 class ActivityPages:
     """Serves a person's movements."""
 
-    def __init__(self, pages: PageRenderer, search: HistorySearch) -> None:
-        """Find movements with this search."""
+    def __init__(self, pages: PageRenderer, search: HistorySearch, portal_url: str) -> None:
+        """Find movements with this search; payers open links at this portal address."""
         self._pages = pages
         self._search = search
+        self._portal_url = portal_url
 
     def routes(self) -> list[PageRoute]:
         """Return the routes of activity."""
@@ -96,6 +103,7 @@ class ActivityPages:
             own=found.own,
             counterparty=counterparty,
             kinds=KINDS,
+            just_sent=visit.query.get("done") == "sent" and entry.amount < 0,
         )
 
     async def download(self, visit: Visit) -> Answer:
@@ -130,8 +138,11 @@ class ActivityPages:
             for name in ("direction", "kind", "from", "to")
             if visit.query.get(name) and refusal is None
         }
+        link = f"{self._portal_url}/send?to=@{found.own.username}"
         context: dict[str, Any] = {
             "own": found.own,
+            "link": link,
+            "qr_code": cached_qr_code(link),
             "movements": page,
             "next_cursor": cursor_at(page[-1][0].sequence)
             if len(found.entries) > len(page)

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from ousel.accounts.service import IdentifierInUse, NewHolder
 from ousel.http.messages import Answer
-from ousel.kernel.errors import InvalidField, Refusal
+from ousel.kernel.errors import InvalidField, InvalidForm, Refusal
 from ousel.kernel.ids import secret_hash
 from ousel.people.audit import EventSource
 from ousel.people.sign_in import NewSession, SignInService, WrongCode, WrongPassword
@@ -146,7 +146,9 @@ def event_source(visit: Visit) -> EventSource:
 
 
 def field_errors(refusal: Refusal | None) -> dict[str, str]:
-    """Return the refusal's detail under the name of the field at fault, if there is one."""
+    """Return what is wrong with each field, by name."""
+    if isinstance(refusal, InvalidForm):
+        return refusal.errors
     if refusal is None or refusal.param is None:
         return {}
     return {refusal.param: refusal.detail}

@@ -99,8 +99,9 @@ def _environment(packages: tuple[str, ...]) -> Environment:
 
 
 def money_text(micros: int) -> str:
-    """Return an amount as text, such as 25.00 OUSD."""
-    return f"{json_from_micros(micros)} {CURRENCY}"
+    """Return an amount as text, such as 25.00 OUSD or 10,000.00 OUSD."""
+    units, _, decimals = json_from_micros(abs(micros)).partition(".")
+    return f"{'-' if micros < 0 else ''}{int(units):,}.{decimals} {CURRENCY}"
 
 
 def inline_code(text: str) -> Markup:

@@ -5,13 +5,13 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
-from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency_key, parse_text
+from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency_key
 from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, make_page, sequence_from_cursor
 from ousel.api.refusals import Unauthorized
 from ousel.api.route import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.clock import Clock, micros_from_timestamp
-from ousel.kernel.errors import InvalidAmount, InvalidField
+from ousel.kernel.errors import InvalidAmount
 from ousel.kernel.money import micros_from_json
 from ousel.ledger import refusals
 from ousel.ledger.history import HistoryQuery
@@ -20,8 +20,7 @@ from ousel.ledger.rules import ChargeClosed, KeyCheck, KeyRejected, Kind, Refuse
 from ousel.ledger.search import HistorySearch
 from ousel.transfers.posting import transfer_posting
 from ousel.transfers.records import TransferRecord, transfer_record
-
-NOTE_CHARACTERS_MAX: Final = 500
+from ousel.transfers.rules import NOTE_CHARACTERS_MAX, parse_note
 
 _REPLAYED: Final = ((b"idempotent-replayed", b"true"),)
 
@@ -200,15 +199,6 @@ class TransferEndpoints:
                 position=lambda item: item[0].sequence,
             )
         )
-
-
-def parse_note(note: str | None) -> str | None:
-    """Return the note of a transfer, or refuse it if it breaks a rule."""
-    if note is not None and len(note) > NOTE_CHARACTERS_MAX:
-        raise InvalidField(
-            f"note must have at most {NOTE_CHARACTERS_MAX} characters.", param="note"
-        )
-    return parse_text(note, param="note")
 
 
 def _moment(text: str | None, param: str) -> int | None:

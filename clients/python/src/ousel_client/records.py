@@ -70,7 +70,7 @@ class Transfer:
 
     id: str
     status: Literal["completed"]
-    kind: Literal["transfer", "charge_payment", "funding"]
+    kind: Literal["transfer", "charge_payment", "funding", "redemption"]
     direction: Literal["out", "in"]
     amount: Decimal
     currency: str

@@ -80,7 +80,7 @@ class Transfers(Resource[Driver]):
         self,
         *,
         direction: Literal["in", "out"] | None = None,
-        kind: Literal["transfer", "charge_payment", "funding"] | None = None,
+        kind: Literal["transfer", "charge_payment", "funding", "redemption"] | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
         page_size: int = 100,

@@ -11,7 +11,8 @@ if (navigator.clipboard) {
   for (const button of document.querySelectorAll("button[data-copy]")) {
     button.hidden = false;
     button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).value);
+      const copied = document.getElementById(button.dataset.copy);
+      await navigator.clipboard.writeText(copied.value ?? copied.textContent);
       button.textContent = "Copied";
     });
   }

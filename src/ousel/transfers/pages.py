@@ -1,0 +1,219 @@
+"""Sending money in a browser: a form, a page to confirm, and the receipt in the activity.
+
+The form carries an idempotency key, which the page to confirm passes on. So however often that page
+is sent, reloaded or opened again, the money moves once.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlencode
+
+from ousel.http.messages import Answer
+from ousel.kernel.clock import Clock
+from ousel.kernel.errors import FieldChecks, InvalidForm, Refusal
+from ousel.kernel.ids import new_id
+from ousel.kernel.money import json_from_micros, micros_from_json
+from ousel.ledger.refusals import (
+    AccountFrozen,
+    AccountNotFound,
+    IdempotencyConflict,
+    InsufficientBalance,
+    SameAccount,
+)
+from ousel.site.redirects import see_other
+from ousel.site.rendering import PageRenderer, money_text
+from ousel.site.visits import PageRoute, Visit
+from ousel.transfers.rules import (
+    NOTE_CHARACTERS_MAX,
+    parse_note,
+    parse_typed_amount,
+    parse_typed_recipient,
+)
+from ousel.transfers.sending import Intent, IntentReview, SendService
+
+FORM: Final = "/send"
+CONFIRMATION: Final = "/send/confirm"
+
+_FIELDS: Final = ("to", "amount", "note")
+_KEY: Final = re.compile(r"send_[0-9a-v]{26}")
+
+
+class SendPages:
+    """Serves the pages on which people send money."""
+
+    def __init__(self, pages: PageRenderer, service: SendService, clock: Clock) -> None:
+        """Send through this service."""
+        self._pages = pages
+        self._service = service
+        self._clock = clock
+
+    def routes(self) -> list[PageRoute]:
+        """Return the routes of sending."""
+        return [
+            PageRoute(method="GET", path=FORM, answer=self.show_form),
+            PageRoute(method="POST", path=FORM, answer=self.check_form),
+            PageRoute(method="GET", path=CONFIRMATION, answer=self.show_confirmation),
+            PageRoute(method="POST", path=CONFIRMATION, answer=self.send),
+        ]
+
+    async def show_form(self, visit: Visit) -> Answer:
+        """Show the form, filled in from the query; a link never does more than this."""
+        return self._form_page(visit, visit.query, {})
+
+    async def check_form(self, visit: Visit) -> Answer:
+        """Lead to the page to confirm, or show the form again with all that is wrong."""
+        try:
+            intent = await self._intent_from_form(visit)
+        except InvalidForm as refusal:
+            return self._form_page(visit, visit.form, refusal.errors)
+        return see_other(f"{CONFIRMATION}?{urlencode(_sealed_fields(visit, intent))}")
+
+    async def show_confirmation(self, visit: Visit) -> Answer:
+        """Show who would get how much, by name; nothing has moved yet."""
+        intent = _unsealed_intent(visit, visit.query)
+        if intent is None:
+            return _back_to_form(visit.query)
+        return await self._confirmation_page(visit, intent)
+
+    async def send(self, visit: Visit) -> Answer:
+        """Send the money, and lead to the receipt; sent again, it leads to the same receipt."""
+        intent = _unsealed_intent(visit, visit.form)
+        if intent is None:
+            return _back_to_form(visit.form)
+        try:
+            entry = await self._service.send(visit.signed_in.account_id, intent)
+        except Refusal as refusal:
+            return await self._confirmation_page(visit, intent, refusal)
+        return see_other(f"/activity/{entry.sequence}?done=sent")
+
+    async def _intent_from_form(self, visit: Visit) -> Intent:
+        """Return what the form asks for, or raise InvalidForm with everything that is wrong."""
+        form, checks = visit.form, FieldChecks()
+        key = form.get("idempotency_key", "")
+        if _KEY.fullmatch(key) is None:
+            key = self._new_key()
+        to = checks.value(lambda: parse_typed_recipient(form.get("to", "")), "to")
+        amount = checks.value(lambda: parse_typed_amount(form.get("amount", "")), "amount")
+        note = checks.value(lambda: parse_note(form.get("note", "").strip() or None), "note")
+        review = None
+        if to is not None:
+            try:
+                review = await self._service.review(visit.signed_in.account_id, to, key)
+            except AccountNotFound as refusal:
+                checks.errors["to"] = refusal.detail
+        if review is not None and amount is not None:
+            refusal_now = review.refusal(amount)
+            if refusal_now is not None and not review.was_sent(amount, note):
+                field = refusal_now.param or "amount"
+                checks.errors[field] = _explain(refusal_now, review)
+        checks.finish()
+        assert review is not None
+        assert amount is not None
+        if review.entry is not None and not review.was_sent(amount, note):
+            key = self._new_key()  # the form was used before, for another transfer
+        number = review.recipient.account_number
+        return Intent(to=number, amount=amount, note=note, idempotency_key=key)
+
+    def _form_page(
+        self, visit: Visit, values: Mapping[str, str], errors: Mapping[str, str]
+    ) -> Answer:
+        return self._pages.render(
+            "transfers/send.html",
+            visit,
+            status=HTTPStatus.BAD_REQUEST if errors else HTTPStatus.OK,
+            values={name: values.get(name, "") for name in _FIELDS},
+            errors={name: _sentence(errors[name]) for name in _FIELDS if name in errors},
+            idempotency_key=self._new_key(),
+            note_characters_max=NOTE_CHARACTERS_MAX,
+        )
+
+    async def _confirmation_page(
+        self, visit: Visit, intent: Intent, refusal: Refusal | None = None
+    ) -> Answer:
+        review = await self._service.review(
+            visit.signed_in.account_id, intent.to, intent.idempotency_key
+        )
+        reason = refusal or review.refusal(intent.amount)
+        return self._pages.render(
+            "transfers/confirm.html",
+            visit,
+            status=HTTPStatus.OK if refusal is None else refusal.status,
+            intent=intent,
+            sender=review.sender,
+            recipient=review.recipient,
+            entry=review.entry if review.was_sent(intent.amount, intent.note) else None,
+            refusal=reason,
+            reason=None if reason is None else _explain(reason, review),
+            fields=_sealed_fields(visit, intent),
+            form_url=_form_url(_typed(intent) | {"to": f"@{review.recipient.username}"}),
+        )
+
+    def _new_key(self) -> str:
+        return new_id("send_", self._clock)
+
+
+def _explain(refusal: Refusal, review: IntentReview) -> str:
+    """Return the reason for a refusal in the words of a page."""
+    match refusal:
+        case SameAccount():
+            return "This is your own account."
+        case AccountFrozen(param="to"):
+            return "This account is frozen, so it cannot receive money."
+        case AccountFrozen():
+            return "Your account is frozen. It cannot send money until the operator unfreezes it."
+        case InsufficientBalance():
+            return f"Your balance is only {money_text(review.sender.balance)}."
+        case IdempotencyConflict():
+            return "This form was used to send something else. Start again with a new form."
+        case _:
+            return refusal.detail
+
+
+def _sentence(detail: str) -> str:
+    """Return the detail of a refusal as a sentence; some begin with the name of the field."""
+    return f"The {detail}" if detail[0].islower() else detail
+
+
+def _typed(intent: Intent) -> dict[str, str]:
+    """Return the fields of the form that lead to this intent."""
+    return {"to": intent.to, "amount": json_from_micros(intent.amount), "note": intent.note or ""}
+
+
+def _form_url(values: Mapping[str, str]) -> str:
+    given = {name: values[name] for name in _FIELDS if values.get(name)}
+    return f"{FORM}?{urlencode(given)}" if given else FORM
+
+
+def _back_to_form(values: Mapping[str, str]) -> Answer:
+    return see_other(_form_url(values))
+
+
+def _sealed_fields(visit: Visit, intent: Intent) -> dict[str, str]:
+    """Return the intent as fields that only a page of this session can contain.
+
+    Without the seal, a link could lead straight to a page to confirm that somebody else filled in.
+    """
+    fields = _typed(intent) | {"idempotency_key": intent.idempotency_key}
+    return fields | {"seal": _seal(visit, fields)}
+
+
+def _unsealed_intent(visit: Visit, fields: Mapping[str, str]) -> Intent | None:
+    """Return the intent in these fields, or None if this session has not sealed them."""
+    sealed = {name: fields.get(name, "") for name in (*_FIELDS, "idempotency_key")}
+    if not hmac.compare_digest(fields.get("seal", "").encode(), _seal(visit, sealed).encode()):
+        return None
+    return Intent(
+        to=sealed["to"],
+        amount=micros_from_json(sealed["amount"].encode()),
+        note=sealed["note"] or None,
+        idempotency_key=sealed["idempotency_key"],
+    )
+
+
+def _seal(visit: Visit, fields: Mapping[str, str]) -> str:
+    key = f"send:{visit.form_token}".encode()
+    return hmac.new(key, urlencode(fields).encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,43 @@
+"""Valid notes, and how the form for sending money reads what people type."""
+
+import re
+from typing import Final
+
+from ousel.accounts.rules import normalize_identifier
+from ousel.kernel.errors import InvalidAmount, InvalidField
+from ousel.kernel.money import CURRENCY, micros_from_json
+from ousel.kernel.texts import parse_text
+
+NOTE_CHARACTERS_MAX: Final = 500
+
+# Thousands may be grouped with commas, as pages show them. A comma is never read as a decimal
+# point: 5,50 is refused.
+_TYPED_AMOUNT: Final = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(\.[0-9]+)?", re.ASCII)
+
+
+def parse_note(note: str | None) -> str | None:
+    """Return the note of a transfer, or refuse it if it breaks a rule."""
+    if note is not None and len(note) > NOTE_CHARACTERS_MAX:
+        raise InvalidField(
+            f"note must have at most {NOTE_CHARACTERS_MAX} characters.", param="note"
+        )
+    return parse_text(note, param="note")
+
+
+def parse_typed_amount(text: str) -> int:
+    """Return the amount that a person typed, such as 25 or 1,000.00 OUSD, in millionths."""
+    typed = _TYPED_AMOUNT.fullmatch(text.strip().removesuffix(CURRENCY).rstrip())
+    if typed is None:
+        raise InvalidAmount("Write the amount as a number, such as 25.00.", param="amount")
+    whole = typed[1].replace(",", "").lstrip("0") or "0"
+    return micros_from_json(f"{whole}{typed[2] or ''}".encode())
+
+
+def parse_typed_recipient(text: str) -> str:
+    """Return the normalized identifier that a person typed; spaces in it do not matter."""
+    identifier = "".join(text.split())
+    if not identifier:
+        raise InvalidField(
+            "Name the recipient: an @username, an account number or an email.", param="to"
+        )
+    return normalize_identifier(identifier, param="to")

@@ -1,0 +1,91 @@
+"""Sending money in a browser, with scripts and without."""
+
+import re
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.browser import balance_on
+from tests.support.browser_world import SampleWorld
+
+pytestmark = pytest.mark.slow
+
+SEND = "Send 25.00 OUSD"
+ZONE = "Asia/Kathmandu"  # its hours differ from UTC by 5:45
+NO_SCRIPTS: dict[str, Any] = {"java_script_enabled": False}
+
+
+def open_confirmation(page: Page) -> None:
+    """Go from the activity to the page to confirm."""
+    page.goto("/activity")
+    page.get_by_role("main").get_by_role("link", name="Send", exact=True).click()
+    page.get_by_label("To").fill("@ada")
+    page.get_by_label("Amount").fill("25")
+    page.get_by_label("Note").fill("Lunch")
+    page.get_by_role("button", name="Continue").click()
+    expect(page.get_by_role("heading", name="Send to Ada Lovelace")).to_be_visible()
+
+
+@pytest.mark.parametrize("options", [{}, NO_SCRIPTS], ids=["scripts", "no-scripts"])
+def test_a_double_click_a_reload_and_going_back_send_once(
+    browser_world: SampleWorld, options: dict[str, Any]
+) -> None:
+    """The receipt stays the same, and the page before it says that it was sent."""
+    page = browser_world.page("grace", **options)
+    before = balance_on(page)
+    open_confirmation(page)
+
+    page.reload()
+    page.get_by_role("button", name=SEND).dblclick()
+    expect(page.get_by_text("Ada Lovelace has received 25.00 OUSD.")).to_be_visible()
+    page.reload()
+    expect(page.get_by_text("Ada Lovelace has received 25.00 OUSD.")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_text("You have sent this already")).to_be_visible()
+
+    assert balance_on(page) == pytest.approx(before - 25)
+
+
+def test_two_windows_send_once(browser_world: SampleWorld) -> None:
+    """A second window with the same page to confirm leads to the same receipt."""
+    first = browser_world.page("grace")
+    before = balance_on(first)
+    open_confirmation(first)
+    second = first.context.new_page()
+    second.goto(first.url)
+    for page in (first, second):
+        page.get_by_role("button", name=SEND).click()
+        expect(page.get_by_text("Ada Lovelace has received 25.00 OUSD.")).to_be_visible()
+
+    assert first.url == second.url
+    assert balance_on(first) == pytest.approx(before - 25)
+
+
+def test_the_link_for_payers_fills_in_the_form_after_signing_in(browser_world: SampleWorld) -> None:
+    """Whoever follows it signs in first, and only has to write the amount."""
+    owner, payer = browser_world.page("ada"), browser_world.page()
+    owner.goto("/activity")
+    expect(owner.get_by_role("heading", name="Receive")).to_be_visible()
+    expect(owner.get_by_alt_text("QR code of the link")).to_be_visible()
+    payer.goto(owner.get_by_role("link", name="/send?to=@ada").inner_text())
+    payer.get_by_label("Email or username").fill("grace")
+    payer.get_by_label("Password").fill("correct horse battery")
+    payer.get_by_role("button", name="Sign in").click()
+
+    expect(payer.get_by_label("To")).to_have_value("@ada")
+
+
+def test_times_are_in_the_readers_zone(browser_world: SampleWorld) -> None:
+    """Where the browser has scripts and a zone; otherwise they are in UTC."""
+    zoned = browser_world.page("grace", timezone_id=ZONE, locale="en-GB")
+    plain = browser_world.page("grace", timezone_id=ZONE, **NO_SCRIPTS)
+    for page in (zoned, plain):
+        page.goto("/activity/1")
+    moment = datetime.fromisoformat(str(plain.locator("time").get_attribute("datetime")))
+    local = moment.astimezone(ZoneInfo(ZONE))
+
+    expect(plain.locator("time")).to_have_text(f"{moment:%Y-%m-%d %H:%M} UTC")
+    expect(zoned.locator("time")).to_have_text(re.compile(rf"^{local.day} .+, {local:%H:%M}$"))
