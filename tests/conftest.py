@@ -83,7 +83,8 @@ def _position(item: pytest.Item) -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage from now on, but do not search the tests themselves for it."""
+    """Collect garbage from now on, but seldom, and do not search the tests themselves for it."""
+    gc.set_threshold(10_000)
     gc.freeze()
     gc.enable()
 
