@@ -56,6 +56,7 @@ NEEDED = {
     "golang-go": (_program("go"), "Porcupine"),
     "iproute2": (_program("ip"), "a cluster whose network is cut"),
 }
+OTHER_NAMES = {"chromium-headless-shell": ("chromium",)}  # not every release has the first
 INSTALLED_BY_ROOT = ("chromium-headless-shell", "libatomic1", "curl")
 
 
@@ -101,9 +102,12 @@ def _install(*packages: str) -> None:
     """Try to install packages; only one process of this run does so at a time."""
     with (Path(tempfile.gettempdir()) / "apt.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for command in (["update"], ["install", "-y", *packages]):
-            if _missing(packages):
-                _run_apt(*command)
+        if _missing(packages):
+            _run_apt("update")
+        for package in packages:
+            for name in (package, *OTHER_NAMES.get(package, ())):
+                if _find(package) is None:
+                    _run_apt("install", "-y", name)
 
 
 def _run_apt(*command: str) -> None:
