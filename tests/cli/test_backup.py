@@ -30,6 +30,7 @@ from ousel.people.store import add_session, sessions_of
 from tests.cli.commands import assert_fails, ousel, ousel_process
 from tests.support.accounts import balance, open_database, partner, person, verify
 from tests.support.engines import Engine, Engines
+from tests.support.raw_sql import RawSql
 from tests.support.waiting import until_async
 
 VERSION_BEFORE = f"{int(SCHEMA_VERSION) - 1:04d}"
@@ -76,10 +77,10 @@ async def test_a_backup_under_load_is_restored_whole(
 
 
 @pytest.mark.parametrize("options", [(), ("--revoke-keys",)])
-async def test_a_restore_revives_no_session_and_no_key_that_it_should_not(
+async def test_a_restore_ends_sessions_and_if_wanted_keys(
     database: Database, database_url: str, elsewhere: str, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    """Sessions end, keys end if the operator wants it, and the command says what it revived."""
+    """Sessions end, keys end if wanted, and the command says what is valid again."""
     owner, app, _ = await partner(database, "harbour")
     await database.write(lambda transaction: _add_session(transaction, owner.id))
     file = tmp_path / "books.backup"
@@ -89,8 +90,8 @@ async def test_a_restore_revives_no_session_and_no_key_that_it_should_not(
     restored = (await asyncio.to_thread(ousel, *command, database=elsewhere)).json
 
     assert restored["sessions_ended"] == 1
-    assert restored["revived"].startswith("passwords, second factors, recovery codes")
-    assert ("partner keys" in restored["revived"]) == (not options)
+    assert restored["valid_again"].startswith("passwords, second factors, recovery codes")
+    assert ("partner keys" in restored["valid_again"]) == (not options)
     async with open_database(elsewhere) as copy:
         keys = await copy.read(lambda transaction: keys_of(transaction, app))
         sessions = await copy.read(lambda transaction: sessions_of(transaction, owner.id, 0, 9))
@@ -189,6 +190,16 @@ def test_an_empty_database_is_not_backed_up(elsewhere: str, tmp_path: Path) -> N
     assert not list(tmp_path.glob("books.backup*"))
 
 
+def test_a_database_of_another_program_is_not_backed_up(elsewhere: str, tmp_path: Path) -> None:
+    """A table `entries` alone is not a ledger."""
+    asyncio.run(_create_entries_of_another_program(elsewhere))
+
+    ended = ousel("backup", str(tmp_path / "books.backup"), database=elsewhere)
+
+    assert_fails(ended, "contains no Ousel ledger")
+    assert not list(tmp_path.glob("books.backup*"))
+
+
 def test_a_missing_database_is_not_backed_up(tmp_path: Path) -> None:
     """A mistyped path creates neither a backup nor a database."""
     ended = ousel("backup", str(tmp_path / "books.backup"), database=str(tmp_path / "slip.db"))
@@ -216,6 +227,11 @@ def test_a_missing_backup_is_reported(elsewhere: str, tmp_path: Path) -> None:
 
 def _upgraded_before(upgrade: Callable[[Config, str], None], given: Config, _: str) -> None:
     upgrade(given, VERSION_BEFORE)
+
+
+async def _create_entries_of_another_program(url: str) -> None:
+    async with RawSql(url) as raw_sql:
+        await raw_sql.run("CREATE TABLE entries (value BIGINT)")
 
 
 def _back_up_nothing(url: str, file: Path) -> None:

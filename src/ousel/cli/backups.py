@@ -26,9 +26,9 @@ from ousel.oauth.service import end_all_tokens
 from ousel.partners.service import revoke_all_keys
 from ousel.people.sign_in import end_all_sessions
 
-# A restore undoes the changes that were made to these after the backup was written.
-REVIVED_ANYWAY: Final = "passwords, second factors, recovery codes"
-REVIVED: Final = f"{REVIVED_ANYWAY}, partner keys, user tokens"
+# What a restore makes valid again, as it was when the backup was written.
+VALID_AGAIN_WITHOUT_KEYS: Final = "passwords, second factors, recovery codes"
+VALID_AGAIN: Final = f"{VALID_AGAIN_WITHOUT_KEYS}, partner keys, user tokens"
 
 
 def backup(
@@ -71,7 +71,7 @@ def restore(
             "entries": totals.entries,
             "accounts": totals.accounts,
             **ended,
-            "revived": REVIVED_ANYWAY if revoke_keys else REVIVED,
+            "valid_again": VALID_AGAIN_WITHOUT_KEYS if revoke_keys else VALID_AGAIN,
         },
         as_json=as_json,
     )

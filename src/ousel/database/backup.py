@@ -1,4 +1,7 @@
-"""Backup, also while servers run, and restore: SQLite's backup, or pg_dump's custom format."""
+"""Backup and restore, with SQLite's own backup or pg_dump's custom format.
+
+Servers may run during a backup.
+"""
 
 import os
 import re
@@ -14,12 +17,11 @@ from urllib.parse import parse_qsl, unquote
 
 from ousel.database.addresses import is_postgres, sqlite_path
 from ousel.database.hosts import ADDRESS, primary_url
+from ousel.database.schema import OUSEL_TABLES, TABLES
 
 # PostgreSQL's tools try one host after the other. Without a timeout they would wait minutes for a
 # host that is down.
 _CONNECT_TIMEOUT: Final = {"PGCONNECT_TIMEOUT": "5"}
-
-_ENTRIES_TABLE: Final = "entries"  # a database with this table has a ledger
 
 
 class BackupFailed(Exception):
@@ -76,10 +78,8 @@ def _check_absent(target: Path, what: str) -> None:
 def _copy_sqlite(source: Path, target: Path) -> None:
     try:
         with closing(_connect_read_only(source)) as reader:
-            if not reader.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table' AND name = ?",
-                (_ENTRIES_TABLE,),
-            ).fetchall():
+            tables = {name for (name,) in reader.execute(TABLES["sqlite"].text)}
+            if not tables >= OUSEL_TABLES:
                 raise _no_ledger_in(str(source))
             with closing(sqlite3.connect(target.absolute())) as writer:
                 reader.backup(writer)
@@ -95,7 +95,7 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
 def _check_dump(file: Path, name: str) -> None:
     """Check with PostgreSQL's own tool that the dump contains a ledger."""
     contents = _output("pg_restore", "--list", str(file.absolute()))
-    if not re.search(rf" TABLE .*\b{_ENTRIES_TABLE} ", contents):
+    if not all(re.search(rf" TABLE .*\b{table} ", contents) for table in OUSEL_TABLES):
         raise _no_ledger_in(name)
 
 

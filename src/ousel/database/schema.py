@@ -27,7 +27,7 @@ TABLES = {
         "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
     ),
 }
-_OUSEL_TABLES: Final = {"alembic_version", "entries"}  # every version has these tables
+OUSEL_TABLES: Final = {"alembic_version", "entries"}  # every version has these tables
 VERSION = Statement("the version of the schema", "SELECT version_num FROM alembic_version")
 # Ids must sort by their bytes. Then they sort by time, and in the same order as in Python, where
 # verification compares them. Most collations do so, but not those that sort a pair of letters as
@@ -54,7 +54,7 @@ async def schema_version(database: Database, url: str) -> str | None:
 
     async def version(transaction: Transaction) -> str | None:
         tables = {name for (name,) in await transaction.fetch(table_names)}
-        rows = await transaction.fetch(VERSION) if tables >= _OUSEL_TABLES else []
+        rows = await transaction.fetch(VERSION) if tables >= OUSEL_TABLES else []
         if rows:
             return str(rows[0][0])
         if "alembic_version" in tables or (tables and not is_postgres(url)):
