@@ -9,6 +9,8 @@ import pytest
 from tests.cli.commands import OUSEL, PROCESS_SECONDS_MAX, Operator, assert_fails, ousel
 from tests.support.engines import ENGINES, Engine, Engines
 
+FULL_DISK = Path("/dev/full")
+
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
 def test_an_export_is_verified_without_the_database(
@@ -79,18 +81,36 @@ def test_a_reader_that_stops_early_is_reported_in_one_line(operator: Operator) -
     """`ousel export - | head` ends without a traceback."""
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
+    try:
+        errors = _errors_of_printing(operator, writer)
+    finally:
+        os.close(writer)
+
+    assert errors == "ousel: the export was not read to its end\n"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not FULL_DISK.exists(), reason="only Linux has a device that is always full")
+def test_a_disk_that_is_full_is_reported_in_one_line(operator: Operator) -> None:
+    """`ousel export - > file` says why the export cannot be printed."""
+    with FULL_DISK.open("wb") as full:
+        errors = _errors_of_printing(operator, full.fileno())
+
+    assert errors == "ousel: the export cannot be printed: No space left on device\n"
+
+
+def _errors_of_printing(operator: Operator, output: int) -> str:
+    """Return what an export prints as errors if its output goes here."""
+    ended = subprocess.run(
         [OUSEL, "export", "-", "--database", operator.url],
-        stdout=writer,
+        stdout=output,
         stderr=subprocess.PIPE,
         check=False,
         text=True,
         timeout=PROCESS_SECONDS_MAX,
     )
-    os.close(writer)
-
-    assert done.returncode == 1
-    assert done.stderr == "ousel: the export was not read to its end\n"
+    assert ended.returncode == 1
+    return ended.stderr
 
 
 def test_a_missing_or_invalid_file_is_reported_in_one_line(tmp_path: Path) -> None:

@@ -118,8 +118,7 @@ def _write(database: str | None, path: Path, file_format: Format) -> ExportTotal
 
             return run_on_snapshot(database, work)
     except (OSError, _WriteFailed) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        fail(f"the export cannot be written: {reason}")
+        fail(f"the export cannot be written: {_reason(error)}")
 
 
 def _print(database: str | None, file_format: Format) -> None:
@@ -136,6 +135,12 @@ def _print(database: str | None, file_format: Format) -> None:
     try:
         run_on_snapshot(database, work)
         sys.stdout.buffer.flush()
-    except (OSError, _WriteFailed):
+    except (OSError, _WriteFailed) as error:
         discard_output()
-        fail("the export was not read to its end")
+        if isinstance(error.__cause__ or error, BrokenPipeError):
+            fail("the export was not read to its end")
+        fail(f"the export cannot be printed: {_reason(error)}")
+
+
+def _reason(error: OSError | _WriteFailed) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
