@@ -47,6 +47,7 @@ class ExtensionCheck:
                 del self._ends[account.id]
         if self._ends:
             account_id, (sequence, _) = min(self._ends.items())
+            entry = f"entry {sequence} of " if sequence else ""
             raise VerificationFailed(
-                f"entry {sequence} of account {account_id} is in the older export, but not here"
+                f"{entry}account {account_id} is in the older export, but not here"
             )
