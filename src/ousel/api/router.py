@@ -1,4 +1,4 @@
-"""The router: finds the route for each request, and turns every refusal into an answer."""
+"""The router: finds the route for each request, and turns refusals into problems."""
 
 import asyncio
 from collections.abc import Iterable
@@ -80,7 +80,7 @@ class Router:
             common += (_STRICT_TRANSPORT,)
         self._common_headers = {name: header_lines((name, value)) for name, value in common}
         self._common_lines = b"".join(self._common_headers.values())
-        # By the names of the omitted headers.
+        # Keyed by the names of the headers that an answer sets itself.
         self._other_common_lines: dict[tuple[bytes, ...], bytes] = {}
 
     async def respond(self, request: Request) -> Response:

@@ -117,7 +117,10 @@ def _run(
     *,
     writes: bool = True,
 ) -> Result:
-    """Run the task; OUSEL_SANDBOX marks the database as a sandbox if no server has used it yet."""
+    """Run the task.
+
+    With OUSEL_SANDBOX, issuing a key makes the database a sandbox if it has no mode yet.
+    """
     new_service = partial(OperatorService, sandbox=settings(None).sandbox)
     return run_with(database, new_service, task, writes=writes)
 

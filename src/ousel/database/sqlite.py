@@ -2,7 +2,7 @@
 
 Work is written as coroutines for both engines. On SQLite no statement ever suspends, so all
 statements of a transaction, which take microseconds, run in one step on the event loop. Only the
-commit runs on a thread of its own, where a slow flush delays nobody.
+commit runs on a thread of its own, where a slow flush delays only other writes.
 """
 
 import asyncio
@@ -117,7 +117,7 @@ class SqliteDatabase:
         """Return a number that changes with every commit of any process.
 
         The number is read once per iteration of the event loop. That is recent enough: a request
-        that is handled in an iteration arrived before it began, so the number is newer.
+        arrives before the iteration that handles it, so the number was read after it arrived.
         """
         if self._version is None:
             assert self._reader is not None, "the database is not open"

@@ -4,7 +4,7 @@ from ousel.kernel.errors import InvalidField
 
 
 def parse_text(text: str | None, *, param: str) -> str | None:
-    """Return the text, or refuse control characters other than tab and line feed."""
+    """Return the text, or refuse ASCII control characters other than tab and line feed."""
     if text is None or text.isprintable():
         return text
     if any(

@@ -26,12 +26,15 @@ class InvalidClient(OauthRefusal):
 
 
 class InvalidGrant(OauthRefusal):
-    """The code is unknown, expired or used, or does not belong to this app or request."""
+    """The code is unknown, expired, used or not for this request, or the token is another app's."""
 
     status = 400
     code = "invalid_grant"
     title = "The code or token is not valid"
-    cure = "Send the person to the connect address again, and exchange the new code once."
+    cure = (
+        "Send the person to the connect address again, and exchange the new code once. Revoke a"
+        " token with the key of its own app."
+    )
 
 
 class UnsupportedGrantType(OauthRefusal):

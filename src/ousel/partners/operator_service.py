@@ -25,7 +25,10 @@ class OperatorService:
     """Creates apps and changes keys for the operator, each change with its audit event."""
 
     def __init__(self, database: Database, clock: Clock, *, sandbox: bool = False) -> None:
-        """Work on this database; `sandbox` marks it as a sandbox if no server has used it yet."""
+        """Work on this database.
+
+        With `sandbox`, issuing a key makes the database a sandbox if it has no mode yet.
+        """
         self._database = database
         self._clock = clock
         self._sandbox = sandbox

@@ -19,7 +19,7 @@ async def time_of_servers(transaction: Transaction) -> int:
 
 
 class SandboxClock:
-    """Returns the sandbox's time, which never goes back, without asking the database."""
+    """Returns the sandbox's time without asking the database; its offset never decreases."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         """Follow this clock, and add the time by which tests have advanced it."""

@@ -1,7 +1,7 @@
 """The exceptions of this client. All of them are OuselErrors.
 
-An error answer is an ApiError. There is one subclass for each kind of status, such as BadRequest.
-Each error code of the API has a subclass of one of these (see `ousel_client.refusals`).
+An error answer is an ApiError. There is a subclass for each common status, such as BadRequest.
+`ousel_client.refusals` has classes for error codes. They are subclasses of these or of ApiError.
 """
 
 from collections.abc import Mapping
@@ -123,6 +123,6 @@ class Throttled(ApiError):
 
 
 class ServerError(ApiError):
-    """The server failed. If the request may be repeated, retrying did not help in time."""
+    """The server failed. A request that may be repeated was retried, but without success."""
 
     status = 500

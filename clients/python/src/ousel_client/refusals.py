@@ -1,4 +1,7 @@
-"""One class for each error code of the API."""
+"""One class for each error code of the API.
+
+The only code without a class is OAuth's `temporarily_unavailable`: it is raised as Throttled.
+"""
 
 from ousel_client.errors import (
     ApiError,
@@ -110,7 +113,7 @@ class InvalidRequest(BadRequest):
 
 
 class InvalidGrant(BadRequest):
-    """The code is unknown, expired or used, or does not belong to this app or request."""
+    """The code is unknown, expired, used or not for this request, or the token is another app's."""
 
     code = "invalid_grant"
 
