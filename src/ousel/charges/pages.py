@@ -168,9 +168,9 @@ class CheckoutPages:
     def _was_just_paid(self, checkout: Checkout) -> bool:
         """Return whether somebody else, or another device, paid the charge a short time ago.
 
-        Only then does the page of somebody who has not paid the charge return to the partner by
-        itself. Without this limit, a link to the page of any paid charge could be used to send
-        people to the partner's address.
+        If so, the page redirects to the partner by itself, although its viewer has not paid.
+        Without this limit, a link to the page of any paid charge could be used to send people to
+        the partner's address.
         """
         paid_at = checkout.charge.paid_at
         if checkout.state != "paid" or paid_at is None or checkout.is_own:

@@ -1,7 +1,7 @@
 """A thread beside the event loop, for commits, which would block the loop.
 
-The standard library's executor does the same, but its overhead is three times as high, about
-the time that a fast disk needs for a flush.
+The standard library's executor does the same with three times the overhead. The overhead of the
+executor is about as long as a fast disk needs for a flush.
 """
 
 import asyncio

@@ -53,7 +53,7 @@ class ApiReference:
         routes: Sequence[Route],
         pages: PageRenderer,
     ) -> None:
-        """Serve the reference of these routes and of the OpenAPI document that a call returns."""
+        """Serve the reference of these routes; `find_document` returns their OpenAPI document."""
         self._find_document = find_document
         self._routes = routes
         self._pages = pages

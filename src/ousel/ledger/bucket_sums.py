@@ -2,7 +2,8 @@
 
 Each item of one collection adds its hash to one of many sums, and each item of the other
 collection subtracts its hash again. If every sum ends at zero, the collections are equal,
-unless 64-bit hashes cancel out by chance. If not, the sums show roughly which items to look at.
+unless 64-bit hashes cancel out by chance. The sums that are not zero show roughly which items to
+look at.
 """
 
 from collections.abc import Hashable

@@ -3,8 +3,8 @@
 A search reads two thousand entries in each step. Its first step runs at once. Of all further steps,
 only one runs at a time, and other requests run in between. So a long history delays nobody else,
 however often it is searched. The searches of one account take turns among themselves, and only the
-one whose turn it is competes with other accounts. So many searches of one account together get no
-more time than one.
+one whose turn it is competes with other accounts. Therefore the searches of one account together
+get no more time than a single one.
 """
 
 import asyncio
