@@ -3,6 +3,9 @@
 import pytest
 
 from ousel.database.port import Database
+from ousel.emails.service import EmailProofs
+from ousel.kernel.settings import Settings
+from ousel.mail.outbox import Outbox
 from ousel.people.attempts import AttemptCounter
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.sign_in import SignInService
@@ -31,14 +34,27 @@ def second_factors(
 
 
 @pytest.fixture
+def outbox(database: Database, clock: ManualClock) -> Outbox:
+    """The outbox of a sandbox, which keeps the messages."""
+    return Outbox(database, clock, Settings(sandbox=True))
+
+
+@pytest.fixture
+def email_proofs(outbox: Outbox, clock: ManualClock) -> EmailProofs:
+    """The proofs of emails in a fresh database."""
+    return EmailProofs(outbox, clock, "https://pay.example")
+
+
+@pytest.fixture
 def sign_in(
     database: Database,
     clock: ManualClock,
     attempts: AttemptCounter,
     second_factors: SecondFactorService,
+    email_proofs: EmailProofs,
 ) -> SignInService:
     """The sign-in service of a fresh database."""
-    return SignInService(database, clock, attempts, second_factors)
+    return SignInService(database, clock, attempts, second_factors, email_proofs)
 
 
 @pytest.fixture

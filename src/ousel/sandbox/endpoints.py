@@ -1,13 +1,14 @@
-"""POST /sandbox/clock, /sandbox/charges/:id/pay and /sandbox/fund."""
+"""POST /sandbox/clock, /sandbox/charges/:id/pay and /sandbox/fund; GET /sandbox/mail."""
 
 from typing import Annotated, Literal
 
 import msgspec
 
-from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
+from ousel.accounts.rules import EMAIL_CHARACTERS_MAX, IDENTIFIER_CHARACTERS_MAX
 from ousel.accounts.service import AccountService
 from ousel.api.fields import Amount, Time
-from ousel.api.route import AnswerDescription, Call, NoQuery, Route
+from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, make_page, text_from_cursor
+from ousel.api.route import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.charges.records import ChargeRecord, charge_record
 from ousel.charges.refusals import ChargeNotFound, ChargeNotPayable, OwnCharge
 from ousel.charges.service import ChargeService
@@ -19,6 +20,8 @@ from ousel.ledger import refusals
 from ousel.ledger.funding import issue_money
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Movement
+from ousel.mail.outbox import AFTER_ALL_MAIL, Outbox
+from ousel.mail.rules import Mail
 from ousel.sandbox.clock import ADVANCE_SECONDS_MAX, SandboxClock
 from ousel.transfers.records import TransferRecord, transfer_record
 
@@ -55,6 +58,30 @@ class FundRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     amount: Amount
 
 
+class MailQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which mail to list."""
+
+    limit: Limit = LIMIT_DEFAULT
+    cursor: Cursor | None = None
+    to: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="The email that the mail was written to.",
+            extra_json_schema={"maxLength": EMAIL_CHARACTERS_MAX},
+        ),
+    ] = None
+
+
+class MailRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that a live server would have sent."""
+
+    object: Literal["mail"] = "mail"
+    to: str
+    subject: str
+    text: str
+    created_at: Time
+
+
 class ClockRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The sandbox's time."""
 
@@ -71,6 +98,7 @@ class SandboxEndpoints:
         clock: SandboxClock,
         posting_queue: PostingQueue,
         charges: ChargeService,
+        outbox: Outbox,
         portal_url: str,
     ) -> None:
         """Use the same services as the live endpoints and pages."""
@@ -78,6 +106,7 @@ class SandboxEndpoints:
         self._clock = clock
         self._posting_queue = posting_queue
         self._charges = charges
+        self._outbox = outbox
         self._portal_url = portal_url
 
     def routes(self, base: str) -> list[Route]:
@@ -136,6 +165,19 @@ class SandboxEndpoints:
                     refusals.QueueFull,
                 ),
             ),
+            Route(
+                method="GET",
+                path=f"{base}/sandbox/mail",
+                endpoint=self.mail,
+                name="listSandboxMail",
+                summary="Read the mail that this sandbox did not send",
+                description=(
+                    "A sandbox sends no mail. The messages to all people are listed here, the "
+                    "newest first, with the codes and links that confirm emails."
+                ),
+                query=MailQuery,
+                successes={200: AnswerDescription("A page of messages.", Page[MailRecord])},
+            ),
         ]
 
     async def advance(self, call: Call[ClockRequest, NoQuery]) -> Answer:
@@ -151,6 +193,16 @@ class SandboxEndpoints:
         paid = await self._charges.own_charge(charge.account_id, charge.id)
         return json_answer(charge_record(paid, self._portal_url))
 
+    async def mail(self, call: Call[NoBody, MailQuery]) -> Answer:
+        """Answer with a page of messages."""
+        query = call.query
+        before = AFTER_ALL_MAIL if query.cursor is None else text_from_cursor(query.cursor)
+        recipient = None if query.to is None else query.to.strip().lower()
+        messages = await self._outbox.newest(recipient, before, query.limit + 1)
+        return json_answer(
+            make_page(messages, query.limit, record=_mail_record, position=lambda mail: mail.id)
+        )
+
     async def fund(self, call: Call[FundRequest, NoQuery]) -> Answer:
         """Issue money to the account."""
         amount = micros_from_json(bytes(call.body.amount))
@@ -161,3 +213,12 @@ class SandboxEndpoints:
         assert posted.debit_account is not None
         record = transfer_record(posted.outcome.credit, posted.credit_account, posted.debit_account)
         return json_answer(record, status=201)
+
+
+def _mail_record(mail: Mail) -> MailRecord:
+    return MailRecord(
+        to=mail.recipient,
+        subject=mail.subject,
+        text=mail.text,
+        created_at=timestamp(mail.created_at),
+    )
