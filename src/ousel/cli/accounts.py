@@ -1,4 +1,4 @@
-"""`ousel account`: open, fund, redeem, freeze, show and list accounts, and confirm emails."""
+"""`ousel account`: open, fund, redeem, freeze, show and list accounts, and vouch for emails."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -96,14 +96,14 @@ def redeem(
     show(run_with(database, AccountService, task), as_json=as_json)
 
 
-@accounts.command("prove-email")
-def prove_email(
+@accounts.command()
+def vouch(
     identifier: Annotated[str, typer.Argument(help="@username or account number.")],
     database: DatabaseOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Confirm an account's email in its holder's place, so that it finds the account."""
+    """Vouch for the email of an account, so that it finds the account."""
     proven = run_with(database, AccountService, lambda service: service.prove_email(identifier))
     _show_account(proven, as_json=as_json)
 

@@ -99,7 +99,7 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
     if not settings.sandbox and settings.mail_url is None:
         _log.warning(
             "OUSEL_MAIL_URL is not set: this server sends no mail, and emails can be confirmed only"
-            " by 'ousel account prove-email'"
+            " by 'ousel account vouch'"
         )
     if workers > 1:
         serve = partial(_serve_in_worker, settings, listener, workers)

@@ -140,7 +140,9 @@ def _mail_from(text: str, mail_url: str | None) -> str | None:
     sender = None if text == "off" else text
     if sender is None and mail_url is not None:
         raise SettingError("OUSEL_MAIL_FROM must be set, because OUSEL_MAIL_URL is.")
-    if sender is not None and not _MAIL_FROM.fullmatch(parseaddr(sender)[1]):
+    if sender is None:
+        return None
+    if not sender.isprintable() or not _MAIL_FROM.fullmatch(parseaddr(sender)[1]):
         raise SettingError(
             "OUSEL_MAIL_FROM must be off, or an address such as Ousel <pay@example.com>."
         )

@@ -1,4 +1,4 @@
-"""Calls that only a sandbox has: time, payers, money and mail for tests. A live server answers NotFound.
+"""Calls that only a sandbox has: time, payers, money and mail. A live server answers NotFound.
 
 They have no idempotency key, so a request whose answer was lost is not sent again.
 """
