@@ -7,8 +7,10 @@ from ousel.emails.service import EmailProofs
 from ousel.kernel.settings import Settings
 from ousel.mail.outbox import Outbox
 from ousel.people.attempts import AttemptCounter
+from ousel.people.email_confirmation import EmailConfirmationService
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.sign_in import SignInService
+from tests.people.mailboxes import People
 from tests.people.members import Member
 from tests.support.clock import ManualClock
 from tests.support.passwords import hash_quickly
@@ -68,3 +70,19 @@ async def ada(
     member = Member(sign_in, second_factors, database, clock)
     await member.sign_up()
     return member
+
+
+@pytest.fixture
+def people(
+    database: Database,
+    clock: ManualClock,
+    sign_in: SignInService,
+    attempts: AttemptCounter,
+    email_proofs: EmailProofs,
+    outbox: Outbox,
+) -> People:
+    """The services on a fresh database."""
+    emails = EmailConfirmationService(
+        database, clock, attempts, email_proofs, sign_in.password_check
+    )
+    return People(database, clock, sign_in, emails, outbox)
