@@ -105,7 +105,7 @@ class MailServer:
 
 def code_in(text: str) -> str:
     """Return the code in a message."""
-    found = re.search(r"^ +(\d{6})$", text, re.MULTILINE)
+    found = re.search(r"^ +(\d{6})\r?$", text, re.MULTILINE)
     assert found is not None, text
     return found[1]
 
