@@ -265,7 +265,9 @@ class Ousel:
             *(sandbox_pages if self.settings.sandbox else []),
             *SignInPages(pages, services.sign_in, cookies).routes(),
             *EmailPages(pages, services.emails).routes(),
-            *ActivityPages(pages, services.history, self.settings.portal_url).routes(),
+            *ActivityPages(
+                pages, services.history, services.emails, self.settings.portal_url
+            ).routes(),
             *SendPages(pages, services.sending, clock).routes(),
             *AppPages(pages, services.apps, services.app_overviews, editor).routes(),
             *KeyPages(pages, services.keys, editor, clock).routes(),
