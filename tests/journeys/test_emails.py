@@ -20,7 +20,7 @@ BOTH = pytest.mark.parametrize("options", [{}, NO_SCRIPTS], ids=["scripts", "no-
 def code_sent_to(page: Page, email: str) -> str:
     """Return the code in the newest message of the sandbox to an address."""
     page.goto(f"/sandbox/mail?to={email}")
-    lines = page.locator("section.card").first.locator("p").all_inner_texts()
+    lines = page.locator("article.card").first.locator("p").all_inner_texts()
     return code_in("\n".join(f"    {line.strip()}" for line in lines))
 
 

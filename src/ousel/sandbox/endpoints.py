@@ -170,7 +170,7 @@ class SandboxEndpoints:
                 path=f"{base}/sandbox/mail",
                 endpoint=self.mail,
                 name="listSandboxMail",
-                summary="Read the mail that this sandbox did not send",
+                summary="Read the sandbox's mail",
                 description=(
                     "A sandbox sends no mail. The messages to all people are listed here, the "
                     "newest first, with the codes and links that confirm emails."
