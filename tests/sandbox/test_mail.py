@@ -2,6 +2,7 @@
 
 import httpx2
 
+from ousel.api.paging import cursor_at
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from tests.support.accounts import unique_name
@@ -58,7 +59,16 @@ async def test_the_list_can_be_paged(server: Server, database: Database) -> None
             cursor = page["next_cursor"]
         refused = [
             (await client.get("/sandbox/mail", params=query)).status_code
-            for query in ({"limit": "0"}, {"cursor": "nonsense"}, {"from": "ada"})
+            for query in (
+                {"limit": "0"},
+                {"cursor": "nonsense"},
+                {"cursor": cursor_at("mail_\0")},
+                {"to": "\0"},
+                {"to": "x" * 255},
+                {"from": "ada"},
+            )
         ]
+        nothing = (await client.get("/sandbox/mail", params={"to": "x\N{SNOWMAN}"})).json()
     assert len(set(pages)) == 3
-    assert refused == [400, 400, 400]
+    assert refused == [400] * 6
+    assert nothing["data"] == []

@@ -1,13 +1,22 @@
 """POST /sandbox/clock, /sandbox/charges/:id/pay and /sandbox/fund; GET /sandbox/mail."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from ousel.accounts.rules import EMAIL_CHARACTERS_MAX, IDENTIFIER_CHARACTERS_MAX
 from ousel.accounts.service import AccountService
-from ousel.api.fields import Amount, Time
-from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, make_page, text_from_cursor
+from ousel.api.fields import TEXT_PATTERN, Amount, Time
+from ousel.api.paging import (
+    LIMIT_DEFAULT,
+    Cursor,
+    Limit,
+    Page,
+    invalid_cursor,
+    make_page,
+    text_from_cursor,
+)
 from ousel.api.route import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.charges.records import ChargeRecord, charge_record
 from ousel.charges.refusals import ChargeNotFound, ChargeNotPayable, OwnCharge
@@ -16,6 +25,7 @@ from ousel.http.messages import Answer, json_answer
 from ousel.kernel.clock import timestamp
 from ousel.kernel.errors import InvalidAmount
 from ousel.kernel.money import micros_from_json
+from ousel.kernel.texts import parse_text
 from ousel.ledger import refusals
 from ousel.ledger.funding import issue_money
 from ousel.ledger.queue import PostingQueue
@@ -24,6 +34,8 @@ from ousel.mail.outbox import AFTER_ALL_MAIL, Outbox
 from ousel.mail.rules import Mail
 from ousel.sandbox.clock import ADVANCE_SECONDS_MAX, SandboxClock
 from ousel.transfers.records import TransferRecord, transfer_record
+
+_MAIL_ID: Final = re.compile(r"mail_[0-9a-v]{26}")
 
 Identifier = Annotated[
     str,
@@ -63,13 +75,17 @@ class MailQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     limit: Limit = LIMIT_DEFAULT
     cursor: Cursor | None = None
-    to: Annotated[
-        str | None,
-        msgspec.Meta(
-            description="The email that the mail was written to.",
-            extra_json_schema={"maxLength": EMAIL_CHARACTERS_MAX},
-        ),
-    ] = None
+    to: (
+        Annotated[
+            str,
+            msgspec.Meta(
+                max_length=EMAIL_CHARACTERS_MAX,
+                description="The email that the mail was written to.",
+                extra_json_schema={"pattern": TEXT_PATTERN},
+            ),
+        ]
+        | None
+    ) = None
 
 
 class MailRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,8 +212,10 @@ class SandboxEndpoints:
     async def mail(self, call: Call[NoBody, MailQuery]) -> Answer:
         """Answer with a page of messages."""
         query = call.query
-        before = AFTER_ALL_MAIL if query.cursor is None else text_from_cursor(query.cursor)
-        recipient = None if query.to is None else query.to.strip().lower()
+        recipient = parse_text(query.to, param="to")
+        if recipient is not None:
+            recipient = recipient.strip().lower()
+        before = _mail_id_after(query.cursor)
         messages = await self._outbox.newest(recipient, before, query.limit + 1)
         return json_answer(
             make_page(messages, query.limit, record=_mail_record, position=lambda mail: mail.id)
@@ -213,6 +231,16 @@ class SandboxEndpoints:
         assert posted.debit_account is not None
         record = transfer_record(posted.outcome.credit, posted.credit_account, posted.debit_account)
         return json_answer(record, status=201)
+
+
+def _mail_id_after(cursor: str | None) -> str:
+    """Return the id of the message that a page continues after, or refuse another cursor."""
+    if cursor is None:
+        return AFTER_ALL_MAIL
+    mail_id = text_from_cursor(cursor)
+    if not _MAIL_ID.fullmatch(mail_id):
+        raise invalid_cursor()
+    return mail_id
 
 
 def _mail_record(mail: Mail) -> MailRecord:
