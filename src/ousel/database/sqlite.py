@@ -240,7 +240,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _is_foreign(connection: sqlite3.Connection) -> bool:
     """Return whether the file belongs to another program, so that it must not be changed."""
-    rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+    rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     tables = {name for (name,) in rows}
     return bool(tables) and not tables >= {"alembic_version", "entries"}
 
