@@ -27,13 +27,18 @@ from ousel.database.clock import MEASURE_SECONDS, clock_of
 from ousel.database.port import Database
 from ousel.docs.documents import Documents
 from ousel.docs.reference import ApiReference
+from ousel.emails.service import EmailProofs
 from ousel.http.shutdown import on_stop_signal, stop_with_parent
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.garbage_collection import tune_garbage_collector
+from ousel.kernel.mail_servers import mail_server_at
 from ousel.kernel.settings import Settings
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.search import HistorySearch
+from ousel.mail.outbox import Outbox
+from ousel.mail.sender import SEND_SECONDS, MailSender
+from ousel.mail.smtp import SmtpClient
 from ousel.oauth.client_authentication import ClientAuthenticator
 from ousel.oauth.connect import ConnectService
 from ousel.oauth.endpoints import OauthEndpoints
@@ -50,6 +55,7 @@ from ousel.partners.key_lookup import PartnerKeyLookup
 from ousel.partners.key_service import KeyService
 from ousel.people.account_settings import AccountSettingsService
 from ousel.people.attempts import AttemptCounter
+from ousel.people.email_confirmation import EmailConfirmationService
 from ousel.people.retention import RetentionService
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.session_lookup import SessionLookup
@@ -61,11 +67,13 @@ from ousel.portal.app_overview import AppOverviewService
 from ousel.portal.apps import AppPages
 from ousel.portal.charges import ChargePages
 from ousel.portal.connections import ConnectionPages
+from ousel.portal.emails import EmailPages
 from ousel.portal.keys import KeyPages
 from ousel.portal.settings import SettingsPages
 from ousel.portal.sign_in import SignInPages
 from ousel.sandbox.clock import REFRESH_SECONDS, SandboxClock
 from ousel.sandbox.endpoints import SandboxEndpoints
+from ousel.sandbox.pages import SandboxPages
 from ousel.site.assets import Assets
 from ousel.site.cookies import Cookies
 from ousel.site.page_server import PageServer
@@ -80,7 +88,7 @@ if TYPE_CHECKING:
 
 WRITE_BEHIND_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 60.0
-TEMPLATE_PACKAGES: Final = ("charges", "docs", "oauth", "portal", "transfers")
+TEMPLATE_PACKAGES: Final = ("charges", "docs", "oauth", "portal", "sandbox", "transfers")
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -111,12 +119,20 @@ class Services:
         self.history = HistorySearch(database)
         self.sending = SendService(database, self.posting_queue, clock)
         self.accounts = AccountService(database, clock)
+        self.outbox = Outbox(database, clock, settings)
+        self.mail_sender = _make_mail_sender(settings, database, clock, self.telemetry)
+        email_proofs = EmailProofs(self.outbox, clock, settings.portal_url)
         # Sign-in attempts are counted by the real clock: whoever advances a sandbox's clock must
         # not get around the limits.
         self.attempts = AttemptCounter(database, real_clock)
-        self.retention = RetentionService(database, real_clock)
+        self.retention = RetentionService(database, real_clock, email_proofs)
         self.second_factors = SecondFactorService(database, clock, real_clock, self.attempts)
-        self.sign_in = SignInService(database, clock, self.attempts, self.second_factors)
+        self.sign_in = SignInService(
+            database, clock, self.attempts, self.second_factors, email_proofs
+        )
+        self.emails = EmailConfirmationService(
+            database, clock, self.attempts, email_proofs, self.sign_in.password_check
+        )
         self.sessions = SessionLookup(database, clock)
         self.account_settings = AccountSettingsService(database, clock)
         self.apps = AppService(database, clock)
@@ -202,7 +218,9 @@ class Ousel:
         await self.database.open()
         background_tasks = await self._start_background_tasks()
         try:
-            gauge_reader = GaugeReader(self.database, self.database_clock, services.posting_queue)
+            gauge_reader = GaugeReader(
+                self.database, self.database_clock, services.posting_queue, services.outbox
+            )
             async with services.telemetry.open(gauge_reader, self._health):
                 try:
                     yield
@@ -233,6 +251,7 @@ class Ousel:
                 services.sandbox_clock,
                 services.posting_queue,
                 services.charges,
+                services.outbox,
                 self.settings.portal_url,
             ).routes(base)
         return routes
@@ -246,9 +265,14 @@ class Ousel:
         settings = SettingsPages(
             pages, services.account_settings, services.sign_in, services.second_factors
         )
+        sandbox_pages = SandboxPages(pages, services.outbox).routes()
         return [
+            *(sandbox_pages if self.settings.sandbox else []),
             *SignInPages(pages, services.sign_in, cookies).routes(),
-            *ActivityPages(pages, services.history, self.settings.portal_url).routes(),
+            *EmailPages(pages, services.emails).routes(),
+            *ActivityPages(
+                pages, services.history, services.emails, self.settings.portal_url
+            ).routes(),
             *SendPages(pages, services.sending, clock).routes(),
             *AppPages(pages, services.apps, services.app_overviews, editor).routes(),
             *KeyPages(pages, services.keys, editor, clock).routes(),
@@ -267,7 +291,10 @@ class Ousel:
             (SWEEP_SECONDS, self.services.attempts.sweep),
             (MEASURE_SECONDS, self.database_clock.measure),
             (SWEEP_SECONDS, self.services.retention.sweep),
+            (SWEEP_SECONDS, self.services.outbox.sweep),
         ]
+        if self.services.mail_sender is not None:
+            schedule.append((SEND_SECONDS, self.services.mail_sender.send_due))
         await self.database_clock.measure()
         sandbox_clock = self.services.sandbox_clock
         if sandbox_clock is not None:
@@ -284,6 +311,16 @@ class Ousel:
             services.user_tokens.record_uses,
             services.sessions.record_uses,
         )
+
+
+def _make_mail_sender(
+    settings: Settings, database: Database, clock: Clock, telemetry: Telemetry
+) -> MailSender | None:
+    """Return the sender of mail; a sandbox, and a server without a mail server, has none."""
+    if settings.sandbox or settings.mail_url is None or settings.mail_from is None:
+        return None
+    client = SmtpClient(mail_server_at(settings.mail_url), settings.mail_from)
+    return MailSender(database, clock, client, telemetry.mail_observer)
 
 
 async def run_repeatedly(seconds: float, task: BackgroundTask) -> None:

@@ -29,6 +29,7 @@ async def test_me_is_the_key_owners_own_account_and_the_app(world: World) -> Non
         "username": own.username,
         "account_number": own.account_number,
         "email": f"{own.username}@example.com",
+        "email_verified": True,
         "display_name": own.display_name,
         "status": "active",
         "app": {"client_id": caller.app.id, "name": caller.app.name},

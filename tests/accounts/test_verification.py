@@ -2,8 +2,10 @@
 
 import pytest
 
+from ousel.accounts.service import AccountService, NewHolder
 from ousel.accounts.verification import verify_identifiers
 from ousel.database.port import Database
+from ousel.kernel.clock import system_clock
 from ousel.ledger.verify import VerificationFailed
 from tests.support.accounts import person
 from tests.support.raw_sql import RawSql
@@ -43,6 +45,28 @@ async def test_an_identifier_that_nobody_has_is_named(database: Database, raw_sq
 
     assert await _error(database) == (
         f"the identifier @harbour points to account {ada.id}, which does not have it"
+    )
+
+
+@pytest.mark.parametrize("tampers", [False, True])
+async def test_an_email_that_an_account_waits_for_must_not_find_it(
+    database: Database, raw_sql: RawSql, *, tampers: bool
+) -> None:
+    """An unproven email is no error, unless somebody points it at the account that waits for it."""
+    ada = await person(database, "ada")
+    holder = NewHolder(
+        username="eve", email="ada@example.com", display_name="Eve", email_is_proven=False
+    )
+    eve = await AccountService(database, system_clock).open(holder)
+    if not tampers:
+        await database.snapshot(verify_identifiers)
+        return
+
+    change = "UPDATE identifiers SET account_id = ? WHERE identifier = 'ada@example.com'"
+    await raw_sql.run(change, eve.id)
+
+    assert await _error(database) == (
+        f"the identifier ada@example.com of account {ada.id} points to account {eve.id}"
     )
 
 

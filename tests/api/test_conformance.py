@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from ousel.api.paging import cursor_at
+from ousel.kernel.clock import system_clock
+from ousel.kernel.ids import new_id
 from tests.faults.sizes import sized
 from tests.oauth.consents import Consent
 from tests.support.accounts import open_database, partner, verify
@@ -98,6 +101,7 @@ async def _furnished(server: Server, url: str, kind: str) -> dict[str, str]:
         "USER_TOKEN": token,
         "TRANSFERS_CURSOR": transfers["next_cursor"],
         "CHARGES_CURSOR": charges["next_cursor"],
+        "MAIL_CURSOR": cursor_at(new_id("mail_", system_clock)),
     }
 
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.one_engine
 
 FIELDS = [
     *("id", "username", "account_number", "display_name", "status", "balance", "entries"),
-    *("created_at", "email"),
+    *("created_at", "email", "email_verified"),
 ]
 
 
@@ -28,6 +28,7 @@ def test_an_account_is_created_and_shown(operator: Operator) -> None:
     assert list(created) == FIELDS
     assert created["username"] == username
     assert created["email"] == f"{username}@example.com"
+    assert created["email_verified"]
     assert created["display_name"] == "Ada L"
     assert created["status"] == "active"
     assert created["balance"] == 0
@@ -160,7 +161,7 @@ def test_all_accounts_are_listed(operator: Operator) -> None:
 
     found = {record["username"]: record for record in listed}
     assert names <= set(found)
-    assert [list(record) for record in listed] == [FIELDS[:-1]] * len(listed)
+    assert [list(record) for record in listed] == [FIELDS[:-2]] * len(listed)
     assert sum(round(record["balance"] * 1_000_000) for record in listed) == 0
     assert found["ousel"]["balance"] < 0
     assert plain[0].split() == FIELDS[:-1]
@@ -168,3 +169,25 @@ def test_all_accounts_are_listed(operator: Operator) -> None:
     for line, record in zip(plain[1:], listed, strict=True):
         assert record["id"] in line
         assert record["account_number"] in line
+
+
+def test_an_unproven_email_finds_nobody_until_the_operator_vouches_for_it(
+    operator: Operator,
+) -> None:
+    """Of two accounts that wait for one email, one can have it."""
+    first, second = unique_name(), unique_name()
+    email = f"{first}@example.com"
+    for username in (first, second):
+        options = (f"--username={username}", f"--email={email}", "--name=Ada", "--unproven")
+        created = operator.run("account", "create", *options, "--json").json
+        assert not created["email_verified"]
+    assert_fails(operator.run("account", "show", email), "No account has this identifier")
+
+    vouched = operator.run("account", "vouch", f"@{first}", "--json").json
+    again = operator.run("account", "vouch", f"@{first}", "--json").json
+    taken = operator.run("account", "vouch", f"@{second}")
+
+    assert vouched["email_verified"]
+    assert again == vouched
+    assert operator.run("account", "show", email, "--json").json == vouched
+    assert_fails(taken, f"{email} is in use")

@@ -104,6 +104,9 @@ def test_the_demo_is_a_sandbox_with_a_funded_partner(demo: Demo) -> None:
     assert demo.origin in demo.printed
     assert demo.shop_url in demo.printed
     assert "put a book into the shop's cart" in demo.printed
+    assert f"{demo.origin}/sandbox/mail" in demo.printed
+    mail = httpx2.get(f"{demo.origin}/sandbox/mail", verify=False)
+    assert "There is no mail yet" in mail.text
 
 
 @pytest.mark.slow

@@ -55,6 +55,7 @@ def test_a_frame_shows_what_happens(watched: tuple[Operator, str]) -> None:
     assert frame["transaction_ms_p99"] > 0
     assert 0 <= frame["queue_length"] <= 1  # the busy one sends one after the other
     assert frame["charges"] == {"created": 0, "paid": 0, "canceled": 0, "expired": 0}
+    assert (frame["mail_waiting"], frame["mail_failed"]) == (0, 0)
     assert frame["ledger"]["balances_sum_millionths"] == 0
 
 

@@ -29,6 +29,7 @@ READ_A_WHOLE_TABLE = {
     "end every code",
     "end every session",
     "end every token",
+    "how many messages wait, since when, and how many were given up",
     "revoke every key that is valid",
     "the number of entries, from the sequences of all accounts",
     "the totals of all accounts",

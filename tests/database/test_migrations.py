@@ -5,21 +5,27 @@ import re
 import shutil
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Inspector, create_engine, inspect
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import ousel.database
+from ousel.accounts.rules import HolderEmail
+from ousel.accounts.service import AccountService
+from ousel.accounts.verification import verify_identifiers
 from ousel.database.addresses import database_at, is_postgres
 from ousel.database.port import Database
 from ousel.database.schema import SCHEMA_VERSION, is_supported, migrate, schema_version
 from ousel.kernel.account_numbers import account_number
+from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.ledger.journal import accounts_after
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account
@@ -240,3 +246,46 @@ async def test_a_new_ledger_has_only_the_system_account(database: Database) -> N
             updated_at=0,
         )
     ]
+
+
+BEFORE_PROOFS = """
+    INSERT INTO accounts
+        VALUES ('acct_1', 'ada', 'OU050000000001', 'Ada', 'active', 0, 0, '', 0, 0);
+    INSERT INTO identifiers VALUES ('@ada', 'acct_1');
+    INSERT INTO identifiers VALUES ('OU050000000001', 'acct_1');
+    INSERT INTO identifiers VALUES ('ada@example.com', 'acct_1');
+    INSERT INTO holders VALUES ('acct_1', 'ada@example.com', NULL)
+"""
+
+
+async def test_accounts_keep_their_email_as_proven(
+    empty_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An account that was opened before emails had to be proven is still found by its email."""
+    with monkeypatch.context() as patched:
+        patched.setattr("alembic.command.upgrade", partial(upgrade_to, "0006", command.upgrade))
+        await migrate(empty_url)
+    async with RawSql(empty_url) as raw_sql:
+        for statement in BEFORE_PROOFS.split(";"):
+            await raw_sql.run(statement)
+
+    await migrate(empty_url)
+
+    database = database_at(empty_url)
+    await database.open()
+    found = await AccountService(database, system_clock).find_with_email(
+        "ada@example.com", param="to"
+    )
+    assert (found.account.id, found.email) == (
+        "acct_1",
+        HolderEmail("ada@example.com", is_proven=True),
+    )
+    await database.snapshot(verify_identifiers)
+    await database.close()
+
+
+def upgrade_to(
+    revision: str, upgrade: Callable[[Config, str], None], config: Config, _: str
+) -> None:
+    """Migrate to this version instead of the newest."""
+    upgrade(config, revision)

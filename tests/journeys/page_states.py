@@ -174,7 +174,42 @@ def _wrong_sending(page: Page) -> None:
     expect(page.locator(".error")).to_have_count(2)
 
 
+def _wrong_email_code(page: Page) -> None:
+    page.goto("/verify-email")
+    if not page.get_by_label("Code").count():
+        page.get_by_role("button", name="Send a message").click()
+    page.get_by_label("Code").fill("wrong")
+    page.get_by_role("button", name="Confirm email").click()
+    expect(page.locator("#code-error")).to_be_visible()
+
+
+def _email_link(page: Page) -> None:
+    page.goto("/verify-email")
+    page.get_by_role("button", name="message").click()
+    expect(page.get_by_role("status")).to_be_visible()
+    page.goto("/sandbox/mail")
+    page.get_by_role("link", name="/verify-email?token=").first.click()
+    expect(page.get_by_role("button", name="Confirm email")).to_be_visible()
+
+
+def _sandbox_mail(page: Page) -> None:
+    page.goto("/sandbox/mail")
+    expect(page.get_by_role("heading", name="Confirm your email").first).to_be_visible()
+
+
+def _wrong_new_email(page: Page) -> None:
+    page.goto("/settings/email")
+    page.get_by_label("New email").fill("nobody@example.com")
+    page.get_by_label("Password").fill("wrong horse battery")
+    page.get_by_role("button", name="Change email").click()
+    expect(page.locator("#password-error")).to_be_visible()
+
+
 SIGNED_IN: dict[str, State] = {
+    "verify-email-wrong-code": _wrong_email_code,
+    "verify-email-link": _email_link,
+    "sandbox-mail": _sandbox_mail,
+    "email-change-wrong": _wrong_new_email,
     "send-wrong": _wrong_sending,
     "activity-nothing-yet": _nothing_yet,
     "apps-none": _no_apps,

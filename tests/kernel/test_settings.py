@@ -20,6 +20,8 @@ VARIABLES = (
     "OUSEL_ADMIN_HOST",
     "OUSEL_ADMIN_PORT",
     "OUSEL_TRACING",
+    "OUSEL_MAIL_URL",
+    "OUSEL_MAIL_FROM",
     "OUSEL_SANDBOX",
 )
 
@@ -41,6 +43,8 @@ def test_an_empty_environment_gives_the_defaults() -> None:
     assert defaults.admin_host == "127.0.0.1"
     assert defaults.admin_port is None
     assert not defaults.tracing
+    assert defaults.mail_url is None
+    assert defaults.mail_from is None
     assert not defaults.sandbox
     assert settings_from(dict.fromkeys(VARIABLES, "")) == defaults
 

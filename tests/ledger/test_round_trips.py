@@ -26,6 +26,22 @@ async def test_transfers_take_three_round_trips(proxy: PostgresProxy, together: 
     assert proxy.sent == 3
 
 
+async def test_an_email_is_looked_up_for_every_batch(proxy: PostgresProxy) -> None:
+    """It may name another account by now, so a batch with emails takes one round trip more."""
+    async with open_database(proxy.url) as database:
+        ada = await person(database, "ada", "10")
+        await person(database, "bob")
+        queue = PostingQueue(database, system_clock, queue_limit=100)
+        for _ in range(2):
+            await queue.post(posting(ada.id, "bob@example.com", 1))
+        proxy.sent = 0
+        await asyncio.gather(
+            *(queue.post(posting(ada.id, "bob@example.com", 1)) for _ in range(16))
+        )
+
+    assert proxy.sent == 4
+
+
 async def test_a_recipient_is_looked_up_once(proxy: PostgresProxy) -> None:
     """Only the first transfer to a recipient takes an additional round trip."""
     async with open_database(proxy.url) as database:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from ousel.database.port import Transaction
 from ousel.database.postgres import PostgresDatabase
 from ousel.database.retries import UNKNOWN_OUTCOMES_MAX
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
+from ousel.ledger import journal
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Movement, Replay
 from tests.ledger.conftest import LedgerWorld
@@ -87,6 +89,32 @@ async def test_entries_of_others_do_not_hide_the_movement(
 
     assert isinstance(answer.outcome, Movement)
     assert await world.balances() == (69, 31)
+    await verify(world.database)
+
+
+@either_cut
+async def test_a_movement_is_found_though_its_email_names_another_account_now(
+    world: LedgerWorld, cut: Cut
+) -> None:
+    """The money moves once, to the account that the email named when the transfer began."""
+    eve = await person(world.database, "eve")
+
+    async def change_owner(transaction: Transaction) -> None:
+        await journal.release_identifier(transaction, "bob@example.com", world.bob.id)
+        await journal.claim_identifier(transaction, "bob@example.com", eve.id)
+
+    world.controlled.faults.append(cut)
+    world.controlled.actions_after_fault.append(lambda: world.database.write(change_owner))
+    answers = await asyncio.gather(
+        world.queue.post(posting(world.ada.id, "bob@example.com", 30)),
+        world.queue.post(posting(world.ada.id, "@eve", 5)),
+    )
+    later = await world.queue.post(posting(world.ada.id, "bob@example.com", 1))
+
+    moved = [each.outcome for each in (*answers, later)]
+    assert all(isinstance(each, Movement) for each in moved)
+    assert await world.balances() == (64, 30)
+    assert await balance(world.database, eve) == 6
     await verify(world.database)
 
 

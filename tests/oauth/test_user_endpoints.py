@@ -34,6 +34,7 @@ async def test_the_profile_and_the_balance(database: Database, server: Server) -
         "username": user.username,
         "account_number": user.account_number,
         "email": f"{user.username}@example.com",
+        "email_verified": True,
         "display_name": user.display_name,
         "status": "active",
         "created_at": timestamp(user.created_at),

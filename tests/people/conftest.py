@@ -3,9 +3,14 @@
 import pytest
 
 from ousel.database.port import Database
+from ousel.emails.service import EmailProofs
+from ousel.kernel.settings import Settings
+from ousel.mail.outbox import Outbox
 from ousel.people.attempts import AttemptCounter
+from ousel.people.email_confirmation import EmailConfirmationService
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.sign_in import SignInService
+from tests.people.mailboxes import People
 from tests.people.members import Member
 from tests.support.clock import ManualClock
 from tests.support.passwords import hash_quickly
@@ -31,14 +36,27 @@ def second_factors(
 
 
 @pytest.fixture
+def outbox(database: Database, clock: ManualClock) -> Outbox:
+    """The outbox of a sandbox, which keeps the messages."""
+    return Outbox(database, clock, Settings(sandbox=True))
+
+
+@pytest.fixture
+def email_proofs(outbox: Outbox, clock: ManualClock) -> EmailProofs:
+    """The proofs of emails in a fresh database."""
+    return EmailProofs(outbox, clock, "https://pay.example")
+
+
+@pytest.fixture
 def sign_in(
     database: Database,
     clock: ManualClock,
     attempts: AttemptCounter,
     second_factors: SecondFactorService,
+    email_proofs: EmailProofs,
 ) -> SignInService:
     """The sign-in service of a fresh database."""
-    return SignInService(database, clock, attempts, second_factors)
+    return SignInService(database, clock, attempts, second_factors, email_proofs)
 
 
 @pytest.fixture
@@ -52,3 +70,19 @@ async def ada(
     member = Member(sign_in, second_factors, database, clock)
     await member.sign_up()
     return member
+
+
+@pytest.fixture
+def people(
+    database: Database,
+    clock: ManualClock,
+    sign_in: SignInService,
+    attempts: AttemptCounter,
+    email_proofs: EmailProofs,
+    outbox: Outbox,
+) -> People:
+    """The services on a fresh database."""
+    emails = EmailConfirmationService(
+        database, clock, attempts, email_proofs, sign_in.password_check
+    )
+    return People(database, clock, sign_in, emails, outbox)

@@ -129,12 +129,21 @@ async def test_an_invalid_change_keeps_the_password(
     await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 
 
-async def test_a_username_or_email_belongs_to_one_account(ada: Member) -> None:
-    """A second account cannot take a username or an email, in whatever case."""
-    for username, email in (("ADA", "other@example.com"), ("other", "ADA@example.com")):
-        holder = NewHolder(username=username, email=email, display_name="Other")
-        with pytest.raises(IdentifierInUse):
-            await ada.sign_in.sign_up(holder, PASSWORD, HOME)
+async def test_a_username_belongs_to_one_account(ada: Member) -> None:
+    """A second account cannot take a username, in whatever case."""
+    holder = NewHolder(username="ADA", email="other@example.com", display_name="Other")
+    with pytest.raises(IdentifierInUse):
+        await ada.sign_in.sign_up(holder, PASSWORD, HOME)
+
+
+async def test_signing_up_with_the_email_of_another_account_takes_nothing(ada: Member) -> None:
+    """The answer tells nobody that the email is in use, and it still names the first account."""
+    holder = NewHolder(username="eve", email="ADA@example.com", display_name="Eve")
+    await ada.sign_in.sign_up(holder, "wicked horse battery", HOME)
+
+    signed_in = await ada.sign_in.sign_in("ada@example.com", PASSWORD, HOME)
+
+    assert (await ada.person(signed_in.secret)).username == "ada"
 
 
 async def test_passwords_sessions_and_recovery_codes_are_stored_as_hashes(

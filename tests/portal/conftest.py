@@ -32,6 +32,14 @@ async def sandbox(database_url: str) -> AsyncIterator[Portal]:
 
 
 @pytest.fixture
+async def mailing(database_url: str) -> AsyncIterator[Portal]:
+    """A live portal with a mail server, which is away, so that all mail stays in the outbox."""
+    mail = {"mail_url": "smtp://127.0.0.1:1", "mail_from": "Ousel <pay@ousel.test>"}
+    async with open_portal(database_url, **mail) as opened:
+        yield opened
+
+
+@pytest.fixture
 async def ada(portal: Portal) -> Visitor:
     """Ada, who has signed up on the live portal."""
     return await portal.person("ada")

@@ -10,7 +10,10 @@ from ousel.kernel.errors import DatabaseUnavailable
 from tests.support.portal import Portal, open_portal
 from tests.support.visitor import Visitor
 
-OPEN_PATHS = ["/", "/login", "/signup", "/login/code", "/nothing-here", "/apps/new/nothing"]
+OPEN_PATHS = [
+    *("/", "/login", "/signup", "/login/code", "/nothing-here", "/apps/new/nothing"),
+    *("/verify-email?done=confirmed", "/verify-email?token=ep_nothing"),
+]
 OWN_PATHS = [
     "/activity",
     "/activity?kind=nonsense",
@@ -23,6 +26,8 @@ OWN_PATHS = [
     "/settings",
     "/settings/history",
     "/settings/two-factor",
+    "/settings/email",
+    "/verify-email",
 ]
 
 

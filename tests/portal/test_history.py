@@ -14,6 +14,7 @@ from ousel.people.account_settings import AFTER_ALL_EVENTS
 from ousel.people.audit import EventKind
 from ousel.people.rules import AuditEvent
 from ousel.portal import settings
+from tests.support.mail import code_in
 from tests.support.portal import Portal
 from tests.support.visitor import PASSWORD, SAFARI, Visitor
 
@@ -78,9 +79,20 @@ async def use_settings(portal: Portal, ada: Visitor, secret: str, recovery_code:
     await ada.press("/settings", "Sign out")
 
 
-async def test_everything_is_recorded_with_address_and_device(portal: Portal) -> None:
+async def use_emails(portal: Portal, ada: Visitor) -> None:
+    """Confirm the email, and change it."""
+    [text] = await portal.mail("ada@example.com")
+    await ada.press("/verify-email", "Confirm email", code=code_in(text))
+    await ada.press("/settings/email", "Change email", email="new@ousel.test", password=PASSWORD)
+    [text] = await portal.mail("new@ousel.test")
+    await ada.press("/verify-email", "Confirm email", code=code_in(text))
+
+
+async def test_everything_is_recorded_with_address_and_device(mailing: Portal) -> None:
     """Each kind of event there is happens, and its record says from where and by what."""
+    portal = mailing
     ada = await portal.person("ada")
+    await use_emails(portal, ada)
     secret, codes = await portal.turn_on_factor(ada)
     await use_apps(ada)
     await use_settings(portal, ada, secret, codes[0])
@@ -90,6 +102,8 @@ async def test_everything_is_recorded_with_address_and_device(portal: Portal) ->
         ("192.0.2.1", "Firefox on Linux")
     }
     details = {event.kind: event.detail for event in events}
+    assert details["email_confirmed"] == "ada@example.com"
+    assert details["email_changed"] == "new@ousel.test"
     assert details["app_renamed"] == "Shop → Bookshop"
     assert details["app_deleted"] == "Bookshop"
     assert details["redirect_uri_added"] == details["redirect_uri_removed"] == BACK

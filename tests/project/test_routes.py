@@ -21,7 +21,10 @@ INTERFACE = {
     *("POST /charges/{id}/cancel", "POST /oauth/token", "GET /user/me", "GET /user/balance"),
 }
 BEYOND_THE_INTERFACE = {"POST /oauth/revoke"}
-SANDBOX = {"POST /sandbox/clock", "POST /sandbox/charges/{id}/pay", "POST /sandbox/fund"}
+SANDBOX = {
+    *("POST /sandbox/clock", "POST /sandbox/charges/{id}/pay", "POST /sandbox/fund"),
+    "GET /sandbox/mail",
+}
 NOT_IN_THE_REFERENCE = {
     "GET /v1/openapi.json",
     "GET /healthz",

@@ -186,6 +186,7 @@ async def test_a_live_server_has_no_sandbox_endpoints() -> None:
             await client.post(path.replace("{id}", f"ch_{'0' * 26}"), json={"advance": 1})
             for path in PATHS
         ]
+        answers.append(await client.get("/sandbox/mail"))
         refused = await client.get("/charges")
 
     assert {code_of(answer) for answer in answers} == {(404, "not_found", None)}

@@ -15,7 +15,10 @@ from argon2 import PasswordHasher
 
 from ousel.accounts.service import NewHolder
 from ousel.database.port import Database
+from ousel.emails.service import EmailProofs
 from ousel.kernel.clock import system_clock
+from ousel.kernel.settings import Settings
+from ousel.mail.outbox import Outbox
 from ousel.people import passwords
 from ousel.people.attempts import AttemptCounter
 from ousel.people.audit import EventSource
@@ -145,7 +148,9 @@ async def sign_in_attempts(database: Database) -> SignInAttempts:
     """Sign-ins on a database with one account; passwords are hashed at full cost."""
     attempts = AttemptCounter(database, system_clock)
     factors = SecondFactorService(database, system_clock, system_clock, attempts)
-    sign_in = SignInService(database, system_clock, attempts, factors)
+    outbox = Outbox(database, system_clock, Settings())
+    proofs = EmailProofs(outbox, system_clock, "https://pay.example")
+    sign_in = SignInService(database, system_clock, attempts, factors, proofs)
     holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")
     await sign_in.sign_up(holder, PASSWORD, EventSource("192.0.2.1", "Firefox"))
     return SignInAttempts(sign_in)

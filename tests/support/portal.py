@@ -28,6 +28,7 @@ class Portal:
         self.database = ousel.database
         self.charges = ousel.services.charges
         self.charge_watch = self.charges.notifier
+        self.outbox = ousel.services.outbox
         self._ousel = ousel
         self._clients: list[httpx2.AsyncClient] = []
 
@@ -54,6 +55,10 @@ class Portal:
         """Call the API with a partner's key."""
         client = self._client("192.0.2.200", {"Authorization": f"Bearer {key}"})
         return await client.get(f"{self.settings.base_path}{path}", headers=headers)
+
+    async def mail(self, email: str) -> list[str]:
+        """Return the texts of the messages to an address, newest first."""
+        return [each.text for each in await self.outbox.newest(email)]
 
     def code(self, secret: str, steps_ahead: int = 0) -> str:
         """Return the code for this secret now, or that many 30-second steps later."""

@@ -35,6 +35,8 @@ class SampleData(msgspec.Struct, frozen=True):
             "welcome": "/",
             "login": "/login",
             "signup": "/signup",
+            "email-confirmed": "/verify-email?done=confirmed",
+            "mail": "/sandbox/mail",
             "docs": "/docs",
             "guide": "/docs/how-to/retry-safely",
             "reference": "/docs/api",
@@ -59,6 +61,8 @@ class SampleData(msgspec.Struct, frozen=True):
             "settings": "/settings",
             "history": "/settings/history",
             "two-factor": "/settings/two-factor",
+            "email": "/settings/email",
+            "verify-email": "/verify-email",
             "not-found": "/nothing-here",
         }
 

@@ -50,6 +50,7 @@ def test_the_examples_run_unchanged(sandbox: SeededServer) -> None:
         run("createUserToken")
         found["token"] = found["token"].access_token
         run("getUser", "getUserBalance", "revokeUserToken", "advanceSandboxClock")
+        run("listSandboxMail")
         assert found["person"].username.startswith("user_")
         with pytest.raises(InvalidToken):
             found["user"].me()

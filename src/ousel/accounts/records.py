@@ -31,6 +31,10 @@ class HolderRecord(msgspec.Struct, frozen=True, kw_only=True):
     username: Annotated[str, msgspec.Meta(description="Without the @.")]
     account_number: str
     email: str
+    email_verified: Annotated[
+        bool,
+        msgspec.Meta(description="Whether the holder has proven it, so that it finds the account."),
+    ]
     display_name: str
     status: Literal["active", "frozen"]
     created_at: Time
@@ -65,7 +69,8 @@ def holder_record(found: AccountWithEmail) -> HolderRecord:
         id=account.id,
         username=account.username,
         account_number=account.account_number,
-        email=found.email,
+        email=found.email.address,
+        email_verified=found.email.is_proven,
         display_name=account.display_name,
         status=account.status,
         created_at=timestamp(account.created_at),

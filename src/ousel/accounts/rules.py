@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+import msgspec
+
 from ousel.kernel import account_numbers
 from ousel.kernel.errors import InvalidField
 from ousel.ledger.refusals import AccountNotFound
@@ -14,6 +16,16 @@ RESERVED_USERNAMES: Final = frozenset({"admin", "help", "ousel", "root", "securi
 
 _USERNAME: Final = re.compile(r"[a-z0-9_]{3,30}", re.ASCII)
 _EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f.]+(\.[^@\s\x00-\x1f\x7f.]+)+")
+
+
+class HolderEmail(msgspec.Struct, frozen=True):
+    """The email of an account's holder; it names the account only once it is proven."""
+
+    address: str
+    is_proven: bool
+
+
+NO_EMAIL: Final = HolderEmail("", is_proven=False)
 
 
 def normalize_identifier(identifier: str, *, param: str) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from ousel.accounts import rules, store
+from ousel.accounts.rules import HolderEmail
 from ousel.database.batching import SharedReads
 from ousel.database.port import Database, Transaction
 from ousel.kernel.account_numbers import SERIAL_MAX, account_number
@@ -40,13 +41,14 @@ class NewHolder(msgspec.Struct, frozen=True, kw_only=True):
     email: str
     display_name: str
     password_hash: str | None = None
+    email_is_proven: bool = True  # else the account cannot be found by it yet
 
 
 class AccountWithEmail(msgspec.Struct, frozen=True):
     """An account and the email of its holder."""
 
     account: Account
-    email: str
+    email: HolderEmail
 
 
 class AccountService:
@@ -140,6 +142,17 @@ class AccountService:
             idempotency_key=idempotency_key,
         )
 
+    async def prove_email(self, identifier: str) -> AccountWithEmail:
+        """Let the email of this account's holder count as proven, on the operator's word."""
+
+        async def work(transaction: Transaction) -> AccountWithEmail:
+            account = await find_account(transaction, identifier, param="identifier")
+            email = await email_of(transaction, account.id)
+            await prove_email(transaction, account.id, email.address)
+            return await _with_email(transaction, account)
+
+        return await self._database.write(work)
+
     async def set_status(self, identifier: str, status: Status) -> AccountWithEmail:
         """Freeze or unfreeze the account that has this identifier."""
 
@@ -174,7 +187,7 @@ async def open_account(transaction: Transaction, holder: NewHolder, clock: Clock
         account_number=number,
         display_name=display_name,
         created_at=clock(),
-        identifiers=(f"@{username}", email, number),
+        identifiers=(f"@{username}", *([email] if holder.email_is_proven else []), number),
     )
     try:
         account = await journal.insert_account(transaction, new)
@@ -183,7 +196,8 @@ async def open_account(transaction: Transaction, holder: NewHolder, clock: Clock
             f"{taken.identifier} is in use.",
             param="username" if taken.identifier.startswith("@") else "email",
         ) from taken
-    await store.add_holder(transaction, new.id, email, holder.password_hash)
+    unproven_since = None if holder.email_is_proven else new.created_at
+    await store.add_holder(transaction, new.id, email, holder.password_hash, unproven_since)
     return account
 
 
@@ -211,9 +225,28 @@ async def accounts_by_id(transaction: Transaction, account_ids: list[str]) -> di
     return await journal.accounts_by_id(transaction, account_ids)
 
 
-async def email_of(transaction: Transaction, account_id: str) -> str:
+async def email_of(transaction: Transaction, account_id: str) -> HolderEmail:
     """Return the email of an account's holder; the system account has none."""
     return await store.email_of(transaction, account_id)
+
+
+async def prove_email(transaction: Transaction, account_id: str, email: str) -> HolderEmail:
+    """Let a proven email name the account, and no longer the one before; return the one before.
+
+    Raises IdentifierInUse if the email names another account. Of several transactions that claim
+    the same email at once, one succeeds.
+    """
+    before = await store.lock_email(transaction, account_id)
+    if before.is_proven and before.address == email:
+        return before
+    try:
+        await journal.claim_identifier(transaction, email, account_id)
+    except journal.IdentifierTaken as taken:
+        raise IdentifierInUse(f"{email} is in use.", param="email") from taken
+    if before.is_proven:
+        await journal.release_identifier(transaction, before.address, account_id)
+    await store.set_proven_email(transaction, account_id, email)
+    return before
 
 
 async def password_hash_of(transaction: Transaction, account_id: str) -> str | None:

@@ -2,16 +2,27 @@
 
 from typing import Final
 
+from ousel.accounts.rules import NO_EMAIL, HolderEmail
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement
 
 INSERT_HOLDER: Final = Statement(
     "add a holder",
-    "INSERT INTO holders (account_id, email, password_hash)"
-    " VALUES (:account_id, :email, :password_hash)",
+    "INSERT INTO holders (account_id, email, password_hash, email_unproven_since)"
+    " VALUES (:account_id, :email, :password_hash, :email_unproven_since)",
 )
 EMAIL_OF: Final = Statement(
-    "the email of an account's holder", "SELECT email FROM holders WHERE account_id = :account_id"
+    "the email of an account's holder",
+    "SELECT email, email_unproven_since IS NULL FROM holders WHERE account_id = :account_id",
+)
+LOCK_EMAIL: Final = Statement(
+    "lock the email of an account's holder",
+    "SELECT email, email_unproven_since IS NULL FROM holders WHERE account_id = :account_id"
+    " FOR UPDATE",
+)
+SET_PROVEN_EMAIL: Final = Statement(
+    "change the email of an account's holder to one that is proven",
+    "UPDATE holders SET email = :email, email_unproven_since = NULL WHERE account_id = :account_id",
 )
 
 PASSWORD_HASH_OF: Final = Statement(
@@ -27,8 +38,9 @@ SET_PASSWORD_HASH: Final = Statement(
     "UPDATE holders SET password_hash = :password_hash WHERE account_id = :account_id",
 )
 NAMES_AFTER: Final = Statement(
-    "usernames, account numbers and emails of the accounts after an id, in order",
-    "SELECT accounts.id, accounts.username, accounts.account_number, holders.email"
+    "usernames, account numbers and proven emails of the accounts after an id, in order",
+    "SELECT accounts.id, accounts.username, accounts.account_number,"
+    " CASE WHEN holders.email_unproven_since IS NULL THEN holders.email END"
     " FROM accounts LEFT JOIN holders ON holders.account_id = accounts.id"
     " WHERE accounts.id > :after ORDER BY accounts.id LIMIT :limit",
 )
@@ -40,18 +52,37 @@ IDENTIFIERS_AFTER: Final = Statement(
 
 
 async def add_holder(
-    transaction: Transaction, account_id: str, email: str, password_hash: str | None
+    transaction: Transaction,
+    account_id: str,
+    email: str,
+    password_hash: str | None,
+    email_unproven_since: int | None,
 ) -> None:
     """Insert the holder of a new account."""
     await transaction.execute(
-        INSERT_HOLDER, account_id=account_id, email=email, password_hash=password_hash
+        INSERT_HOLDER,
+        account_id=account_id,
+        email=email,
+        password_hash=password_hash,
+        email_unproven_since=email_unproven_since,
     )
 
 
-async def email_of(transaction: Transaction, account_id: str) -> str:
+async def email_of(transaction: Transaction, account_id: str) -> HolderEmail:
     """Return the email of an account's holder; the system account has none."""
     rows = await transaction.fetch(EMAIL_OF, account_id=account_id)
-    return str(rows[0][0]) if rows else ""
+    return HolderEmail(rows[0][0], bool(rows[0][1])) if rows else NO_EMAIL
+
+
+async def lock_email(transaction: Transaction, account_id: str) -> HolderEmail:
+    """Return the email of an account's holder, and lock it until the transaction ends."""
+    rows = await transaction.fetch(LOCK_EMAIL, account_id=account_id)
+    return HolderEmail(rows[0][0], bool(rows[0][1])) if rows else NO_EMAIL
+
+
+async def set_proven_email(transaction: Transaction, account_id: str, email: str) -> None:
+    """Change the email of an account's holder to this one, which is proven."""
+    await transaction.execute(SET_PROVEN_EMAIL, account_id=account_id, email=email)
 
 
 async def password_hash_of(transaction: Transaction, account_id: str) -> str | None:
@@ -74,7 +105,7 @@ async def set_password_hash(transaction: Transaction, account_id: str, password_
 async def names_after(
     transaction: Transaction, after: str, limit: int
 ) -> list[tuple[str, str, str, str | None]]:
-    """Return ids, usernames, account numbers and emails of the next accounts."""
+    """Return ids, usernames, account numbers and proven emails of the next accounts."""
     rows = await transaction.fetch(NAMES_AFTER, after=after, limit=limit)
     return [(row[0], row[1], row[2], row[3]) for row in rows]
 

@@ -1,4 +1,4 @@
-"""`ousel account`: open, fund, redeem, freeze, show and list accounts."""
+"""`ousel account`: open, fund, redeem, freeze, show and list accounts, and vouch for emails."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ KeyOption = Annotated[str | None, typer.Option(help="A retry with the same key m
 
 
 @accounts.command()
-def create(
+def create(  # noqa: PLR0913 - one for each option
     *,
     username: Annotated[str, typer.Option(help="3 to 30 characters of a-z, 0-9 and _.")],
     email: Annotated[str, typer.Option(help="The holder's email.")],
@@ -37,10 +37,17 @@ def create(
     password_stdin: Annotated[
         bool, typer.Option("--password-stdin", help="Read a password from standard input.")
     ] = False,
+    unproven: Annotated[
+        bool,
+        typer.Option(
+            "--unproven",
+            help="Leave it to the holder to confirm the email, which finds nobody yet.",
+        ),
+    ] = False,
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Open an account."""
+    """Open an account; its email counts as confirmed, unless you say --unproven."""
     password = _password_from_stdin() if password_stdin else None
 
     async def task(service: AccountService) -> AccountWithEmail:
@@ -51,6 +58,7 @@ def create(
             password_hash=None
             if password is None
             else await PasswordService().hash_password(parse_password(password)),
+            email_is_proven=not unproven,
         )
         account = await service.open(holder)
         return await service.get_with_email(account.id)
@@ -86,6 +94,18 @@ def redeem(
     """Take money of an account out of circulation; nothing else removes money."""
     task = _operator_transfer(AccountService.redeem, identifier, amount, note, idempotency_key)
     show(run_with(database, AccountService, task), as_json=as_json)
+
+
+@accounts.command()
+def vouch(
+    identifier: Annotated[str, typer.Argument(help="@username or account number.")],
+    database: DatabaseOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Vouch for the email of an account, so that it finds the account."""
+    proven = run_with(database, AccountService, lambda service: service.prove_email(identifier))
+    _show_account(proven, as_json=as_json)
 
 
 @accounts.command()
@@ -168,7 +188,11 @@ def _set_status(identifier: str, status: Status, database: str | None, *, as_jso
 
 
 def _show_account(found: AccountWithEmail, *, as_json: bool) -> None:
-    show(_record(found.account) | {"email": found.email}, as_json=as_json)
+    show(
+        _record(found.account)
+        | {"email": found.email.address, "email_verified": found.email.is_proven},
+        as_json=as_json,
+    )
 
 
 def _record(account: Account) -> dict[str, Any]:

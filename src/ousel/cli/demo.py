@@ -152,6 +152,7 @@ def _record(demo_data: _Demo, *, runs_shop: bool) -> dict[str, Any]:
     return {
         "base_url": server_settings.base_url,
         "portal_url": server_settings.portal_url,
+        "mail_url": f"{server_settings.portal_url}/sandbox/mail",
         "shop_url": demo_data.shop_url if runs_shop else None,
         "usernames": list(PEOPLE),
         "password": PASSWORD,
@@ -173,10 +174,14 @@ def _welcome(demo_data: _Demo, no_shop: str | None, lasts: str) -> str:
 
   shop           {no_shop or demo_data.shop_url}
   portal         {server_settings.portal_url}
+  mail           {server_settings.portal_url}/sandbox/mail
   documentation  {server_settings.portal_url}/docs
   people         {names}: each with 10000.00 OUSD and the password {PASSWORD}
   partner        @{PARTNER}, with the key {demo_data.key}
 {steps}
+[bold]Be somebody new:[/bold] create an account at {server_settings.portal_url}/signup, then open
+{server_settings.portal_url}/sandbox/mail and confirm your email with the link or the code.
+
 [bold]Send 25.00 to @ada[/bold] (if you repeat it, the idempotency key prevents a second transfer):
 
 curl -s {server_settings.base_url}/transfers {call}

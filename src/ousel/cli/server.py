@@ -6,6 +6,7 @@ import socket
 from functools import partial
 from typing import Any, Final, cast
 
+import structlog
 import uvicorn
 
 from ousel.app import Ousel, in_worker
@@ -23,6 +24,8 @@ DRAIN_SECONDS_MAX: Final = 30
 KEEP_ALIVE_SECONDS: Final = 75  # longer than most clients wait, so that they close first
 CONNECTIONS_WAITING_MAX: Final = 2_048
 WORKER_STOP_SECONDS_MAX: Final = DRAIN_SECONDS_MAX + 15  # time to write the queued postings
+
+_log = structlog.get_logger()
 
 
 class _UvicornConnection(Connection):
@@ -93,6 +96,11 @@ def address_at(host: str, port: int) -> str:
 def serve_until_stopped(settings: Settings, listener: socket.socket, workers: int = 1) -> None:
     """Serve until a signal stops the server and the accepted requests are answered."""
     log_to_standard_error(settings.log_level)
+    if not settings.sandbox and settings.mail_url is None:
+        _log.warning(
+            "OUSEL_MAIL_URL is not set: this server sends no mail, and emails can be confirmed only"
+            " by 'ousel account vouch'"
+        )
     if workers > 1:
         serve = partial(_serve_in_worker, settings, listener, workers)
         Supervisor(serve, workers, WORKER_STOP_SECONDS_MAX).run()

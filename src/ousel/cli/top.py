@@ -43,6 +43,8 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     connections_in_use: int
     abandoned_commits: int
     writes_suspended: bool
+    mail_waiting: int | None
+    mail_failed: int | None
     charges: dict[str, int]
     ledger: dict[str, float] | None
 
@@ -100,12 +102,19 @@ def frame_of(interval: Interval, processes: int) -> Frame:
         connections_in_use=int(now.total("ousel_database_connections", state="in_use")),
         abandoned_commits=int(now.total("ousel_database_abandoned_commits")),
         writes_suspended=now.total("ousel_database_writes_suspended") > 0,
+        mail_waiting=_shared(now, "ousel_mail_waiting", processes),
+        mail_failed=_shared(now, "ousel_mail_failed", processes),
         charges={
             outcome: int(count)
             for outcome, count in now.by("ousel_charges_total", "outcome").items()
         },
         ledger=_ledger(now, processes),
     )
+
+
+def _shared(now: Scrape, name: str, processes: int) -> int | None:
+    """Return a figure of the database, which is the same in every process, or None if unknown."""
+    return round(now.total(name) / processes) if name in now.samples else None
 
 
 def _ledger(now: Scrape, processes: int) -> dict[str, float] | None:
@@ -140,6 +149,8 @@ def _render(frame: Frame) -> RenderableType:
             "connections in use": str(frame.connections_in_use),
             "abandoned commits": str(frame.abandoned_commits),
             "writes": "suspended" if frame.writes_suspended else "accepted",
+            "mail waiting": _count(frame.mail_waiting),
+            "mail given up": _count(frame.mail_failed),
         }
     )
     charges = _pairs({outcome: f"{count:,}" for outcome, count in frame.charges.items()})
@@ -198,6 +209,10 @@ def _pairs(values: dict[str, Any]) -> Table:
     for name, value in values.items():
         table.add_row(Text(name), Text(value))
     return table
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
 
 
 def _figure(value: float | None) -> str:

@@ -38,5 +38,8 @@ PYTHON_EXAMPLES: Final = {
     "getUserBalance": "balance = user.balance()",
     "advanceSandboxClock": "client.sandbox.advance_clock(7200)",
     "paySandboxCharge": 'charge = client.sandbox.pay(charge_id, payer="@ada")',
+    "listSandboxMail": (
+        'for mail in client.sandbox.mail(to="ada@example.com"):\n    print(mail.subject, mail.text)'
+    ),
     "fundSandboxAccount": 'client.sandbox.fund(to="@ada", amount="25.00")',
 }

@@ -31,6 +31,22 @@ class ChargeObserver(Protocol):
         ...
 
 
+class MailObserver(Protocol):
+    """An observer of attempts to send mail."""
+
+    def mail_sent(self) -> None:
+        """Record that the mail server has taken a message over."""
+        ...
+
+    def mail_postponed(self) -> None:
+        """Record that a message could not be sent and will be tried again."""
+        ...
+
+    def mail_failed(self) -> None:
+        """Record that a message was given up."""
+        ...
+
+
 class NoObserver:
     """Ignores everything."""
 
@@ -47,6 +63,15 @@ class NoObserver:
         """Do nothing."""
 
     def charges_expired(self, count: int) -> None:
+        """Do nothing."""
+
+    def mail_sent(self) -> None:
+        """Do nothing."""
+
+    def mail_postponed(self) -> None:
+        """Do nothing."""
+
+    def mail_failed(self) -> None:
         """Do nothing."""
 
 

@@ -3,12 +3,15 @@
 import os
 import re
 from collections.abc import Mapping
+from email.utils import parseaddr
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
+
+from ousel.kernel.mail_servers import mail_server_at
 
 PORT_DEFAULT: Final = 8000
 DATABASE_DEFAULT: Final = "sqlite:///ousel.db"
@@ -19,6 +22,7 @@ PORT_MAX: Final = 65_535
 FILE_SUFFIX: Final = "_FILE"  # OUSEL_X_FILE names a file that holds the value of OUSEL_X
 
 _RATE: Final = re.compile(r"([1-9][0-9]{0,8})/(second|minute|hour)", re.ASCII)
+_MAIL_FROM: Final = re.compile(r"[!-;=?-~]+@[0-9A-Za-z.-]+", re.ASCII)
 _PERIOD_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
 
 
@@ -51,6 +55,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     admin_host: str = "127.0.0.1"
     admin_port: int | None = None
     tracing: bool = False
+    mail_url: str | None = None
+    mail_from: str | None = None
     sandbox: bool = False
 
     @property
@@ -72,6 +78,7 @@ def settings_from(
     URLs default to this machine and this port.
     """
     default = Settings()
+    mail_url = _mail_url(environment)
     origin = f"http://127.0.0.1:{port}"
     return Settings(
         base_url=_url(environment, "OUSEL_BASE_URL", f"{origin}/v1"),
@@ -88,6 +95,8 @@ def settings_from(
         admin_host=environment.get("OUSEL_ADMIN_HOST") or default.admin_host,
         admin_port=_port(environment.get("OUSEL_ADMIN_PORT") or "off"),
         tracing=_switch(environment, "OUSEL_TRACING"),
+        mail_url=mail_url,
+        mail_from=_mail_from(environment.get("OUSEL_MAIL_FROM") or "off", mail_url),
         sandbox=_switch(environment, "OUSEL_SANDBOX"),
     )
 
@@ -111,6 +120,33 @@ def _secret(environment: Mapping[str, str], name: str) -> str | None:
     if not text:
         raise SettingError(f"{name}{FILE_SUFFIX} names an empty file.")
     return text
+
+
+def _mail_url(environment: Mapping[str, str]) -> str | None:
+    url = _secret(environment, "OUSEL_MAIL_URL") or "off"
+    if url == "off":
+        return None
+    try:
+        mail_server_at(url)
+    except ValueError:
+        raise SettingError(
+            "OUSEL_MAIL_URL must be off, or an address such as"
+            " smtp://user:password@mail.example:587 or smtps://user:password@mail.example."
+        ) from None
+    return url
+
+
+def _mail_from(text: str, mail_url: str | None) -> str | None:
+    sender = None if text == "off" else text
+    if sender is None and mail_url is not None:
+        raise SettingError("OUSEL_MAIL_FROM must be set, because OUSEL_MAIL_URL is.")
+    if sender is None:
+        return None
+    if not sender.isprintable() or not _MAIL_FROM.fullmatch(parseaddr(sender)[1]):
+        raise SettingError(
+            "OUSEL_MAIL_FROM must be off, or an address such as Ousel <pay@example.com>."
+        )
+    return sender
 
 
 def _url(environment: Mapping[str, str], name: str, default: str) -> str:

@@ -23,6 +23,7 @@ from ousel.ledger.rules import (
     Replay,
     credit_account_id,
     decide,
+    may_change_account,
 )
 
 
@@ -106,9 +107,13 @@ class PostingBatch:
         clock: Clock,
         awaited: str | None = None,
     ) -> None:
-        """Write these postings; `recipients` caches the account id of each identifier."""
+        """Write these postings; `recipients` caches which account each identifier names.
+
+        Emails are not cached, since they may change their account.
+        """
         self._members = members
         self._postings = [member.item for member in members]
+        self._cached_recipients = recipients
         self._recipients = recipients
         self._charge_rows = charge_rows
         self._clock = clock
@@ -159,14 +164,26 @@ class PostingBatch:
             await journal.wait_for_account(transaction, row_id)
 
     async def _look_up_recipients(self, transaction: Transaction) -> None:
+        """Look up the recipients that are not cached.
+
+        After a commit whose outcome is unknown, an email still names the account that the first
+        attempt found, so that the batch locks the account to which it may have sent the money.
+        """
+        known = self._recipients if transaction.follows_unknown_commit else self._cached_recipients
         unknown = {
             posting.credit_identifier
             for posting in self._postings
-            if posting.credit_identifier is not None
-            and posting.credit_identifier not in self._recipients
+            if posting.credit_identifier is not None and posting.credit_identifier not in known
         }
-        if unknown:
-            self._recipients |= await journal.find_account_ids(transaction, unknown)
+        if not unknown:
+            return
+        found = await journal.find_account_ids(transaction, unknown)
+        lasting = {name: id_ for name, id_ in found.items() if not may_change_account(name)}
+        self._cached_recipients |= lasting
+        self._recipients = self._cached_recipients
+        if len(lasting) < len(found) or known is not self._cached_recipients:
+            names = {posting.credit_identifier or "" for posting in self._postings}
+            self._recipients = {name: known[name] for name in names & known.keys()} | found
 
     async def _lock_charges(self, transaction: Transaction) -> tuple[ClosedCharges, int | None]:
         """Lock the charges to be paid: charges are always locked before accounts.

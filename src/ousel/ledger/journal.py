@@ -76,6 +76,10 @@ IDENTIFIER_CLAIMED: Final = Statement(
     "INSERT INTO identifiers (identifier, account_id) VALUES (:identifier, :account_id)"
     " ON CONFLICT DO NOTHING",
 )
+IDENTIFIER_RELEASED: Final = Statement(
+    "release an identifier of an account",
+    "DELETE FROM identifiers WHERE identifier = :identifier AND account_id = :account_id",
+)
 STATUS_SET: Final = Statement(
     "freeze or unfreeze an account", "UPDATE accounts SET status = :status WHERE id = :id"
 )
@@ -142,7 +146,7 @@ class NewAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IdentifierTaken(Exception):
-    """Another account has this identifier; an identifier never changes its account."""
+    """Another account has this identifier."""
 
     def __init__(self, identifier: str) -> None:
         """Name the identifier."""
@@ -153,11 +157,7 @@ class IdentifierTaken(Exception):
 async def insert_account(transaction: Transaction, new: NewAccount) -> Account:
     """Insert an account with a balance of zero, or raise IdentifierTaken."""
     for identifier in new.identifiers:
-        claimed = await transaction.execute(
-            IDENTIFIER_CLAIMED, identifier=identifier, account_id=new.id
-        )
-        if not claimed:
-            raise IdentifierTaken(identifier)
+        await claim_identifier(transaction, identifier, new.id)
     account = Account(
         id=new.id,
         username=new.username,
@@ -172,6 +172,20 @@ async def insert_account(transaction: Transaction, new: NewAccount) -> Account:
     )
     await transaction.insert(ACCOUNTS, [msgspec.structs.astuple(account)])
     return account
+
+
+async def claim_identifier(transaction: Transaction, identifier: str, account_id: str) -> None:
+    """Let this identifier name the account, or raise IdentifierTaken if it names one already."""
+    claimed = await transaction.execute(
+        IDENTIFIER_CLAIMED, identifier=identifier, account_id=account_id
+    )
+    if not claimed:
+        raise IdentifierTaken(identifier)
+
+
+async def release_identifier(transaction: Transaction, identifier: str, account_id: str) -> None:
+    """Let this identifier name nobody; only emails are ever released."""
+    await transaction.execute(IDENTIFIER_RELEASED, identifier=identifier, account_id=account_id)
 
 
 async def find_account_ids(

@@ -158,6 +158,11 @@ def credit_account_id(posting: Posting, recipients: Mapping[str, str]) -> str | 
     return recipients.get(posting.credit_identifier)
 
 
+def may_change_account(identifier: str) -> bool:
+    """Return whether an identifier may later name another account: only an email may."""
+    return "@" in identifier[1:]
+
+
 def transfer_refusal(debit: Account, credit: Account, amount: int) -> Refusal | None:
     """Return why this amount cannot move from one account to the other, or None if it can."""
     if credit.id == debit.id:

@@ -35,7 +35,7 @@ class PostingContext(msgspec.Struct, frozen=True):
     clock: Clock
     charge_rows: ChargeRows
     observer: PostingObserver
-    recipients: dict[str, str]  # the account id of each identifier, which never changes
+    recipients: dict[str, str]  # the account id of each username and number, which never changes
     set_aside: Callable[[WaitingPosting, str], None]  # lets a posting wait for a locked row
 
 

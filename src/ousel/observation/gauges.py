@@ -10,9 +10,12 @@ import structlog
 
 from ousel.database.clock import DatabaseClock
 from ousel.database.port import Connections, Database
+from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.errors import Refusal
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.totals import LedgerTotals, read_totals
+from ousel.mail.outbox import Outbox
+from ousel.mail.rules import OutboxFigures
 
 TOTALS_SECONDS: Final = 10.0  # the totals are cached for at least this long
 TOTALS_SHARE: Final = 20  # and for at least this many times as long as reading them took
@@ -30,23 +33,33 @@ class Gauges(msgspec.Struct, frozen=True, kw_only=True):
     clock_skew_micros: int
     totals: LedgerTotals | None
     totals_read_at: float
+    mail: OutboxFigures | None = None
+    oldest_mail_seconds: float = 0.0
 
 
 class GaugeReader:
     """Reads the gauges of this process."""
 
     def __init__(
-        self, database: Database, database_clock: DatabaseClock, queue: PostingQueue
+        self,
+        database: Database,
+        database_clock: DatabaseClock,
+        queue: PostingQueue,
+        outbox: Outbox,
     ) -> None:
-        """Read from this database, its clock and this queue."""
+        """Read from this database, its clock, this queue and this outbox."""
         self._database = database
         self._database_clock = database_clock
         self._queue = queue
+        self._outbox = outbox
         self._totals = CachedTotals(database)
 
     async def read(self) -> Gauges:
         """Return the gauges as they are now; the ledger totals may be some seconds old."""
         totals, read_at = await self._totals.get()
+        mail = await self._mail() if totals is not None else None
+        oldest = None if mail is None else mail.oldest_created_at
+        age_micros = 0 if oldest is None else max(self._database_clock() - oldest, 0)
         return Gauges(
             queue_length=self._queue.waiting,
             queue_limit=self._queue.queue_limit,
@@ -54,7 +67,17 @@ class GaugeReader:
             clock_skew_micros=self._database_clock.skew_micros,
             totals=totals,
             totals_read_at=read_at,
+            mail=mail,
+            oldest_mail_seconds=age_micros / MICROS_PER_SECOND,
         )
+
+    async def _mail(self) -> OutboxFigures | None:
+        """Return the figures of the outbox, or None if they cannot be read soon."""
+        try:
+            async with asyncio.timeout(TOTALS_WAIT_SECONDS_MAX):
+                return await self._outbox.figures()
+        except (Refusal, TimeoutError):
+            return None
 
 
 class CachedTotals:

@@ -18,7 +18,7 @@ _SHARED: Final[list[structlog.typing.Processor]] = [
 
 _render: Final = structlog.processors.JSONRenderer()
 # A key, token, code or session that was logged by mistake; its public beginning is kept.
-_SECRET: Final = re.compile(r"((?:[a-z]{2}_(?:live|test)|ac|os)_[0-9a-v]{8})[0-9a-v]{32}")
+_SECRET: Final = re.compile(r"((?:[a-z]{2}_(?:live|test)|ac|ep|os)_[0-9a-v]{8})[0-9a-v]{32}")
 
 
 def without_secrets(text: str) -> str:

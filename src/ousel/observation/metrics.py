@@ -16,6 +16,7 @@ TRANSACTION_SECONDS: Final = (
 )
 PAYMENT_SECONDS: Final = (5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
 CHARGE_OUTCOMES: Final = ("created", "paid", "canceled", "expired")
+MAIL_OUTCOMES: Final = ("sent", "postponed", "failed")
 UNMATCHED: Final = "unmatched"  # one label for all unknown paths, so that labels stay few
 
 
@@ -98,6 +99,26 @@ class ChargeMetrics:
         self.outcomes["expired"] += count
 
 
+class MailMetrics:
+    """Counts attempts to send mail by outcome."""
+
+    def __init__(self) -> None:
+        """Begin with nothing counted."""
+        self.outcomes = dict.fromkeys(MAIL_OUTCOMES, 0)
+
+    def mail_sent(self) -> None:
+        """Count a message that was sent."""
+        self.outcomes["sent"] += 1
+
+    def mail_postponed(self) -> None:
+        """Count an attempt that failed and will be repeated."""
+        self.outcomes["postponed"] += 1
+
+    def mail_failed(self) -> None:
+        """Count a message that was given up."""
+        self.outcomes["failed"] += 1
+
+
 class Metrics:
     """All metrics of this process."""
 
@@ -106,3 +127,4 @@ class Metrics:
         self.requests = RequestMetrics()
         self.postings = PostingMetrics()
         self.charges = ChargeMetrics()
+        self.mail = MailMetrics()

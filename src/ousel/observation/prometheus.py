@@ -54,6 +54,7 @@ class _OuselCollector(Collector):
         yield from self._requests()
         yield from self._postings()
         yield from self._charges()
+        yield from self._mail()
         yield from self._ledger()
         yield GaugeMetricFamily(
             "ousel_clock_skew_seconds",
@@ -133,6 +134,27 @@ class _OuselCollector(Collector):
             "Time from a charge's creation to its payment.",
             self._metrics.charges.payment_seconds,
         )
+
+    def _mail(self) -> Iterator[Metric]:
+        attempts = CounterMetricFamily(
+            "ousel_mail_attempts", "Attempts to send mail, by outcome.", labels=["outcome"]
+        )
+        for outcome, count in self._metrics.mail.outcomes.items():
+            attempts.add_metric([outcome], count)
+        yield attempts
+        mail = self._gauges.mail
+        if mail is None:
+            return
+        for name, meaning, value in (
+            ("waiting", "Messages that wait to be sent.", mail.waiting),
+            ("failed", "Messages that were given up in the last 30 days.", mail.failed),
+            (
+                "oldest_waiting_seconds",
+                "How long the oldest of the waiting messages has waited.",
+                self._gauges.oldest_mail_seconds,
+            ),
+        ):
+            yield GaugeMetricFamily(f"ousel_mail_{name}", meaning, value=value)
 
     def _ledger(self) -> Iterator[Metric]:
         totals = self._gauges.totals

@@ -12,7 +12,7 @@ from ousel.api.observers import RequestObserver, RequestObservers
 from ousel.database.addresses import is_postgres
 from ousel.database.schema import SCHEMA_VERSION
 from ousel.kernel.clock import Clock
-from ousel.kernel.observers import ChargeObserver, PostingObserver
+from ousel.kernel.observers import ChargeObserver, MailObserver, PostingObserver
 from ousel.kernel.settings import SettingError, Settings
 from ousel.observation.gauges import GaugeReader
 from ousel.observation.metrics import Metrics
@@ -35,6 +35,7 @@ class Telemetry:
         self.request_observers = self._make_request_observers(clock)
         self.posting_observer = self._make_posting_observer()
         self.charge_observer: ChargeObserver = self._metrics.charges
+        self.mail_observer: MailObserver = self._metrics.mail
 
     @contextlib.asynccontextmanager
     async def open(self, gauge_reader: GaugeReader, health: Health) -> AsyncIterator[None]:

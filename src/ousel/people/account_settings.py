@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from ousel.accounts import service as accounts
+from ousel.accounts.rules import HolderEmail
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.ledger.rules import Account
@@ -21,7 +22,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the settings page shows of an account."""
 
     account: Account
-    email: str
+    email: HolderEmail
     sessions: list[Session]
     factor: SecondFactor | None
     recovery_codes_left: int

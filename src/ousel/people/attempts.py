@@ -3,7 +3,8 @@
 A browser that has signed in to the account before has a limit of its own instead. So strangers who
 guess from many addresses lock themselves out, but not the account's holder.
 
-Sign-ups are limited by IP address too, since the server must hash a password for each.
+Sign-ups are limited by IP address too, since the server must hash a password for each; so are
+messages by mail, and the codes and links in them.
 """
 
 import hashlib
@@ -21,6 +22,11 @@ from ousel.people.rules import (
     ADDRESS_LIMIT,
     ATTEMPT_LIMITS,
     BROWSER_LIMIT,
+    EMAIL_CODE_LIMIT,
+    LINK_LIMIT,
+    MAIL_ACCOUNT_LIMIT,
+    MAIL_ADDRESS_LIMIT,
+    MAIL_RECIPIENT_LIMIT,
     PAIR_LIMIT,
     SIGN_UP_LIMIT,
     AttemptLimit,
@@ -31,7 +37,7 @@ FAILED_MESSAGE: Final = "Too many attempts failed."
 
 
 class TooManyAttempts(Refusal):
-    """There were too many failed sign-ins, or too many sign-ups from this address."""
+    """There were too many failed sign-ins, wrong codes, sign-ups or messages by mail."""
 
     status = 429
     code = "too_many_attempts"
@@ -83,6 +89,35 @@ class AttemptCounter:
             )
         )
 
+    async def count_mail(
+        self, transaction: Transaction, account_id: str, recipient: str, source: EventSource
+    ) -> None:
+        """Count a message that somebody asked for; refuse it if a limit is exceeded.
+
+        The limit for a mailbox counts the messages of all accounts that wait for it, so it also
+        limits how many codes anybody can guess for it.
+        """
+        limits = {
+            f"mail of:{account_id}": MAIL_ACCOUNT_LIMIT,
+            f"mail to:{_hashed_name(recipient)}": MAIL_RECIPIENT_LIMIT,
+            f"mail from:{counted_address(source.ip_address)}": MAIL_ADDRESS_LIMIT,
+        }
+        await self._count(transaction, limits, "Too many messages were requested.")
+
+    async def count_email_code(self, transaction: Transaction, account_id: str) -> None:
+        """Count a code by mail as wrong until `forgive_email_code`; refuse it over the limit."""
+        limits = {_email_code_subject(account_id): EMAIL_CODE_LIMIT}
+        await self._count(transaction, limits, "Too many codes were wrong.")
+
+    async def forgive_email_code(self, transaction: Transaction, account_id: str) -> None:
+        """Stop counting a code that was not wrong."""
+        await store.uncount_failure(transaction, [_email_code_subject(account_id)])
+
+    async def count_wrong_link(self, transaction: Transaction, source: EventSource) -> None:
+        """Count a link that does not work; refuse it if the limit is exceeded."""
+        limits = {f"links:{counted_address(source.ip_address)}": LINK_LIMIT}
+        await self._count(transaction, limits, "Too many links did not work.")
+
     async def forgive(self, transaction: Transaction, guess: Guess) -> None:
         """Uncount a successful attempt.
 
@@ -129,6 +164,10 @@ async def _limits(transaction: Transaction, guess: Guess) -> dict[str, AttemptLi
         f"address:{counted_address(guess.source.ip_address)}": ADDRESS_LIMIT,
         f"account:{_hashed_name(guess.subject)}": guess.everywhere,
     }
+
+
+def _email_code_subject(account_id: str) -> str:
+    return f"email codes:{account_id}"
 
 
 def _pair_subject(guess: Guess) -> str:

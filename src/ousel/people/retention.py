@@ -1,10 +1,11 @@
-"""Deletes what nobody needs any longer: expired sessions, unused browsers, old audit events."""
+"""Deletes what nobody needs any longer: expired sessions and proofs, browsers, old events."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from ousel.database.port import Database, Transaction
 from ousel.database.sweeping import sweep
+from ousel.emails.service import EmailProofs
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.people import store
 
@@ -17,10 +18,11 @@ _MICROS_PER_DAY: Final = 24 * 3600 * MICROS_PER_SECOND
 class RetentionService:
     """Keeps the tables about people from growing forever, also for dormant accounts."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, email_proofs: EmailProofs) -> None:
         """Delete from this database, by a clock that callers cannot advance."""
         self._database = database
         self._clock = clock
+        self._email_proofs = email_proofs
 
     async def sweep(self) -> int:
         """Delete what is too old; return how many rows."""
@@ -28,6 +30,7 @@ class RetentionService:
             await self._sweep(store.delete_expired_sessions, 0)
             + await self._sweep(store.delete_unused_browsers, BROWSER_DAYS)
             + await self._sweep(store.delete_old_events, AUDIT_DAYS)
+            + await self._sweep(self._email_proofs.delete_expired, 1)
         )
 
     async def _sweep(

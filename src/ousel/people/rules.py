@@ -78,7 +78,17 @@ ACCOUNT_LIMIT: Final = AttemptLimit(200, 3600)  # one account from anywhere
 CODE_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # codes of one account from anywhere
 BROWSER_LIMIT: Final = AttemptLimit(10, 15 * 60)  # one account from a browser that it knows
 SIGN_UP_LIMIT: Final = AttemptLimit(500, 3600)  # sign-ups from one address
+EMAIL_CODE_LIMIT: Final = AttemptLimit(20, 24 * 3600)  # codes by mail of one account
+LINK_LIMIT: Final = AttemptLimit(50, 15 * 60)  # links by mail that do not work, from one address
+MAIL_ACCOUNT_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # messages that one account asks for
+MAIL_RECIPIENT_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # messages to one mailbox, from anyone
+MAIL_ADDRESS_LIMIT: Final = AttemptLimit(500, 3600)  # messages asked for from one IP address
 ATTEMPT_LIMITS: Final = (
+    EMAIL_CODE_LIMIT,
+    LINK_LIMIT,
+    MAIL_ACCOUNT_LIMIT,
+    MAIL_RECIPIENT_LIMIT,
+    MAIL_ADDRESS_LIMIT,
     PAIR_LIMIT,
     ADDRESS_LIMIT,
     ACCOUNT_LIMIT,

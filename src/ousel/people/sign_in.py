@@ -1,17 +1,21 @@
 """Signing up, in and out, and changing the password."""
 
+from contextlib import suppress
+
 import msgspec
 
 from ousel.accounts import service as accounts
 from ousel.accounts.service import NewHolder
 from ousel.database.port import Database, Transaction
+from ousel.emails.service import EmailProofs
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import FieldChecks, InvalidField, Refusal
 from ousel.kernel.ids import new_secret, secret_hash
 from ousel.ledger.refusals import AccountNotFound
 from ousel.people import rules, store
-from ousel.people.attempts import AttemptCounter, Guess
+from ousel.people.attempts import AttemptCounter, Guess, TooManyAttempts
 from ousel.people.audit import EventSource, record_event, record_failed_sign_in
+from ousel.people.password_check import PasswordCheck, password_subject
 from ousel.people.passwords import PasswordService
 from ousel.people.rules import Session, Stage
 from ousel.people.second_factor import CodeKind, SecondFactorService, has_second_factor
@@ -52,16 +56,19 @@ class SignInService:
         clock: Clock,
         attempts: AttemptCounter,
         second_factors: SecondFactorService,
+        email_proofs: EmailProofs,
     ) -> None:
         """Store sessions in this database."""
         self._database = database
         self._clock = clock
         self._attempts = attempts
         self._second_factors = second_factors
+        self._email_proofs = email_proofs
         self._passwords = PasswordService()
+        self.password_check = PasswordCheck(database, clock, attempts, self._passwords)
 
     async def sign_up(self, holder: NewHolder, password: str, source: EventSource) -> NewSession:
-        """Open an account and sign its holder in."""
+        """Open an account, send a message that proves its email, and sign its holder in."""
         checks = FieldChecks()
         accounts.check_holder(holder, checks)
         checks.value(lambda: rules.parse_password(password), "password")
@@ -70,11 +77,12 @@ class SignInService:
         checks.finish()
         await self._attempts.count_sign_up(source)
         hashed = await self._passwords.hash_password(password, source.ip_address)
-        with_password = msgspec.structs.replace(holder, password_hash=hashed)
+        new_holder = msgspec.structs.replace(holder, password_hash=hashed, email_is_proven=False)
 
         async def work(transaction: Transaction) -> NewSession:
-            account = await accounts.open_account(transaction, with_password, self._clock)
+            account = await accounts.open_account(transaction, new_holder, self._clock)
             await record_event(transaction, account.id, "signed_up", source, self._clock)
+            await self._start_proof(transaction, account.id, source)
             return await self._open_session(transaction, account.id, "signed_in", source)
 
         return await self._database.write(work)
@@ -83,7 +91,7 @@ class SignInService:
         """Sign in with a password; if a second factor is on, a code must follow."""
         name = _sign_in_name(identifier)
         account_id = await self._account_id(name)
-        subject = name if account_id is None else _password_subject(account_id)
+        subject = name if account_id is None else password_subject(account_id)
         guess = Guess(subject, account_id, source, rules.ACCOUNT_LIMIT)
         await self._attempts.check(guess)
         stored = await self._stored_password(account_id or "")
@@ -150,22 +158,14 @@ class SignInService:
     ) -> None:
         """Change the password and end all other sessions."""
         rules.parse_password(new, param="new_password")
-        guess = Guess(_password_subject(account_id), account_id, source, rules.ACCOUNT_LIMIT)
-        await self._attempts.check(guess)
-        stored = await self._stored_password(account_id)
-        is_right = await self._passwords.matches(stored, current, source.ip_address)
-        hashed = await self._passwords.hash_password(new, source.ip_address) if is_right else ""
+        compared = await self.password_check.compare(account_id, current, source)
+        hashed = ""
+        if compared.is_right:
+            hashed = await self._passwords.hash_password(new, source.ip_address)
 
         async def work(transaction: Transaction) -> bool:
-            await self._attempts.count_attempt(transaction, guess)
-            # The password may have changed while it was compared; the lock rules out later changes.
-            before = await accounts.lock_password_hash(transaction, account_id)
-            if not is_right or before != stored:
-                await record_failed_sign_in(
-                    transaction, account_id, "current password", source, self._clock
-                )
+            if not await self.password_check.confirm(transaction, compared):
                 return False
-            await self._attempts.forgive(transaction, guess)
             await accounts.set_password_hash(transaction, account_id, hashed)
             await store.end_other_sessions(transaction, account_id, session_hash)
             await store.forget_other_browsers(transaction, account_id, source.browser)
@@ -175,6 +175,17 @@ class SignInService:
 
         if not await self._database.write(work):
             raise InvalidField("This is not your current password.", param="current_password")
+
+    async def _start_proof(
+        self, transaction: Transaction, account_id: str, source: EventSource
+    ) -> None:
+        """Send a link and a code, unless the mailbox or the address has asked for too many."""
+        if not self._email_proofs.accepts_mail:
+            return
+        email = await accounts.email_of(transaction, account_id)
+        with suppress(TooManyAttempts):  # the page lets the person ask again later
+            await self._attempts.count_mail(transaction, account_id, email.address, source)
+            await self._email_proofs.start(transaction, account_id, email.address)
 
     async def _start_session(
         self, transaction: Transaction, account_id: str, source: EventSource
@@ -234,14 +245,6 @@ def _sign_in_name(identifier: str) -> str:
     """Return the normalized identifier: an email, or @ and a username."""
     name = identifier.strip().lower()
     return name if "@" in name else f"@{name}"
-
-
-def _password_subject(account_id: str) -> str:
-    """Return the name that attempts at an account's password are counted under.
-
-    Codes are counted separately: the right password must not reset the count of wrong codes.
-    """
-    return f"password of {account_id}"
 
 
 async def end_all_sessions(transaction: Transaction) -> int:

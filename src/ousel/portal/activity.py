@@ -19,6 +19,7 @@ from ousel.kernel.money import CURRENCY, json_from_micros
 from ousel.ledger.history import HistoryQuery
 from ousel.ledger.rules import Account, Entry, Kind
 from ousel.ledger.search import HistorySearch
+from ousel.people.email_confirmation import EmailConfirmationService
 from ousel.site.qr_codes import cached_qr_code
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
@@ -61,10 +62,17 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"  # without it, spreadsheets guess a wr
 class ActivityPages:
     """Serves a person's movements."""
 
-    def __init__(self, pages: PageRenderer, search: HistorySearch, portal_url: str) -> None:
+    def __init__(
+        self,
+        pages: PageRenderer,
+        search: HistorySearch,
+        emails: EmailConfirmationService,
+        portal_url: str,
+    ) -> None:
         """Find movements with this search; payers open links at this portal address."""
         self._pages = pages
         self._search = search
+        self._emails = emails
         self._portal_url = portal_url
 
     def routes(self) -> list[PageRoute]:
@@ -141,6 +149,7 @@ class ActivityPages:
         link = f"{self._portal_url}/send?to=@{found.own.username}"
         context: dict[str, Any] = {
             "own": found.own,
+            "email": await self._emails.state(visit.signed_in.account_id),
             "link": link,
             "qr_code": cached_qr_code(link),
             "movements": page,

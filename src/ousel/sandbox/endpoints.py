@@ -1,13 +1,23 @@
-"""POST /sandbox/clock, /sandbox/charges/:id/pay and /sandbox/fund."""
+"""POST /sandbox/clock, /sandbox/charges/:id/pay and /sandbox/fund; GET /sandbox/mail."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Final, Literal
 
 import msgspec
 
-from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
+from ousel.accounts.rules import EMAIL_CHARACTERS_MAX, IDENTIFIER_CHARACTERS_MAX
 from ousel.accounts.service import AccountService
-from ousel.api.fields import Amount, Time
-from ousel.api.route import AnswerDescription, Call, NoQuery, Route
+from ousel.api.fields import TEXT_PATTERN, Amount, Time
+from ousel.api.paging import (
+    LIMIT_DEFAULT,
+    Cursor,
+    Limit,
+    Page,
+    invalid_cursor,
+    make_page,
+    text_from_cursor,
+)
+from ousel.api.route import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.charges.records import ChargeRecord, charge_record
 from ousel.charges.refusals import ChargeNotFound, ChargeNotPayable, OwnCharge
 from ousel.charges.service import ChargeService
@@ -15,12 +25,17 @@ from ousel.http.messages import Answer, json_answer
 from ousel.kernel.clock import timestamp
 from ousel.kernel.errors import InvalidAmount
 from ousel.kernel.money import micros_from_json
+from ousel.kernel.texts import parse_text
 from ousel.ledger import refusals
 from ousel.ledger.funding import issue_money
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Movement
+from ousel.mail.outbox import AFTER_ALL_MAIL, Outbox
+from ousel.mail.rules import Mail
 from ousel.sandbox.clock import ADVANCE_SECONDS_MAX, SandboxClock
 from ousel.transfers.records import TransferRecord, transfer_record
+
+_MAIL_ID: Final = re.compile(r"mail_[0-9a-v]{26}")
 
 Identifier = Annotated[
     str,
@@ -55,6 +70,34 @@ class FundRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     amount: Amount
 
 
+class MailQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which mail to list."""
+
+    limit: Limit = LIMIT_DEFAULT
+    cursor: Cursor | None = None
+    to: (
+        Annotated[
+            str,
+            msgspec.Meta(
+                max_length=EMAIL_CHARACTERS_MAX,
+                description="The email that the mail was written to.",
+                extra_json_schema={"pattern": TEXT_PATTERN},
+            ),
+        ]
+        | None
+    ) = None
+
+
+class MailRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that a live server would have sent."""
+
+    object: Literal["mail"] = "mail"
+    to: str
+    subject: str
+    text: str
+    created_at: Time
+
+
 class ClockRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The sandbox's time."""
 
@@ -71,6 +114,7 @@ class SandboxEndpoints:
         clock: SandboxClock,
         posting_queue: PostingQueue,
         charges: ChargeService,
+        outbox: Outbox,
         portal_url: str,
     ) -> None:
         """Use the same services as the live endpoints and pages."""
@@ -78,6 +122,7 @@ class SandboxEndpoints:
         self._clock = clock
         self._posting_queue = posting_queue
         self._charges = charges
+        self._outbox = outbox
         self._portal_url = portal_url
 
     def routes(self, base: str) -> list[Route]:
@@ -136,6 +181,19 @@ class SandboxEndpoints:
                     refusals.QueueFull,
                 ),
             ),
+            Route(
+                method="GET",
+                path=f"{base}/sandbox/mail",
+                endpoint=self.mail,
+                name="listSandboxMail",
+                summary="Read the sandbox's mail",
+                description=(
+                    "A sandbox sends no mail. The messages to all people are listed here, the "
+                    "newest first, with the codes and links that confirm emails."
+                ),
+                query=MailQuery,
+                successes={200: AnswerDescription("A page of messages.", Page[MailRecord])},
+            ),
         ]
 
     async def advance(self, call: Call[ClockRequest, NoQuery]) -> Answer:
@@ -151,6 +209,18 @@ class SandboxEndpoints:
         paid = await self._charges.own_charge(charge.account_id, charge.id)
         return json_answer(charge_record(paid, self._portal_url))
 
+    async def mail(self, call: Call[NoBody, MailQuery]) -> Answer:
+        """Answer with a page of messages."""
+        query = call.query
+        recipient = parse_text(query.to, param="to")
+        if recipient is not None:
+            recipient = recipient.strip().lower()
+        before = _mail_id_after(query.cursor)
+        messages = await self._outbox.newest(recipient, before, query.limit + 1)
+        return json_answer(
+            make_page(messages, query.limit, record=_mail_record, position=lambda mail: mail.id)
+        )
+
     async def fund(self, call: Call[FundRequest, NoQuery]) -> Answer:
         """Issue money to the account."""
         amount = micros_from_json(bytes(call.body.amount))
@@ -161,3 +231,22 @@ class SandboxEndpoints:
         assert posted.debit_account is not None
         record = transfer_record(posted.outcome.credit, posted.credit_account, posted.debit_account)
         return json_answer(record, status=201)
+
+
+def _mail_id_after(cursor: str | None) -> str:
+    """Return the id of the message that a page continues after, or refuse another cursor."""
+    if cursor is None:
+        return AFTER_ALL_MAIL
+    mail_id = text_from_cursor(cursor)
+    if not _MAIL_ID.fullmatch(mail_id):
+        raise invalid_cursor()
+    return mail_id
+
+
+def _mail_record(mail: Mail) -> MailRecord:
+    return MailRecord(
+        to=mail.recipient,
+        subject=mail.subject,
+        text=mail.text,
+        created_at=timestamp(mail.created_at),
+    )

@@ -27,6 +27,7 @@ class Holder(Account):
     """An account as its holder sees it."""
 
     email: str
+    email_verified: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +128,16 @@ class UserToken:
     expires_in: int
     scope: str
     user_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxMail:
+    """A message that a sandbox did not send."""
+
+    to: str
+    subject: str
+    text: str
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,13 @@
-"""Calls that only a sandbox has: time, payers and money for tests. A live server answers NotFound.
+"""Calls that only a sandbox has: time, payers, money and mail. A live server answers NotFound.
 
 They have no idempotency key, so a request whose answer was lost is not sent again.
 """
 
 from ousel_client.amounts import Amount, encode_object, parse_amount
+from ousel_client.drivers import PageSteps
 from ousel_client.exchange import Steps, segment
-from ousel_client.operations import Driver, Operation, Resource
-from ousel_client.records import Charge, SandboxTime, Transfer
+from ousel_client.operations import Driver, ListOperation, Operation, Resource
+from ousel_client.records import Charge, SandboxMail, SandboxTime, Transfer
 
 
 class Sandbox(Resource[Driver]):
@@ -30,3 +31,8 @@ class Sandbox(Resource[Driver]):
         """Issue money to the account `to`."""
         body = encode_object({"to": to, "amount": parse_amount(amount)})
         return self._record(Transfer, self._post("/sandbox/fund", body, repeatable=False))
+
+    @ListOperation
+    def mail(self, *, to: str | None = None, page_size: int = 100) -> PageSteps[SandboxMail]:
+        """Iterate over the messages to this email, or to everyone, newest first."""
+        return self._pages(SandboxMail, "/sandbox/mail", {"to": to, "limit": page_size})

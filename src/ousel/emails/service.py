@@ -1,0 +1,138 @@
+"""Starting and using proofs of emails, in transactions that the callers open."""
+
+import secrets
+from typing import Final
+
+import msgspec
+
+from ousel.accounts import service as accounts
+from ousel.accounts.rules import HolderEmail
+from ousel.accounts.service import IdentifierInUse
+from ousel.database.port import Transaction
+from ousel.emails import letters, rules, store
+from ousel.emails.rules import EmailProof
+from ousel.kernel.clock import MICROS_PER_SECOND, Clock
+from ousel.kernel.ids import is_secret, new_secret, secret_hash
+from ousel.mail.outbox import Outbox
+
+PATH: Final = "/verify-email"
+
+
+class Proven(msgspec.Struct, frozen=True):
+    """The email is proven and names the account from now on."""
+
+    account_id: str
+    email: str
+    before: HolderEmail
+
+
+class InUse(msgspec.Struct, frozen=True):
+    """Another account has proven the email before."""
+
+    account_id: str
+    email: str
+
+
+class WrongCode(msgspec.Struct, frozen=True):
+    """The code is not right."""
+
+    codes_left: int
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """There is nothing to prove, or it is too late."""
+
+
+ProofResult = Proven | InUse | WrongCode | Ended
+
+
+class EmailProofs:
+    """Starts proofs by mail, and lets links and codes complete them."""
+
+    def __init__(self, outbox: Outbox, clock: Clock, portal_url: str) -> None:
+        """Send mail by this outbox; its links lead to this portal."""
+        self._outbox = outbox
+        self._clock = clock
+        self._portal_url = portal_url
+        self.accepts_mail = outbox.accepts_mail
+
+    async def start(self, transaction: Transaction, account_id: str, email: str) -> None:
+        """Send a link and a code to the email; those that were sent before no longer work.
+
+        If the email names another account, its owner gets another message instead. Nothing tells
+        the caller.
+        """
+        if not self.accepts_mail:
+            return
+        username = (await accounts.account_by_id(transaction, account_id)).username
+        code = f"{secrets.randbelow(10**rules.CODE_DIGITS):0{rules.CODE_DIGITS}d}"
+        link, now = new_secret(rules.LINK_PREFIX), self._clock()
+        proof = EmailProof(
+            account_id=account_id,
+            email=email,
+            link_hash=secret_hash(link),
+            code_hash=rules.code_hash(account_id, code),
+            wrong_codes=0,
+            created_at=now,
+            expires_at=now + rules.PROOF_SECONDS * MICROS_PER_SECOND,
+        )
+        await store.replace_proof(transaction, proof)
+        owner = await accounts.find_account_id(transaction, email, param="email")
+        if owner is None or owner == account_id:
+            address = f"{self._portal_url}{PATH}?token={link}"
+            letter = letters.proof_letter(username, code, address)
+        else:
+            letter = letters.in_use_letter(username, self._portal_url)
+        await self._outbox.add(transaction, account_id, email, letter)
+
+    async def find(self, transaction: Transaction, account_id: str) -> EmailProof | None:
+        """Return what the account can prove now."""
+        proof = await store.proof_of(transaction, account_id)
+        return proof if proof is not None and proof.is_valid_at(self._clock()) else None
+
+    async def find_by_link(self, transaction: Transaction, link: str) -> EmailProof | None:
+        """Return what a link can prove now."""
+        if not is_secret(link, rules.LINK_PREFIX):
+            return None
+        proof = await store.proof_by_link(transaction, secret_hash(link))
+        return proof if proof is not None and proof.is_valid_at(self._clock()) else None
+
+    async def use_code(self, transaction: Transaction, account_id: str, code: str) -> ProofResult:
+        """Prove the account's email by its code, or count a wrong one."""
+        proof = await store.lock_proof(transaction, account_id)
+        verdict = rules.judge_code(proof, code, self._clock())
+        if proof is None or verdict == "ended":
+            return Ended()
+        if verdict == "wrong":
+            await store.count_wrong_code(transaction, account_id)
+            return WrongCode(rules.WRONG_CODES_MAX - proof.wrong_codes - 1)
+        return await self._complete(transaction, proof)
+
+    async def use_link(self, transaction: Transaction, link: str) -> ProofResult:
+        """Prove an email by its link."""
+        found = await self.find_by_link(transaction, link)
+        if found is None:
+            return Ended()
+        # Another transaction may have used the link, or replaced it, until the row is locked.
+        proof = await store.lock_proof(transaction, found.account_id)
+        if proof is None or proof.link_hash != found.link_hash:
+            return Ended()
+        return await self._complete(transaction, proof)
+
+    async def _complete(self, transaction: Transaction, proof: EmailProof) -> ProofResult:
+        """Give the email to the account, unless another one has it; the proof is used up."""
+        account_id, email = proof.account_id, proof.email
+        await store.delete_proof(transaction, account_id)
+        try:
+            before = await accounts.prove_email(transaction, account_id, email)
+        except IdentifierInUse:
+            return InUse(account_id, email)
+        if before.is_proven and before.address != email:
+            username = (await accounts.account_by_id(transaction, account_id)).username
+            letter = letters.changed_letter(username, self._portal_url)
+            await self._outbox.add(transaction, account_id, before.address, letter)
+        return Proven(account_id, email, before)
+
+    async def delete_expired(self, transaction: Transaction, before: int, limit: int) -> int:
+        """Delete up to `limit` proofs that expired before this moment."""
+        return await store.delete_expired(transaction, before, limit)

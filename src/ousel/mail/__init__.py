@@ -1,0 +1,1 @@
+"""Mail: an outbox in the database, and a sender that empties it."""

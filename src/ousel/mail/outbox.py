@@ -1,0 +1,68 @@
+"""The outbox: messages are written in the transaction that causes them, and sent after it."""
+
+from typing import Final
+
+from ousel.database.port import Database, Transaction
+from ousel.database.sweeping import sweep
+from ousel.kernel.clock import MICROS_PER_SECOND, Clock
+from ousel.kernel.ids import new_id
+from ousel.kernel.settings import Settings
+from ousel.mail import store
+from ousel.mail.layout import html_of, text_of
+from ousel.mail.rules import Letter, Mail, OutboxFigures
+
+KEPT_DAYS: Final = 30  # what a sandbox keeps, and what could not be sent
+AFTER_ALL_MAIL: Final = "mail_w"  # sorts after every id: v is the highest digit of ids
+
+
+class Outbox:
+    """Takes messages and keeps them; a sandbox sends none, so that its users can read them."""
+
+    def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
+        """Write to this database, as the settings say."""
+        self._database = database
+        self._clock = clock
+        self._portal_url = settings.portal_url
+        self._keeps = settings.sandbox
+        self.accepts_mail = settings.sandbox or settings.mail_url is not None
+
+    async def add(
+        self, transaction: Transaction, account_id: str, recipient: str, letter: Letter
+    ) -> None:
+        """Write a message about this account, which is sent once the transaction has committed.
+
+        On a server without mail, nothing is written.
+        """
+        if not self.accepts_mail:
+            return
+        now = self._clock()
+        mail = Mail(
+            account_id=account_id,
+            id=new_id("mail_", self._clock),
+            recipient=recipient,
+            subject=letter.subject,
+            text=text_of(letter, self._portal_url),
+            html=html_of(letter, self._portal_url),
+            created_at=now,
+            due_at=None if self._keeps else now,
+        )
+        await store.add(transaction, mail)
+
+    async def newest(
+        self, recipient: str | None = None, before: str = AFTER_ALL_MAIL, limit: int = 100
+    ) -> list[Mail]:
+        """Return the messages before this id, to everyone or to one address, newest first."""
+        return await self._database.read(
+            lambda transaction: store.newest(transaction, recipient, before, limit)
+        )
+
+    async def figures(self) -> OutboxFigures:
+        """Return how many messages wait or were given up."""
+        return await self._database.read(store.figures)
+
+    async def sweep(self) -> int:
+        """Delete old messages that are not to be sent; return how many."""
+        before = self._clock() - KEPT_DAYS * 24 * 3600 * MICROS_PER_SECOND
+        return await sweep(
+            self._database, lambda transaction, limit: store.delete_old(transaction, before, limit)
+        )

@@ -1,0 +1,71 @@
+"""Asks people who are signed in for their password, before they change what protects them."""
+
+import msgspec
+
+from ousel.accounts import service as accounts
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import Clock
+from ousel.people import rules
+from ousel.people.attempts import AttemptCounter, Guess
+from ousel.people.audit import EventSource, record_failed_sign_in
+from ousel.people.passwords import PasswordService
+
+
+class ComparedPassword(msgspec.Struct, frozen=True):
+    """A password that was compared with the stored one."""
+
+    guess: Guess
+    account_id: str
+    stored: str | None
+    is_right: bool
+
+
+class PasswordCheck:
+    """Checks the passwords of people who are signed in, and counts wrong ones."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        attempts: AttemptCounter,
+        passwords: PasswordService,
+    ) -> None:
+        """Compare with the passwords in this database."""
+        self._database = database
+        self._clock = clock
+        self._attempts = attempts
+        self._passwords = passwords
+
+    async def compare(
+        self, account_id: str, password: str, source: EventSource
+    ) -> ComparedPassword:
+        """Compare a password, which takes a while; `confirm` then decides."""
+        guess = Guess(password_subject(account_id), account_id, source, rules.ACCOUNT_LIMIT)
+        await self._attempts.check(guess)
+        stored = await self._database.read(
+            lambda transaction: accounts.password_hash_of(transaction, account_id)
+        )
+        is_right = await self._passwords.matches(stored, password, source.ip_address)
+        return ComparedPassword(guess, account_id, stored, is_right)
+
+    async def confirm(self, transaction: Transaction, compared: ComparedPassword) -> bool:
+        """Return whether the password is right, also at this moment; count a wrong one."""
+        guess, account_id = compared.guess, compared.account_id
+        await self._attempts.count_attempt(transaction, guess)
+        # The password may have changed while it was compared; the lock rules out later changes.
+        current = await accounts.lock_password_hash(transaction, account_id)
+        if not compared.is_right or current != compared.stored:
+            await record_failed_sign_in(
+                transaction, account_id, "current password", guess.source, self._clock
+            )
+            return False
+        await self._attempts.forgive(transaction, guess)
+        return True
+
+
+def password_subject(account_id: str) -> str:
+    """Return the name that attempts at an account's password are counted under.
+
+    Codes are counted separately: the right password must not reset the count of wrong codes.
+    """
+    return f"password of {account_id}"

@@ -1,0 +1,80 @@
+"""Somebody new proves an email in a browser, by link and by code, and changes it."""
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.accounts import unique_name
+from tests.support.browser import sign_in, sign_up
+from tests.support.browser_world import SampleWorld
+from tests.support.mail import code_in
+from tests.support.visitor import PASSWORD
+
+pytestmark = pytest.mark.slow
+
+NO_SCRIPTS: dict[str, Any] = {"java_script_enabled": False}
+BOTH = pytest.mark.parametrize("options", [{}, NO_SCRIPTS], ids=["scripts", "no-scripts"])
+
+
+def code_sent_to(page: Page, email: str) -> str:
+    """Return the code in the newest message of the sandbox to an address."""
+    page.goto(f"/sandbox/mail?to={email}")
+    lines = page.locator("article.card").first.locator("p").all_inner_texts()
+    return code_in("\n".join(f"    {line.strip()}" for line in lines))
+
+
+@BOTH
+def test_a_link_proves_the_email_of_somebody_new(
+    browser_world: SampleWorld, options: dict[str, Any]
+) -> None:
+    """From the activity to the mail of the sandbox, and by its link to a proven email."""
+    username = unique_name()
+    page = browser_world.page(**options)
+    sign_up(page, username)
+    page.get_by_role("link", name="Confirm your email").click()
+    page.get_by_role("link", name="the page of this sandbox's mail").click()
+    page.get_by_role("link", name="/verify-email?token=").first.click()
+    expect(page.get_by_text(f"@{username}", exact=True).first).to_be_visible()
+
+    page.get_by_role("button", name="Confirm email").click()
+
+    expect(page.get_by_text(f"{username}@example.com is confirmed")).to_be_visible()
+    page.context.clear_cookies()
+    sign_in(page, f"{username}@example.com")
+    page.wait_for_url("**/activity")
+    expect(page.get_by_role("link", name="Confirm your email")).to_have_count(0)
+    page.context.close()
+
+
+@BOTH
+def test_codes_prove_the_first_email_and_a_new_one(
+    browser_world: SampleWorld, options: dict[str, Any]
+) -> None:
+    """Money that is sent to the new email reaches the account; the old one finds nobody."""
+    username = unique_name()
+    old, new = f"{username}@example.com", f"{username}@new.example"
+    page = browser_world.page(**options)
+    sign_up(page, username)
+    code = code_sent_to(page, old)
+    page.goto("/verify-email")
+    page.get_by_label("Code").fill(code)
+    page.get_by_role("button", name="Confirm email").click()
+    expect(page.get_by_text(f"{old} is confirmed")).to_be_visible()
+
+    page.goto("/settings")
+    page.get_by_role("link", name="Change email").click()
+    page.get_by_label("New email").fill(new)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Change email").click()
+    expect(page.get_by_text(f"on its way to {new}")).to_be_visible()
+    code = code_sent_to(page, new)
+    page.goto("/verify-email")
+    page.get_by_label("Code").fill(code)
+    page.get_by_role("button", name="Confirm email").click()
+    expect(page.get_by_text(f"{new} is confirmed")).to_be_visible()
+
+    assert browser_world.call("GET", f"/accounts/{new}")["username"] == username
+    with pytest.raises(AssertionError, match="account_not_found"):
+        browser_world.call("GET", f"/accounts/{old}")
+    page.context.close()

@@ -1,0 +1,337 @@
+"""An email finds an account only once it is proven; the first to prove it has it."""
+
+import pytest
+
+from ousel.accounts.service import AccountService, IdentifierInUse
+from ousel.accounts.verification import verify_identifiers
+from ousel.database.port import Database
+from ousel.emails.rules import PROOF_SECONDS, WRONG_CODES_MAX
+from ousel.emails.service import EmailProofs
+from ousel.kernel.errors import InvalidField
+from ousel.kernel.settings import Settings
+from ousel.ledger.queue import PostingQueue
+from ousel.ledger.refusals import AccountNotFound
+from ousel.ledger.rules import Movement, Refused
+from ousel.mail.outbox import Outbox
+from ousel.people.attempts import AttemptCounter, TooManyAttempts
+from ousel.people.email_confirmation import (
+    EmailConfirmationService,
+    EmailLinkEnded,
+    NoMail,
+)
+from ousel.people.rules import (
+    EMAIL_CODE_LIMIT,
+    LINK_LIMIT,
+    MAIL_ACCOUNT_LIMIT,
+    MAIL_RECIPIENT_LIMIT,
+)
+from ousel.people.sign_in import SignInService, WrongPassword
+from tests.ledger.examples import posting
+from tests.people.mailboxes import EMAIL, People, race
+from tests.people.members import HOME, OFFICE
+from tests.support.accounts import person
+from tests.support.clock import ManualClock
+from tests.support.mail import code_in
+from tests.support.raw_sql import RawSql
+from tests.support.visitor import PASSWORD
+
+
+def wrong(code: str) -> str:
+    """Return another code."""
+    return f"{(int(code) + 1) % 1_000_000:06d}"
+
+
+async def test_an_email_finds_the_account_only_once_it_is_proven(people: People) -> None:
+    """Before, neither a look-up nor a sign-in finds it; the username works all the time."""
+    ada = await people.sign_up("ada")
+    assert await people.owner() is None
+    with pytest.raises(WrongPassword):
+        await people.sign_in.sign_in(EMAIL, PASSWORD, OFFICE)
+    await people.sign_in.sign_in("ada", PASSWORD, OFFICE)
+    assert not (await people.emails.state(ada)).email.is_proven
+
+    await people.prove(ada)
+
+    assert await people.owner() == ada
+    await people.sign_in.sign_in(EMAIL, PASSWORD, OFFICE)
+    state = await people.emails.state(ada)
+    assert (state.email.is_proven, state.proof, state.to_confirm) == (True, None, None)
+    await people.database.snapshot(verify_identifiers)
+
+
+async def test_a_transfer_to_an_unproven_email_reaches_nobody(
+    people: People, database: Database
+) -> None:
+    """The same transfer reaches the account once the email is proven."""
+    ada = await people.sign_up("ada")
+    payer = await person(database, "payer", "100", people.clock)
+    queue = PostingQueue(database, people.clock, queue_limit=10)
+    refused = (await queue.post(posting(payer.id, EMAIL, 1, key="k"))).outcome
+    assert isinstance(refused, Refused)
+    assert isinstance(refused.refusal, AccountNotFound)
+
+    await people.prove(ada)
+
+    moved = (await queue.post(posting(payer.id, EMAIL, 1, key="k"))).outcome
+    assert isinstance(moved, Movement)
+    assert moved.credit.account_id == ada
+
+
+async def test_a_link_proves_an_email_without_a_session(people: People) -> None:
+    """It says whose account it is for, and works once."""
+    ada = await people.sign_up("ada")
+    link = await people.link()
+    target = await people.emails.find_link(link)
+    assert (target.email, target.username) == (EMAIL, "ada")
+    assert await people.owner() is None
+
+    await people.emails.confirm_with_link(link, OFFICE)
+
+    assert await people.owner() == ada
+    for use in (people.emails.find_link(link), people.emails.confirm_with_link(link, OFFICE)):
+        with pytest.raises(EmailLinkEnded):
+            await use
+
+
+async def test_a_code_works_once(people: People) -> None:
+    """Afterwards there is nothing to confirm."""
+    ada = await people.sign_up("ada")
+    code = await people.code()
+    await people.emails.confirm_with_code(ada, code, HOME)
+    with pytest.raises(InvalidField, match="no code to confirm"):
+        await people.emails.confirm_with_code(ada, code, HOME)
+
+
+@pytest.mark.parametrize("seconds", [PROOF_SECONDS - 1, PROOF_SECONDS])
+async def test_link_and_code_are_valid_for_half_an_hour(people: People, seconds: int) -> None:
+    """To the second; then a new message is needed, and helps."""
+    ada = await people.sign_up("ada")
+    code, link = await people.code(), await people.link()
+    people.clock.advance(seconds=seconds)
+    if seconds < PROOF_SECONDS:
+        await people.emails.find_link(link)
+    else:
+        with pytest.raises(InvalidField, match="no code to confirm"):
+            await people.emails.confirm_with_code(ada, code, HOME)
+        with pytest.raises(EmailLinkEnded):
+            await people.emails.confirm_with_link(link, HOME)
+        await people.send(ada)
+        link = await people.link()
+    await people.emails.confirm_with_link(link, HOME)
+    assert await people.owner() == ada
+
+
+async def test_five_wrong_codes_end_the_code_and_the_link(people: People) -> None:
+    """The right code then comes too late; the page says how many tries are left."""
+    ada = await people.sign_up("ada")
+    code, link = await people.code(), await people.link()
+    for left in range(WRONG_CODES_MAX - 1, 0, -1):
+        with pytest.raises(InvalidField, match=f"Tries left: {left}"):
+            await people.emails.confirm_with_code(ada, wrong(code), HOME)
+    with pytest.raises(InvalidField, match="was the last try"):
+        await people.emails.confirm_with_code(ada, wrong(code), HOME)
+
+    with pytest.raises(InvalidField, match="no code to confirm"):
+        await people.emails.confirm_with_code(ada, code, HOME)
+    with pytest.raises(EmailLinkEnded):
+        await people.emails.confirm_with_link(link, HOME)
+    assert await people.owner() is None
+
+
+async def test_a_new_message_replaces_the_one_before(people: People) -> None:
+    """The old link no longer works."""
+    ada = await people.sign_up("ada")
+    old = await people.link()
+    await people.send(ada)
+    with pytest.raises(EmailLinkEnded):
+        await people.emails.confirm_with_link(old, HOME)
+    await people.emails.confirm_with_link(await people.link(), HOME)
+    assert await people.owner() == ada
+
+
+async def test_the_first_of_several_to_prove_an_email_has_it(people: People) -> None:
+    """All others learn it when they prove it too, and not before."""
+    eve, ada = await people.sign_up("eve"), await people.sign_up("ada")
+    ada_text, eve_text = await people.mail()
+    await people.emails.confirm_with_code(ada, code_in(ada_text), HOME)
+
+    with pytest.raises(IdentifierInUse, match="belongs to another account"):
+        await people.emails.confirm_with_code(eve, code_in(eve_text), OFFICE)
+
+    assert await people.owner() == ada
+    assert not (await people.emails.state(eve)).email.is_proven
+    await people.database.snapshot(verify_identifiers)
+
+
+async def test_the_owner_of_an_email_is_told_that_somebody_else_wants_it(people: People) -> None:
+    """The message has neither a code nor a link that would give it away."""
+    ada = await people.sign_up("ada")
+    await people.prove(ada)
+    await people.sign_up("eve")
+
+    [told, _] = await people.mail()
+
+    assert "already belongs to another account" in told
+    assert "@eve" in told
+    assert "token=" not in told
+
+
+async def test_two_who_prove_one_email_at_once_do_not_both_have_it(
+    people: People, database: Database
+) -> None:
+    """Exactly one has it, and a transfer to it reaches that one only."""
+    payer = await person(database, "payer", "100", people.clock)
+    for number in range(3):
+        await race(people, payer.id, f"race{number}@example.com", number)
+
+
+async def test_changing_the_email_needs_the_password_and_proof(people: People) -> None:
+    """Until the new one is proven, the old one is valid; then it is released and told."""
+    ada = await people.sign_up("ada")
+    await people.prove(ada)
+    with pytest.raises(InvalidField) as refused:
+        await people.emails.change(ada, "wrong horse battery", "new@example.com", HOME)
+    assert refused.value.param == "password"
+    with pytest.raises(InvalidField, match="your email already"):
+        await people.emails.change(ada, PASSWORD, "ADA@example.com", HOME)
+
+    await people.emails.change(ada, PASSWORD, "New@example.com", HOME)
+    assert await people.owner() == ada
+    assert await people.owner("new@example.com") is None
+    assert (await people.emails.state(ada)).to_confirm == "new@example.com"
+    await people.prove(ada, "new@example.com")
+
+    assert await people.owner("new@example.com") == ada
+    assert await people.owner() is None
+    [told, *_] = await people.mail()
+    assert "The Ousel account @ada has a new email" in told
+    assert "new@example.com" not in told
+    await people.database.snapshot(verify_identifiers)
+
+
+async def test_a_released_email_can_be_proven_by_somebody_else(
+    people: People, database: Database
+) -> None:
+    """Transfers then reach its new owner, also in a process that sent to the old one before."""
+    ada = await people.sign_up("ada")
+    await people.prove(ada)
+    payer = await person(database, "payer", "100", people.clock)
+    queue = PostingQueue(database, people.clock, queue_limit=10)
+    before = (await queue.post(posting(payer.id, EMAIL, 1, key="before"))).outcome
+    await people.emails.change(ada, PASSWORD, "new@example.com", HOME)
+    await people.prove(ada, "new@example.com")
+    between = (await queue.post(posting(payer.id, EMAIL, 1, key="between"))).outcome
+    eve = await people.sign_up("eve")
+    await people.prove(eve)
+    after = (await queue.post(posting(payer.id, EMAIL, 1, key="after"))).outcome
+    again = (await queue.post(posting(payer.id, EMAIL, 1, key="before"))).outcome
+
+    assert isinstance(before, Movement)
+    assert before.credit.account_id == ada
+    assert isinstance(between, Refused)
+    assert isinstance(after, Movement)
+    assert after.credit.account_id == eve
+    assert isinstance(again, Refused)
+    assert again.refusal.code == "idempotency_conflict"
+    await queue.close()
+
+
+async def test_a_mistyped_email_can_be_corrected(people: People) -> None:
+    """Nobody is told, because nobody has proven the mistyped one."""
+    ada = await people.sign_up("ada", "adda@example.com")
+    await people.emails.change(ada, PASSWORD, EMAIL, HOME)
+    await people.prove(ada)
+
+    assert await people.owner() == ada
+    assert len(await people.mail("adda@example.com")) == 1
+    assert (await people.emails.state(ada)).email.address == EMAIL
+
+
+async def test_codes_are_limited_per_account(people: People) -> None:
+    """Twenty wrong ones a day, however many messages are sent, and from any address."""
+    ada = await people.sign_up("ada")
+    for number in range(EMAIL_CODE_LIMIT.failures):
+        if number % WRONG_CODES_MAX == 0:
+            await people.send(ada)
+        with pytest.raises(InvalidField):
+            await people.emails.confirm_with_code(ada, wrong(await people.code()), HOME)
+    await people.send(ada)
+    with pytest.raises(TooManyAttempts, match="codes were wrong"):
+        await people.emails.confirm_with_code(ada, await people.code(), OFFICE)
+    people.clock.advance(seconds=EMAIL_CODE_LIMIT.window_seconds)
+    await people.send(ada)
+    await people.prove(ada)
+
+
+async def test_messages_are_limited_per_account_and_per_mailbox(people: People) -> None:
+    """Whoever is over the limit can sign up, but no further message is sent."""
+    ada = await people.sign_up("ada")
+    for _ in range(MAIL_ACCOUNT_LIMIT.failures - 1):
+        await people.send(ada)
+    with pytest.raises(TooManyAttempts, match="messages were requested"):
+        await people.send(ada)
+    with pytest.raises(TooManyAttempts):
+        await people.emails.change(ada, PASSWORD, "other@example.com", HOME)
+
+    eve = await people.sign_up("eve")
+    assert len(await people.mail()) == MAIL_RECIPIENT_LIMIT.failures
+    assert (await people.emails.state(eve)).proof is None
+    with pytest.raises(TooManyAttempts):
+        await people.emails.send(eve, OFFICE)
+
+
+async def test_links_that_do_not_work_are_limited_per_address(people: People) -> None:
+    """A stranger cannot try them without end."""
+    for _ in range(LINK_LIMIT.failures):
+        with pytest.raises(EmailLinkEnded):
+            await people.emails.confirm_with_link("ep_" + "0" * 40, OFFICE)
+    with pytest.raises(TooManyAttempts):
+        await people.emails.confirm_with_link("ep_" + "0" * 40, OFFICE)
+    ada = await people.sign_up("ada")
+    await people.emails.confirm_with_link(await people.link(), OFFICE)
+    assert await people.owner() == ada
+
+
+async def test_links_and_codes_are_stored_as_hashes(people: People, raw_sql: RawSql) -> None:
+    """Whoever reads the table of proofs cannot use it."""
+    await people.sign_up("ada")
+    code, link = await people.code(), await people.link()
+
+    [row] = await raw_sql.run("SELECT * FROM email_proofs")
+
+    assert link not in str(row)
+    assert code not in [str(each) for each in row]
+
+
+async def test_a_server_without_mail_says_so(
+    database: Database,
+    clock: ManualClock,
+    attempts: AttemptCounter,
+    sign_in: SignInService,
+    people: People,
+) -> None:
+    """Nothing is written to the outbox; the operator can vouch for the email."""
+    outbox = Outbox(database, clock, Settings())
+    proofs = EmailProofs(outbox, clock, "https://pay.example")
+    emails = EmailConfirmationService(database, clock, attempts, proofs, sign_in.password_check)
+    ada = await people.sign_up("ada", "other@example.com")
+    for ask in (emails.send(ada, HOME), emails.change(ada, PASSWORD, EMAIL, HOME)):
+        with pytest.raises(NoMail):
+            await ask
+    assert await outbox.newest(EMAIL) == []
+
+    await AccountService(database, clock).prove_email("@ada")
+
+    assert await people.owner("other@example.com") == ada
+
+
+async def test_an_operator_cannot_vouch_for_an_email_that_another_account_has(
+    people: People,
+) -> None:
+    """The first account keeps it."""
+    ada = await people.sign_up("ada")
+    await people.prove(ada)
+    await people.sign_up("eve")
+    with pytest.raises(IdentifierInUse):
+        await AccountService(people.database, people.clock).prove_email("@eve")
+    assert await people.owner() == ada
