@@ -8,7 +8,8 @@ import pytest
 from ousel.database.batching import BATCH_ITEMS_MAX
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
-from ousel.ledger.batch import PostingResult
+from ousel.kernel.observers import NO_OBSERVER
+from ousel.ledger.batch import NoCharges, PostingResult
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import (
     AccountNotFound,
@@ -18,7 +19,7 @@ from ousel.ledger.refusals import (
     QueueFull,
 )
 from ousel.ledger.rules import Movement, Posting, Replay
-from ousel.ledger.writer import UNHALVED_POSTINGS_MAX
+from ousel.ledger.writer import UNHALVED_POSTINGS_MAX, PostingContext
 from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting, refusals
 from tests.support.accounts import balance, person, verify
@@ -313,6 +314,23 @@ async def test_the_cache_of_recipients_has_a_limit(
         await world.queue.post(posting(world.ada.id, name, 5))
 
     assert await world.balances() == (70, 30)
+
+
+async def test_a_batch_in_progress_keeps_the_recipients_that_it_has_found(
+    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full cache is replaced, not emptied: another writer may be using it."""
+    monkeypatch.setattr("ousel.ledger.writer.RECIPIENTS_CACHED_MAX", 0)
+    context = PostingContext(
+        world.controlled, system_clock, NoCharges(), NO_OBSERVER, lambda *_: None
+    )
+    in_use = context.recipients
+    in_use["@bob"] = world.bob.id
+
+    context.limit_recipients()
+
+    assert context.recipients == {}
+    assert in_use == {"@bob": world.bob.id}
 
 
 async def test_a_frozen_account_is_frozen_for_the_next_posting(

@@ -50,9 +50,8 @@ class PostingQueue:
     ) -> None:
         """Write to this database; refuse a posting while `queue_limit` others wait."""
         self.queue_limit = queue_limit
-        self._recipients: dict[str, str] = {}
         self._context = PostingContext(
-            database, clock, charge_rows or NoCharges(), observer, self._recipients, self._set_aside
+            database, clock, charge_rows or NoCharges(), observer, self._set_aside
         )
         self._writer = PostingWriter(self._context)
         self._blocked_writers: dict[str, BlockedPostingWriter] = {}  # by the id of the locked row
@@ -87,7 +86,7 @@ class PostingQueue:
 
     def _writer_for(self, posting: Posting) -> PostingWriter:
         """Return the writer that waits for a row that this posting needs, or the ordinary one."""
-        for row_id in rows_of(posting, self._recipients):
+        for row_id in rows_of(posting, self._context.recipients):
             if row_id in self._blocked_writers:
                 return self._blocked_writers[row_id]
         return self._writer

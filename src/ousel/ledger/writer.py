@@ -28,15 +28,21 @@ CONTENTION_SECONDS: Final = 0.1  # how long a row counts as contended after a wa
 RECIPIENTS_CACHED_MAX: Final = 100_000
 
 
-class PostingContext(msgspec.Struct, frozen=True):
+class PostingContext(msgspec.Struct):
     """What all writers of one queue share."""
 
     database: Database
     clock: Clock
     charge_rows: ChargeRows
     observer: PostingObserver
-    recipients: dict[str, str]  # the account id of each username and number, which never changes
     set_aside: Callable[[WaitingPosting, str], None]  # lets a posting wait for a locked row
+    # The account id of each username and account number. This never changes.
+    recipients: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def limit_recipients(self) -> None:
+        """Start a new cache if this one is full; batches in progress go on with the old one."""
+        if len(self.recipients) > RECIPIENTS_CACHED_MAX:
+            self.recipients = {}
 
 
 class PostingWriter(Batcher[Posting, PostingResult | Blocked]):
@@ -76,8 +82,7 @@ class PostingWriter(Batcher[Posting, PostingResult | Blocked]):
         """Write the postings, after waiting for the awaited row if there is one."""
         started = perf_counter()
         context = self._context
-        if len(context.recipients) > RECIPIENTS_CACHED_MAX:
-            context.recipients.clear()
+        context.limit_recipients()
         writing = PostingBatch(
             batch, context.recipients, context.charge_rows, context.clock, awaited
         )
