@@ -14,7 +14,9 @@ from tests.support.server import Server, free_port
 PASSWORD = "planted%2Fdatabase%40password"
 PLAIN = "planted/database@password"
 TOOL = """#!/bin/sh
-case "$1" in --list) echo '1; 2 3 TABLE public entries ousel'; exit ;; esac
+case "$1" in --list)
+  for table in alembic_version entries; do echo "1; 2 3 TABLE public $table ousel"; done; exit ;;
+esac
 printf '%s\\n' "$@" > {folder}/arguments
 printf '%s' "$PGPASSWORD" > {folder}/password
 for argument in "$@"; do
