@@ -1,4 +1,4 @@
-"""Two windows send the same page to confirm at the same time: each intent moves money once."""
+"""Two windows send the same confirmation page at the same time: each intent moves money once."""
 
 import asyncio
 from contextlib import AsyncExitStack, ExitStack

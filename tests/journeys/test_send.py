@@ -19,7 +19,7 @@ NO_SCRIPTS: dict[str, Any] = {"java_script_enabled": False}
 
 
 def open_confirmation(page: Page) -> None:
-    """Go from the activity to the page to confirm."""
+    """Go from the activity to the confirmation page."""
     page.goto("/activity")
     page.get_by_role("main").get_by_role("link", name="Send", exact=True).click()
     page.get_by_label("To").fill("@ada")
@@ -50,7 +50,7 @@ def test_a_double_click_a_reload_and_going_back_send_once(
 
 
 def test_two_windows_send_once(browser_world: SampleWorld) -> None:
-    """A second window with the same page to confirm leads to the same receipt."""
+    """A second window with the same confirmation page leads to the same receipt."""
     first = browser_world.page("grace")
     before = balance_on(first)
     open_confirmation(first)

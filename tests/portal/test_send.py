@@ -1,4 +1,4 @@
-"""Sending money: a form, a page to confirm, and a receipt; each intent moves money once."""
+"""Sending money: a form, a confirmation page, and a receipt; each intent moves money once."""
 
 import asyncio
 import re
@@ -30,7 +30,7 @@ class Sender:
         self.grace = grace
 
     async def confirmation(self, **fields: str) -> str:
-        """Fill in the form, and return the address of the page to confirm."""
+        """Fill in the form, and return the address of the confirmation page."""
         filled = {"to": "@grace", "amount": "25"} | fields
         answer = await self.visitor.press("/send", "Continue", **filled)
         assert answer.status_code == 303, answer.text
@@ -156,7 +156,7 @@ async def test_a_form_that_was_used_does_not_send_the_same_again(sender: Sender)
 
 
 async def test_one_form_sends_one_thing(sender: Sender) -> None:
-    """Of two pages to confirm that one form led to, the second sends nothing and says so."""
+    """Of two confirmation pages that one form led to, the second sends nothing and says so."""
     form = await sender.visitor.form("/send", "Continue")
     pages = []
     for amount in ("25", "26"):
@@ -211,7 +211,7 @@ async def test_a_refusal_at_the_last_moment_moves_nothing(sender: Sender) -> Non
 
 
 async def test_a_session_that_has_ended_sends_nothing(sender: Sender) -> None:
-    """The page to confirm asks to sign in again."""
+    """The confirmation page asks to sign in again."""
     address = await sender.confirmation()
     form = await sender.visitor.form(address, SEND)
     cookies = httpx2.Cookies(sender.visitor.client.cookies)

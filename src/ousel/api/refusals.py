@@ -8,7 +8,7 @@ _BEARER: Final = b"Bearer"
 
 
 class MalformedJson(Refusal):
-    """The body is not JSON, not UTF-8, not an object, or nested too deep."""
+    """The body is not a JSON object, is nested too deep, or repeats a field after a wrong value."""
 
     status = 400
     code = "malformed_json"

@@ -166,11 +166,12 @@ class CheckoutPages:
         )
 
     def _was_just_paid(self, checkout: Checkout) -> bool:
-        """Return whether somebody else, or another device, paid the charge a short time ago.
+        """Return whether the charge was paid a short time ago, by an account not signed in here.
 
-        If so, the page redirects to the partner by itself, although its viewer has not paid.
-        Without this limit, a link to the page of any paid charge could be used to send people to
-        the partner's address.
+        The payer is somebody else, or the same person on another device. In this case the page
+        redirects to the partner by itself, unless its viewer is the merchant. After a longer time
+        it does not, because otherwise a link to the page of any paid charge could be used to send
+        people to the partner's address.
         """
         paid_at = checkout.charge.paid_at
         if checkout.state != "paid" or paid_at is None or checkout.is_own:

@@ -152,7 +152,7 @@ def _operator_transfer(
     note: str | None,
     idempotency_key: str | None,
 ) -> Callable[[AccountService], Awaitable[dict[str, Any]]]:
-    """Return the task that moves this amount and answers what the command prints."""
+    """Return the task that moves this amount and returns what the command prints."""
     micros = micros_from_json(amount.encode())
     parse_note(note)
     idempotency_key_of(None, idempotency_key)

@@ -135,7 +135,7 @@ class Supervisor:
             worker.read_heartbeats(elapsed_seconds)
 
     def _restart_failed(self) -> None:
-        """Replace the workers that ended or hang.
+        """Replace the workers that have ended, or have sent no heartbeat for too long.
 
         A worker that cannot start is started again and again: the database could be reached when
         the server started, so it will probably be reachable again.

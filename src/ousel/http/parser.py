@@ -19,9 +19,10 @@ HEADERS_MAX: Final = 100  # trailers included
 CHUNKS_MAX: Final = 1_024
 
 _PIECE_BYTES_MAX: Final = 16 * 1024  # a longer segment is parsed in pieces, to measure the head
-# When a head is complete, up to two of its pieces are missing from `_head_bytes`: the last one, and
-# the first one if it began with the end of another request. If `_head_bytes` is at most this
-# number, the head is short enough even with two more pieces, so it is not measured exactly.
+# When a head is complete, `_head_bytes` may lack two of its pieces: the last one, which is counted
+# only after it was parsed, and the first one, if it also contained the end of another request (see
+# `on_message_complete`). If `_head_bytes` is at most the following number, the head is short enough
+# even with two more pieces, so it is not measured exactly.
 _UNMEASURED_BYTES_MAX: Final = HEAD_BYTES_MAX - 2 * _PIECE_BYTES_MAX
 _SEPARATOR_BYTES: Final = len(b": \r\n")
 

@@ -1,1 +1,1 @@
-"""Settings, money, identifiers, time and errors, which all other packages use."""
+"""Settings, money, ids, time and errors, which all other packages use."""

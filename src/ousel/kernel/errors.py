@@ -53,7 +53,7 @@ class InvalidField(Refusal):
 
 
 class InvalidForm(InvalidField):
-    """Several fields of a form are not valid."""
+    """One or more fields of a form are not valid."""
 
     def __init__(self, errors: dict[str, str]) -> None:
         """State what is wrong with each field, by name."""

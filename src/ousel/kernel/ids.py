@@ -1,4 +1,4 @@
-"""Identifiers, which have a prefix and sort by time, and secrets, which are random."""
+"""Ids, which have a prefix and sort by time, and secrets, which are random."""
 
 import hashlib
 import hmac

@@ -156,7 +156,10 @@ class PostingBatch:
         ]
 
     async def _wait_for_row(self, transaction: Transaction, row_id: str) -> None:
-        """Wait for this row; if no posting pays a charge, `lock_accounts` waits for it instead."""
+        """Wait for this row before any charge is locked.
+
+        If no posting pays a charge, do nothing: `lock_accounts` then begins with this wait.
+        """
         charge_ids = {each.charge_id for each in self._postings if each.charge_id is not None}
         if row_id in charge_ids:
             await self._charge_rows.wait(transaction, row_id)

@@ -203,7 +203,11 @@ def _check(entry: Entry, last: Account) -> None:
 
 
 def _has_kind_of_its_accounts(entry: Entry) -> bool:
-    """Return whether money enters and leaves circulation only by funding and redemption."""
+    """Return whether the kind of the entry fits its accounts.
+
+    An entry of the system account must be a funding or a redemption. An entry of another account
+    that has one of these kinds must have the system account as its counterparty.
+    """
     if entry.account_id == SYSTEM_ACCOUNT_ID:
         return entry.kind == ("funding" if entry.amount < 0 else "redemption")
     return entry.kind in _KINDS_BETWEEN_PEOPLE or entry.counterparty_id == SYSTEM_ACCOUNT_ID

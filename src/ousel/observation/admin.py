@@ -1,4 +1,4 @@
-"""The admin port: metrics and health checks for the operator, which partners cannot reach."""
+"""The admin port: metrics and health checks on a port for the operator."""
 
 import asyncio
 import contextlib

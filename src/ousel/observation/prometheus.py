@@ -65,7 +65,9 @@ class _OuselCollector(Collector):
     def _requests(self) -> Iterator[Metric]:
         labels = ["method", "route"]
         requests = CounterMetricFamily(
-            "ousel_http_requests", "Requests answered.", labels=[*labels, "status"]
+            "ousel_http_requests",
+            "Requests answered, or given up by the client (status 499).",
+            labels=[*labels, "status"],
         )
         durations = HistogramMetricFamily(
             "ousel_http_request_duration_seconds",
@@ -94,7 +96,7 @@ class _OuselCollector(Collector):
         )
         yield _histogram(
             "ousel_posting_transaction_seconds",
-            "Time to write a batch, from the beginning of its transaction to the commit.",
+            "Time to write a batch until its commit has ended, with waits and repeated attempts.",
             self._metrics.postings.transaction_seconds,
         )
         yield GaugeMetricFamily(

@@ -218,7 +218,7 @@ class SignInService:
     async def _check_username(
         self, username: str, checks: FieldChecks, source: EventSource
     ) -> None:
-        """Name a username that is in use along with the other fields that are wrong."""
+        """If the username is in use, report this together with the other fields that are wrong."""
         await self._attempts.count_sign_up(source)  # whoever only looks for names has this limit
         is_free = await self._database.read(
             lambda transaction: accounts.is_username_free(transaction, username)

@@ -1,6 +1,6 @@
 """The site's two cookies: one for the session, and one that identifies the browser.
 
-The second is for form tokens and for the limits of sign-in.
+The second is for the limits of sign-in and, without a session, for form tokens.
 """
 
 from typing import Final

@@ -1,1 +1,1 @@
-"""Moving money from the key owner to a recipient, and listing what moved."""
+"""Sending money, by partners and by people, and listing what moved."""

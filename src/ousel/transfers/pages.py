@@ -1,7 +1,7 @@
-"""Sending money in a browser: a form, a page to confirm, and the receipt in the activity.
+"""Sending money in a browser: a form, a confirmation page, and the receipt in the activity.
 
-The form carries an idempotency key, which the page to confirm passes on. So however often that page
-is sent, reloaded or opened again, the money moves once.
+The form carries an idempotency key, which the confirmation page passes on. So however often that
+page is sent, reloaded or opened again, the money moves once.
 """
 
 import hashlib
@@ -65,7 +65,7 @@ class SendPages:
         return self._form_page(visit, visit.query, {})
 
     async def check_form(self, visit: Visit) -> Answer:
-        """Lead to the page to confirm, or show the form again with all that is wrong."""
+        """Lead to the confirmation page, or show the form again with all that is wrong."""
         try:
             intent = await self._intent_from_form(visit)
         except InvalidForm as refusal:
@@ -195,7 +195,8 @@ def _back_to_form(values: Mapping[str, str]) -> Answer:
 def _sealed_fields(visit: Visit, intent: Intent) -> dict[str, str]:
     """Return the intent as fields that only a page of this session can contain.
 
-    Without the seal, a link could lead straight to a page to confirm that somebody else filled in.
+    Without the seal, a link could lead straight to a confirmation page that somebody else has
+    filled in.
     """
     fields = _typed(intent) | {"idempotency_key": intent.idempotency_key}
     return fields | {"seal": _seal(visit, fields)}

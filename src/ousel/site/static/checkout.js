@@ -35,7 +35,8 @@ async function followCharge() {
     try {
       const charge = await fetchStatus();
       if (charge.status !== "created") {
-        // Do not interrupt a payer who has clicked a link: after "Cancel", the partner may just have canceled the charge.
+        // Do not interrupt a payer who has clicked a link. After a click on "Cancel", the status may have changed because
+        // the partner's page, which is just loading, has canceled the charge.
         if (leaving) await sleep(PAUSE_MILLISECONDS_MAX);
         location.replace(`${address}?onward=yes`);
         return;
