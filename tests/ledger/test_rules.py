@@ -30,6 +30,7 @@ from ousel.ledger.rules import (
     Status,
     decide,
     entry_hash,
+    may_change_account,
 )
 from tests.ledger.examples import NOW, MemoryLedger, account, posting, refusals, system
 
@@ -349,3 +350,10 @@ def test_no_charge_is_closed_unless_the_caller_says_so() -> None:
     outcomes = decide([payment], accounts, {"@bob": "bob"}, {}, NOW)
 
     assert isinstance(outcomes[0], Movement)
+
+
+def test_only_an_email_may_later_name_another_account() -> None:
+    """Usernames and account numbers keep their account for ever."""
+    names = ("@ada", "OU302849912558", "ada@example.com")
+
+    assert [name for name in names if may_change_account(name)] == ["ada@example.com"]
