@@ -231,7 +231,7 @@ async def email_of(transaction: Transaction, account_id: str) -> HolderEmail:
 
 
 async def prove_email(transaction: Transaction, account_id: str, email: str) -> HolderEmail:
-    """Let a proven email name the account, and no longer the one before; return the one before.
+    """Let this proven email name the account instead of its previous one, which is returned.
 
     Raises IdentifierInUse if the email names another account. Of several transactions that claim
     the same email at once, one succeeds.

@@ -41,7 +41,7 @@ def create(  # noqa: PLR0913 - one for each option
         bool,
         typer.Option(
             "--unproven",
-            help="Leave it to the holder to confirm the email, which finds nobody yet.",
+            help="Let the holder confirm the email; until then, nobody finds the account by it.",
         ),
     ] = False,
     database: DatabaseOption = None,
@@ -76,7 +76,7 @@ def fund(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Issue money to an account; nothing else creates money."""
+    """Issue money to an account; on a live server, nothing else creates money."""
     task = _operator_transfer(AccountService.fund, identifier, amount, note, idempotency_key)
     show(run_with(database, AccountService, task), as_json=as_json)
 

@@ -59,8 +59,8 @@ class EmailProofs:
     async def start(self, transaction: Transaction, account_id: str, email: str) -> None:
         """Send a link and a code to the email; those that were sent before no longer work.
 
-        If the email names another account, its owner gets another message instead. Nothing tells
-        the caller.
+        If the email names another account, its owner gets another message instead. The
+        caller does not learn which message was sent.
         """
         if not self.accepts_mail:
             return
@@ -113,7 +113,7 @@ class EmailProofs:
         found = await self.find_by_link(transaction, link)
         if found is None:
             return Ended()
-        # Another transaction may have used the link, or replaced it, until the row is locked.
+        # Before the row is locked, another transaction may use or replace the link.
         proof = await store.lock_proof(transaction, found.account_id)
         if proof is None or proof.link_hash != found.link_hash:
             return Ended()

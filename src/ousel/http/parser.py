@@ -38,7 +38,9 @@ class RequestParser(asyncio.Protocol, ABC):
         self._parser = httptools.HttpRequestParser(self)
         self._request: Request | None = None  # set once its head has arrived
         self._is_incomplete = False  # a request has begun to arrive and is not complete
-        self._head_bytes = 0  # received for the request, without its body and the current piece
+        # Received for the request, without the current piece and without all but the first piece of
+        # its body.
+        self._head_bytes = 0
         self._body_rest = bytearray()  # what follows the first piece of a body
         self._is_ignoring_input = False  # the connection will be closed
         self._last_active_at = self._loop.time()

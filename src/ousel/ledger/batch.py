@@ -109,7 +109,7 @@ class PostingBatch:
     ) -> None:
         """Write these postings; `recipients` caches which account each identifier names.
 
-        Emails are not cached, since they may change their account.
+        Emails are not cached, since an email may later name another account.
         """
         self._members = members
         self._postings = [member.item for member in members]

@@ -16,7 +16,7 @@ AFTER_ALL_MAIL: Final = "mail_w"  # sorts after every id: v is the highest digit
 
 
 class Outbox:
-    """Takes messages and keeps them; a sandbox sends none, so that its users can read them."""
+    """Takes messages to be sent; a sandbox sends none, and keeps them for its users to read."""
 
     def __init__(self, database: Database, clock: Clock, settings: Settings) -> None:
         """Write to this database, as the settings say."""

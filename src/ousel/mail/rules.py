@@ -8,7 +8,7 @@ from ousel.kernel.clock import MICROS_PER_SECOND
 
 FIRST_PAUSE_SECONDS: Final = 5
 PAUSE_SECONDS_MAX: Final = 3600
-REFUSED_ATTEMPTS_MAX: Final = 8  # a server may refuse for good what it accepts a minute later
+REFUSED_ATTEMPTS_MAX: Final = 8  # a server may say "never", and accept a minute later
 SENDING_DAYS_MAX: Final = 4
 
 
@@ -48,8 +48,8 @@ class OutboxFigures(msgspec.Struct, frozen=True):
 def next_attempt_at(mail: Mail, now: int, *, is_refused: bool) -> int | None:
     """Return when to try a message again that was not sent, or None to give it up.
 
-    The message has been tried `mail.attempts` times. A server that `is_refused` stands for has
-    said that it will never accept the message.
+    The message has been tried `mail.attempts` times. `is_refused` says that
+    the mail server has answered that it will never accept the message.
     """
     if is_refused and mail.attempts >= REFUSED_ATTEMPTS_MAX:
         return None

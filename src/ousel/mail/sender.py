@@ -24,7 +24,7 @@ DELIVERY_SECONDS_MAX: Final = 60.0
 CLAIM_SECONDS: Final = 180
 STOP_SECONDS_MAX: Final = 5.0  # how long a stop waits for the message that is being sent
 RECORD_SECONDS: Final = 1.0  # between two attempts to record what became of a message
-RECORD_ATTEMPTS_MAX: Final = 60  # together shorter than what is left of the claim
+RECORD_ATTEMPTS_MAX: Final = 60  # the pauses are shorter than what is left of the claim
 
 _log = structlog.get_logger()
 
@@ -90,7 +90,10 @@ class MailSender:
         return False
 
     async def _write(self, mail: Mail, failure: NotSent | None) -> None:
-        """Write the outcome; try again while the database is away, because the mail is out."""
+        """Write the outcome, and try again while the database is unavailable.
+
+        Otherwise a message that was sent would be sent again.
+        """
         now = self._clock()
         due_at: int | None = None
         if failure is not None:

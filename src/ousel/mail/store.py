@@ -79,7 +79,10 @@ async def is_any_due(transaction: Transaction, now: int) -> bool:
 
 
 async def claim(transaction: Transaction, now: int, claimed_until: int) -> Mail | None:
-    """Claim a message that is due until this moment; its `due_at` identifies the claim."""
+    """Claim one message that is due.
+
+    The claim lasts until `claimed_until`, which becomes its `due_at` and identifies the claim.
+    """
     rows = await transaction.fetch(CLAIM_DUE, now=now, claimed_until=claimed_until)
     return Mail(*rows[0]) if rows else None
 

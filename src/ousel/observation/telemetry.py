@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Telemetry:
-    """The observers of requests, postings and charges, and the admin port that shows them."""
+    """The observers of requests, postings, charges and mail, and the admin port that shows them."""
 
     def __init__(self, settings: Settings, clock: Clock, processes: int) -> None:
         """Set up the observers; `processes` is the number of serving processes."""

@@ -3,8 +3,9 @@
 A browser that has signed in to the account before has a limit of its own instead. So strangers who
 guess from many addresses lock themselves out, but not the account's holder.
 
-Sign-ups are limited by IP address too, since the server must hash a password for each; so are
-messages by mail, and the codes and links in them.
+Sign-ups are limited by IP address, since the server must hash a password for each. Messages by mail
+are limited by account, mailbox and IP address, the codes in them by account, and links that do not
+work by IP address.
 """
 
 import hashlib
@@ -94,8 +95,8 @@ class AttemptCounter:
     ) -> None:
         """Count a message that somebody asked for; refuse it if a limit is exceeded.
 
-        The limit for a mailbox counts the messages of all accounts that wait for it, so it also
-        limits how many codes anybody can guess for it.
+        The limit for a mailbox counts the messages for all accounts together. Each message allows
+        five wrong codes, so this also limits how often anybody can guess the code for an email.
         """
         limits = {
             f"mail of:{account_id}": MAIL_ACCOUNT_LIMIT,

@@ -49,7 +49,7 @@ class PasswordCheck:
         return ComparedPassword(guess, account_id, stored, is_right)
 
     async def confirm(self, transaction: Transaction, compared: ComparedPassword) -> bool:
-        """Return whether the password is right, also at this moment; count a wrong one."""
+        """Return whether the password was right and has not changed since; count a wrong one."""
         guess, account_id = compared.guess, compared.account_id
         await self._attempts.count_attempt(transaction, guess)
         # The password may have changed while it was compared; the lock rules out later changes.

@@ -179,7 +179,7 @@ class SignInService:
     async def _start_proof(
         self, transaction: Transaction, account_id: str, source: EventSource
     ) -> None:
-        """Send a link and a code, unless the mailbox or the address has asked for too many."""
+        """Send a link and a code, unless too many were sent to the mailbox or for the address."""
         if not self._email_proofs.accepts_mail:
             return
         email = await accounts.email_of(transaction, account_id)
@@ -219,7 +219,7 @@ class SignInService:
         self, username: str, checks: FieldChecks, source: EventSource
     ) -> None:
         """If the username is in use, report this together with the other fields that are wrong."""
-        await self._attempts.count_sign_up(source)  # whoever only looks for names has this limit
+        await self._attempts.count_sign_up(source)  # else anyone could find out which names exist
         is_free = await self._database.read(
             lambda transaction: accounts.is_username_free(transaction, username)
         )

@@ -1,6 +1,6 @@
 """Calls that only a sandbox has: time, payers, money and mail. A live server answers NotFound.
 
-They have no idempotency key, so a request whose answer was lost is not sent again.
+Those that change something have no idempotency key, so after a lost answer they are not sent again.
 """
 
 from ousel_client.amounts import Amount, encode_object, parse_amount
