@@ -33,7 +33,7 @@ def test_a_link_proves_the_email_of_somebody_new(
     page = browser_world.page(**options)
     sign_up(page, username)
     page.get_by_role("link", name="Confirm your email").click()
-    page.get_by_role("link", name="the page of this sandbox's mail").click()
+    page.get_by_role("link", name="Mail of this sandbox").click()
     page.get_by_role("link", name="/verify-email?token=").first.click()
     expect(page.get_by_text(f"@{username}", exact=True).first).to_be_visible()
 
