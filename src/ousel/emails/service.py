@@ -18,7 +18,7 @@ from ousel.mail.outbox import Outbox
 PATH: Final = "/verify-email"
 
 
-class Proven(msgspec.Struct, frozen=True):
+class EmailProven(msgspec.Struct, frozen=True):
     """The email is proven and names the account from now on."""
 
     account_id: str
@@ -26,7 +26,7 @@ class Proven(msgspec.Struct, frozen=True):
     before: HolderEmail
 
 
-class InUse(msgspec.Struct, frozen=True):
+class EmailInUse(msgspec.Struct, frozen=True):
     """Another account has proven the email before."""
 
     account_id: str
@@ -39,11 +39,11 @@ class WrongCode(msgspec.Struct, frozen=True):
     codes_left: int
 
 
-class Ended(msgspec.Struct, frozen=True):
+class NoValidProof(msgspec.Struct, frozen=True):
     """There is nothing to prove, or it is too late."""
 
 
-ProofResult = Proven | InUse | WrongCode | Ended
+ProofResult = EmailProven | EmailInUse | WrongCode | NoValidProof
 
 
 class EmailProofs:
@@ -102,7 +102,7 @@ class EmailProofs:
         proof = await store.lock_proof(transaction, account_id)
         verdict = rules.judge_code(proof, code, self._clock())
         if proof is None or verdict == "ended":
-            return Ended()
+            return NoValidProof()
         if verdict == "wrong":
             await store.count_wrong_code(transaction, account_id)
             return WrongCode(rules.WRONG_CODES_MAX - proof.wrong_codes - 1)
@@ -112,11 +112,11 @@ class EmailProofs:
         """Prove an email by its link."""
         found = await self.find_by_link(transaction, link)
         if found is None:
-            return Ended()
+            return NoValidProof()
         # Before the row is locked, another transaction may use or replace the link.
         proof = await store.lock_proof(transaction, found.account_id)
         if proof is None or proof.link_hash != found.link_hash:
-            return Ended()
+            return NoValidProof()
         return await self._complete(transaction, proof)
 
     async def _complete(self, transaction: Transaction, proof: EmailProof) -> ProofResult:
@@ -126,12 +126,12 @@ class EmailProofs:
         try:
             before = await accounts.prove_email(transaction, account_id, email)
         except IdentifierInUse:
-            return InUse(account_id, email)
+            return EmailInUse(account_id, email)
         if before.is_proven and before.address != email:
             username = (await accounts.account_by_id(transaction, account_id)).username
             letter = letters.changed_letter(username, self._portal_url)
             await self._outbox.add(transaction, account_id, before.address, letter)
-        return Proven(account_id, email, before)
+        return EmailProven(account_id, email, before)
 
     async def delete_expired(self, transaction: Transaction, before: int, limit: int) -> int:
         """Delete up to `limit` proofs that expired before this moment."""

@@ -7,7 +7,14 @@ from ousel.accounts.rules import HolderEmail, parse_email
 from ousel.accounts.service import IdentifierInUse
 from ousel.database.port import Database, Transaction
 from ousel.emails.rules import EmailProof
-from ousel.emails.service import EmailProofs, Ended, InUse, ProofResult, Proven, WrongCode
+from ousel.emails.service import (
+    EmailInUse,
+    EmailProofs,
+    EmailProven,
+    NoValidProof,
+    ProofResult,
+    WrongCode,
+)
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.people.attempts import AttemptCounter
@@ -133,13 +140,13 @@ class EmailConfirmationService:
                 )
             case WrongCode(codes_left=left):
                 raise InvalidField(f"This code is not right. Tries left: {left}.", param="code")
-            case Ended():
+            case NoValidProof():
                 raise InvalidField(
                     "There is no code to confirm any more. Ask for a new message.", param="code"
                 )
-            case InUse(email=email):
+            case EmailInUse(email=email):
                 raise IdentifierInUse(_in_use(email), param="code")
-            case Proven():
+            case EmailProven():
                 pass
 
     async def find_link(self, link: str) -> LinkTarget:
@@ -162,15 +169,15 @@ class EmailConfirmationService:
 
         async def work(transaction: Transaction) -> ProofResult:
             result = await self._proofs.use_link(transaction, link)
-            if isinstance(result, Ended):
+            if isinstance(result, NoValidProof):
                 await self._attempts.count_wrong_link(transaction, source)
             await self._record(transaction, result, source)
             return result
 
         match await self._database.write(work):
-            case InUse(email=email):
+            case EmailInUse(email=email):
                 raise IdentifierInUse(_in_use(email))
-            case Proven():
+            case EmailProven():
                 pass
             case _:
                 raise _link_ended()
@@ -183,7 +190,7 @@ class EmailConfirmationService:
     async def _record(
         self, transaction: Transaction, result: ProofResult, source: EventSource
     ) -> None:
-        if isinstance(result, Proven):
+        if isinstance(result, EmailProven):
             kind: EventKind = "email_changed" if result.before.is_proven else "email_confirmed"
             await record_event(
                 transaction, result.account_id, kind, source, self._clock, result.email
