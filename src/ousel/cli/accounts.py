@@ -25,7 +25,10 @@ accounts = typer.Typer(
 Identifier = Annotated[str, typer.Argument(help="@username, account number or email.")]
 Amount = Annotated[str, typer.Argument(help="The amount of money, such as 25.00.")]
 NoteOption = Annotated[str | None, typer.Option(help="A note that the account's holder can read.")]
-KeyOption = Annotated[str | None, typer.Option(help="A retry with the same key moves nothing.")]
+KeyOption = Annotated[
+    str | None,
+    typer.Option(help="However often you retry with the same key, the money moves once."),
+]
 
 
 @accounts.command()

@@ -14,6 +14,7 @@ from ousel.cli.console import (
     open_database,
     require_database,
     run_on_snapshot,
+    servers_clock,
     settings,
     show,
 )
@@ -21,7 +22,6 @@ from ousel.cli.verification import verify_everything
 from ousel.database import backup as database_backup
 from ousel.database import schema
 from ousel.database.port import Transaction
-from ousel.kernel.clock import system_clock
 from ousel.oauth.service import end_all_tokens
 from ousel.partners.service import revoke_all_keys
 from ousel.people.sign_in import end_all_sessions
@@ -51,8 +51,8 @@ def restore(
         bool,
         typer.Option(
             "--revoke-keys",
-            help="Revoke all partner keys and user tokens: some may have been revoked after the"
-            " backup.",
+            help="Revoke all partner keys and user tokens, because the backup makes those valid"
+            " again that were revoked after it.",
         ),
     ] = False,
     as_json: JsonOption = False,
@@ -91,9 +91,10 @@ async def _end_credentials(url: str, *, revoke_keys: bool) -> dict[str, int]:
     async def work(transaction: Transaction) -> dict[str, int]:
         ended = {"sessions_ended": await end_all_sessions(transaction)}
         if revoke_keys:
-            ended["keys_revoked"] = await revoke_all_keys(transaction, system_clock)
+            ended["keys_revoked"] = await revoke_all_keys(transaction, clock)
             ended["user_tokens_ended"] = await end_all_tokens(transaction)
         return ended
 
     async with open_database(url) as database:
+        clock = await servers_clock(database, url)
         return await database.write(work)

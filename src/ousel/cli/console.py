@@ -110,17 +110,20 @@ def run_with(
     """
 
     async def with_service(opened: Database, url: str) -> Result:
-        clock = clock_of(opened, url)
-        await clock.measure()
-        if writes:
-            check_skew(clock.skew_micros)
-        return await task(new_service(opened, await _servers_clock(opened, clock)))
+        return await task(new_service(opened, await servers_clock(opened, url, writes=writes)))
 
     return _run(database, with_service)
 
 
-async def _servers_clock(opened: Database, clock: Clock) -> Clock:
-    """Return the clock that Ousel's servers use: the database's, or the sandbox's."""
+async def servers_clock(opened: Database, url: str, *, writes: bool = True) -> Clock:
+    """Return the clock that Ousel's servers use: the database's, or the sandbox's.
+
+    To write, this host's own clock must be right.
+    """
+    clock = clock_of(opened, url)
+    await clock.measure()
+    if writes:
+        check_skew(clock.skew_micros)
     if await opened.read(mode_of) == "live":
         return clock
     sandbox_clock = SandboxClock(opened, clock)

@@ -52,10 +52,10 @@ class DatabaseClock(Clock, Protocol):
     """The clock that dates what is written to a database."""
 
     skew_micros: int
-    """By how much this host's clock was ahead of this clock at the last measurement."""
+    """By how much this host's clock was ahead of the database's at the last measurement."""
 
     async def measure(self) -> None:
-        """Measure by how much this host's clock is ahead of this one."""
+        """Measure by how much this host's clock is ahead of the database's."""
         ...
 
 

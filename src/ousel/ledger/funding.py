@@ -85,7 +85,7 @@ def _funding(
 
 
 async def _post_alone(database: Database, clock: Clock, posting: Posting) -> OperatorTransfer:
-    """Post through a queue made for this call, with a deadline as requests have one."""
+    """Post through a queue made for this call, with the same deadline as a request."""
     queue = PostingQueue(database, clock, queue_limit=1)
 
     async def post_in_time() -> PostingResult:

@@ -185,9 +185,9 @@ class BlockedPostingWriter(PostingWriter):
     def _parts_to_repeat(
         self, batch: list[WaitingPosting], error: Exception
     ) -> Sequence[list[WaitingPosting]]:
-        """If the row is still locked, wait again, now in a turn for later waits.
+        """If the row is still locked, wait again, on the connection for repeated waits.
 
-        So the turns for first waits stay free.
+        So the connections for first waits stay free.
         """
         if isinstance(error, RowsLocked):
             self._turns = self._later_turns

@@ -142,7 +142,7 @@ class EmailConfirmationService:
                 raise InvalidField(f"This code is not right. Tries left: {left}.", param="code")
             case NoValidProof():
                 raise InvalidField(
-                    "There is no code to confirm any more. Ask for a new message.", param="code"
+                    "The code is no longer valid. Ask for a new message.", param="code"
                 )
             case EmailInUse(email=email):
                 raise IdentifierInUse(_in_use(email), param="code")

@@ -179,7 +179,10 @@ class SignInService:
     async def _start_proof(
         self, transaction: Transaction, account_id: str, source: EventSource
     ) -> None:
-        """Send a link and a code, unless too many were sent to the mailbox or for the address."""
+        """Send a link and a code.
+
+        Nothing is sent if too many were sent to this mailbox or asked for from this IP address.
+        """
         if not self._email_proofs.accepts_mail:
             return
         email = await accounts.email_of(transaction, account_id)

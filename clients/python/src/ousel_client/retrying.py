@@ -90,7 +90,7 @@ def _error(outcome: Outcome) -> OuselError:
 
 
 def _is_in_doubt(outcome: Outcome) -> bool:
-    """Return whether the request may have taken effect."""
+    """Return whether the request got no answer or a 5xx, so that it may have taken effect."""
     if isinstance(outcome, Failure):
         return outcome.sent
     return outcome.status >= SERVER_ERRORS
