@@ -185,7 +185,7 @@ class Ousel:
         self.respond = Router(
             self.routes,
             authenticator,
-            EndpointServer(authenticator, services.api_errors),
+            EndpointServer(authenticator, services.api_errors, is_sandbox=settings.sandbox),
             page_server,
             settings,
             services.telemetry.request_observers,

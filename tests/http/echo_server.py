@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing_extensions import override
 
 from ousel.http.connection import Connection, OwnServerState
-from ousel.http.messages import Request, Response, header_lines
+from ousel.http.messages import AnswerDropped, Request, Response, header_lines
 from ousel.kernel.cancellation import run_to_end
 
 PATIENCE_SECONDS = 30.0  # a busy machine is not a defect
@@ -34,6 +34,8 @@ class EchoApplication:
 
     async def _echo(self, request: Request) -> Response:
         match request.path:
+            case "/dropped":
+                raise AnswerDropped
             case "/broken":
                 raise RuntimeError("planned failure")
             case "/split":

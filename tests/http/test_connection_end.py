@@ -34,6 +34,17 @@ async def test_a_connection_closes_when_the_client_says_so(client: EchoClient, h
     assert answered.endswith(b"/a ")
 
 
+async def test_a_dropped_answer_ends_the_connection(
+    echo_server: EchoServer, client: EchoClient
+) -> None:
+    """Nothing is sent, and the requests behind it on the connection are not carried out."""
+    client.send(get("/dropped") + get("/a"))
+
+    assert await client.rest() == b""
+    assert [request.path for request in echo_server.application.requests] == ["/dropped"]
+    await until(lambda: not echo_server.state.connections and not echo_server.state.tasks)
+
+
 @pytest.mark.parametrize(
     "noise",
     [

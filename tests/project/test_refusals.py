@@ -14,7 +14,7 @@ from ousel.kernel.settings import Settings
 REFUSALS = tuple(dict.fromkeys(all_refusals()))
 OUTSIDE_OPERATIONS = {
     *("malformed_request", "head_too_large", "not_found", "method_not_allowed"),
-    *("schema_outdated", "clock_skewed"),
+    *("schema_outdated", "clock_skewed", "sandbox_only", "unknown_rehearsal"),
 }
 IN_OAUTHS_OWN_FORM = {
     *("invalid_request", "invalid_client", "invalid_grant", "unsupported_grant_type"),

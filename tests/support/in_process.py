@@ -8,7 +8,7 @@ import httpx2
 from typing_extensions import override
 
 from ousel.app import Ousel
-from ousel.http.messages import BODY_BYTES_MAX, Request, Responder
+from ousel.http.messages import BODY_BYTES_MAX, AnswerDropped, Request, Responder
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.settings import Settings
 
@@ -24,16 +24,18 @@ class InProcessTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         body = await request.aread()
         path, _, query = request.url.raw_path.partition(b"?")
-        response = await self._responder.respond(
-            Request(
-                method=request.method,
-                path=path.decode("ascii"),
-                query=query,
-                headers={name.lower(): value for name, value in request.headers.raw},
-                body=body if len(body) <= BODY_BYTES_MAX else None,
-                ip_address=self._address,
-            )
+        arrived = Request(
+            method=request.method,
+            path=path.decode("ascii"),
+            query=query,
+            headers={name.lower(): value for name, value in request.headers.raw},
+            body=body if len(body) <= BODY_BYTES_MAX else None,
+            ip_address=self._address,
         )
+        try:
+            response = await self._responder.respond(arrived)
+        except AnswerDropped as dropped:
+            raise httpx2.RemoteProtocolError("The connection was closed.") from dropped
         content = b"" if request.method == "HEAD" else response.body
         if response.stream is not None:
             content += b"".join([piece async for piece in response.stream])

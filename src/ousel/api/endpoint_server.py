@@ -12,6 +12,7 @@ import msgspec
 from ousel.api.authentication import ApiAuthenticator
 from ousel.api.decoding import decode_body, decode_form, decode_query, is_form
 from ousel.api.error_log import ApiErrorRecorder
+from ousel.api.rehearsals import REHEARSE, SandboxOnly, disturbed_route, parse_disturbance
 from ousel.api.route import Call, NoBody, NoQuery, Route
 from ousel.http.messages import Answer, RawHeader, Request, whole_body
 from ousel.kernel.errors import Refusal
@@ -23,10 +24,17 @@ _NO_BODY: Final = NoBody()
 class EndpointServer:
     """Serves the routes of the API."""
 
-    def __init__(self, authenticator: ApiAuthenticator, error_recorder: ApiErrorRecorder) -> None:
+    def __init__(
+        self,
+        authenticator: ApiAuthenticator,
+        error_recorder: ApiErrorRecorder,
+        *,
+        is_sandbox: bool = False,
+    ) -> None:
         """Authenticate callers with this authenticator, and record refused calls."""
         self._authenticator = authenticator
         self._error_recorder = error_recorder
+        self._is_sandbox = is_sandbox
 
     async def answer(
         self,
@@ -38,6 +46,10 @@ class EndpointServer:
     ) -> Answer:
         """Serve one request; `extra_headers` collects headers that every outcome carries."""
         headers = request.headers
+        if REHEARSE in headers:
+            if not self._is_sandbox:
+                raise SandboxOnly("Only a sandbox rehearses failures.", param="Ousel-Rehearse")
+            route = disturbed_route(route, parse_disturbance(headers[REHEARSE]))
         caller = request.caller = self._authenticator.cached_caller(
             route, headers
         ) or await self._authenticator.authenticate(route, headers, extra_headers)

@@ -15,7 +15,15 @@ from ousel.api.observers import RequestObservers
 from ousel.api.problems import problem_answer
 from ousel.api.route import Route
 from ousel.api.route_table import RouteLike, RouteTable
-from ousel.http.messages import Answer, RawHeader, Request, Response, answer_head, header_lines
+from ousel.http.messages import (
+    Answer,
+    AnswerDropped,
+    RawHeader,
+    Request,
+    Response,
+    answer_head,
+    header_lines,
+)
 from ousel.http.refusals import InternalError, MethodNotAllowed, NotFound
 from ousel.kernel.deadlines import set_deadline
 from ousel.kernel.errors import Refusal
@@ -30,7 +38,8 @@ _SECURITY_HEADERS: Final[tuple[RawHeader, ...]] = (
 )
 _STRICT_TRANSPORT: Final = (b"strict-transport-security", b"max-age=31536000; includeSubDomains")
 
-# The status under which the observers count a client that hung up, as in the logs of nginx.
+# The status under which the observers count a request that got no answer because its client hung
+# up, or because a rehearsal dropped the answer. Nginx logs the same status for hang-ups.
 _HUNG_UP: Final = Answer(499, b"")
 
 _log = structlog.get_logger()
@@ -91,7 +100,7 @@ class Router:
         request_id = self._observers.new_request_id()
         try:
             answer = await self._answer(request, request_id)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, AnswerDropped):
             self._observers.notify(request, _HUNG_UP, request_id, perf_counter() - started)
             raise
         seconds = perf_counter() - started
@@ -129,6 +138,8 @@ class Router:
                 cause = repr(refusal.__cause__ or refusal)
                 _log.error("unavailable", request_id=request_id, code=refusal.code, cause=cause)
             return problem_answer(refusal, request_id, self._docs_url, tuple(headers))
+        except AnswerDropped:
+            raise
         except Exception:  # noqa: BLE001 - whatever failed, the caller gets an answer
             return self._internal_error(request, request_id, tuple(headers))
 

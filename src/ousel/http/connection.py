@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, cast
 import structlog
 from typing_extensions import override
 
-from ousel.http.messages import Request, Responder, Response
+from ousel.http.messages import AnswerDropped, Request, Responder, Response
 from ousel.http.parser import RequestParser
 
 REQUESTS_WAITING_MAX: Final = 16
@@ -142,6 +142,9 @@ class Connection(RequestParser):
         """Send the response; if the responder fails, answer 500 and close the connection."""
         try:
             response = await self._responder.respond(request)
+        except AnswerDropped:
+            self._transport.abort()
+            return
         except Exception:  # noqa: BLE001 - whatever failed, the client gets an answer
             _log.exception("the responder failed", path=request.path)
             request.is_last = True

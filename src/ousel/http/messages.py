@@ -35,6 +35,10 @@ class Request(msgspec.Struct, gc=False, kw_only=True):
     caller: Any = None  # for the observers
 
 
+class AnswerDropped(Exception):
+    """The connection is to be closed without an answer."""
+
+
 class Answer(msgspec.Struct, frozen=True, gc=False):
     """A status, a body, and the headers that are specific to this answer."""
 

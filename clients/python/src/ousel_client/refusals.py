@@ -106,6 +106,18 @@ class OwnCharge(BadRequest):
     code = "own_charge"
 
 
+class SandboxOnly(BadRequest):
+    """The request has the header Ousel-Rehearse, but the server is not a sandbox."""
+
+    code = "sandbox_only"
+
+
+class UnknownRehearsal(BadRequest):
+    """The header Ousel-Rehearse does not name a known rehearsal."""
+
+    code = "unknown_rehearsal"
+
+
 class InvalidRequest(BadRequest):
     """A parameter of an OAuth request is missing, repeated or malformed."""
 
