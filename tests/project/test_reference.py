@@ -1,7 +1,9 @@
 """The reference for people leaves nothing out: each endpoint, and each error."""
 
 import html
+import re
 from collections.abc import AsyncIterator
+from functools import cache
 
 import msgspec
 import pytest
@@ -25,33 +27,36 @@ async def reader(database_url: str) -> AsyncIterator[Visitor]:
 
 
 async def test_every_endpoint_is_shown_with_all_that_can_go_wrong(reader: Visitor) -> None:
-    """Each has a section of its own, with its path and its error codes; a fault is noticed."""
+    """Each has a page of its own, with its path and its error codes; a fault is noticed."""
+    pages = await _pages_of_endpoints(reader)
+    page = pages["createTransfer"]
+
+    assert set(pages) == set(_routes())
+    assert [name for name, page in pages.items() if _not_shown(name, page)] == []
+    assert _not_shown("createTransfer", page.replace("#queue_full", "")) == {"queue_full"}
+    moved = page.replace("<code>/transfers</code>", "")
+    assert _not_shown("createTransfer", moved) == {"/transfers"}
+
+
+async def test_an_address_of_the_former_page_leads_to_the_endpoint(reader: Visitor) -> None:
+    """Every endpoint had a section on /docs/api; now the list has a link in its place."""
     page = (await reader.get("/docs/api")).text
 
-    assert _not_shown(page) == set()
-    for words, missing in (
-        ('id="createTransfer"', {"createTransfer"}),
-        ("<code>/charges/{id}/cancel</code>", {"cancelCharge /charges/{id}/cancel"}),
-        ("#queue_full", {"createTransfer queue_full"}),
-    ):
-        assert missing <= _not_shown(page.replace(words, "")), missing
+    for name in _routes():
+        assert f'<li id="{name}"><a href="/docs/api/{name}">' in page, name
+    assert (await reader.get("/docs/api/createMoney")).status_code == 404
 
 
 async def test_every_call_to_copy_has_the_body_that_its_endpoint_wants(reader: Visitor) -> None:
     """Whoever pastes it is not told that a field, or the whole body, is missing."""
-    page = html.unescape((await reader.get("/docs/api")).text)
-    ousel = Ousel(Settings(database_url="unopened.db", sandbox=True))
-    schemas = ousel.openapi["components"]["schemas"]
-    bodies = {
-        route.name: schemas[route.body.__name__]["required"]
-        for route in ousel.routes
-        if isinstance(route, Route) and route.in_reference and route.body is not NoBody
-    }
+    schemas = _ousel().openapi["components"]["schemas"]
+    pages = await _pages_of_endpoints(reader)
 
-    for name, required in bodies.items():
-        section = page.partition(f'<section class="card" id="{name}"')[2].partition("</section>")[0]
-        body = msgspec.json.decode(section.partition("-d '")[2].partition("'")[0] or "{}")
-        assert set(required) <= set(body), name
+    for name, route in _routes().items():
+        if route.body is not NoBody:
+            page = html.unescape(pages[name])
+            body = msgspec.json.decode(page.partition("-d '")[2].partition("'")[0] or "{}")
+            assert set(schemas[route.body.__name__]["required"]) <= set(body), name
 
 
 async def test_every_error_is_shown(reader: Visitor) -> None:
@@ -62,21 +67,31 @@ async def test_every_error_is_shown(reader: Visitor) -> None:
     assert _not_explained(page.replace('id="queue_full"', "")) == {"queue_full"}
 
 
-def _not_shown(page: str) -> set[str]:
-    """Return operations without a section, and what is missing in the sections of others."""
-    ousel = Ousel(Settings(database_url="unopened.db", sandbox=True))
-    missing = set()
-    for route in ousel.routes:
-        if not isinstance(route, Route) or not route.in_reference:
-            continue
-        _, found, rest = page.partition(f'<section class="card" id="{route.name}"')
-        section = rest.partition("</section>")[0]
-        path = route.path.removeprefix(ousel.settings.base_path)
-        codes = [refusal.code for refusal in refusals_of(route)]
-        wanted = {path: f"<code>{path}</code>"} | {code: f"/docs/errors#{code}" for code in codes}
-        missing |= {f"{route.name} {name}" for name, text in wanted.items() if text not in section}
-        missing |= set() if found else {route.name}
-    return missing
+async def _pages_of_endpoints(reader: Visitor) -> dict[str, str]:
+    """Return the page of each endpoint that the list has a link to, by the endpoint's name."""
+    listed = (await reader.get("/docs/api")).text
+    names = re.findall(r'<a href="/docs/api/(\w+)">', listed)
+    return {name: (await reader.get(f"/docs/api/{name}")).text for name in names}
+
+
+def _not_shown(name: str, page: str) -> set[str]:
+    """Return what is missing on the page of this endpoint: its path, or codes of its errors."""
+    route = _routes()[name]
+    path = route.path.removeprefix(_ousel().settings.base_path)
+    codes = [refusal.code for refusal in refusals_of(route)]
+    wanted = {path: f"<code>{path}</code>"} | {code: f"/docs/errors#{code}" for code in codes}
+    return {name for name, text in wanted.items() if text not in page}
+
+
+@cache
+def _ousel() -> Ousel:
+    return Ousel(Settings(database_url="unopened.db", sandbox=True))
+
+
+def _routes() -> dict[str, Route]:
+    """Return the routes that the reference describes, by their names."""
+    routes = [route for route in _ousel().routes if isinstance(route, Route)]
+    return {route.name: route for route in routes if route.in_reference}
 
 
 def _not_explained(page: str) -> set[str]:

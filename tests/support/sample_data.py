@@ -40,6 +40,7 @@ class SampleData(msgspec.Struct, frozen=True):
             "docs": "/docs",
             "guide": "/docs/how-to/retry-safely",
             "reference": "/docs/api",
+            "endpoint": "/docs/api/createTransfer",
             "errors": "/docs/errors",
         }
 

@@ -58,8 +58,8 @@ def test_the_examples_run_unchanged(sandbox: SeededServer) -> None:
 
 def test_the_examples_for_python_and_curl_make_the_same_transfer(sandbox: SeededServer) -> None:
     """Both examples have the same idempotency key, so trying both moves the money once."""
-    page = html.unescape(httpx2.get(f"{sandbox.server.origin}/docs/api").text)
-    body = page.partition('id="createTransfer"')[2].partition("-d '")[2].partition("'")[0]
+    page = html.unescape(httpx2.get(f"{sandbox.server.origin}/docs/api/createTransfer").text)
+    body = page.partition("-d '")[2].partition("'")[0]
     headers = {
         "Authorization": f"Bearer {sandbox.key}",
         "Content-Type": "application/json",

@@ -11,6 +11,7 @@ from ousel.api.openapi import refusals_of
 from ousel.api.route import Call, NoBody, NoQuery, Route
 from ousel.docs.client_examples import PYTHON_EXAMPLES
 from ousel.http.messages import Answer
+from ousel.http.refusals import NotFound
 from ousel.kernel.errors import all_refusals
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
@@ -89,6 +90,9 @@ class ApiReference:
         """Return the routes of the pages."""
         return [
             PageRoute(method="GET", path="/docs/api", answer=self.endpoints, for_everyone=True),
+            PageRoute(
+                method="GET", path="/docs/api/{name}", answer=self.endpoint, for_everyone=True
+            ),
             PageRoute(method="GET", path="/docs/errors", answer=self.errors, for_everyone=True),
         ]
 
@@ -100,8 +104,15 @@ class ApiReference:
         return Answer(200, self._json, headers=headers)
 
     async def endpoints(self, visit: Visit) -> Answer:
-        """Show every endpoint."""
+        """List every endpoint, with a link to its page."""
         return self._pages.render("docs/reference.html", visit, operations=self.operations)
+
+    async def endpoint(self, visit: Visit) -> Answer:
+        """Show one endpoint: examples, fields, answers and errors."""
+        for operation in self.operations:
+            if operation.name == visit.path["name"]:
+                return self._pages.render("docs/endpoint.html", visit, operation=operation)
+        raise NotFound("There is no such endpoint.")
 
     async def errors(self, visit: Visit) -> Answer:
         """Show every error code with its cause and cure."""
@@ -198,7 +209,7 @@ def _kind(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
 
 def _example(route: Route, url: str, body: dict[str, Any], schemas: dict[str, Any]) -> str:
     """Return a curl command with example values."""
-    example = {"identifier": "%40ada", "id": "ch_…"}
+    example = {"identifier": "%40ada", "id": "tr_…" if "/transfers/" in url else "ch_…"}
     for name in route.path_parameters:
         url = url.replace(f"{{{name}}}", example.get(name, "…"))
     lines = [f"curl {url}"]
