@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from ousel.kernel.concurrency import ConcurrencyLimit
-from ousel.ledger.history import HistoryQuery, newest_entries
+from ousel.ledger.history import HistoryQuery, page_of_entries
 from ousel.ledger.rules import Account, Entry
 from tests.charges.portal_shop import PAY, PRICE, SUCCESS_URL, Customer, PortalShop, checkout_page
 from tests.support.accounts import verify
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.one_engine
 async def payments_of(portal_shop: PortalShop, account: Account) -> list[Entry]:
     """Return the payment entries of an account, newest first."""
     query = HistoryQuery(account_id=account.id, limit=100, kind="charge_payment")
-    found = await portal_shop.database.read(lambda transaction: newest_entries(transaction, query))
+    found = await portal_shop.database.read(lambda transaction: page_of_entries(transaction, query))
     return [entry for entry, _ in found]
 
 

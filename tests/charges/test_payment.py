@@ -13,7 +13,7 @@ from ousel.charges.refusals import ChargeNotCancelable, ChargeNotFound, ChargeNo
 from ousel.charges.rules import Charge
 from ousel.kernel.errors import Refusal
 from ousel.ledger.batch import PostingResult
-from ousel.ledger.history import HistoryQuery, newest_entries
+from ousel.ledger.history import HistoryQuery, page_of_entries
 from ousel.ledger.refusals import AccountFrozen, InsufficientBalance
 from ousel.ledger.rules import Account, Movement, Posting
 from tests.support.accounts import person, unique_name, verify
@@ -34,7 +34,7 @@ async def test_a_payment_moves_the_money_and_the_status(shop: Shop, database_url
     assert await shop.balances() == (AMOUNT, 100_000_000 - AMOUNT)
     query = HistoryQuery(account_id=shop.payer.id, limit=1)
     [(entry, counterparty), _] = await shop.database.read(
-        lambda transaction: newest_entries(transaction, query)
+        lambda transaction: page_of_entries(transaction, query)
     )
     assert (entry.kind, entry.charge_id, entry.note) == ("charge_payment", charge.id, "Two tickets")
     assert (entry.transfer_id, counterparty.id) == (paid.transfer_id, shop.merchant.id)

@@ -15,6 +15,7 @@ from ousel.kernel.ids import (
     new_id,
     new_secret,
     secret_hash,
+    time_of_id,
 )
 from tests.support.clock import TIME_MICROS_MAX
 
@@ -32,6 +33,12 @@ def test_an_id_is_its_prefix_and_a_tail_for_urls(moment: int) -> None:
     assert name.startswith("acct_")
     assert TAIL.fullmatch(name.removeprefix("acct_"))
     assert len(name) == len("acct_") + 26
+
+
+@given(moments)
+def test_an_id_tells_when_it_was_created(moment: int) -> None:
+    """Its time is exact to the millisecond."""
+    assert time_of_id(new_id("tr_", lambda: moment)) == moment - moment % 1_000
 
 
 @given(moments, moments)

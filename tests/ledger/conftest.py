@@ -5,7 +5,7 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock, system_clock
-from ousel.ledger.history import HistoryQuery, newest_entries
+from ousel.ledger.history import HistoryQuery, page_of_entries
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Entry
 from tests.ledger.tampering import People, ledger_with_people
@@ -33,7 +33,7 @@ class LedgerWorld(msgspec.Struct, frozen=True):
     async def entries(self, account: Account) -> list[Entry]:
         """Return an account's entries, oldest first."""
         query = HistoryQuery(account_id=account.id, limit=10_000)
-        found = await self.database.read(lambda transaction: newest_entries(transaction, query))
+        found = await self.database.read(lambda transaction: page_of_entries(transaction, query))
         return [entry for entry, _ in reversed(found)]
 
 

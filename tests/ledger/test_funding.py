@@ -5,7 +5,7 @@ import pytest
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.ledger.funding import fund_account, issue_money
-from ousel.ledger.history import HistoryQuery, newest_entries
+from ousel.ledger.history import HistoryQuery, page_of_entries
 from ousel.ledger.journal import set_status
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import AccountFrozen, IdempotencyConflict
@@ -23,7 +23,7 @@ async def test_money_is_issued_from_the_system_account(database: Database) -> No
     assert await balance(database, ada) == 5_000_000
     assert (await verify(database)).issued == 5_000_000
     query = HistoryQuery(account_id=ada.id, limit=1)
-    ((entry, giver),) = await database.read(lambda each: newest_entries(each, query))
+    ((entry, giver),) = await database.read(lambda each: page_of_entries(each, query))
     assert (entry.kind, entry.note, entry.transfer_id) == ("funding", "Opening", funded.transfer_id)
     assert giver.id == SYSTEM_ACCOUNT_ID
 

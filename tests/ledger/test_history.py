@@ -13,7 +13,7 @@ from ousel.database.addresses import database_at
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.ledger.funding import fund_account
-from ousel.ledger.history import KINDS, HistoryQuery, entry_of_transfer, newest_entries
+from ousel.ledger.history import KINDS, HistoryQuery, entry_of_transfer, page_of_entries
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Entry, Movement
 from tests.ledger.examples import NOW, posting
@@ -27,7 +27,7 @@ LONG_AFTER = 2**62
 
 async def find_entries(database: Database, query: HistoryQuery) -> list[Entry]:
     """Return the entries that a query finds, including the additional one."""
-    pairs = await database.read(lambda transaction: newest_entries(transaction, query))
+    pairs = await database.read(lambda transaction: page_of_entries(transaction, query))
     assert all(entry.counterparty_id == other.id for entry, other in pairs)
     return [entry for entry, _ in pairs]
 
@@ -95,13 +95,16 @@ def filter_entries(entries: list[Entry], query: HistoryQuery) -> list[Entry]:
     wanted = [
         entry
         for entry in entries
-        if (query.before_sequence is None or entry.sequence < query.before_sequence)
+        if entry.sequence > query.after_sequence
+        and (query.before_sequence is None or entry.sequence < query.before_sequence)
         and (query.created_after is None or entry.created_at > query.created_after)
         and (query.created_before is None or entry.created_at < query.created_before)
         and (query.kind is None or entry.kind == query.kind)
         and (query.direction is None or (entry.amount < 0) == (query.direction == "out"))
         and (query.idempotency_key is None or entry.idempotency_key == query.idempotency_key)
     ]
+    if query.oldest_first:
+        wanted.reverse()
     return wanted[: query.limit + 1]
 
 
@@ -110,6 +113,8 @@ queries = st.builds(
     HistoryQuery,
     account_id=st.just(""),
     limit=st.integers(1, 50),
+    oldest_first=st.booleans(),
+    after_sequence=st.integers(0, 45),
     before_sequence=st.none() | st.integers(0, 45),
     direction=st.sampled_from([None, "in", "out"]),
     kind=st.none() | st.sampled_from(KINDS),
@@ -120,7 +125,7 @@ queries = st.builds(
 
 
 def test_filters_find_exactly_the_matching_entries(history: AccountWithHistory) -> None:
-    """This is true of any limit, cursor, direction, kind, key and times."""
+    """This is true of any limit, order, cursor, direction, kind, key and times."""
     assert [entry.sequence for entry in history.entries] == list(range(40, 0, -1))
     assert len({entry.created_at for entry in history.entries}) < 30
 
@@ -169,7 +174,7 @@ async def test_a_history_contains_counterparties(database: Database) -> None:
     posted = await queue.post(posting(ada.id, "@bob", 5, note="Tea"))
 
     query = HistoryQuery(account_id=bob.id, limit=10)
-    (entry, other), *rest = await database.read(lambda each: newest_entries(each, query))
+    (entry, other), *rest = await database.read(lambda each: page_of_entries(each, query))
 
     assert isinstance(posted.outcome, Movement)
     assert entry == posted.outcome.credit

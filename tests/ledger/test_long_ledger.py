@@ -14,7 +14,7 @@ import pytest
 from ousel.database.addresses import database_at
 from ousel.database.port import Database, Transaction
 from ousel.database.statements import Statement
-from ousel.ledger.history import FIRST_SINCE, HISTORY, KINDS, HistoryQuery, newest_entries
+from ousel.ledger.history import FIRST_SINCE, HISTORY, KINDS, HistoryQuery, page_of_entries
 from ousel.ledger.verify import verify_database
 from tests.ledger.long_ledger import (
     BEGIN,
@@ -143,7 +143,7 @@ async def test_every_page_is_as_fast_as_the_first(
     for _ in range(RUNS):
         for name, query in queries.items():
             started = time.perf_counter()
-            page = await long_ledger.read(partial(newest_entries, query=query))
+            page = await long_ledger.read(partial(page_of_entries, query=query))
             seconds[name].append(time.perf_counter() - started)
             assert len(page) == PAGE + 1
 
@@ -163,7 +163,7 @@ async def test_a_cursor_or_a_date_finds_the_right_page(long_ledger: Database) ->
     )
 
     for query in (by_cursor, by_date):
-        page = await long_ledger.read(partial(newest_entries, query=query))
+        page = await long_ledger.read(partial(page_of_entries, query=query))
         assert [entry.sequence for entry, _ in page] == list(range(MIDDLE, MIDDLE - PAGE - 1, -1))
 
 

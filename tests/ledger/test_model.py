@@ -22,7 +22,7 @@ from ousel.database.addresses import database_at
 from ousel.kernel.ids import new_id
 from ousel.ledger import journal
 from ousel.ledger.batch import PostingResult
-from ousel.ledger.history import HistoryQuery, newest_entries
+from ousel.ledger.history import HistoryQuery, page_of_entries
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import (
     SYSTEM_ACCOUNT_ID,
@@ -243,7 +243,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     async def _entries(self, account_id: str) -> list[ModelEntry]:
         query = HistoryQuery(account_id=account_id, limit=1_000)
-        found = await self.database.read(lambda each: newest_entries(each, query))
+        found = await self.database.read(lambda each: page_of_entries(each, query))
         assert [entry.sequence for entry, _ in found] == list(range(len(found), 0, -1))
         return [
             ModelEntry(entry.transfer_id, entry.amount, entry.balance_after, other.id, entry.note)

@@ -9,7 +9,7 @@ from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import Refusal
 from ousel.ledger.funding import fund_account, redeem_money
-from ousel.ledger.history import HistoryQuery, newest_entries
+from ousel.ledger.history import HistoryQuery, page_of_entries
 from ousel.ledger.journal import set_status
 from ousel.ledger.refusals import AccountFrozen, IdempotencyConflict, InsufficientBalance
 from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Entry, Kind
@@ -28,7 +28,7 @@ async def test_redeemed_money_is_out_of_circulation(database: Database) -> None:
     assert await balance(database, ada) == 3_000_000
     assert (await verify(database)).issued == 3_000_000
     query = HistoryQuery(account_id=ada.id, limit=1, kind="redemption")
-    ((entry, recipient),) = await database.read(lambda each: newest_entries(each, query))
+    ((entry, recipient),) = await database.read(lambda each: page_of_entries(each, query))
     assert (entry.amount, entry.note, entry.transfer_id) == (
         *(-2_000_000, "Paid out"),
         moved.transfer_id,

@@ -5,16 +5,19 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+import msgspec
 import pytest
 from typing_extensions import override
 
 from ousel.database.port import Database, Result, Work
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import RateLimited
+from ousel.kernel.ids import new_id
 from ousel.ledger import search
-from ousel.ledger.history import KINDS, HistoryQuery, newest_entries
+from ousel.ledger.history import KINDS, HistoryQuery, page_of_entries
 from ousel.ledger.queue import PostingQueue
-from ousel.ledger.rules import Account
+from ousel.ledger.refusals import TransferNotFound
+from ousel.ledger.rules import Account, Movement
 from ousel.ledger.search import SEARCHES_OF_ACCOUNT_MAX, HistorySearch
 from tests.ledger.examples import posting
 from tests.support.accounts import person
@@ -41,21 +44,24 @@ async def ada(database: Database, monkeypatch: pytest.MonkeyPatch) -> Account:
 async def test_a_search_finds_the_same_as_one_query(database: Database, ada: Account) -> None:
     """This is true of all filters, whatever steps contain the matching entries."""
     seeker = HistorySearch(database)
-    for limit, before, direction, kind in product(
+    for limit, oldest_first, border, direction, kind in product(
         (1, 2, 4, 7, 50),
-        (None, 1, 2, 6, 17, 41, 42, 2**62),
+        (False, True),
+        (1, 2, 6, 17, 41, 42, 2**62),
         (None, "in", "out"),
         (None, *KINDS),
     ):
         query = HistoryQuery(
             account_id=ada.id,
             limit=limit,
-            before_sequence=before,
+            oldest_first=oldest_first,
+            after_sequence=border if oldest_first else 0,
+            before_sequence=None if oldest_first else border,
             direction=direction,
             kind=kind,
         )
         found = await seeker.find(query)
-        whole = await database.read(partial(newest_entries, query=query))
+        whole = await database.read(partial(page_of_entries, query=query))
         assert [entry for entry, _ in found.entries] == [entry for entry, _ in whole], query
         assert found.own.id == ada.id
 
@@ -73,6 +79,55 @@ async def test_other_tasks_run_between_the_steps_of_many_searches(
         turns += 1
     assert all(found.entries == [] for found in await searching)
     assert turns > 8 * (ENTRIES // STEP_ENTRIES)
+
+
+async def test_a_transfer_is_found_by_its_id(database: Database, ada: Account) -> None:
+    """It is found near the time in its id, even if the clock that made the id was ahead."""
+    seeker = HistorySearch(database)
+    queue = PostingQueue(database, system_clock, queue_limit=100)
+    made: dict[str, tuple[str, str]] = {}
+    for minutes in (0, -5, 40):
+        transfer_id = new_id("tr_", lambda: system_clock() + minutes * 60_000_000)  # noqa: B023
+        sent = msgspec.structs.replace(posting(ada.id, "@bob"), transfer_id=transfer_id)
+        result = await queue.post(sent)
+        assert isinstance(result.outcome, Movement)
+        assert result.credit_account is not None
+        made[transfer_id] = (result.outcome.debit.hash, result.credit_account.id)
+        for _ in range(2 * STEP_ENTRIES):
+            await queue.post(posting(ada.id, "@bob"))
+
+    for transfer_id, (digest, bob_id) in made.items():
+        sent_by_ada = await seeker.find_transfer(ada.id, transfer_id)
+        received_by_bob = await seeker.find_transfer(bob_id, transfer_id)
+        own, entry, counterparty = sent_by_ada
+        assert (own.id, entry.hash, counterparty.id) == (ada.id, digest, bob_id)
+        assert received_by_bob[1].transfer_id == transfer_id
+        assert received_by_bob[0].id == received_by_bob[1].account_id == bob_id
+
+
+async def test_an_id_that_no_transfer_of_the_account_has_finds_nothing(
+    database: Database, ada: Account
+) -> None:
+    """Unknown ids, malformed ids, ids of other kinds and transfers of others find nothing."""
+    seeker = HistorySearch(database)
+    carol = await person(database, "carol", "1")
+    queue = PostingQueue(database, system_clock, queue_limit=100)
+    transfer_id = new_id("tr_", system_clock)
+    own = msgspec.structs.replace(posting(carol.id, "@bob"), transfer_id=transfer_id)
+    await queue.post(own)
+
+    assert (await seeker.find_transfer(carol.id, transfer_id))[0].id == carol.id
+    for wrong in (
+        transfer_id,
+        transfer_id.replace("tr_", "ch_"),
+        transfer_id[:-1],
+        transfer_id.upper(),
+        "tr_" + "0" * 26,
+        "tr_" + "v" * 26,
+        "",
+    ):
+        with pytest.raises(TransferNotFound):
+            await seeker.find_transfer(ada.id, wrong)
 
 
 class StepRecorder(DelegatingDatabase):

@@ -20,7 +20,7 @@ INTERFACE = {
     *("GET /transfers", "POST /charges", "GET /charges/{id}", "GET /charges"),
     *("POST /charges/{id}/cancel", "POST /oauth/token", "GET /user/me", "GET /user/balance"),
 }
-BEYOND_THE_INTERFACE = {"POST /oauth/revoke"}
+BEYOND_THE_INTERFACE = {"POST /oauth/revoke", "GET /transfers/{id}"}
 SANDBOX = {
     *("POST /sandbox/clock", "POST /sandbox/charges/{id}/pay", "POST /sandbox/fund"),
     "GET /sandbox/mail",

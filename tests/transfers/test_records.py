@@ -11,7 +11,7 @@ from tests.support.world import World
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 FIELDS = [
     *("object", "id", "status", "kind", "direction", "amount", "currency", "from", "to", "note"),
-    *("charge_id", "balance_after", "idempotency_key", "created_at"),
+    *("charge_id", "sequence", "balance_after", "idempotency_key", "created_at"),
 ]
 
 
@@ -41,6 +41,7 @@ async def test_both_sides_read_one_transfer_each_in_its_own_way(world: World) ->
         "to": _party(recipient.account),
         "note": "for tea",
         "charge_id": None,
+        "sequence": 2,
         "balance_after": 100.25,
         "idempotency_key": "tea-1",
         "created_at": record["created_at"],

@@ -38,6 +38,9 @@ def test_the_examples_run_unchanged(sandbox: SeededServer) -> None:
         run("getMe", "getBalance", "getAccount", "createTransfer", "listTransfers")
         assert isinstance(found["transfer"], Transfer)
         assert found["account"].username == "ada"
+        found["transfer_id"] = found["transfer"].id
+        run("getTransfer")
+        assert found["transfer"].id == found["transfer_id"]
         run("createCharge", "listCharges")
         found["charge_id"] = client.charges.create(amount=1).id
         run("getCharge", "fundSandboxAccount", "paySandboxCharge")

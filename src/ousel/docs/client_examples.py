@@ -18,6 +18,7 @@ PYTHON_EXAMPLES: Final = {
         'for transfer in client.transfers.list(direction="out"):\n'
         "    print(transfer.id, transfer.amount)"
     ),
+    "getTransfer": "transfer = client.transfers.get(transfer_id)",
     "createCharge": (
         "charge = client.charges.create(\n"
         '    amount="25.00", description="A book", reference="order-1001"\n'

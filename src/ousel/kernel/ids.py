@@ -15,6 +15,7 @@ HANDLE_CHARACTERS: Final = 8  # the public part of a secret, which identifies it
 _DIGIT_OF_BYTE: Final = (DIGITS * 8).encode()
 _PAIRS: Final = [high + low for high in DIGITS for low in DIGITS]  # two digits are 10 bits
 _TIME_SHIFTS: Final = (40, 30, 20, 10, 0)
+_TIME_DIGITS: Final = 2 * len(_TIME_SHIFTS)
 _RANDOM_DIGITS: Final = 16
 _SECRET_TAIL: Final = re.compile(r"[0-9a-v]{40}")
 _MICROS_PER_MILLISECOND: Final = 1_000
@@ -31,6 +32,13 @@ def new_id(prefix: str, clock: Callable[[], int]) -> str:
         ends = range(_RANDOM_DIGITS, len(drawn) + 1, _RANDOM_DIGITS)
         _tails.extend([drawn[end - _RANDOM_DIGITS : end] for end in ends])
     return prefix + _time(clock() // _MICROS_PER_MILLISECOND) + _tails.pop()
+
+
+def time_of_id(id_: str) -> int:
+    """Return when an id was created, in microseconds, rounded down to a millisecond."""
+    start = id_.index("_") + 1
+    milliseconds = int(id_[start : start + _TIME_DIGITS], len(DIGITS))
+    return milliseconds * _MICROS_PER_MILLISECOND
 
 
 def new_secret(prefix: str) -> str:

@@ -1,4 +1,4 @@
-"""An account's history, newest first: pages by sequence number, never by offset."""
+"""An account's history, newest or oldest first: pages by sequence number, never by offset."""
 
 from typing import Final, get_args
 
@@ -20,10 +20,19 @@ _MATCHING_ENTRIES: Final = (
     " AND entries.kind = ANY(:kinds)"
 )
 
+_IN_RANGE: Final = " AND entries.sequence >= :first AND entries.sequence < :before"
+
 HISTORY: Final = Statement(
     "a page of an account's entries with their counterparties, newest first",
-    _MATCHING_ENTRIES + " AND entries.sequence >= :first AND entries.sequence < :before"
-    " ORDER BY entries.sequence DESC LIMIT :limit",
+    f"{_MATCHING_ENTRIES}{_IN_RANGE} ORDER BY entries.sequence DESC LIMIT :limit",
+)
+HISTORY_OLDEST_FIRST: Final = Statement(
+    "a page of an account's entries with their counterparties, oldest first",
+    f"{_MATCHING_ENTRIES}{_IN_RANGE} ORDER BY entries.sequence LIMIT :limit",
+)
+HISTORY_OF_TRANSFER: Final = Statement(
+    "an account's entry of a transfer, with its counterparty",
+    f"{_MATCHING_ENTRIES}{_IN_RANGE} AND entries.transfer_id = :transfer_id",
 )
 # No index can serve `sequence + 0`, so PostgreSQL must use the index on the idempotency key,
 # whatever its statistics say.
@@ -60,18 +69,21 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     account_id: str
     limit: int
+    oldest_first: bool = False
+    after_sequence: int = 0
     before_sequence: int | None = None
     direction: str | None = None
     kind: Kind | None = None
     created_after: int | None = None
     created_before: int | None = None
     idempotency_key: str | None = None
+    transfer_id: str | None = None
 
 
-async def newest_entries(
+async def page_of_entries(
     transaction: Transaction, query: HistoryQuery
 ) -> list[tuple[Entry, Account]]:
-    """Return the newest matching entries with counterparties, up to one more than the limit.
+    """Return the first matching entries with counterparties, up to one more than the limit.
 
     The additional one shows that there is a next page.
     """
@@ -80,10 +92,11 @@ async def newest_entries(
 
 async def sequence_range(transaction: Transaction, query: HistoryQuery) -> range:
     """Return the sequence numbers that the query's cursor and times allow, oldest first."""
-    first = 1
+    first = query.after_sequence + 1
     before = BIGINT_MAX if query.before_sequence is None else query.before_sequence
     if query.created_after is not None:
-        first = await _first_since(transaction, query.account_id, query.created_after + 1)
+        moment = await _first_since(transaction, query.account_id, query.created_after + 1)
+        first = max(first, moment)
     if query.created_before is not None:
         moment = await _first_since(transaction, query.account_id, query.created_before)
         before = min(before, moment)
@@ -93,9 +106,9 @@ async def sequence_range(transaction: Transaction, query: HistoryQuery) -> range
 async def matching_entries(
     transaction: Transaction, query: HistoryQuery, among: range
 ) -> list[tuple[Entry, Account]]:
-    """Return the newest matching entries in this range, up to one more than the limit."""
+    """Return the first matching entries in this range, up to one more than the limit."""
     rows = await transaction.fetch(
-        HISTORY if query.idempotency_key is None else HISTORY_OF_KEY,
+        _statement(query),
         account_id=query.account_id,
         first=among.start,
         before=among.stop,
@@ -103,9 +116,18 @@ async def matching_entries(
         amount_max=-1 if query.direction == "out" else BIGINT_MAX,
         kinds=[query.kind] if query.kind is not None else list(KINDS),
         idempotency_key=query.idempotency_key,
+        transfer_id=query.transfer_id,
         limit=query.limit + 1,
     )
     return [(Entry(*row[:_ENTRY_WIDTH]), Account(*row[_ENTRY_WIDTH:])) for row in rows]
+
+
+def _statement(query: HistoryQuery) -> Statement:
+    if query.transfer_id is not None:
+        return HISTORY_OF_TRANSFER
+    if query.idempotency_key is not None:
+        return HISTORY_OF_KEY
+    return HISTORY_OLDEST_FIRST if query.oldest_first else HISTORY
 
 
 async def entry_of_transfer(

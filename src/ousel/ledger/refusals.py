@@ -12,6 +12,19 @@ class AccountNotFound(Refusal):
     cure = "Look the account up with GET /accounts/:identifier first; check the spelling."
 
 
+class TransferNotFound(Refusal):
+    """The account has no transfer with this id."""
+
+    status = 404
+    code = "transfer_not_found"
+    title = "There is no such transfer"
+    cure = "Check the id; a key sees only the transfers of its own account."
+
+    def __init__(self, detail: str = "There is no transfer with this id.") -> None:
+        """Use one detail for unknown ids and other accounts' transfers, to reveal nothing."""
+        super().__init__(detail)
+
+
 class SameAccount(Refusal):
     """The recipient is the sender."""
 

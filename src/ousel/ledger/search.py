@@ -8,24 +8,33 @@ get no more time than a single one.
 """
 
 import asyncio
+import re
 from typing import Final
 from weakref import WeakValueDictionary
 
 import msgspec
 
 from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.concurrency import ConcurrencyLimit
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown, RateLimited
-from ousel.ledger.history import HistoryQuery, matching_entries, newest_entries, sequence_range
+from ousel.kernel.ids import time_of_id
+from ousel.ledger.history import HistoryQuery, matching_entries, page_of_entries, sequence_range
 from ousel.ledger.journal import accounts_by_id, wait_for_account
+from ousel.ledger.refusals import TransferNotFound
 from ousel.ledger.rules import Account, Entry
 
 STEP_ENTRIES: Final = 2_000  # a few milliseconds
 SEARCHES_OF_ACCOUNT_MAX: Final = 4
+# An id is created before its entry is dated, but possibly by a clock that is ahead.
+CLOCK_AHEAD_MICROS: Final = MICROS_PER_SECOND
+CLOCK_AHEAD_MICROS_MAX: Final = 3_600 * MICROS_PER_SECOND
+
+_TRANSFER_ID: Final = re.compile(r"tr_[0-9a-v]{26}", re.ASCII)
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """The account, and its newest matching entries with their counterparties."""
+    """The account, and its first matching entries with their counterparties."""
 
     own: Account
     entries: list[tuple[Entry, Account]]  # up to one more than the limit
@@ -42,7 +51,7 @@ class HistorySearch:
         self._account_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def find(self, query: HistoryQuery, *, has_limit: bool = True) -> SearchResult:
-        """Return the newest matching entries; for most pages the first step is enough.
+        """Return the first matching entries; for most pages the first step is enough.
 
         A search beyond the limit of its account is refused. A download that has begun cannot be
         refused any more, so it has no limit.
@@ -53,6 +62,38 @@ class HistorySearch:
         if query.idempotency_key is not None and not found.entries:
             return await self._find_key_under_lock(query)
         return found
+
+    async def find_transfer(
+        self, account_id: str, transfer_id: str
+    ) -> tuple[Account, Entry, Account]:
+        """Return the account, its entry of this transfer, and the counterparty.
+
+        No index has the ids of transfers: it would make every transfer slower. The id says when
+        the transfer was made, so the first step almost always finds its entry.
+        """
+        if _TRANSFER_ID.fullmatch(transfer_id) is None:
+            raise TransferNotFound
+        created_at = time_of_id(transfer_id)
+        query = HistoryQuery(
+            account_id=account_id,
+            limit=0,  # ends the search at the first match
+            oldest_first=True,
+            created_after=created_at - CLOCK_AHEAD_MICROS,
+            transfer_id=transfer_id,
+        )
+        found, rest = await self._first_step(query)
+        if not found.entries and len(rest) > 0:
+            found = await self.find(query)
+        if not found.entries:
+            earlier = msgspec.structs.replace(
+                query,
+                created_after=created_at - CLOCK_AHEAD_MICROS_MAX,
+                created_before=created_at - CLOCK_AHEAD_MICROS + 1,
+            )
+            found = await self.find(earlier)
+        if not found.entries:
+            raise TransferNotFound
+        return found.own, *found.entries[0]
 
     async def _find_key_under_lock(self, query: HistoryQuery) -> SearchResult:
         """Look the key up again under the account's lock: no transaction can be writing it now.
@@ -65,23 +106,29 @@ class HistorySearch:
         async def look_up(transaction: Transaction) -> SearchResult:
             await wait_for_account(transaction, query.account_id)
             own = (await accounts_by_id(transaction, [query.account_id]))[query.account_id]
-            return SearchResult(own, await newest_entries(transaction, query))
+            return SearchResult(own, await page_of_entries(transaction, query))
 
         try:
             return await self._database.write(look_up)
         except OutcomeUnknown as error:  # nothing was written: only the look-up has failed
             raise DatabaseUnavailable(error.detail, retry_after_seconds=1) from error
 
-    async def _find(self, query: HistoryQuery, *, has_limit: bool) -> SearchResult:
+    async def _first_step(self, query: HistoryQuery) -> tuple[SearchResult, range]:
+        """Return what the first step finds, and the sequence numbers that it leaves."""
+
         async def begin(transaction: Transaction) -> tuple[SearchResult, range]:
             own = (await accounts_by_id(transaction, [query.account_id]))[query.account_id]
             if _uses_index(query):
-                return SearchResult(own, await newest_entries(transaction, query)), range(0)
+                return SearchResult(own, await page_of_entries(transaction, query)), range(0)
             among = await sequence_range(transaction, query)
-            step, rest = _split_range(range(among.start, min(among.stop, own.sequence + 1)))
+            among = range(among.start, min(among.stop, own.sequence + 1))
+            step, rest = _split_range(among, query)
             return SearchResult(own, await matching_entries(transaction, query, step)), rest
 
-        found, rest = await self._database.read(begin)
+        return await self._database.read(begin)
+
+    async def _find(self, query: HistoryQuery, *, has_limit: bool) -> SearchResult:
+        found, rest = await self._first_step(query)
         if len(rest) == 0 or len(found.entries) > query.limit:
             return found
         with self._limit.hold(query.account_id) as is_accepted:
@@ -89,7 +136,7 @@ class HistorySearch:
                 raise _too_many_searches()
             lock = self._account_locks.setdefault(query.account_id, asyncio.Lock())
             while len(rest) > 0 and len(found.entries) <= query.limit:
-                step, rest = _split_range(rest)
+                step, rest = _split_range(rest, query)
                 async with lock:
                     found.entries.extend(await self._step(query, step, len(found.entries)))
         return found
@@ -113,13 +160,16 @@ def _too_many_searches() -> RateLimited:
     )
 
 
-def _split_range(among: range) -> tuple[range, range]:
-    """Return the newest numbers, as many as one step reads, and the rest."""
+def _split_range(among: range, query: HistoryQuery) -> tuple[range, range]:
+    """Return the numbers that the query reads first, as many as one step reads, and the rest."""
+    if query.oldest_first:
+        return among[:STEP_ENTRIES], among[STEP_ENTRIES:]
     middle = max(len(among) - STEP_ENTRIES, 0)
     return among[middle:], among[:middle]
 
 
 def _uses_index(query: HistoryQuery) -> bool:
     """Return whether an index finds all matching entries, so that no steps are needed."""
-    unfiltered = query.direction is None and query.kind is None
-    return unfiltered or query.idempotency_key is not None
+    if query.idempotency_key is not None:
+        return True
+    return query.direction is None and query.kind is None and query.transfer_id is None

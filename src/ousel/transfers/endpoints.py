@@ -1,4 +1,4 @@
-"""POST /transfers and GET /transfers; the ledger checks idempotency keys and balances."""
+"""POST /transfers, GET /transfers and GET /transfers/:id."""
 
 from typing import Annotated, Final, Literal
 
@@ -149,6 +149,17 @@ class TransferEndpoints:
                 query=TransfersQuery,
                 successes={200: AnswerDescription("A page of transfers.", Page[TransferRecord])},
             ),
+            Route(
+                method="GET",
+                path=f"{base}/transfers/{{id}}",
+                endpoint=self.read,
+                name="getTransfer",
+                summary="Read a transfer",
+                description="Sender and recipient can read it, each from their own account.",
+                path_parameters={"id": "The transfer's id."},
+                successes={200: AnswerDescription("The transfer.", TransferRecord)},
+                refusals=(refusals.TransferNotFound,),
+            ),
         ]
 
     async def create(self, call: Call[TransferRequest, NoQuery]) -> Answer:
@@ -175,6 +186,13 @@ class TransferEndpoints:
         if isinstance(outcome, Replay):
             return json_answer(record, headers=_REPLAYED)
         return json_answer(record, status=201)
+
+    async def read(self, call: Call[NoBody, NoQuery]) -> Answer:
+        """Answer with one of the caller's transfers."""
+        own, entry, counterparty = await self._search.find_transfer(
+            call.partner.account_id, call.path["id"]
+        )
+        return json_answer(transfer_record(entry, own, counterparty))
 
     async def list(self, call: Call[NoBody, TransfersQuery]) -> Answer:
         """Answer with a page of the caller's transfers."""

@@ -35,6 +35,10 @@ class TransferRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     charge_id: Annotated[
         str | None, msgspec.Meta(description="Null unless kind is charge_payment.")
     ]
+    sequence: Annotated[
+        int,
+        msgspec.Meta(ge=1, description="Your account's own number of the transfer: 1, 2, 3 …"),
+    ]
     balance_after: Annotated[Money, msgspec.Meta(description="Your balance after the transfer.")]
     idempotency_key: Annotated[str | None, msgspec.Meta(description="Shown only to the sender.")]
     created_at: Time
@@ -53,6 +57,7 @@ def transfer_record(entry: Entry, own: Account, counterparty: Account) -> Transf
         to=other if outgoing else reader,
         note=entry.note,
         charge_id=entry.charge_id,
+        sequence=entry.sequence,
         balance_after=money_field(entry.balance_after),
         idempotency_key=entry.idempotency_key,
         created_at=timestamp(entry.created_at),

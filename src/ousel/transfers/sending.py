@@ -7,7 +7,7 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.ids import new_id
-from ousel.ledger.history import HistoryQuery, newest_entries
+from ousel.ledger.history import HistoryQuery, page_of_entries
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import (
     Account,
@@ -63,7 +63,7 @@ class SendService:
 
         async def read(transaction: Transaction) -> IntentReview:
             recipient = await accounts.find_account(transaction, to, param="to")
-            used = await newest_entries(transaction, query)
+            used = await page_of_entries(transaction, query)
             return IntentReview(
                 sender=await accounts.account_by_id(transaction, sender_id),
                 recipient=recipient,

@@ -79,6 +79,7 @@ class Transfer:
     to: Party
     note: str | None
     charge_id: str | None
+    sequence: int
     balance_after: Decimal
     idempotency_key: str | None
     created_at: datetime

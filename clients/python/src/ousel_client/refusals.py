@@ -196,6 +196,12 @@ class ChargeNotFound(Missing):
     code = "charge_not_found"
 
 
+class TransferNotFound(Missing):
+    """The key's account has no transfer with this id."""
+
+    code = "transfer_not_found"
+
+
 class NotFound(Missing):
     """Nothing is at this path. The base URL may be wrong, or only a sandbox has this path."""
 

@@ -71,6 +71,11 @@ class Transfers(Resource[Driver]):
         )
 
     @Operation
+    def get(self, transfer_id: str) -> Steps[Transfer]:
+        """Return a transfer that the account sent or received."""
+        return self._read(Transfer, f"/transfers/{segment(transfer_id)}")
+
+    @Operation
     def find(self, *, idempotency_key: str) -> Steps[Transfer | None]:
         """Return the transfer that was sent with this key, or None."""
         return self._find(parse_key(idempotency_key))
