@@ -30,7 +30,7 @@ COMMANDS = "docs/operating/commands.md"
 ARCHITECTURE = "docs/architecture.md"
 GLOSSARY = "docs/glossary.md"
 CONTENTS = "zensical.toml"
-TERMS_MAX = 40
+TERMS_MAX = 50
 # A check, a document that passes it, and a mistake: words, and the words to put in their place.
 FAULTS: dict[str, tuple[Callable[[str], Collection[object]], str, str, str]] = {
     "a setting without a row": (wrong_settings, CONFIGURE, "| `OUSEL_SANDBOX` |", "| sandbox |"),
@@ -131,7 +131,7 @@ def test_the_architecture_lists_every_package() -> None:
 
 
 def test_the_glossary_is_short_and_sorted() -> None:
-    """It has at most forty terms in order, each with one sentence and one place in the code."""
+    """It has at most fifty terms in order, each with one sentence and one place in the code."""
     text = (ROOT / GLOSSARY).read_text()
 
     assert wrong_terms(text) == set()

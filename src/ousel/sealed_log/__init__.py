@@ -1,0 +1,1 @@
+"""The sealed log: a public Merkle tree of all movements, from which receipts are made."""

@@ -1,0 +1,109 @@
+"""Leaves of the sealed log: the bytes that stand for one movement, and what they bind.
+
+A leaf is a JSON object on one line, in UTF-8, without spaces, with these keys in this order:
+
+    {"format":"ousel-leaf/v1","nonce":…,"id":…,"kind":…,"amount":"25.00","currency":"OUSD",
+     "from":…,"to":…,"note":…,"charge_id":…,"created_at":"2026-01-31T12:00:00.000000Z",
+     "debit":…,"credit":…}
+
+`from` and `to` are account ids. Only the hash of a leaf is published. `nonce` has 128 random
+bits, so nobody can guess a leaf and find its hash in the log.
+
+`debit` and `credit` commit to the two entries: each is SHA-256(salt || hash of the entry), in hex.
+The holder of a receipt gets the salt of their own entry alone. The other entry's hash stays
+hidden, because it covers the other account's balance: two hashes in a row would be enough to find
+that balance by trial.
+
+The nonce and both salts are derived from one secret of 16 random bytes, which the server stores
+with the leaf: each is the first 16 bytes of SHA-256(secret || label).
+"""
+
+import hashlib
+import json
+from typing import Any, Final, Literal
+
+import msgspec
+
+from ousel.kernel.clock import timestamp
+from ousel.kernel.money import CURRENCY, json_from_micros
+from ousel.ledger.rules import Entry, Kind
+
+FORMAT: Final = "ousel-leaf/v1"
+SECRET_BYTES: Final = 16
+
+Side = Literal["debit", "credit"]
+
+
+class LeafRefused(Exception):
+    """The bytes are not a leaf in the one form that is allowed."""
+
+
+class Leaf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One movement as the log seals it. Its fields are in the order in which they are encoded."""
+
+    format: Literal["ousel-leaf/v1"] = FORMAT
+    nonce: str
+    id: str
+    kind: Kind
+    amount: str
+    currency: str
+    from_: str = msgspec.field(name="from")
+    to: str
+    note: str | None
+    charge_id: str | None
+    created_at: str
+    debit: str
+    credit: str
+
+
+def encode_leaf(debit: Entry, credit_hash: str, secret: bytes) -> bytes:
+    """Return the leaf of a movement, given its debit entry and the hash of its credit entry."""
+    assert debit.amount < 0
+    assert len(secret) == SECRET_BYTES
+    return encode_canonically(
+        {
+            "format": FORMAT,
+            "nonce": _derive(secret, b"nonce").hex(),
+            "id": debit.transfer_id,
+            "kind": debit.kind,
+            "amount": json_from_micros(-debit.amount),
+            "currency": CURRENCY,
+            "from": debit.account_id,
+            "to": debit.counterparty_id,
+            "note": debit.note,
+            "charge_id": debit.charge_id,
+            "created_at": timestamp(debit.created_at),
+            "debit": commitment(salt_of(secret, "debit"), debit.hash),
+            "credit": commitment(salt_of(secret, "credit"), credit_hash),
+        }
+    )
+
+
+def decode_leaf(content: bytes) -> Leaf:
+    """Return the movement of a leaf, or refuse any spelling but the one that is allowed."""
+    try:
+        leaf = msgspec.json.decode(content, type=Leaf)
+    except (msgspec.DecodeError, UnicodeError):
+        leaf = None
+    if leaf is None or encode_canonically(msgspec.to_builtins(leaf)) != content:
+        raise LeafRefused(f"the leaf is not in the form {FORMAT}")
+    return leaf
+
+
+def salt_of(secret: bytes, side: Side) -> bytes:
+    """Return the salt that hides this side's entry from the other side."""
+    return _derive(secret, side.encode())
+
+
+def commitment(salt: bytes, entry_hash: str) -> str:
+    """Return what a leaf says about an entry."""
+    return hashlib.sha256(salt + bytes.fromhex(entry_hash)).hexdigest()
+
+
+def encode_canonically(value: Any) -> bytes:
+    """Return JSON without spaces in UTF-8, which is also how the hash of an entry encodes it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _derive(secret: bytes, label: bytes) -> bytes:
+    return hashlib.sha256(secret + label).digest()[:SECRET_BYTES]
