@@ -56,6 +56,8 @@ from ousel.partners.key_service import KeyService
 from ousel.people.account_settings import AccountSettingsService
 from ousel.people.attempts import AttemptCounter
 from ousel.people.email_confirmation import EmailConfirmationService
+from ousel.people.notices import EventNotices, MoneyNotices
+from ousel.people.recovery import RecoveryService
 from ousel.people.retention import RetentionService
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.session_lookup import SessionLookup
@@ -69,6 +71,7 @@ from ousel.portal.charges import ChargePages
 from ousel.portal.connections import ConnectionPages
 from ousel.portal.emails import EmailPages
 from ousel.portal.keys import KeyPages
+from ousel.portal.recovery import RecoveryPages
 from ousel.portal.settings import SettingsPages
 from ousel.portal.sign_in import SignInPages
 from ousel.sandbox.clock import REFRESH_SECONDS, SandboxClock
@@ -109,38 +112,30 @@ class Services:
         self.sandbox_clock = SandboxClock(database, real_clock) if settings.sandbox else None
         self.clock = clock = self.sandbox_clock or real_clock
         self.telemetry = Telemetry(settings, clock, processes)
+        self.outbox = Outbox(database, clock, settings)
+        # Sign-in attempts are counted by the real clock: whoever advances a sandbox's clock must
+        # not get around the limits.
+        self.attempts = AttemptCounter(database, real_clock)
         self.posting_queue = PostingQueue(
             database,
             clock,
             queue_limit=settings.queue_limit,
             charge_rows=ChargePayments(),
+            notices=MoneyNotices(self.outbox, self.attempts),
             observer=self.telemetry.posting_observer,
         )
         self.history = HistorySearch(database)
         self.sending = SendService(database, self.posting_queue, clock)
         self.accounts = AccountService(database, clock)
-        self.outbox = Outbox(database, clock, settings)
         self.mail_sender = _make_mail_sender(settings, database, clock, self.telemetry)
-        email_proofs = EmailProofs(self.outbox, clock, settings.portal_url)
-        # Sign-in attempts are counted by the real clock: whoever advances a sandbox's clock must
-        # not get around the limits.
-        self.attempts = AttemptCounter(database, real_clock)
-        self.retention = RetentionService(database, real_clock, email_proofs)
-        self.second_factors = SecondFactorService(database, clock, real_clock, self.attempts)
-        self.sign_in = SignInService(
-            database, clock, self.attempts, self.second_factors, email_proofs
-        )
-        self.emails = EmailConfirmationService(
-            database, clock, self.attempts, email_proofs, self.sign_in.password_check
-        )
-        self.sessions = SessionLookup(database, clock)
-        self.account_settings = AccountSettingsService(database, clock)
+        notices = EventNotices(self.outbox, clock)
+        self._add_people(settings, database, real_clock, notices)
         self.apps = AppService(database, clock)
         self.app_overviews = AppOverviewService(database, clock)
-        self.keys = KeyService(database, clock, mode=mode)
+        self.keys = KeyService(database, clock, notices, mode=mode)
         self.partner_keys = PartnerKeyLookup(database, clock, mode=mode)
         self.api_errors = ApiErrorLog(database, clock)
-        self.connect = ConnectService(database, clock, issuer=settings.portal_url)
+        self.connect = ConnectService(database, clock, notices, issuer=settings.portal_url)
         self.connections = ConnectionService(database, clock)
         self.tokens = TokenService(database, clock, mode=mode)
         self.user_tokens = UserTokenLookup(database, clock, mode=mode)
@@ -148,6 +143,28 @@ class Services:
             database, self.posting_queue, clock, self.telemetry.charge_observer
         )
         self.checkouts = CheckoutService(database)
+
+    def _add_people(
+        self, settings: Settings, database: Database, real_clock: Clock, notices: EventNotices
+    ) -> None:
+        """Create and connect the services for signing in."""
+        clock = self.clock
+        email_proofs = EmailProofs(self.outbox, clock, settings.portal_url)
+        self.retention = RetentionService(database, real_clock, email_proofs)
+        self.second_factors = SecondFactorService(
+            database, clock, real_clock, self.attempts, notices
+        )
+        self.sign_in = SignInService(
+            database, clock, self.attempts, self.second_factors, email_proofs, notices
+        )
+        self.recovery = RecoveryService(
+            database, clock, self.attempts, self.outbox, notices, self.sign_in.passwords
+        )
+        self.emails = EmailConfirmationService(
+            database, clock, self.attempts, email_proofs, self.sign_in.password_check
+        )
+        self.sessions = SessionLookup(database, clock)
+        self.account_settings = AccountSettingsService(database, clock)
 
 
 class Ousel:
@@ -269,6 +286,7 @@ class Ousel:
         return [
             *(sandbox_pages if self.settings.sandbox else []),
             *SignInPages(pages, services.sign_in, cookies).routes(),
+            *RecoveryPages(pages, services.recovery).routes(),
             *EmailPages(pages, services.emails).routes(),
             *ActivityPages(
                 pages, services.history, services.emails, self.settings.portal_url

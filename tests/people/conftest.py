@@ -8,6 +8,7 @@ from ousel.kernel.settings import Settings
 from ousel.mail.outbox import Outbox
 from ousel.people.attempts import AttemptCounter
 from ousel.people.email_confirmation import EmailConfirmationService
+from ousel.people.notices import EventNotices
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.sign_in import SignInService
 from tests.people.mailboxes import People
@@ -29,16 +30,22 @@ def attempts(database: Database, clock: ManualClock) -> AttemptCounter:
 
 @pytest.fixture
 def second_factors(
-    database: Database, clock: ManualClock, attempts: AttemptCounter
+    database: Database, clock: ManualClock, attempts: AttemptCounter, notices: EventNotices
 ) -> SecondFactorService:
     """The second factors of a fresh database."""
-    return SecondFactorService(database, clock, clock, attempts)
+    return SecondFactorService(database, clock, clock, attempts, notices)
 
 
 @pytest.fixture
 def outbox(database: Database, clock: ManualClock) -> Outbox:
     """The outbox of a sandbox, which keeps the messages."""
     return Outbox(database, clock, Settings(sandbox=True))
+
+
+@pytest.fixture
+def notices(outbox: Outbox, clock: ManualClock) -> EventNotices:
+    """The notices of a fresh database."""
+    return EventNotices(outbox, clock)
 
 
 @pytest.fixture
@@ -54,9 +61,10 @@ def sign_in(
     attempts: AttemptCounter,
     second_factors: SecondFactorService,
     email_proofs: EmailProofs,
+    notices: EventNotices,
 ) -> SignInService:
     """The sign-in service of a fresh database."""
-    return SignInService(database, clock, attempts, second_factors, email_proofs)
+    return SignInService(database, clock, attempts, second_factors, email_proofs, notices)
 
 
 @pytest.fixture

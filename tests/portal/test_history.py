@@ -12,6 +12,7 @@ from ousel.kernel.ids import DIGITS
 from ousel.people import store
 from ousel.people.account_settings import AFTER_ALL_EVENTS
 from ousel.people.audit import EventKind
+from ousel.people.recovery import OperatorRecovery
 from ousel.people.rules import AuditEvent
 from ousel.portal import settings
 from tests.support.mail import code_in
@@ -88,6 +89,15 @@ async def use_emails(portal: Portal, ada: Visitor) -> None:
     await ada.press("/verify-email", "Confirm email", code=code_in(text))
 
 
+async def recover(portal: Portal, ada: Visitor) -> None:
+    """Set a new password, by a link from the operator."""
+    operator = OperatorRecovery(portal.database, portal.clock, portal.outbox)
+    link = await operator.issue_link(await operator.find("@ada"))
+    path = link.removeprefix(portal.settings.portal_url)
+    done = await ada.press(path, "Set password", new_password=PASSWORD)
+    assert done.headers["location"] == "/login?done=password"
+
+
 async def test_everything_is_recorded_with_address_and_device(mailing: Portal) -> None:
     """Each kind of event there is happens, and its record says from where and by what."""
     portal = mailing
@@ -96,11 +106,12 @@ async def test_everything_is_recorded_with_address_and_device(mailing: Portal) -
     secret, codes = await portal.turn_on_factor(ada)
     await use_apps(ada)
     await use_settings(portal, ada, secret, codes[0])
+    await recover(portal, ada)
     events = await events_of(portal, "ada")
     assert {event.kind for event in events} == set(get_args(EventKind))
-    assert {(event.ip_address, event.device) for event in events} == {
-        ("192.0.2.1", "Firefox on Linux")
-    }
+    sources = {(event.ip_address, event.device): event.kind for event in events}
+    assert sources.keys() == {("192.0.2.1", "Firefox on Linux"), ("", "Operator")}
+    assert sources["", "Operator"] == "recovery_link_issued"
     details = {event.kind: event.detail for event in events}
     assert details["email_confirmed"] == "ada@example.com"
     assert details["email_changed"] == "new@ousel.test"

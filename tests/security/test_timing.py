@@ -22,6 +22,7 @@ from ousel.mail.outbox import Outbox
 from ousel.people import passwords
 from ousel.people.attempts import AttemptCounter
 from ousel.people.audit import EventSource
+from ousel.people.notices import EventNotices
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.sign_in import SignInService, WrongPassword
 from tests.support.accounts import partner
@@ -147,10 +148,11 @@ class SignInAttempts:
 async def sign_in_attempts(database: Database) -> SignInAttempts:
     """Sign-ins on a database with one account; passwords are hashed at full cost."""
     attempts = AttemptCounter(database, system_clock)
-    factors = SecondFactorService(database, system_clock, system_clock, attempts)
     outbox = Outbox(database, system_clock, Settings())
+    notices = EventNotices(outbox, system_clock)
+    factors = SecondFactorService(database, system_clock, system_clock, attempts, notices)
     proofs = EmailProofs(outbox, system_clock, "https://pay.example")
-    sign_in = SignInService(database, system_clock, attempts, factors, proofs)
+    sign_in = SignInService(database, system_clock, attempts, factors, proofs, notices)
     holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")
     await sign_in.sign_up(holder, PASSWORD, EventSource("192.0.2.1", "Firefox"))
     return SignInAttempts(sign_in)

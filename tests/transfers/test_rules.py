@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ousel.kernel.errors import InvalidField, Refusal
-from ousel.kernel.money import AMOUNT_MICROS_MAX
+from ousel.kernel.money import AMOUNT_MICROS_MAX, money_text
 from ousel.ledger.refusals import AccountNotFound
-from ousel.site.rendering import money_text
 from ousel.transfers.rules import parse_typed_amount, parse_typed_recipient
 
 AMOUNTS = {

@@ -4,6 +4,7 @@ The functions run in the transaction that they are given; AccountService opens i
 """
 
 import secrets
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -247,6 +248,30 @@ async def prove_email(transaction: Transaction, account_id: str, email: str) -> 
         await journal.release_identifier(transaction, before.address, account_id)
     await store.set_proven_email(transaction, account_id, email)
     return before
+
+
+async def lock_email(transaction: Transaction, account_id: str) -> HolderEmail:
+    """Return the email of an account's holder, and lock it with the password."""
+    return await store.lock_email(transaction, account_id)
+
+
+async def wants_money_notices(transaction: Transaction, account_id: str) -> bool:
+    """Return whether the account's holder wants notices about received money."""
+    return await store.wants_money_notices(transaction, account_id)
+
+
+async def set_money_notices(
+    transaction: Transaction, account_id: str, off_since: int | None
+) -> None:
+    """Turn the account's notices about received money off, or on if `off_since` is None."""
+    await store.set_money_notices(transaction, account_id, off_since)
+
+
+async def money_notice_emails(
+    transaction: Transaction, account_ids: Collection[str]
+) -> dict[str, str]:
+    """Return the proven emails, by account, of holders who want notices about received money."""
+    return await store.money_notice_emails(transaction, account_ids)
 
 
 async def password_hash_of(transaction: Transaction, account_id: str) -> str | None:

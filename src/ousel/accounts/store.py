@@ -1,5 +1,6 @@
 """The rows of account holders: what the ledger does not need to know."""
 
+from collections.abc import Collection
 from typing import Final
 
 from ousel.accounts.rules import NO_EMAIL, HolderEmail
@@ -24,7 +25,19 @@ SET_PROVEN_EMAIL: Final = Statement(
     "change the email of an account's holder to one that is proven",
     "UPDATE holders SET email = :email, email_unproven_since = NULL WHERE account_id = :account_id",
 )
-
+MONEY_NOTICES_OF: Final = Statement(
+    "whether an account's holder wants notices about received money",
+    "SELECT money_notices_off_since IS NULL FROM holders WHERE account_id = :account_id",
+)
+SET_MONEY_NOTICES: Final = Statement(
+    "turn an account's notices about received money on or off",
+    "UPDATE holders SET money_notices_off_since = :off_since WHERE account_id = :account_id",
+)
+MONEY_NOTICE_EMAILS: Final = Statement(
+    "the proven emails of those holders who want notices about received money",
+    "SELECT account_id, email FROM holders WHERE account_id = ANY(:account_ids)"
+    " AND email_unproven_since IS NULL AND money_notices_off_since IS NULL",
+)
 PASSWORD_HASH_OF: Final = Statement(
     "the password hash of an account's holder",
     "SELECT password_hash FROM holders WHERE account_id = :account_id",
@@ -83,6 +96,27 @@ async def lock_email(transaction: Transaction, account_id: str) -> HolderEmail:
 async def set_proven_email(transaction: Transaction, account_id: str, email: str) -> None:
     """Change the email of an account's holder to this one, which is proven."""
     await transaction.execute(SET_PROVEN_EMAIL, account_id=account_id, email=email)
+
+
+async def wants_money_notices(transaction: Transaction, account_id: str) -> bool:
+    """Return whether the account's holder wants notices about received money."""
+    rows = await transaction.fetch(MONEY_NOTICES_OF, account_id=account_id)
+    return bool(rows and rows[0][0])
+
+
+async def set_money_notices(
+    transaction: Transaction, account_id: str, off_since: int | None
+) -> None:
+    """Turn the account's notices about received money off, or on if `off_since` is None."""
+    await transaction.execute(SET_MONEY_NOTICES, account_id=account_id, off_since=off_since)
+
+
+async def money_notice_emails(
+    transaction: Transaction, account_ids: Collection[str]
+) -> dict[str, str]:
+    """Return the proven emails, by account, of holders who want notices about received money."""
+    rows = await transaction.fetch(MONEY_NOTICE_EMAILS, account_ids=list(account_ids))
+    return {row[0]: row[1] for row in rows}
 
 
 async def password_hash_of(transaction: Transaction, account_id: str) -> str | None:

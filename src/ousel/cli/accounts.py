@@ -1,4 +1,4 @@
-"""`ousel account`: open, fund, redeem, freeze, show and list accounts, and vouch for emails."""
+"""`ousel account`: open, fund, redeem, freeze, show, list, recover and vouch for accounts."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -9,17 +9,26 @@ import typer
 from ousel.accounts.service import AccountService, AccountWithEmail, NewHolder
 from ousel.api.fields import money_field
 from ousel.api.fields import parse_idempotency_key as idempotency_key_of
-from ousel.cli.console import DatabaseOption, JsonOption, fail, run_with, show, show_list
+from ousel.cli.console import (
+    DatabaseOption,
+    JsonOption,
+    fail,
+    run_with,
+    run_with_outbox,
+    show,
+    show_list,
+)
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import micros_from_json
 from ousel.ledger.funding import OperatorTransfer
 from ousel.ledger.rules import Account, Status
 from ousel.people.passwords import PasswordService
+from ousel.people.recovery import OperatorRecovery
 from ousel.people.rules import parse_password
 from ousel.transfers.rules import parse_note
 
 accounts = typer.Typer(
-    no_args_is_help=True, help="Open, fund, redeem, freeze, show and list accounts."
+    no_args_is_help=True, help="Open, fund, redeem, freeze, show, list and recover accounts."
 )
 
 Identifier = Annotated[str, typer.Argument(help="@username, account number or email.")]
@@ -112,6 +121,26 @@ def vouch(
 
 
 @accounts.command()
+def recover(
+    identifier: Identifier,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    database: DatabaseOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print a link that sets a new password and removes the second factor, once."""
+
+    async def task(service: OperatorRecovery) -> dict[str, Any]:
+        account = await service.find(identifier)
+        if not yes:
+            _confirm_recovery(account)
+        link = await service.issue_link(account)
+        return {"username": account.username, "display_name": account.display_name, "link": link}
+
+    show(run_with_outbox(database, OperatorRecovery, task), as_json=as_json)
+
+
+@accounts.command()
 def freeze(
     identifier: Identifier, database: DatabaseOption = None, *, as_json: JsonOption = False
 ) -> None:
@@ -174,6 +203,20 @@ def _operator_transfer(
         }
 
     return task
+
+
+def _confirm_recovery(account: Account) -> None:
+    """End the command unless the operator confirms."""
+    question = (
+        f"Whoever opens the link takes over @{account.username} ({account.display_name}). "
+        "Are you sure that you know who will get it?"
+    )
+    try:
+        is_confirmed = typer.confirm(question, err=True)
+    except typer.Abort:  # there is nobody to ask
+        is_confirmed = False
+    if not is_confirmed:
+        fail("no link was issued: confirm with y, or use --yes")
 
 
 def _password_from_stdin() -> str:

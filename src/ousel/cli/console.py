@@ -27,6 +27,7 @@ from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
 from ousel.kernel.settings import PORT_DEFAULT, SettingError, Settings, settings_from
 from ousel.ledger.verify import VerificationFailed
+from ousel.mail.outbox import Outbox
 from ousel.sandbox.clock import SandboxClock
 
 COLUMNS_MAX: Final = 1_000
@@ -111,6 +112,27 @@ def run_with(
 
     async def with_service(opened: Database, url: str) -> Result:
         return await task(new_service(opened, await servers_clock(opened, url, writes=writes)))
+
+    return _run(database, with_service)
+
+
+def run_with_outbox(
+    database: str | None,
+    new_service: Callable[[Database, Clock, Outbox], Service],
+    task: Callable[[Service], Awaitable[Result]],
+    *,
+    writes: bool = True,
+) -> Result:
+    """Run the task with a service that also writes mail, which a server then sends.
+
+    This command's own settings say whether there is mail, and where its links lead.
+    """
+
+    async def with_service(opened: Database, url: str) -> Result:
+        clock = await servers_clock(opened, url, writes=writes)
+        is_sandbox = settings(None).sandbox or await opened.read(mode_of) == "test"
+        outbox = Outbox(opened, clock, settings(None, sandbox=is_sandbox))
+        return await task(new_service(opened, clock, outbox))
 
     return _run(database, with_service)
 

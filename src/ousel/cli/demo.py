@@ -10,7 +10,14 @@ import typer
 from rich.console import Console
 
 from ousel.accounts.service import AccountService, NewHolder
-from ousel.cli.console import JsonOption, run_with, settings, show, temporary_database
+from ousel.cli.console import (
+    JsonOption,
+    run_with,
+    run_with_outbox,
+    settings,
+    show,
+    temporary_database,
+)
 from ousel.cli.server import (
     address_at,
     bind_socket,
@@ -111,7 +118,7 @@ def _fill(server_settings: Settings, port: int, shop_url: str) -> _Demo:
     asyncio.run(prepare_database(server_settings, port, workers=1))
     asyncio.run(claim_database_mode(server_settings))
     run_with(server_settings.database_url, AccountService, _open_accounts)
-    created = run_with(
+    created = run_with_outbox(
         server_settings.database_url,
         OperatorService,
         lambda service: _create_app(service, shop_url),

@@ -12,7 +12,7 @@ from ousel.cli.console import (
     JsonOption,
     Result,
     fail,
-    run_with,
+    run_with_outbox,
     settings,
     show,
     show_list,
@@ -122,7 +122,7 @@ def _run(
     With OUSEL_SANDBOX, issuing a key makes the database a sandbox if it has no mode yet.
     """
     new_service = partial(OperatorService, sandbox=settings(None).sandbox)
-    return run_with(database, new_service, task, writes=writes)
+    return run_with_outbox(database, new_service, task, writes=writes)
 
 
 def _show_issued(issued: IssuedKey, *, as_json: bool) -> None:

@@ -48,6 +48,12 @@ def json_from_micros(micros: int) -> str:
     return f"{sign}{units}.{remainder:06d}".rstrip("0")
 
 
+def money_text(micros: int) -> str:
+    """Return an amount as people read it, such as 25.00 OUSD or 10,000.00 OUSD."""
+    units, _, decimals = json_from_micros(abs(micros)).partition(".")
+    return f"{'-' if micros < 0 else ''}{int(units):,}.{decimals} {CURRENCY}"
+
+
 def _number_error(literal: bytes, param: str) -> str:
     if len(literal) > LITERAL_CHARACTERS_MAX:
         return f"{param} must be written in at most {LITERAL_CHARACTERS_MAX} characters."

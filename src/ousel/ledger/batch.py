@@ -72,6 +72,28 @@ class NoCharges:
         """Do nothing: no charge can be paid."""
 
 
+class RecipientNotices(Protocol):
+    """Messages to people who receive money; `ousel.app` passes the implementation."""
+
+    async def write(
+        self,
+        transaction: Transaction,
+        movements: Sequence[Movement],
+        involved: Mapping[str, Account],
+    ) -> None:
+        """Write a message to the recipient of each movement."""
+        ...
+
+
+class NoNotices:
+    """The notices of a queue that writes none."""
+
+    async def write(
+        self, _: Transaction, __: Sequence[Movement], ___: Mapping[str, Account]
+    ) -> None:
+        """Do nothing."""
+
+
 class PostingResult(msgspec.Struct, frozen=True):
     """The outcome of a posting, with both accounts if money has moved, now or earlier."""
 
@@ -104,6 +126,7 @@ class PostingBatch:
         members: Sequence[WaitingPosting],
         recipients: dict[str, str],
         charge_rows: ChargeRows,
+        notices: RecipientNotices,
         clock: Clock,
         awaited: str | None = None,
     ) -> None:
@@ -116,6 +139,8 @@ class PostingBatch:
         self._cached_recipients = recipients
         self._recipients = recipients
         self._charge_rows = charge_rows
+        self._notices = notices
+        self._notifying = {each.transfer_id for each in self._postings if each.notifies_recipient}
         self._clock = clock
         self._awaited = awaited
         self._blocked: dict[str, Blocked] = {}  # by transfer id
@@ -300,6 +325,9 @@ class PostingBatch:
         payments = [each for each in movements if each.debit.charge_id is not None]
         if payments:
             await self._charge_rows.mark_paid(transaction, payments, now)
+        if self._notifying:
+            told = [each for each in movements if each.debit.transfer_id in self._notifying]
+            await self._notices.write(transaction, told, accounts)
 
 
 def rows_of(posting: Posting, recipients: Mapping[str, str]) -> Iterator[str]:

@@ -17,7 +17,9 @@ from ousel.ledger.batch import (
     Blocked,
     ChargeRows,
     NoCharges,
+    NoNotices,
     PostingResult,
+    RecipientNotices,
     WaitingPosting,
     rows_of,
 )
@@ -46,12 +48,18 @@ class PostingQueue:
         *,
         queue_limit: int,
         charge_rows: ChargeRows | None = None,
+        notices: RecipientNotices | None = None,
         observer: PostingObserver = NO_OBSERVER,
     ) -> None:
         """Write to this database; refuse a posting while `queue_limit` others wait."""
         self.queue_limit = queue_limit
         self._context = PostingContext(
-            database, clock, charge_rows or NoCharges(), observer, self._set_aside
+            database,
+            clock,
+            charge_rows or NoCharges(),
+            notices or NoNotices(),
+            observer,
+            self._set_aside,
         )
         self._writer = PostingWriter(self._context)
         self._blocked_writers: dict[str, BlockedPostingWriter] = {}  # by the id of the locked row

@@ -64,6 +64,7 @@ class Posting(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     charge_id: str | None = None  # the charge that it pays, which must have the status "created"
     idempotency_key: str | None = None
     key_check: KeyCheck | None = None
+    notifies_recipient: bool = False  # with a message, written in the same transaction
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

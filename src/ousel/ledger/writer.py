@@ -19,7 +19,14 @@ from ousel.database.retries import RowsLocked
 from ousel.kernel.clock import Clock
 from ousel.kernel.deadlines import NO_DEADLINE, deadline_exceeded
 from ousel.kernel.observers import PostingObserver
-from ousel.ledger.batch import Blocked, ChargeRows, PostingBatch, PostingResult, WaitingPosting
+from ousel.ledger.batch import (
+    Blocked,
+    ChargeRows,
+    PostingBatch,
+    PostingResult,
+    RecipientNotices,
+    WaitingPosting,
+)
 from ousel.ledger.rules import Posting
 
 UNHALVED_POSTINGS_MAX: Final = 16  # one transaction for so few postings costs less than two
@@ -34,6 +41,7 @@ class PostingContext(msgspec.Struct):
     database: Database
     clock: Clock
     charge_rows: ChargeRows
+    notices: RecipientNotices
     observer: PostingObserver
     set_aside: Callable[[WaitingPosting, str], None]  # lets a posting wait for a locked row
     # The account id of each username and account number. This never changes.
@@ -84,7 +92,12 @@ class PostingWriter(Batcher[Posting, PostingResult | Blocked]):
         context = self._context
         context.limit_recipients()
         writing = PostingBatch(
-            batch, context.recipients, context.charge_rows, context.clock, awaited
+            batch,
+            context.recipients,
+            context.charge_rows,
+            context.notices,
+            context.clock,
+            awaited,
         )
 
         def before_commit() -> None:

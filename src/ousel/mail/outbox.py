@@ -22,7 +22,7 @@ class Outbox:
         """Write to this database, as the settings say."""
         self._database = database
         self._clock = clock
-        self._portal_url = settings.portal_url
+        self.portal_url = settings.portal_url
         self._keeps = settings.sandbox
         self.accepts_mail = settings.sandbox or settings.mail_url is not None
 
@@ -33,20 +33,19 @@ class Outbox:
 
         On a server without mail, nothing is written.
         """
-        if not self.accepts_mail:
-            return
-        now = self._clock()
-        mail = Mail(
-            account_id=account_id,
-            id=new_id("mail_", self._clock),
-            recipient=recipient,
-            subject=letter.subject,
-            text=text_of(letter, self._portal_url),
-            html=html_of(letter, self._portal_url),
-            created_at=now,
-            due_at=None if self._keeps else now,
-        )
-        await store.add(transaction, mail)
+        if self.accepts_mail:
+            now = self._clock()
+            due_at = None if self._keeps else now
+            await store.add(transaction, self._mail(account_id, recipient, letter, now, due_at))
+
+    async def add_decoy(self, transaction: Transaction, account_id: str, letter: Letter) -> None:
+        """Do the work of `add` for a message that nobody gets, so that its time reveals nothing.
+
+        The row is as old as can be, so the next sweep deletes it. A sandbox shows all its mail to
+        everyone, so it has nothing to hide.
+        """
+        if self.accepts_mail and not self._keeps:
+            await store.add(transaction, self._mail(account_id, "", letter, 0, None))
 
     async def newest(
         self, recipient: str | None = None, before: str = AFTER_ALL_MAIL, limit: int = 100
@@ -65,4 +64,18 @@ class Outbox:
         before = self._clock() - KEPT_DAYS * 24 * 3600 * MICROS_PER_SECOND
         return await sweep(
             self._database, lambda transaction, limit: store.delete_old(transaction, before, limit)
+        )
+
+    def _mail(
+        self, account_id: str, recipient: str, letter: Letter, created_at: int, due_at: int | None
+    ) -> Mail:
+        return Mail(
+            account_id=account_id,
+            id=new_id("mail_", self._clock),
+            recipient=recipient,
+            subject=letter.subject,
+            text=text_of(letter, self.portal_url),
+            html=html_of(letter, self.portal_url),
+            created_at=created_at,
+            due_at=due_at,
         )

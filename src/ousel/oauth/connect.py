@@ -24,7 +24,8 @@ from ousel.oauth.refusals import (
 from ousel.oauth.service import AppConnection, find_connection
 from ousel.partners import service as partners
 from ousel.partners.rules import App
-from ousel.people.audit import EventSource, record_event
+from ousel.people.audit import EventSource
+from ousel.people.notices import EventNotices
 
 
 class ConnectRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,10 +55,13 @@ class ConsentQuestion(msgspec.Struct, frozen=True):
 class ConnectService:
     """Reads connect addresses, and records what people decide."""
 
-    def __init__(self, database: Database, clock: Clock, issuer: str) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, notices: EventNotices, issuer: str
+    ) -> None:
         """Work on this database; `issuer` is the server's address, which apps get back."""
         self._database = database
         self._clock = clock
+        self._notices = notices
         self._issuer = issuer
 
     async def read_request(
@@ -88,9 +92,7 @@ class ConnectService:
                 return request.location
             code = await issue_code(transaction, request, account_id, self._clock)
             detail = f"{request.app.name}: {request.scope}"
-            await record_event(
-                transaction, account_id, "app_connected", source, self._clock, detail
-            )
+            await self._notices.record(transaction, account_id, "app_connected", source, detail)
             return redirect_with_code(request, code, self._issuer)
 
         return await self._database.write(work)

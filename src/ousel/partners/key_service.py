@@ -9,6 +9,7 @@ from ousel.partners import rules, service
 from ousel.partners.rules import App, Key
 from ousel.partners.service import IssuedKey, own_app, own_key
 from ousel.people.audit import EventSource, record_event
+from ousel.people.notices import EventNotices
 from ousel.people.second_factor import has_second_factor
 
 KEYS_MAX: Final = 50  # valid at the same time, of one app
@@ -26,10 +27,13 @@ class SecondFactorNeeded(Refusal):
 class KeyService:
     """Reads and changes the keys of an owner's apps, each change with its audit event."""
 
-    def __init__(self, database: Database, clock: Clock, *, mode: str) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, notices: EventNotices, *, mode: str
+    ) -> None:
         """Issue keys for this mode: live, or test in a sandbox."""
         self._database = database
         self._clock = clock
+        self._notices = notices
         self._mode = mode
 
     async def get(self, account_id: str, app_id: str, handle: str) -> tuple[App, Key]:
@@ -52,8 +56,8 @@ class KeyService:
             await self._check_limit(transaction, app, param="key_name")
             key_name = rules.parse_name(name, param="key_name")
             issued = await service.issue_key(transaction, app, key_name, self._mode, self._clock)
-            await record_event(
-                transaction, account_id, "key_issued", source, self._clock, issued.key.label
+            await self._notices.record(
+                transaction, account_id, "key_issued", source, issued.key.label
             )
             return issued
 
@@ -76,7 +80,7 @@ class KeyService:
                 transaction, key, overlap_seconds, self._mode, self._clock
             )
             detail = f"{key.label} → {issued.key.label}"
-            await record_event(transaction, account_id, "key_rotated", source, self._clock, detail)
+            await self._notices.record(transaction, account_id, "key_rotated", source, detail)
             return issued
 
         return await self._database.write(work)

@@ -7,10 +7,13 @@ from ousel.database.deployment import Mode, claim_mode, mode_of
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.ledger.rules import Account
+from ousel.mail.outbox import Outbox
 from ousel.partners import service
 from ousel.partners.rules import App, Key
 from ousel.partners.service import FIRST_KEY_NAME, IssuedKey, NewApp
 from ousel.people.audit import BY_OPERATOR, EventKind, record_event
+from ousel.people.letters import NoticeKind
+from ousel.people.notices import EventNotices
 
 
 class CreatedApp(msgspec.Struct, frozen=True):
@@ -24,13 +27,16 @@ class CreatedApp(msgspec.Struct, frozen=True):
 class OperatorService:
     """Creates apps and changes keys for the operator, each change with its audit event."""
 
-    def __init__(self, database: Database, clock: Clock, *, sandbox: bool = False) -> None:
-        """Work on this database.
+    def __init__(
+        self, database: Database, clock: Clock, outbox: Outbox, *, sandbox: bool = False
+    ) -> None:
+        """Work on this database, and notify the owners of apps by this outbox.
 
         With `sandbox`, issuing a key makes the database a sandbox if it has no mode yet.
         """
         self._database = database
         self._clock = clock
+        self._notices = EventNotices(outbox, clock)
         self._sandbox = sandbox
 
     async def create_app(
@@ -47,7 +53,7 @@ class OperatorService:
             mode = await self._mode(transaction)
             issued = await service.issue_key(transaction, app, FIRST_KEY_NAME, mode, self._clock)
             await self._record(transaction, account.id, "app_created", app.name)
-            await self._record(transaction, account.id, "key_issued", issued.key.label)
+            await self._notify(transaction, account.id, "key_issued", issued.key.label)
             return CreatedApp(app, account, issued)
 
         return await self._database.write(work)
@@ -59,7 +65,7 @@ class OperatorService:
             app = await service.app_by_id(transaction, app_id)
             mode = await self._mode(transaction)
             issued = await service.issue_key(transaction, app, name, mode, self._clock)
-            await self._record(transaction, app.account_id, "key_issued", issued.key.label)
+            await self._notify(transaction, app.account_id, "key_issued", issued.key.label)
             return issued
 
         return await self._database.write(work)
@@ -72,7 +78,7 @@ class OperatorService:
             mode = await self._mode(transaction)
             issued = await service.rotate_key(transaction, key, overlap_seconds, mode, self._clock)
             detail = f"{key.label} → {issued.key.label}"
-            await self._record(transaction, key.account_id, "key_rotated", detail)
+            await self._notify(transaction, key.account_id, "key_rotated", detail)
             return issued
 
         return await self._database.write(work)
@@ -107,3 +113,9 @@ class OperatorService:
         self, transaction: Transaction, account_id: str, kind: EventKind, detail: str
     ) -> None:
         await record_event(transaction, account_id, kind, BY_OPERATOR, self._clock, detail)
+
+    async def _notify(
+        self, transaction: Transaction, account_id: str, kind: NoticeKind, detail: str
+    ) -> None:
+        """Record the event, and write a notice about it."""
+        await self._notices.record(transaction, account_id, kind, BY_OPERATOR, detail)

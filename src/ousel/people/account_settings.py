@@ -26,6 +26,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     sessions: list[Session]
     factor: SecondFactor | None
     recovery_codes_left: int
+    wants_money_notices: bool
     events: list[AuditEvent]
 
 
@@ -49,6 +50,7 @@ class AccountSettingsService:
                 ),
                 factor=await store.second_factor_of(transaction, account_id),
                 recovery_codes_left=await store.recovery_codes_left(transaction, account_id),
+                wants_money_notices=await accounts.wants_money_notices(transaction, account_id),
                 events=await store.events_before(
                     transaction, account_id, AFTER_ALL_EVENTS, RECENT_EVENTS_SHOWN
                 ),
@@ -60,6 +62,13 @@ class AccountSettingsService:
         """Return what happened to the account before this event, newest first."""
         return await self._database.read(
             lambda transaction: store.events_before(transaction, account_id, event_id, limit)
+        )
+
+    async def set_money_notices(self, account_id: str, *, are_wanted: bool) -> None:
+        """Turn the notices about received money on or off."""
+        off_since = None if are_wanted else self._clock()
+        await self._database.write(
+            lambda transaction: accounts.set_money_notices(transaction, account_id, off_since)
         )
 
     async def end_session(self, account_id: str, session_hash: str, source: EventSource) -> None:

@@ -3,9 +3,11 @@
 A browser that has signed in to the account before has a limit of its own instead. So strangers who
 guess from many addresses lock themselves out, but not the account's holder.
 
+The codes of one account are limited to 30 wrong ones a day: ten from browsers that the account
+knows, ten from all others, and ten codes by mail.
+
 Sign-ups are limited by IP address, since the server must hash a password for each. Messages by mail
-are limited by account, mailbox and IP address, the codes in them by account, and links that do not
-work by IP address.
+are limited by account, mailbox and IP address, and links that do not work by IP address.
 """
 
 import hashlib
@@ -28,7 +30,9 @@ from ousel.people.rules import (
     MAIL_ACCOUNT_LIMIT,
     MAIL_ADDRESS_LIMIT,
     MAIL_RECIPIENT_LIMIT,
+    NOTICE_LIMIT,
     PAIR_LIMIT,
+    RESET_LIMIT,
     SIGN_UP_LIMIT,
     AttemptLimit,
     counted_address,
@@ -53,6 +57,7 @@ class Guess(msgspec.Struct, frozen=True):
     account_id: str | None  # None if no account has the name
     source: EventSource
     everywhere: AttemptLimit  # for this subject from all addresses together
+    known_browsers: AttemptLimit | None = None  # for this subject from all known browsers together
 
 
 class AttemptCounter:
@@ -105,6 +110,27 @@ class AttemptCounter:
         }
         await self._count(transaction, limits, "Too many messages were requested.")
 
+    async def count_mail_from(self, transaction: Transaction, source: EventSource) -> None:
+        """Count a message that an IP address asked for; refuse it if the limit is exceeded."""
+        limits = {f"mail from:{counted_address(source.ip_address)}": MAIL_ADDRESS_LIMIT}
+        await self._count(transaction, limits, "Too many messages were requested.")
+
+    async def allows_reset(
+        self, transaction: Transaction, account_id: str, source: EventSource
+    ) -> bool:
+        """Count a reset link by mail; return whether it is within the limit.
+
+        Each browser that the account knows has a limit of its own, so that strangers cannot keep
+        the holder from getting a link.
+        """
+        is_known = await store.is_known_browser(transaction, account_id, source.browser)
+        asker = source.browser if is_known else ""
+        return await self._is_within(transaction, f"resets of:{account_id}:{asker}", RESET_LIMIT)
+
+    async def allows_notice(self, transaction: Transaction, account_id: str) -> bool:
+        """Count a notice about received money; return whether it is within the limit."""
+        return await self._is_within(transaction, f"notices of:{account_id}", NOTICE_LIMIT)
+
     async def count_email_code(self, transaction: Transaction, account_id: str) -> None:
         """Count a code by mail as wrong until `forgive_email_code`; refuse it over the limit."""
         limits = {_email_code_subject(account_id): EMAIL_CODE_LIMIT}
@@ -146,6 +172,14 @@ class AttemptCounter:
         for subject, (count, since) in (await store.failures_of(transaction, limits)).items():
             self._check_limit(limits[subject], count, since, reason)
 
+    async def _is_within(self, transaction: Transaction, subject: str, limit: AttemptLimit) -> bool:
+        """Count for a limit of which nobody is told; return whether it is not exceeded."""
+        try:
+            await self._count(transaction, {subject: limit}, "")
+        except TooManyAttempts:
+            return False
+        return True
+
     def _check_limit(self, limit: AttemptLimit, count: int, since: int, reason: str) -> None:
         micros_left = since + limit.window_seconds * MICROS_PER_SECOND - self._clock()
         if count > limit.failures and micros_left > 0:
@@ -159,7 +193,10 @@ class AttemptCounter:
 async def _limits(transaction: Transaction, guess: Guess) -> dict[str, AttemptLimit]:
     """Return the limits that count this attempt, by subject."""
     if await store.is_known_browser(transaction, guess.account_id or "", guess.source.browser):
-        return {_browser_subject(guess): BROWSER_LIMIT}
+        limits = {_browser_subject(guess): BROWSER_LIMIT}
+        if guess.known_browsers is not None:
+            limits[f"known browsers:{_hashed_name(guess.subject)}"] = guess.known_browsers
+        return limits
     return {
         _pair_subject(guess): PAIR_LIMIT,
         f"address:{counted_address(guess.source.ip_address)}": ADDRESS_LIMIT,

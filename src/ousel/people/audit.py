@@ -17,6 +17,8 @@ EventKind = Literal[
     "signed_out",
     "session_ended",
     "password_changed",
+    "password_reset",
+    "recovery_link_issued",
     "second_factor_turned_on",
     "second_factor_turned_off",
     "recovery_code_used",

@@ -20,6 +20,7 @@ from ousel.kernel.errors import InvalidField, Refusal
 from ousel.people.attempts import AttemptCounter
 from ousel.people.audit import EventKind, EventSource, record_event
 from ousel.people.password_check import PasswordCheck
+from ousel.resets import service as resets
 
 
 class EmailLinkEnded(Refusal):
@@ -191,6 +192,7 @@ class EmailConfirmationService:
         self, transaction: Transaction, result: ProofResult, source: EventSource
     ) -> None:
         if isinstance(result, EmailProven):
+            await resets.end_links(transaction, result.account_id)  # the old email has them
             kind: EventKind = "email_changed" if result.before.is_proven else "email_confirmed"
             await record_event(
                 transaction, result.account_id, kind, source, self._clock, result.email

@@ -1,4 +1,4 @@
-"""Deletes what nobody needs any longer: expired sessions and proofs, browsers, old events."""
+"""Deletes what nobody needs any longer: old sessions, proofs, links, browsers and events."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -8,6 +8,7 @@ from ousel.database.sweeping import sweep
 from ousel.emails.service import EmailProofs
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.people import store
+from ousel.resets import service as resets
 
 AUDIT_DAYS: Final = 2 * 365
 BROWSER_DAYS: Final = 90
@@ -31,6 +32,7 @@ class RetentionService:
             + await self._sweep(store.delete_unused_browsers, BROWSER_DAYS)
             + await self._sweep(store.delete_old_events, AUDIT_DAYS)
             + await self._sweep(self._email_proofs.delete_expired, 1)
+            + await self._sweep(resets.delete_expired, 0)
         )
 
     async def _sweep(

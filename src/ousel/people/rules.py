@@ -75,24 +75,31 @@ class AttemptLimit(msgspec.Struct, frozen=True):
 PAIR_LIMIT: Final = AttemptLimit(10, 15 * 60)  # one account from one address
 ADDRESS_LIMIT: Final = AttemptLimit(50, 15 * 60)  # any account from one address
 ACCOUNT_LIMIT: Final = AttemptLimit(200, 3600)  # one account from anywhere
-CODE_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # codes of one account from anywhere
 BROWSER_LIMIT: Final = AttemptLimit(10, 15 * 60)  # one account from a browser that it knows
 SIGN_UP_LIMIT: Final = AttemptLimit(500, 3600)  # sign-ups from one address
-EMAIL_CODE_LIMIT: Final = AttemptLimit(20, 24 * 3600)  # codes by mail of one account
+# The wrong codes of one account add up to 30 a day at most.
+CODE_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # codes of one account from anywhere
+KNOWN_CODE_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # the same, from browsers that it knows
+EMAIL_CODE_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # codes by mail of one account
 LINK_LIMIT: Final = AttemptLimit(50, 15 * 60)  # links by mail that do not work, from one address
 MAIL_ACCOUNT_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # messages that one account asks for
 MAIL_RECIPIENT_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # messages to one mailbox, from anyone
 MAIL_ADDRESS_LIMIT: Final = AttemptLimit(500, 3600)  # messages asked for from one IP address
+RESET_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # reset links by mail for one account
+NOTICE_LIMIT: Final = AttemptLimit(50, 24 * 3600)  # notices to one account of received money
 ATTEMPT_LIMITS: Final = (
     EMAIL_CODE_LIMIT,
     LINK_LIMIT,
     MAIL_ACCOUNT_LIMIT,
     MAIL_RECIPIENT_LIMIT,
     MAIL_ADDRESS_LIMIT,
+    RESET_LIMIT,
+    NOTICE_LIMIT,
     PAIR_LIMIT,
     ADDRESS_LIMIT,
     ACCOUNT_LIMIT,
     CODE_LIMIT,
+    KNOWN_CODE_LIMIT,
     BROWSER_LIMIT,
     SIGN_UP_LIMIT,
 )

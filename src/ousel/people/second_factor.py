@@ -11,7 +11,8 @@ from ousel.kernel.errors import InvalidField
 from ousel.kernel.ids import secret_hash
 from ousel.people import rules, store
 from ousel.people.attempts import AttemptCounter, Guess
-from ousel.people.audit import EventSource, record_event, record_failed_sign_in
+from ousel.people.audit import EventSource, record_failed_sign_in
+from ousel.people.notices import EventNotices
 
 FACTOR_SECRET_BYTES: Final = 20
 RECOVERY_CODE_BYTES: Final = 10
@@ -30,13 +31,19 @@ class SecondFactorService:
     """Turns second factors on and off, and checks codes."""
 
     def __init__(
-        self, database: Database, clock: Clock, real_clock: Clock, attempts: AttemptCounter
+        self,
+        database: Database,
+        clock: Clock,
+        real_clock: Clock,
+        attempts: AttemptCounter,
+        notices: EventNotices,
     ) -> None:
         """Check one-time codes by the real clock, as phones do, even in a sandbox."""
         self._database = database
         self._clock = clock
         self._real_clock = real_clock
         self._attempts = attempts
+        self._notices = notices
 
     async def is_on(self, account_id: str) -> bool:
         """Return whether signing in to the account requires a code."""
@@ -60,9 +67,7 @@ class SecondFactorService:
         async def turn_on(transaction: Transaction, _: CodeKind) -> list[str]:
             hashes = [secret_hash(_normalize_code(each)) for each in recovery_codes]
             await store.replace_recovery_codes(transaction, account_id, hashes)
-            await record_event(
-                transaction, account_id, "second_factor_turned_on", source, self._clock
-            )
+            await self._notices.record(transaction, account_id, "second_factor_turned_on", source)
             return recovery_codes
 
         shown = await self.with_code(account_id, code, source, turn_on)
@@ -75,9 +80,7 @@ class SecondFactorService:
 
         async def turn_off(transaction: Transaction, _: CodeKind) -> bool:
             await store.remove_factor(transaction, account_id)
-            await record_event(
-                transaction, account_id, "second_factor_turned_off", source, self._clock
-            )
+            await self._notices.record(transaction, account_id, "second_factor_turned_off", source)
             return True
 
         if not await self.with_code(account_id, code, source, turn_off):
@@ -94,7 +97,7 @@ class SecondFactorService:
 
         If the code is wrong, count a failed attempt and return None.
         """
-        guess = Guess(account_id, account_id, source, rules.CODE_LIMIT)
+        guess = Guess(account_id, account_id, source, rules.CODE_LIMIT, rules.KNOWN_CODE_LIMIT)
 
         async def work(transaction: Transaction) -> Result | None:
             await self._attempts.count_attempt(transaction, guess)

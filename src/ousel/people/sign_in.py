@@ -15,10 +15,12 @@ from ousel.ledger.refusals import AccountNotFound
 from ousel.people import rules, store
 from ousel.people.attempts import AttemptCounter, Guess, TooManyAttempts
 from ousel.people.audit import EventSource, record_event, record_failed_sign_in
+from ousel.people.notices import EventNotices
 from ousel.people.password_check import PasswordCheck, password_subject
 from ousel.people.passwords import PasswordService
 from ousel.people.rules import Session, Stage
 from ousel.people.second_factor import CodeKind, SecondFactorService, has_second_factor
+from ousel.resets import service as resets
 
 
 class WrongPassword(Refusal):
@@ -57,6 +59,7 @@ class SignInService:
         attempts: AttemptCounter,
         second_factors: SecondFactorService,
         email_proofs: EmailProofs,
+        notices: EventNotices,
     ) -> None:
         """Store sessions in this database."""
         self._database = database
@@ -64,8 +67,9 @@ class SignInService:
         self._attempts = attempts
         self._second_factors = second_factors
         self._email_proofs = email_proofs
-        self._passwords = PasswordService()
-        self.password_check = PasswordCheck(database, clock, attempts, self._passwords)
+        self._notices = notices
+        self.passwords = PasswordService()
+        self.password_check = PasswordCheck(database, clock, attempts, self.passwords)
 
     async def sign_up(self, holder: NewHolder, password: str, source: EventSource) -> NewSession:
         """Open an account, send a message that proves its email, and sign its holder in."""
@@ -76,7 +80,7 @@ class SignInService:
             await self._check_username(holder.username, checks, source)
         checks.finish()
         await self._attempts.count_sign_up(source)
-        hashed = await self._passwords.hash_password(password, source.ip_address)
+        hashed = await self.passwords.hash_password(password, source.ip_address)
         new_holder = msgspec.structs.replace(holder, password_hash=hashed, email_is_proven=False)
 
         async def work(transaction: Transaction) -> NewSession:
@@ -95,7 +99,7 @@ class SignInService:
         guess = Guess(subject, account_id, source, rules.ACCOUNT_LIMIT)
         await self._attempts.check(guess)
         stored = await self._stored_password(account_id or "")
-        is_right = await self._passwords.matches(stored, password, source.ip_address)
+        is_right = await self.passwords.matches(stored, password, source.ip_address)
 
         async def work(transaction: Transaction) -> NewSession | None:
             await self._attempts.count_attempt(transaction, guess)
@@ -136,8 +140,7 @@ class SignInService:
                 await record_event(
                     transaction, account_id, "recovery_code_used", source, self._clock
                 )
-            await record_event(transaction, account_id, "signed_in", source, self._clock)
-            return await self._open_session(transaction, account_id, "signed_in", source)
+            return await self._finish_sign_in(transaction, account_id, source)
 
         signed_in = await self._second_factors.with_code(account_id, code, source, finish)
         if signed_in is None:
@@ -161,7 +164,7 @@ class SignInService:
         compared = await self.password_check.compare(account_id, current, source)
         hashed = ""
         if compared.is_right:
-            hashed = await self._passwords.hash_password(new, source.ip_address)
+            hashed = await self.passwords.hash_password(new, source.ip_address)
 
         async def work(transaction: Transaction) -> bool:
             if not await self.password_check.confirm(transaction, compared):
@@ -170,7 +173,8 @@ class SignInService:
             await store.end_other_sessions(transaction, account_id, session_hash)
             await store.forget_other_browsers(transaction, account_id, source.browser)
             await store.remove_proposed_factor(transaction, account_id)
-            await record_event(transaction, account_id, "password_changed", source, self._clock)
+            await resets.end_links(transaction, account_id)
+            await self._notices.record(transaction, account_id, "password_changed", source)
             return True
 
         if not await self._database.write(work):
@@ -195,7 +199,16 @@ class SignInService:
     ) -> NewSession:
         if await has_second_factor(transaction, account_id):
             return await self._open_session(transaction, account_id, "awaits_code", source)
-        await record_event(transaction, account_id, "signed_in", source, self._clock)
+        return await self._finish_sign_in(transaction, account_id, source)
+
+    async def _finish_sign_in(
+        self, transaction: Transaction, account_id: str, source: EventSource
+    ) -> NewSession:
+        """Open a session; if the account does not know the browser, notify its holder."""
+        if await store.is_known_browser(transaction, account_id, source.browser):
+            await record_event(transaction, account_id, "signed_in", source, self._clock)
+        else:
+            await self._notices.record(transaction, account_id, "signed_in", source)
         return await self._open_session(transaction, account_id, "signed_in", source)
 
     async def _open_session(

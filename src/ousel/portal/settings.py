@@ -24,6 +24,8 @@ EVENT_LABELS: Final = {
     "signed_out": "Signed out",
     "session_ended": "Session signed out",
     "password_changed": "Password changed",
+    "password_reset": "New password set by a link",
+    "recovery_link_issued": "Recovery link issued",
     "second_factor_turned_on": "Two-factor sign-in turned on",
     "second_factor_turned_off": "Two-factor sign-in turned off",
     "recovery_code_used": "Recovery code used",
@@ -66,6 +68,7 @@ class SettingsPages:
         return [
             PageRoute(method="GET", path="/settings", answer=self.show),
             PageRoute(method="POST", path="/settings/password", answer=self.change_password),
+            PageRoute(method="POST", path="/settings/notices", answer=self.set_notices),
             PageRoute(method="POST", path="/settings/sessions/end", answer=self.end_session),
             PageRoute(method="GET", path="/settings/two-factor", answer=self.show_factor),
             PageRoute(method="POST", path="/settings/two-factor", answer=self.confirm_factor),
@@ -91,6 +94,13 @@ class SettingsPages:
         except InvalidField as refusal:
             return await self._settings_page(visit, refusal)
         return see_other("/settings?done=password")
+
+    async def set_notices(self, visit: Visit) -> Answer:
+        """Turn the notices about received money on or off."""
+        await self._settings.set_money_notices(
+            visit.signed_in.account_id, are_wanted=visit.form.get("money") == "on"
+        )
+        return see_other("/settings?done=notices")
 
     async def end_session(self, visit: Visit) -> Answer:
         """End one of the person's sessions."""

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 from ousel.http.messages import Answer, RawHeader
 from ousel.kernel.clock import timestamp
 from ousel.kernel.errors import Refusal
-from ousel.kernel.money import CURRENCY, json_from_micros
+from ousel.kernel.money import money_text
 from ousel.kernel.settings import Settings
 from ousel.site.assets import Assets
 from ousel.site.visits import Visit
@@ -96,12 +96,6 @@ def _environment(packages: tuple[str, ...]) -> Environment:
     )
     environment.filters |= {"money": money_text, "moment": time_element, "prose": inline_code}
     return environment
-
-
-def money_text(micros: int) -> str:
-    """Return an amount as text, such as 25.00 OUSD or 10,000.00 OUSD."""
-    units, _, decimals = json_from_micros(abs(micros)).partition(".")
-    return f"{'-' if micros < 0 else ''}{int(units):,}.{decimals} {CURRENCY}"
 
 
 def inline_code(text: str) -> Markup:

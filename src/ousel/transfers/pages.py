@@ -16,7 +16,7 @@ from ousel.http.messages import Answer
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import FieldChecks, InvalidForm, Refusal
 from ousel.kernel.ids import new_id
-from ousel.kernel.money import json_from_micros, micros_from_json
+from ousel.kernel.money import json_from_micros, micros_from_json, money_text
 from ousel.ledger.refusals import (
     AccountFrozen,
     AccountNotFound,
@@ -25,7 +25,7 @@ from ousel.ledger.refusals import (
     SameAccount,
 )
 from ousel.site.redirects import see_other
-from ousel.site.rendering import PageRenderer, money_text
+from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 from ousel.transfers.rules import (
     NOTE_CHARACTERS_MAX,

@@ -85,6 +85,7 @@ class SendService:
             amount=intent.amount,
             note=intent.note,
             idempotency_key=intent.idempotency_key,
+            notifies_recipient=True,
         )
         outcome = (await self._queue.post(posting)).outcome
         if isinstance(outcome, Refused):

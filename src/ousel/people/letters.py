@@ -1,0 +1,161 @@
+"""What Ousel writes to people about their passwords, and about what happened to their accounts.
+
+A notice tells what happened, when and from where, and what to do if it was not the holder. It
+contains no secret, and of the words of others at most a username or the name of an app.
+"""
+
+from typing import Final, Literal
+
+import msgspec
+
+from ousel.mail.rules import Letter
+
+NoticeKind = Literal[
+    "signed_in",
+    "password_changed",
+    "password_reset",
+    "second_factor_turned_on",
+    "second_factor_turned_off",
+    "recovery_link_issued",
+    "key_issued",
+    "key_rotated",
+    "app_connected",
+]
+
+
+class _Notice(msgspec.Struct, frozen=True):
+    subject: str
+    fact: str  # with {username} and {detail}
+    advice: str  # what to do if it was not the holder
+    link: tuple[str, str]  # the words on it, and its path
+
+
+_OPERATOR: Final = "If you cannot sign in, ask the operator of this server to freeze the account."
+_CHANGE_PASSWORD: Final = (
+    "If it was not you, somebody knows your password. Change it under Settings, which also "
+    f"signs out all other devices. {_OPERATOR}"
+)
+_SETTINGS: Final = ("Open your settings", "/settings")
+_FORGOT: Final = ("Set a new password", "/forgot")
+_APPS: Final = ("See your apps and their keys", "/apps")
+
+_NOTICES: Final[dict[NoticeKind, _Notice]] = {
+    "signed_in": _Notice(
+        "New sign-in to your Ousel account",
+        "Somebody signed in to your Ousel account @{username} on a new device.",
+        _CHANGE_PASSWORD,
+        _SETTINGS,
+    ),
+    "password_changed": _Notice(
+        "The password of your Ousel account was changed",
+        "The password of your Ousel account @{username} was changed, and all other sessions were "
+        "signed out.",
+        f"If it was not you, set a new password at once. {_OPERATOR}",
+        _FORGOT,
+    ),
+    "password_reset": _Notice(
+        "The password of your Ousel account was changed",
+        "Somebody used {detail} to set a new password for your Ousel account @{username}. All "
+        "sessions were signed out.",
+        "If it was not you, somebody may read your mail. Secure your mailbox, then set a new "
+        f"password. {_OPERATOR}",
+        _FORGOT,
+    ),
+    "second_factor_turned_on": _Notice(
+        "Two-factor sign-in was turned on",
+        "Signing in to your Ousel account @{username} now needs a code from an authenticator app.",
+        "If it was not you, somebody used your account. Set a new password, and ask the operator "
+        "of this server to remove that app.",
+        _FORGOT,
+    ),
+    "second_factor_turned_off": _Notice(
+        "Two-factor sign-in was turned off",
+        "Signing in to your Ousel account @{username} no longer needs a code.",
+        "If it was not you, change your password and turn two-factor sign-in on again. "
+        f"{_OPERATOR}",
+        _SETTINGS,
+    ),
+    "recovery_link_issued": _Notice(
+        "The operator has issued a link to your Ousel account",
+        "The operator of this server has issued a link with which somebody can set a new password "
+        "for your Ousel account @{username} and turn off two-factor sign-in. It works once, within "
+        "an hour.",
+        "If you have not asked for it, tell the operator at once. If you can, change your "
+        "password: then the link no longer works.",
+        _SETTINGS,
+    ),
+    "key_issued": _Notice(
+        "A key was issued for your Ousel account",
+        "The key {detail} was issued. Whoever has it can send the money of your Ousel account "
+        "@{username}.",
+        f"If it was not you, revoke the key, then change your password. {_OPERATOR}",
+        _APPS,
+    ),
+    "key_rotated": _Notice(
+        "A key of your Ousel account was rotated",
+        "A key was replaced: {detail}. Whoever has the new one can send the money of your Ousel "
+        "account @{username}.",
+        f"If it was not you, revoke the new key, then change your password. {_OPERATOR}",
+        _APPS,
+    ),
+    "app_connected": _Notice(
+        "An app was connected to your Ousel account",
+        "This app may now read your Ousel account @{username}: {detail}. It cannot move money.",
+        f"If it was not you, disconnect the app, then change your password. {_OPERATOR}",
+        ("See your connections", "/connections"),
+    ),
+}
+
+
+def notice_letter(
+    kind: NoticeKind, username: str, detail: str, occasion: str, portal_url: str
+) -> Letter:
+    """Return the notice about an event; `occasion` says when it happened, and from where."""
+    notice = _NOTICES[kind]
+    words, path = notice.link
+    return Letter(
+        subject=notice.subject,
+        opening=(notice.fact.format(username=username, detail=detail), occasion),
+        link=(words, f"{portal_url}{path}"),
+        closing=(notice.advice,),
+    )
+
+
+def reset_letter(username: str, link: str) -> Letter:
+    """Return the letter with the link that sets a new password."""
+    return Letter(
+        subject="Set a new password",
+        opening=(
+            (
+                f"Somebody asked for a new password for your Ousel account @{username}. If it was "
+                "you, open this page and choose one:"
+            ),
+        ),
+        link=("Set a new password", link),
+        closing=(
+            (
+                "The link works once, within an hour. A newer link replaces it. If two-factor "
+                "sign-in is on, it stays on: you still need a code to sign in."
+            ),
+            (
+                "If it was not you, ignore this message, and give the link to nobody. Your "
+                "password has not changed."
+            ),
+        ),
+    )
+
+
+def money_letter(username: str, amount: str, sender: str, link: str, settings: str) -> Letter:
+    """Return the notice about money that a person has sent."""
+    return Letter(
+        subject=f"You have received {amount}",
+        opening=(f"@{sender} has sent {amount} to your Ousel account @{username}.",),
+        link=("See the movement", link),
+        closing=(
+            (
+                "If you do not know the sender, you need not do anything. Beware of people who "
+                "ask you to send money on, or to send it back to another account."
+            ),
+            f"You can turn these messages off: {settings}",
+        ),
+    )

@@ -1,0 +1,89 @@
+"""Notices by mail: each is written in the transaction of what it tells of.
+
+They go to the proven email of the account. An account without one gets none.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from ousel.accounts import service as accounts
+from ousel.database.port import Transaction
+from ousel.kernel.clock import Clock, timestamp
+from ousel.kernel.money import money_text
+from ousel.ledger.rules import Account, Movement
+from ousel.mail.outbox import Outbox
+from ousel.people import letters
+from ousel.people.attempts import AttemptCounter
+from ousel.people.audit import EventSource, record_event
+from ousel.people.letters import NoticeKind
+from ousel.people.rules import device_name
+
+
+class EventNotices:
+    """Records events of which the account's holder is notified."""
+
+    def __init__(self, outbox: Outbox, clock: Clock) -> None:
+        """Write the notices to this outbox."""
+        self._outbox = outbox
+        self._clock = clock
+
+    async def record(
+        self,
+        transaction: Transaction,
+        account_id: str,
+        kind: NoticeKind,
+        source: EventSource,
+        detail: str = "",
+    ) -> None:
+        """Record the event, and write a notice about it."""
+        await record_event(transaction, account_id, kind, source, self._clock, detail)
+        email = await accounts.email_of(transaction, account_id)
+        if not email.is_proven:
+            return
+        username = (await accounts.account_by_id(transaction, account_id)).username
+        letter = letters.notice_letter(
+            kind, username, detail, self._occasion(source), self._outbox.portal_url
+        )
+        await self._outbox.add(transaction, account_id, email.address, letter)
+
+    def _occasion(self, source: EventSource) -> str:
+        """Return when something happens, and from where, as a line of a message."""
+        now = timestamp(self._clock())
+        when = f"When: {now[:10]} {now[11:16]} UTC."
+        if source.by_operator:
+            return f"{when} By: the operator of this server."
+        return f"{when} From: {device_name(source.device)}, IP address {source.ip_address}."
+
+
+class MoneyNotices:
+    """Writes to people that somebody has sent them money, for the ledger."""
+
+    def __init__(self, outbox: Outbox, attempts: AttemptCounter) -> None:
+        """Write to this outbox, as often as the counter allows."""
+        self._outbox = outbox
+        self._attempts = attempts
+
+    async def write(
+        self,
+        transaction: Transaction,
+        movements: Sequence[Movement],
+        involved: Mapping[str, Account],
+    ) -> None:
+        """Write a notice to the recipient of each movement, unless they have turned them off."""
+        if not self._outbox.accepts_mail:
+            return
+        recipients = {movement.credit.account_id for movement in movements}
+        emails = await accounts.money_notice_emails(transaction, recipients)
+        portal_url = self._outbox.portal_url
+        for movement in movements:
+            recipient, credit = involved[movement.credit.account_id], movement.credit
+            email = emails.get(recipient.id)
+            if email is None or not await self._attempts.allows_notice(transaction, recipient.id):
+                continue
+            letter = letters.money_letter(
+                recipient.username,
+                money_text(credit.amount),
+                involved[credit.counterparty_id].username,
+                f"{portal_url}/activity/{credit.sequence}",
+                f"{portal_url}/settings",
+            )
+            await self._outbox.add(transaction, recipient.id, email, letter)

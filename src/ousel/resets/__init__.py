@@ -1,0 +1,1 @@
+"""Links that set a new password."""
