@@ -8,7 +8,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from typing_extensions import override
 
 from ousel.kernel.clock import micros_from_timestamp, system_clock
 from tests.cli.commands import OUSEL, ousel
@@ -32,17 +31,14 @@ def seeded(postgres_url: str) -> SeededDatabase:
 
 
 class SkewedServer(Server):
-    """A server on a host whose clock is wrong."""
+    """A server on a host whose clock is wrong, which keeps it from being ready."""
+
+    ready_path = "/healthz"
 
     def __init__(self, database_url: str, way: str, seconds: int) -> None:
         self.admin_port = free_port()
         super().__init__(database_url, "--admin-port", str(self.admin_port))
         self._command[:1] = ousel_on_skewed_host(way, seconds)
-
-    @override
-    def is_ready(self) -> bool:
-        """Return whether the server answers; its wrong clock keeps it from being ready."""
-        return self.get("/healthz") == 200
 
     def get(self, path: str) -> int:
         """Return the status of the answer, or 0 if there is none."""

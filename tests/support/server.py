@@ -26,6 +26,8 @@ ESTABLISHED = "01"  # in the kernel's table of connections
 class Server:
     """One `ousel serve` process."""
 
+    ready_path = "/readyz"
+
     def __init__(self, database_url: str, *options: str, **environment: str) -> None:
         self.database_url = database_url
         self.port = free_port()
@@ -92,7 +94,7 @@ class Server:
         """Return whether the server is ready."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=START_SECONDS_MAX)
         try:
-            connection.request("GET", "/readyz")
+            connection.request("GET", self.ready_path)
             return connection.getresponse().status == HTTPStatus.OK
         except (OSError, HTTPException):
             return False
