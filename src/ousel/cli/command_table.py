@@ -69,6 +69,7 @@ _COMMANDS: Final = (
     ),
     ("app", "ousel.cli.partners", "apps", "Create partner apps."),
     ("key", "ousel.cli.partners", "keys", "Issue, rotate, revoke and list partner keys."),
+    ("receipt", "ousel.cli.receipts", "receipts", "Check receipts."),
 )
 
 

@@ -1,0 +1,149 @@
+"""Check a receipt of an Ousel without Ousel and without the network.
+
+    python check_receipt.py RECEIPT VERIFIER_KEY [WITNESS_KEY ...]
+
+RECEIPT is the file as you downloaded it: JSON, or a text of C2SP tlog-proof. VERIFIER_KEY is the
+line at /log/key. You need Python 3.11 and `cryptography`. See docs/concepts/proof.md.
+"""
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+Key = tuple[str, bytes, int, bytes]  # name, id, type (1: signature, 4: cosignature), public key
+Json = dict[str, Any]
+
+
+def require(condition: object, otherwise: str) -> None:
+    """End the program unless the condition holds."""
+    if not condition:
+        sys.exit(f"refused: {otherwise}")
+
+
+def decode(text: str) -> bytes:
+    """Decode standard Base64, in its only spelling."""
+    content = base64.b64decode(text, validate=True)
+    require(base64.b64encode(content).decode() == text, "Base64 is misspelled")
+    return content
+
+
+def parse_key(text: str) -> Key:
+    """Parse `name+id+key`."""
+    name, key_id, key = text.strip().split("+", 2)
+    content = decode(key)
+    computed = hashlib.sha256(name.encode() + b"\n" + content).digest()[:4]
+    require(computed.hex() == key_id and content[0] in (1, 4), f"{text} is not a verifier key")
+    return name, computed, content[0], content[1:]
+
+
+def verify(key: Key, signature: bytes, message: bytes) -> None:
+    """Verify an Ed25519 signature."""
+    try:
+        Ed25519PublicKey.from_public_bytes(key[3]).verify(signature, message)
+    except InvalidSignature:
+        sys.exit(f"refused: a signature of {key[0]} is wrong")
+
+
+def open_checkpoint(note: str, log: Key, witnesses: list[Key]) -> tuple[int, bytes, list[str]]:
+    """Return the size and the root that the log signed, and the witnesses that cosigned them."""
+    text, _, signatures = note.rpartition("\n\n")
+    text, signed_by = text + "\n", []
+    for line in signatures.split("\n")[:-1]:
+        dash, name, signature = line.split(" ")
+        require(dash == "—", "the checkpoint has a malformed signature")
+        content = decode(signature)
+        for key in (log, *witnesses):
+            if (name, content[:4]) == key[:2]:
+                time = int.from_bytes(content[4:12])
+                head = "" if key[2] == 1 else f"cosignature/v1\ntime {time}\n"
+                verify(key, content[4 if key[2] == 1 else 12 :], (head + text).encode())
+                signed_by.append(key[0])
+    origin, size, root = text.split("\n")[:3]
+    require(origin == log[0] and log[0] in signed_by, "the log did not sign the checkpoint")
+    return int(size), decode(root), [name for name in signed_by if name != log[0]]
+
+
+def root_of(leaf: bytes, index: int, size: int, proof: list[bytes]) -> bytes:
+    """Return the root to which an inclusion proof leads (RFC 6962)."""
+    require(0 <= index < size, "the leaf is not in the log")
+    node, last, siblings = hashlib.sha256(b"\0" + leaf).digest(), size - 1, iter(proof)
+    while last:
+        if index % 2 or index < last:
+            sibling = next(siblings, b"")
+            require(len(sibling) == 32, "the inclusion proof is malformed")
+            pair = sibling + node if index % 2 else node + sibling
+            node = hashlib.sha256(b"\1" + pair).digest()
+        index, last = index // 2, last // 2
+    require(next(siblings, None) is None, "the inclusion proof is too long")
+    return node
+
+
+def canonical(value: object) -> bytes:
+    """Encode JSON as Ousel does for hashes."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def check_entry(transfer: Json, entry: Json, leaf: Json) -> None:
+    """Recompute the hash of the holder's own entry, and compare it with the leaf."""
+    out = transfer["direction"] == "out"
+    own, other = (leaf["from"], leaf["to"]) if out else (leaf["to"], leaf["from"])
+    since_1970 = datetime.fromisoformat(leaf["created_at"]) - datetime.fromtimestamp(0, UTC)
+    amount, balance = (int(Decimal(n) * 10**6) for n in (leaf["amount"], transfer["balance_after"]))
+    fields = [own, entry["sequence"], leaf["id"], leaf["kind"], -amount if out else amount, balance]
+    fields += [other, leaf["note"], leaf["charge_id"], transfer["idempotency_key"]]
+    fields.append(since_1970 // timedelta(microseconds=1))
+    hashed = hashlib.sha256(entry["previous_hash"].encode() + canonical(fields)).digest()
+    committed = hashlib.sha256(bytes.fromhex(entry["salt"]) + hashed).hexdigest()
+    require(committed == leaf["debit" if out else "credit"], "the entry is not the sealed one")
+
+
+def read(content: bytes, log: Key) -> Json:
+    """Return the fields of a receipt in either form."""
+    if content.startswith(b"c2sp.org/tlog-proof@v1\n"):
+        head, _, checkpoint = content.decode().partition("\n\n")
+        _, extra, index, *proof = head.split("\n")
+        fields = {"leaf": extra.removeprefix("extra "), "index": int(index.removeprefix("index "))}
+        return fields | {"proof": proof, "checkpoint": checkpoint}
+    match = re.search(rb',"signature":"([^"]+)"}\n?\Z', content)
+    if match is None:
+        raise ValueError("it has no signature at its end")
+    body = content[: match.start()] + b"}"
+    verify(log, decode(match[1].decode()), b"ousel-receipt/v1\n" + body)
+    return dict(json.loads(body, parse_float=Decimal))
+
+
+def main(file: str, key: str, *witness_keys: str) -> None:
+    """Check a receipt, and print what it proves."""
+    log, witnesses = parse_key(key), [parse_key(each) for each in witness_keys]
+    receipt = read(Path(file).read_bytes(), log)
+    size, root, cosigned = open_checkpoint(receipt["checkpoint"], log, witnesses)
+    leaf = json.loads(content := decode(receipt["leaf"]))
+    require(canonical(leaf) == content and leaf["format"] == "ousel-leaf/v1", "unknown leaf")
+    proof = [decode(each) for each in receipt["proof"]]
+    require(root_of(content, receipt["index"], size, proof) == root, "the log has another leaf")
+    if transfer := receipt.get("transfer"):
+        names = ("id", "kind", "currency", "note", "charge_id", "created_at")
+        same = all(leaf[name] == transfer[name] for name in names)
+        same = same and all(leaf[name] == transfer[name]["id"] for name in ("from", "to"))
+        require(same and Decimal(leaf["amount"]) == transfer["amount"], "the leaf says otherwise")
+        if entry := receipt["entry"]:
+            check_entry(transfer, entry, leaf)
+    print(f"proven: {json.dumps(leaf, indent=2, ensure_ascii=False)}")
+    print(f"leaf {receipt['index']} of {log[0]}, which had {size} leaves")
+    print(f"witnesses: {', '.join(cosigned) or 'none: the operator may show others another log'}")
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        sys.exit(f"refused: the arguments or the receipt are malformed: {error}")

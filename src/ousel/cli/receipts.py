@@ -1,0 +1,94 @@
+"""`ousel receipt check`: check a receipt offline."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from ousel.cli.console import JsonOption, fail, print_json
+from ousel.kernel.money import json_from_micros
+from ousel.sealed_log.notes import NoteRefused, VerifierKey, parse_verifier_key
+from ousel.sealed_log.receipts import (
+    RECEIPT_BYTES_MAX,
+    CheckedReceipt,
+    ReceiptRefused,
+    check_receipt,
+)
+from ousel.sealed_log.statements import not_proven, proven
+
+receipts = typer.Typer(no_args_is_help=True, help="Check receipts.")
+
+KeyOption = Annotated[
+    list[str],
+    typer.Option(
+        "--key",
+        metavar="VKEY",
+        help="The verifier key of the log, from its /log/key; give old keys too if it had any.",
+    ),
+]
+
+
+@receipts.callback()
+def group() -> None:
+    """Check receipts."""
+
+
+@receipts.command()
+def check(
+    file: Annotated[Path, typer.Argument(help="The receipt: JSON, or a tlog-proof text.")],
+    *,
+    key: KeyOption,
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(metavar="VKEY", help="The verifier key of a witness that you trust."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a receipt without the network, and say what it proves and what it does not."""
+    with file.open("rb") as opened:
+        content = opened.read(RECEIPT_BYTES_MAX + 1)
+    keys, witness_keys = parse_keys(key), parse_keys(witness or [])
+    try:
+        checked = check_receipt(content, keys, witness_keys)
+    except ReceiptRefused as error:
+        fail(f"{file}: {error}")
+    if as_json:
+        print_json(_record(checked))
+        return
+    typer.echo(f"The receipt is genuine. Fingerprint: {checked.fingerprint}\n\nProven:")
+    for sentence in proven(checked):
+        typer.echo(f"- {sentence}")
+    typer.echo("\nNot proven:")
+    for sentence in not_proven(checked):
+        typer.echo(f"- {sentence}")
+
+
+def parse_keys(texts: list[str]) -> list[VerifierKey]:
+    """Return the verifier keys of these options, or end the command."""
+    try:
+        return [parse_verifier_key(text) for text in texts]
+    except NoteRefused as error:
+        fail(str(error))
+
+
+def _record(checked: CheckedReceipt) -> dict[str, object]:
+    own = checked.own_entry
+    return {
+        "result": "the receipt is genuine",
+        "fingerprint": checked.fingerprint,
+        "movement": checked.movement,
+        "origin": checked.checkpoint.origin,
+        "index": checked.index,
+        "size": checked.checkpoint.size,
+        "entry": None
+        if own is None
+        else {
+            "account_id": own.account_id,
+            "sequence": own.sequence,
+            "balance_after": msgspec.Raw(json_from_micros(own.balance_after).encode()),
+        },
+        "witnesses": [signature.key.name for signature in checked.cosignatures],
+        "proven": proven(checked),
+        "not_proven": not_proven(checked),
+    }

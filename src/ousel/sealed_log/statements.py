@@ -1,0 +1,62 @@
+"""What a receipt proves and what it does not, in words for people."""
+
+from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
+from ousel.kernel.money import json_from_micros
+from ousel.sealed_log.receipts import CheckedReceipt
+
+
+def proven(receipt: CheckedReceipt) -> list[str]:
+    """Return sentences, the most important first."""
+    leaf, checkpoint = receipt.movement, receipt.checkpoint
+    note = "without a note" if leaf.note is None else f"with the note “{leaf.note}”"
+    charge = f", for charge {leaf.charge_id}" if leaf.charge_id else ""
+    moved = (
+        f"{leaf.amount} {leaf.currency} moved from account {leaf.from_} to account {leaf.to},"
+        f" dated {leaf.created_at}, {note}: {leaf.kind} {leaf.id}{charge}."
+    )
+    sealed = (
+        f"The log {checkpoint.origin} has this movement as leaf {receipt.index}. The log had"
+        f" {checkpoint.size} leaves when it signed this. It cannot change or remove the leaf"
+        " without contradicting its signature."
+    )
+    sentences = [moved, sealed]
+    if receipt.own_entry is not None:
+        own = receipt.own_entry
+        sentences.append(
+            f"The movement is entry {own.sequence} of account {own.account_id}, and the balance"
+            f" after it was {json_from_micros(own.balance_after)} {leaf.currency}. The entry's hash"
+            " also fixes every earlier entry of the account."
+        )
+    if receipt.names is not None:
+        names = ", ".join(f"{account} is “{name}”" for account, name in receipt.names.items())
+        sentences.append(f"The operator signed these names of the accounts: {names}.")
+    sentences += [
+        f"The witness {signature.key.name} saw this state of the log at"
+        f" {timestamp((signature.signed_at or 0) * MICROS_PER_SECOND)}, and it extended all that"
+        " the witness had seen before."
+        for signature in receipt.cosignatures
+    ]
+    return sentences
+
+
+def not_proven(receipt: CheckedReceipt) -> list[str]:
+    """Return sentences about what a reader might wrongly take for proven."""
+    sentences = [
+        "Who the people behind the accounts are: the names are the operator's word.",
+        "That the money was not sent back: that would be another movement, with its own receipt.",
+        "That the movement happened at this very time: the operator's clock dated it.",
+    ]
+    if not receipt.cosignatures:
+        sentences.insert(
+            0,
+            "That the operator shows everyone the same log: no witness whose key you gave has"
+            " cosigned it. Compare the checkpoint with someone else's, or give a witness's key.",
+        )
+    if receipt.own_entry is None:
+        sentences.append("The balance of either account: this receipt does not show it.")
+    if receipt.unknown_signatures:
+        sentences.append(
+            f"Anything by {receipt.unknown_signatures} more signature(s) on the checkpoint: their"
+            " keys were not given."
+        )
+    return sentences

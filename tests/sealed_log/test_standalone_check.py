@@ -1,0 +1,97 @@
+"""The example script checks receipts as Ousel does, with nothing of Ousel."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ousel.sealed_log.notes import COSIGNATURE, SigningKey
+from ousel.sealed_log.receipts import encode_proof_text
+from tests.sealed_log.examples import KEY, log_with, movement, receipt_of
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "check_receipt.py"
+LINES_MAX = 150
+WITNESS = SigningKey("witness.example.com/w1", bytes(32), COSIGNATURE)
+
+
+def check(path: Path, receipt: bytes, *keys: SigningKey) -> subprocess.CompletedProcess[str]:
+    """Run the script without access to Ousel's packages."""
+    file = path / "receipt"
+    file.write_bytes(receipt)
+    arguments = [str(file), *(str(key.verifier) for key in keys)]
+    return subprocess.run(
+        [sys.executable, "-P", SCRIPT, *arguments], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_script_is_short_and_needs_no_ousel() -> None:
+    text = SCRIPT.read_text()
+    assert len(text.splitlines()) <= LINES_MAX
+    imported = {
+        (node.module or "").split(".")[0] if isinstance(node, ast.ImportFrom) else name.name
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in node.names
+    }
+    assert imported - set(sys.stdlib_module_names) == {"cryptography"}
+
+
+@pytest.mark.parametrize("form", ["debit", "credit", "shareable", "text"])
+def test_the_script_accepts_a_receipt_in_each_form(tmp_path: Path, form: str) -> None:
+    moved = movement()
+    if form == "text":
+        log, index = log_with(moved)
+        receipt = encode_proof_text(log.inclusion(index, WITNESS)).encode()
+    else:
+        side = "credit" if form == "credit" else "debit"
+        receipt = receipt_of(
+            moved, side=side, is_shareable=form == "shareable", cosigners=(WITNESS,)
+        )
+    done = check(tmp_path, receipt, KEY, WITNESS)
+    assert done.returncode == 0, done.stderr
+    assert '"amount": "25.00"' in done.stdout
+    assert "witnesses: witness.example.com/w1" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "entry_changes"),
+    [({"note": "Dinner"}, {}), ({"balance_after": 1}, {}), ({}, {"salt": "00" * 16})],
+)
+def test_the_script_refuses_what_was_not_sealed(
+    tmp_path: Path, changes: dict[str, object], entry_changes: dict[str, object]
+) -> None:
+    receipt = receipt_of(movement(), changes=changes, entry_changes=entry_changes)
+    done = check(tmp_path, receipt, KEY)
+    assert done.returncode == 1
+    assert done.stderr.startswith("refused: ")
+
+
+@pytest.mark.slow
+def test_the_script_refuses_a_receipt_changed_in_any_byte(tmp_path: Path) -> None:
+    """The script is loaded once, and checks a receipt for each byte."""
+    receipt = receipt_of(movement(), cosigners=(WITNESS,))
+    (tmp_path / "receipt").write_bytes(receipt)
+    program = f"""
+import runpy
+script = runpy.run_path({str(SCRIPT)!r})
+receipt, accepted = open("receipt", "rb").read(), []
+for at, byte in enumerate(receipt):
+    open("changed", "wb").write(receipt[:at] + bytes([byte ^ 1]) + receipt[at + 1:])
+    try:
+        script["main"]("changed", {str(KEY.verifier)!r})
+        accepted.append(at)
+    except (SystemExit, ArithmeticError, LookupError, TypeError, ValueError):
+        pass
+assert not accepted, accepted
+script["main"]("receipt", {str(KEY.verifier)!r})
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
