@@ -15,6 +15,7 @@ from ousel.api.authentication import ApiAuthenticator
 from ousel.api.endpoint_server import EndpointServer
 from ousel.api.health import Health
 from ousel.api.openapi import openapi_document
+from ousel.api.polling import limit_partner_waits
 from ousel.api.router import Router
 from ousel.api.static_files import StaticFiles
 from ousel.charges.checkout import CheckoutService
@@ -34,6 +35,7 @@ from ousel.kernel.errors import Refusal
 from ousel.kernel.garbage_collection import tune_garbage_collector
 from ousel.kernel.mail_servers import mail_server_at
 from ousel.kernel.settings import Settings
+from ousel.ledger.following import HistoryFollower
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.search import HistorySearch
 from ousel.mail.outbox import Outbox
@@ -166,6 +168,11 @@ class Services:
         self.sessions = SessionLookup(database, clock)
         self.account_settings = AccountSettingsService(database, clock)
 
+    def end_waits(self) -> None:
+        """Answer everyone who waits for a transfer or a charge, because the server is stopping."""
+        self.posting_queue.notifier.stop()
+        self.charges.notifier.stop()
+
 
 class Ousel:
     """The whole service: it responds to requests, and opens and closes what it needs."""
@@ -221,7 +228,7 @@ class Ousel:
             async with self.running():
                 tune_garbage_collector()
                 await send({"type": "lifespan.startup.complete"})
-                with on_stop_signal(self.services.charges.notifier.stop):
+                with on_stop_signal(self.services.end_waits):
                     await receive()
         except Refusal as refusal:
             await send({"type": "lifespan.startup.failed", "message": refusal.detail})
@@ -254,11 +261,15 @@ class Ousel:
         """Return the routes of the API."""
         base, services = self.settings.base_path, self.services
         clients = ClientAuthenticator(services.partner_keys, authenticator, services.api_errors)
-        transfers = TransferEndpoints(services.posting_queue, services.history, services.clock)
+        waits = limit_partner_waits()
+        follower = HistoryFollower(services.history, services.posting_queue.notifier)
+        transfers = TransferEndpoints(
+            services.posting_queue, services.history, follower, waits, services.clock
+        )
         routes = [
             *AccountEndpoints(services.accounts).routes(base),
             *transfers.routes(base),
-            *ChargeEndpoints(services.charges, self.settings.portal_url).routes(base),
+            *ChargeEndpoints(services.charges, waits, self.settings.portal_url).routes(base),
             *OauthEndpoints(services.tokens, clients, self.settings).routes(),
             *UserEndpoints(services.accounts).routes(base),
         ]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ousel.charges import notifier
 from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.rules import Charge
+from ousel.database import change_notifier
 from ousel.kernel.clock import system_clock
 from tests.support.server import Server
 from tests.support.shop import Shop, in_another_process, until_waiters
@@ -59,7 +59,7 @@ async def test_a_payment_in_this_process_ends_waits_at_once(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Everyone who waits for the charge is woken, and nobody who waits for another."""
-    monkeypatch.setattr(notifier, "POLL_SECONDS", 60)  # so that no poll wakes them
+    monkeypatch.setattr(change_notifier, "POLL_SECONDS", 60)  # so that no poll wakes them
     charge, other = await shop.charge(), await shop.charge()
     waiting = [start_waiting(shop, charge, 60) for _ in range(3)]
     elsewhere = start_waiting(shop, other, 0.5)
@@ -132,7 +132,7 @@ async def test_all_waits_share_their_queries(shop: Shop, monkeypatch: pytest.Mon
     await asyncio.gather(*waiting)
     await until(lambda: shop.charges.notifier._polling is None)  # noqa: SLF001
     reads = 0
-    await asyncio.sleep(2 * notifier.POLL_SECONDS)  # a poll would come in this time
+    await asyncio.sleep(2 * change_notifier.POLL_SECONDS)  # a poll would come in this time
 
     assert 1 <= while_waiting <= 4
     assert reads == 0

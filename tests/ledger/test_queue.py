@@ -10,6 +10,7 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.observers import NO_OBSERVER
 from ousel.ledger.batch import NoCharges, NoNotices, PostingResult
+from ousel.ledger.notifier import MovementNotifier
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import (
     AccountNotFound,
@@ -322,7 +323,13 @@ async def test_a_batch_in_progress_keeps_the_recipients_that_it_has_found(
     """A full cache is replaced, not emptied: another writer may be using it."""
     monkeypatch.setattr("ousel.ledger.writer.RECIPIENTS_CACHED_MAX", 0)
     context = PostingContext(
-        world.controlled, system_clock, NoCharges(), NoNotices(), NO_OBSERVER, lambda *_: None
+        world.controlled,
+        system_clock,
+        NoCharges(),
+        NoNotices(),
+        NO_OBSERVER,
+        MovementNotifier(world.controlled),
+        lambda *_: None,
     )
     in_use = context.recipients
     in_use["@bob"] = world.bob.id

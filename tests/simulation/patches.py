@@ -9,8 +9,7 @@ from unittest.mock import patch
 
 import structlog
 
-from ousel.charges import notifier
-from ousel.database import batching, retries, sqlite, suspension
+from ousel.database import batching, change_notifier, retries, sqlite, suspension
 from ousel.kernel import ids
 from ousel.ledger import writer
 
@@ -44,6 +43,6 @@ def simulated_machine(
         (sqlite, "CommitThread", commit_thread),
         (batching, "BATCH_ITEMS_MAX", batch_items_max),
         (writer, "UNHALVED_POSTINGS_MAX", min(writer.UNHALVED_POSTINGS_MAX, batch_items_max)),
-        (notifier, "_log", silent),
+        (change_notifier, "_log", silent),
         (suspension, "_log", silent),
     ]

@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
-from ousel.charges.notifier import ChargeNotifier
 from ousel.charges.payment import ChargePayments
 from ousel.charges.rules import Charge, ChargeTerms
 from ousel.charges.service import ChargeService
 from ousel.charges.transitions import create_charges, new_charge
+from ousel.database.change_notifier import ChangeNotifier
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock
 from ousel.ledger.queue import PostingQueue
@@ -104,6 +104,6 @@ async def count_proven_payments(database_url: str) -> int:
     return len(charges)
 
 
-async def until_waiters(notifier: ChargeNotifier, count: int) -> None:
+async def until_waiters(notifier: ChangeNotifier, count: int) -> None:
     """Wait until exactly this many requests wait for charges."""
     await until(lambda: notifier.waiter_count == count)

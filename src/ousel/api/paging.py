@@ -1,9 +1,9 @@
-"""Pages of a list: a limit, an opaque cursor, newest first."""
+"""Pages of a list: a limit, an order and an opaque cursor."""
 
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Final, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -28,17 +28,23 @@ Cursor = Annotated[
     ),
 ]
 
+Order = Annotated[
+    Literal["newest", "oldest"], msgspec.Meta(description="Which record comes first.")
+]
+
 Record = TypeVar("Record")
 Item = TypeVar("Item")
 
 
 class Page(msgspec.Struct, Generic[Record], frozen=True, kw_only=True):
-    """One page of a list, newest first."""
+    """One page of a list."""
 
     object: str = "list"
     data: list[Record]
     has_more: bool
-    next_cursor: str | None
+    next_cursor: Annotated[
+        str | None, msgspec.Meta(description="Send it as `cursor` to get the next page.")
+    ]
 
 
 def make_page(
@@ -66,11 +72,28 @@ def sequence_from_cursor(cursor: str | None) -> int | None:
     """Return the number that a cursor continues after, or refuse a cursor that we did not issue."""
     if cursor is None:
         return None
-    text = text_from_cursor(cursor)
-    position = int(text) if text.isdigit() and len(text) <= _POSITION_DIGITS_MAX else 0
+    position = _number(text_from_cursor(cursor))
     if not 1 <= position <= BIGINT_MAX or cursor_at(position) != cursor:
         raise invalid_cursor()
     return position
+
+
+def sequence_to_follow(cursor: str | None) -> int:
+    """Return the number after which to continue, oldest first.
+
+    The cursor may also be that number itself: `sequence` of the last record that was handled.
+    """
+    if cursor is None:
+        return 0
+    text = cursor if cursor.isdecimal() else text_from_cursor(cursor)
+    position = _number(text)
+    if not 0 <= position <= BIGINT_MAX or cursor not in {str(position), cursor_at(position)}:
+        raise invalid_cursor()
+    return position
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) <= _POSITION_DIGITS_MAX else -1
 
 
 def text_from_cursor(cursor: str) -> str:

@@ -2,13 +2,16 @@
 
 import hashlib
 import re
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from ousel.http.messages import Answer, Headers
+from ousel.http.messages import Answer, Headers, RawHeader
+from ousel.kernel.concurrency import ConcurrencyLimit
 
 WAIT_SECONDS_MAX: Final = 60
+PARTNER_WAITS_MAX: Final = 10_000
+WAITS_OF_PARTNER_MAX: Final = 5_000
 
 _SECONDS_DIGITS_MAX: Final = 9
 # Every repetition is possessive, so a header that does not match fails in linear time.
@@ -20,6 +23,28 @@ _PREFERENCE: Final = re.compile(
     rb"(?:" + _PARAMETER + rb")*+)?[ \t]*+(?:,|\Z)"
 )
 _ENTITY_TAG: Final = re.compile(rb'(?:W/)?("[!#-~\x80-\xff]*")')
+
+
+def prefer_header(awaited: str) -> dict[str, Any]:
+    """Return the schema of the header `Prefer` for an answer that waits for this event."""
+    return {
+        "type": "string",
+        "description": (
+            f"wait=N delays the answer until {awaited}, or for N seconds "
+            f"(at most {WAIT_SECONDS_MAX})."
+        ),
+        "examples": ["wait=30"],
+    }
+
+
+def preference_applied(seconds: int) -> RawHeader:
+    """Return the header that says how long the answer was allowed to wait."""
+    return b"preference-applied", b"wait=%d" % seconds
+
+
+def limit_partner_waits() -> ConcurrencyLimit:
+    """Return the limit on how many answers to partners wait in this process."""
+    return ConcurrencyLimit(total_max=PARTNER_WAITS_MAX, holder_max=WAITS_OF_PARTNER_MAX)
 
 
 def wait_seconds(prefer: bytes | None) -> int | None:

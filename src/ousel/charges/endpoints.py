@@ -6,7 +6,13 @@ import msgspec
 
 from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency_key
 from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, make_page
-from ousel.api.polling import WAIT_SECONDS_MAX, TaggedAnswer, tag_answer, wait_seconds
+from ousel.api.polling import (
+    TaggedAnswer,
+    prefer_header,
+    preference_applied,
+    tag_answer,
+    wait_seconds,
+)
 from ousel.api.route import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.charges.records import (
     ChargeRecord,
@@ -25,6 +31,7 @@ from ousel.charges.rules import (
 )
 from ousel.charges.service import ChargeService
 from ousel.http.messages import Answer, json_answer
+from ousel.kernel.concurrency import ConcurrencyLimit
 from ousel.kernel.errors import InvalidAmount, InvalidField
 from ousel.kernel.money import CURRENCY, micros_from_json
 from ousel.kernel.texts import parse_text
@@ -38,14 +45,7 @@ _ETAG_HEADER: Final = {"ETag": '"[0-9a-f]+"'}
 _URL_SCHEMA: Final = {"format": "uri", "maxLength": URL_CHARACTERS_MAX}
 _POLLING_HEADERS: Final[dict[str, dict[str, Any]]] = {
     "If-None-Match": {"type": "string", "description": "The ETag of an earlier answer."},
-    "Prefer": {
-        "type": "string",
-        "description": (
-            f"wait=N delays the answer until the status is final, or for N seconds "
-            f"(at most {WAIT_SECONDS_MAX})."
-        ),
-        "examples": ["wait=30"],
-    },
+    "Prefer": prefer_header("the status is final"),
 }
 
 
@@ -103,9 +103,10 @@ class ChargesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 class ChargeEndpoints:
     """Serves charges to the partners that create them."""
 
-    def __init__(self, charges: ChargeService, portal_url: str) -> None:
+    def __init__(self, charges: ChargeService, waits: ConcurrencyLimit, portal_url: str) -> None:
         """Serve from this service; checkout pages are at this portal address."""
         self._charges = charges
+        self._waits = waits
         self._portal_url = portal_url
         self._answers: dict[str, tuple[Charge, TaggedAnswer]] = {}  # by charge id
 
@@ -201,10 +202,10 @@ class ChargeEndpoints:
         key = (call.partner.account_id, call.path["id"])
         seconds = wait_seconds(call.headers.get(b"prefer"))
         if seconds is not None:
-            with self._charges.partner_waits.hold(call.partner.account_id) as may_wait:
+            with self._waits.hold(call.partner.account_id) as may_wait:
                 if may_wait:
                     charge = await self._charges.wait_for_outcome(*key, seconds)
-                    applied = (b"preference-applied", b"wait=%d" % seconds)
+                    applied = preference_applied(seconds)
                     answer = json_answer(self._record(charge), headers=(applied,))
                     return tag_answer(answer).answer_to(call.headers)
         return self._tagged_answer(await self._charges.own_charge(*key)).answer_to(call.headers)

@@ -22,8 +22,6 @@ from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import IdempotencyConflict, QueueFull
 from ousel.ledger.rules import ChargeClosed, Movement, Outcome, Refused
 
-PARTNER_WAITS_MAX: Final = 10_000
-WAITS_OF_PARTNER_MAX: Final = 5_000
 VISITOR_WAITS_MAX: Final = 5_000
 WAITS_OF_ADDRESS_MAX: Final = 100
 
@@ -51,9 +49,6 @@ class ChargeService:
         self.notifier = ChargeNotifier(database, clock)
         # Anyone can open a checkout page, so visitors have a limit of their own: they cannot use up
         # the limit of partners.
-        self.partner_waits = ConcurrencyLimit(
-            total_max=PARTNER_WAITS_MAX, holder_max=WAITS_OF_PARTNER_MAX
-        )
         self.visitor_waits = ConcurrencyLimit(
             total_max=VISITOR_WAITS_MAX, holder_max=WAITS_OF_ADDRESS_MAX
         )

@@ -63,6 +63,10 @@ ACCOUNTS_BY_ID: Final = Statement(
     "accounts by id",
     f"SELECT {_ACCOUNT_COLUMNS} FROM accounts WHERE id = ANY(:ids)",
 )
+SEQUENCES_BY_ID: Final = Statement(
+    "the sequences of accounts by their ids",
+    "SELECT id, sequence FROM accounts WHERE id = ANY(:ids)",
+)
 ACCOUNTS_AFTER: Final = Statement(
     "accounts after an id, in order",
     f"SELECT {_ACCOUNT_COLUMNS} FROM accounts WHERE id > :after ORDER BY id LIMIT :limit",
@@ -202,6 +206,12 @@ async def accounts_by_id(transaction: Transaction, ids: Collection[str]) -> dict
     """Return the accounts with these ids."""
     rows = await transaction.fetch(ACCOUNTS_BY_ID, ids=list(ids))
     return {row[0]: Account(*row) for row in rows}
+
+
+async def sequences_by_id(transaction: Transaction, ids: Collection[str]) -> list[tuple[str, int]]:
+    """Return the ids of these accounts with the numbers of their last entries."""
+    rows = await transaction.fetch(SEQUENCES_BY_ID, ids=list(ids))
+    return [(row[0], row[1]) for row in rows]
 
 
 async def accounts_after(transaction: Transaction, after: str, limit: int) -> list[Account]:

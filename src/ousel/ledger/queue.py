@@ -23,6 +23,7 @@ from ousel.ledger.batch import (
     WaitingPosting,
     rows_of,
 )
+from ousel.ledger.notifier import MovementNotifier
 from ousel.ledger.refusals import PostingRefused, QueueFull
 from ousel.ledger.rules import Posting
 from ousel.ledger.writer import (
@@ -53,12 +54,14 @@ class PostingQueue:
     ) -> None:
         """Write to this database; refuse a posting while `queue_limit` others wait."""
         self.queue_limit = queue_limit
+        self.notifier = MovementNotifier(database)
         self._context = PostingContext(
             database,
             clock,
             charge_rows or NoCharges(),
             notices or NoNotices(),
             observer,
+            self.notifier,
             self._set_aside,
         )
         self._writer = PostingWriter(self._context)

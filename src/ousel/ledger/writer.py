@@ -27,6 +27,7 @@ from ousel.ledger.batch import (
     RecipientNotices,
     WaitingPosting,
 )
+from ousel.ledger.notifier import MovementNotifier
 from ousel.ledger.rules import Posting
 
 UNHALVED_POSTINGS_MAX: Final = 16  # one transaction for so few postings costs less than two
@@ -43,6 +44,7 @@ class PostingContext(msgspec.Struct):
     charge_rows: ChargeRows
     notices: RecipientNotices
     observer: PostingObserver
+    notifier: MovementNotifier
     set_aside: Callable[[WaitingPosting, str], None]  # lets a posting wait for a locked row
     # The account id of each username and account number. This never changes.
     recipients: dict[str, str] = msgspec.field(default_factory=dict)
@@ -111,6 +113,7 @@ class PostingWriter(Batcher[Posting, PostingResult | Blocked]):
             repeats_locked=awaited is None,
         )
         context.observer.batch_written(len(batch), perf_counter() - started)
+        context.notifier.notify_of_results(results)
         return results
 
     @override

@@ -6,14 +6,27 @@ import msgspec
 
 from ousel.accounts.rules import IDENTIFIER_CHARACTERS_MAX
 from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency_key
-from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, make_page, sequence_from_cursor
+from ousel.api.paging import (
+    LIMIT_DEFAULT,
+    Cursor,
+    Limit,
+    Order,
+    Page,
+    cursor_at,
+    make_page,
+    sequence_from_cursor,
+    sequence_to_follow,
+)
+from ousel.api.polling import prefer_header, preference_applied, wait_seconds
 from ousel.api.refusals import Unauthorized
 from ousel.api.route import AnswerDescription, Call, NoBody, NoQuery, Route
 from ousel.http.messages import Answer, json_answer
 from ousel.kernel.clock import Clock, micros_from_timestamp
+from ousel.kernel.concurrency import ConcurrencyLimit
 from ousel.kernel.errors import InvalidAmount
 from ousel.kernel.money import micros_from_json
 from ousel.ledger import refusals
+from ousel.ledger.following import HistoryFollower, NextEntries
 from ousel.ledger.history import HistoryQuery
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import ChargeClosed, KeyCheck, KeyRejected, Kind, Refused, Replay
@@ -60,6 +73,7 @@ class TransferRequest(
 class TransfersQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which transfers to list."""
 
+    order: Order = "newest"
     limit: Limit = LIMIT_DEFAULT
     cursor: Cursor | None = None
     direction: Literal["in", "out"] | None = None
@@ -90,10 +104,19 @@ class TransfersQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 class TransferEndpoints:
     """Serves partners that send and list transfers."""
 
-    def __init__(self, queue: PostingQueue, search: HistorySearch, clock: Clock) -> None:
-        """Send transfers through this queue, and find them with this search."""
+    def __init__(
+        self,
+        queue: PostingQueue,
+        search: HistorySearch,
+        follower: HistoryFollower,
+        waits: ConcurrencyLimit,
+        clock: Clock,
+    ) -> None:
+        """Send transfers through this queue; find and follow them with these."""
         self._queue = queue
         self._search = search
+        self._follower = follower
+        self._waits = waits
         self._clock = clock
 
     def routes(self, base: str) -> list[Route]:
@@ -141,12 +164,17 @@ class TransferEndpoints:
                 name="listTransfers",
                 summary="List your transfers",
                 description=(
-                    "Transfers in both directions. The newest comes first. Follow next_cursor to "
-                    "read the whole list: nothing is skipped or repeated, whatever is written "
-                    "meanwhile. Use idempotency_key to find out what happened to a transfer whose "
-                    "answer was lost."
+                    "Transfers in both directions. Follow next_cursor to read the whole list: "
+                    "nothing is skipped or repeated, whatever is written meanwhile. With "
+                    "order=oldest, next_cursor is never null: store it, and continue with it "
+                    "later to get everything that has happened since. The cursor may also be the "
+                    "sequence of the last transfer that you have handled. With Prefer: wait=N as "
+                    "well, an empty page is delayed until there is a transfer, or for N seconds. "
+                    "Use idempotency_key to find out what happened to a transfer whose answer was "
+                    "lost."
                 ),
                 query=TransfersQuery,
+                request_headers={"Prefer": prefer_header("there is a transfer (order=oldest)")},
                 successes={200: AnswerDescription("A page of transfers.", Page[TransferRecord])},
             ),
             Route(
@@ -196,18 +224,9 @@ class TransferEndpoints:
 
     async def list(self, call: Call[NoBody, TransfersQuery]) -> Answer:
         """Answer with a page of the caller's transfers."""
-        query = call.query
-        wanted = HistoryQuery(
-            account_id=call.partner.account_id,
-            limit=query.limit,
-            before_sequence=sequence_from_cursor(query.cursor),
-            direction=query.direction,
-            kind=query.kind,
-            created_after=_moment(query.created_after, "created_after"),
-            created_before=_moment(query.created_before, "created_before"),
-            idempotency_key=parse_idempotency_key(None, query.idempotency_key),
-        )
-
+        wanted = _history_query(call.partner.account_id, call.query)
+        if wanted.oldest_first:
+            return await self._follow(wanted, wait_seconds(call.headers.get(b"prefer")))
         found = await self._search.find(wanted)
         return json_answer(
             make_page(
@@ -217,6 +236,39 @@ class TransferEndpoints:
                 position=lambda item: item[0].sequence,
             )
         )
+
+    async def _follow(self, wanted: HistoryQuery, seconds: int | None) -> Answer:
+        """Answer with the next transfers; if the caller asks to wait, when there is one."""
+        if seconds is not None:
+            with self._waits.hold(wanted.account_id) as may_wait:
+                if may_wait:
+                    page = _next_page(await self._follower.next_entries(wanted, seconds))
+                    return json_answer(page, headers=(preference_applied(seconds),))
+        return json_answer(_next_page(await self._follower.next_entries(wanted, 0)))
+
+
+def _history_query(account_id: str, query: TransfersQuery) -> HistoryQuery:
+    oldest_first = query.order == "oldest"
+    return HistoryQuery(
+        account_id=account_id,
+        limit=query.limit,
+        oldest_first=oldest_first,
+        after_sequence=sequence_to_follow(query.cursor) if oldest_first else 0,
+        before_sequence=None if oldest_first else sequence_from_cursor(query.cursor),
+        direction=query.direction,
+        kind=query.kind,
+        created_after=_moment(query.created_after, "created_after"),
+        created_before=_moment(query.created_before, "created_before"),
+        idempotency_key=parse_idempotency_key(None, query.idempotency_key),
+    )
+
+
+def _next_page(following: NextEntries) -> Page[TransferRecord]:
+    return Page(
+        data=[transfer_record(entry, following.own, other) for entry, other in following.entries],
+        has_more=following.has_more,
+        next_cursor=cursor_at(following.position),
+    )
 
 
 def _moment(text: str | None, param: str) -> int | None:

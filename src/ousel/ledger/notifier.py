@@ -1,0 +1,33 @@
+"""Waiting until money moves from or to an account."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from typing_extensions import override
+
+from ousel.database.change_notifier import ChangeNotifier
+from ousel.database.port import Transaction
+from ousel.ledger.batch import Blocked, PostingResult
+from ousel.ledger.journal import sequences_by_id
+from ousel.ledger.rules import Account, Movement
+
+
+class MovementNotifier(ChangeNotifier):
+    """Wakes those who wait for an account's next entry. Its marks are sequence numbers."""
+
+    async def wait_for_movement(self, account: Account, seconds: float) -> None:
+        """Return when the account may have an entry after its last one, or after these seconds."""
+        await self._wait(account.id, account.sequence, seconds)
+
+    def notify_of_results(self, results: Iterable[PostingResult | Blocked]) -> None:
+        """Wake those who wait for the accounts that these postings have moved money between."""
+        for result in results if self._awaited else ():
+            if isinstance(result, PostingResult) and isinstance(result.outcome, Movement):
+                self.notify(result.outcome.debit.account_id)
+                self.notify(result.outcome.credit.account_id)
+
+    @override
+    async def _find_changed(
+        self, transaction: Transaction, marks: Mapping[str, int]
+    ) -> Collection[str]:
+        sequences = await sequences_by_id(transaction, marks)
+        return [id_ for id_, sequence in sequences if sequence > marks[id_]]
