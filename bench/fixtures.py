@@ -136,6 +136,7 @@ async def _create_session(transaction: Transaction, account_id: str) -> str:
         expires_at=now + DAY_MICROS,
         ip_address="127.0.0.1",
         device="a load",
+        identity_checked_at=now,
     )
     await people.add_session(transaction, session)
     return secret

@@ -58,6 +58,7 @@ from ousel.partners.key_service import KeyService
 from ousel.people.account_settings import AccountSettingsService
 from ousel.people.attempts import AttemptCounter
 from ousel.people.email_confirmation import EmailConfirmationService
+from ousel.people.identity_check import IdentityCheckService
 from ousel.people.notices import EventNotices, MoneyNotices
 from ousel.people.recovery import RecoveryService
 from ousel.people.retention import RetentionService
@@ -72,6 +73,7 @@ from ousel.portal.apps import AppPages
 from ousel.portal.charges import ChargePages
 from ousel.portal.connections import ConnectionPages
 from ousel.portal.emails import EmailPages
+from ousel.portal.identity_check import IdentityCheckPages
 from ousel.portal.keys import KeyPages
 from ousel.portal.recovery import RecoveryPages
 from ousel.portal.settings import SettingsPages
@@ -110,7 +112,6 @@ class Services:
         self, settings: Settings, database: Database, real_clock: Clock, processes: int
     ) -> None:
         """Create and connect the services, without opening anything yet."""
-        mode = settings.mode
         self.sandbox_clock = SandboxClock(database, real_clock) if settings.sandbox else None
         self.clock = clock = self.sandbox_clock or real_clock
         self.telemetry = Telemetry(settings, clock, processes)
@@ -134,13 +135,13 @@ class Services:
         self._add_people(settings, database, real_clock, notices)
         self.apps = AppService(database, clock)
         self.app_overviews = AppOverviewService(database, clock)
-        self.keys = KeyService(database, clock, notices, mode=mode)
-        self.partner_keys = PartnerKeyLookup(database, clock, mode=mode)
+        self.keys = KeyService(database, clock, notices, mode=settings.mode)
+        self.partner_keys = PartnerKeyLookup(database, clock, mode=settings.mode)
         self.api_errors = ApiErrorLog(database, clock)
         self.connect = ConnectService(database, clock, notices, issuer=settings.portal_url)
         self.connections = ConnectionService(database, clock)
-        self.tokens = TokenService(database, clock, mode=mode)
-        self.user_tokens = UserTokenLookup(database, clock, mode=mode)
+        self.tokens = TokenService(database, clock, mode=settings.mode)
+        self.user_tokens = UserTokenLookup(database, clock, mode=settings.mode)
         self.charges = ChargeService(
             database, self.posting_queue, clock, self.telemetry.charge_observer
         )
@@ -164,6 +165,9 @@ class Services:
         )
         self.emails = EmailConfirmationService(
             database, clock, self.attempts, email_proofs, self.sign_in.password_check
+        )
+        self.identity_checks = IdentityCheckService(
+            database, clock, self.sign_in.password_check, self.second_factors
         )
         self.sessions = SessionLookup(database, clock)
         self.account_settings = AccountSettingsService(database, clock)
@@ -195,7 +199,8 @@ class Ousel:
         self._operations = self._api_routes(authenticator)
         assets = Assets()
         pages = PageRenderer(settings, assets, packages=TEMPLATE_PACKAGES)
-        page_server = PageServer(services.sessions, pages, settings)
+        identity_checks = IdentityCheckPages(pages, services.identity_checks)
+        page_server = PageServer(services.sessions, identity_checks, pages, settings)
         reference = ApiReference(lambda: self.openapi, self._operations, pages)
         self.routes: list[Route | PageRoute] = [
             *self._operations,
@@ -204,6 +209,7 @@ class Ousel:
             *StaticFiles(assets.files).routes(),
             *Documents(pages, reference).page_routes(),
             *reference.page_routes(),
+            *identity_checks.routes(),
             *self._page_routes(pages, page_server.cookies),
         ]
         self.respond = Router(
@@ -287,9 +293,7 @@ class Ousel:
     def _page_routes(self, pages: PageRenderer, cookies: Cookies) -> "list[PageRoute]":
         services, clock = self.services, self.services.clock
         editor = AppEditor(pages, services.app_overviews)
-        checkout = CheckoutPages(
-            pages, services.checkouts, services.charges, self.settings.portal_url, clock
-        )
+        checkout = CheckoutPages(pages, services.checkouts, services.charges, self.settings, clock)
         settings = SettingsPages(
             pages, services.account_settings, services.sign_in, services.second_factors
         )
@@ -302,7 +306,7 @@ class Ousel:
             *ActivityPages(
                 pages, services.history, services.emails, self.settings.portal_url
             ).routes(),
-            *SendPages(pages, services.sending, clock).routes(),
+            *SendPages(pages, services.sending, clock, self.settings.confirm_sending_over).routes(),
             *AppPages(pages, services.apps, services.app_overviews, editor).routes(),
             *KeyPages(pages, services.keys, editor, clock).routes(),
             *AddressPages(services.apps, editor).routes(),

@@ -8,10 +8,13 @@ import pytest
 from ousel.kernel.concurrency import ConcurrencyLimit
 from ousel.ledger.history import HistoryQuery, page_of_entries
 from ousel.ledger.rules import Account, Entry
+from ousel.people.rules import IDENTITY_CHECK_SECONDS
 from tests.charges.portal_shop import PAY, PRICE, SUCCESS_URL, Customer, PortalShop, checkout_page
 from tests.support.accounts import verify
+from tests.support.forms import form_with
 from tests.support.portal import open_portal
 from tests.support.shop import until_waiters
+from tests.support.visitor import PASSWORD
 
 pytestmark = pytest.mark.one_engine
 
@@ -50,6 +53,27 @@ async def test_paying_moves_the_money_and_leads_to_the_receipt(portal_shop: Port
     for account in (payer.account, portal_shop.merchant):
         assert account.display_name in receipt.text
         assert account.account_number in receipt.text
+
+
+async def test_paying_over_the_limit_asks_for_the_password(portal_shop: PortalShop) -> None:
+    """The page announces it; the charge is paid after the password, and not before."""
+    charge = await portal_shop.charge(1_000_000_001)
+    payer = await portal_shop.person(2_000_000_000)
+    portal_shop.portal.clock.advance(seconds=IDENTITY_CHECK_SECONDS)
+    assert "Next, we ask for your password or code" in await payer.page(charge)
+
+    asked = await payer.visitor.press(f"/pay/{charge.id}", "Pay 1,000.000001 OUSD")
+    assert asked.status_code == 403
+    assert await payments_of(portal_shop, payer.account) == []
+    form = form_with(asked.text, "Continue")
+    fields = form.pressed("Continue", {"identity_password": PASSWORD})
+    paid = [await payer.visitor.send(form, fields) for _ in range(2)]
+
+    receipt = f"/pay/{charge.id}/receipt?onward=yes"
+    assert [answer.headers["location"] for answer in paid] == [receipt, receipt]
+    assert [entry.amount for entry in await payments_of(portal_shop, payer.account)] == [
+        -1_000_000_001
+    ]
 
 
 async def test_the_receipt_redirects_only_after_a_payment_with_a_success_url(

@@ -266,7 +266,7 @@ def _back_up_nothing(url: str, file: Path) -> None:
 
 
 async def _add_session(transaction: Transaction, account_id: str) -> None:
-    session = Session("hash", account_id, "signed_in", 1, 1, 2**60, "::1", "Firefox")
+    session = Session("hash", account_id, "signed_in", 1, 1, 2**60, "::1", "Firefox", 1)
     await add_session(transaction, session)
 
 

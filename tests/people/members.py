@@ -1,5 +1,7 @@
 """Someone with an account, and how they sign in."""
 
+import msgspec
+
 from ousel.accounts.service import AccountService, NewHolder
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND
@@ -31,7 +33,7 @@ class Member:
         self.sign_in = sign_in
         self.second_factors = second_factors
         self._database = database
-        self._clock = clock
+        self.clock = clock
         self._sessions = SessionLookup(database, clock)
         self.account_id = ""
         self.factor_secret = ""
@@ -42,7 +44,7 @@ class Member:
         holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")
         signed_in = await self.sign_in.sign_up(holder, PASSWORD, HOME)
         self.account_id = (await self.person(signed_in.secret)).account_id
-        await AccountService(self._database, self._clock).prove_email("@ada")
+        await AccountService(self._database, self.clock).prove_email("@ada")
         return signed_in
 
     async def turn_on_factor(self) -> None:
@@ -53,11 +55,11 @@ class Member:
 
     def pass_a_code(self) -> None:
         """Wait until the authenticator app shows another code."""
-        self._clock.advance(seconds=CODE_STEP_SECONDS)
+        self.clock.advance(seconds=CODE_STEP_SECONDS)
 
     def code(self) -> str:
         """Return what the authenticator app shows."""
-        step = self._clock() // MICROS_PER_SECOND // CODE_STEP_SECONDS
+        step = self.clock() // MICROS_PER_SECOND // CODE_STEP_SECONDS
         return one_time_code(self.factor_secret, step)
 
     async def find(self, secret: str) -> Person | None:
@@ -69,6 +71,11 @@ class Member:
         found = await self.find(secret)
         assert found is not None
         return found
+
+    async def source(self, session: NewSession, source: EventSource = HOME) -> EventSource:
+        """Return where the requests of this session come from."""
+        person = await self.person(session.secret)
+        return msgspec.structs.replace(source, session=person.session_hash)
 
     async def events(self) -> list[AuditEvent]:
         """Return what happened to the account, newest first."""

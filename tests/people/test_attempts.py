@@ -89,9 +89,7 @@ async def test_the_names_of_an_account_are_counted_together(ada: Member) -> None
     await fail(ada.sign_in, "ada@example.com", HOME, 4)
     for _ in range(PAIR_LIMIT.failures - 8):
         with pytest.raises(InvalidField):
-            await ada.sign_in.change_password(
-                ada.account_id, "", "wrong", "new horse battery", HOME
-            )
+            await ada.sign_in.change_password(ada.account_id, "wrong", "new horse battery", HOME)
     for name in ("ada", "Ada@Example.com"):
         with pytest.raises(TooManyAttempts):
             await ada.sign_in.sign_in(name, PASSWORD, HOME)
@@ -101,13 +99,14 @@ async def test_the_names_of_an_account_are_counted_together(ada: Member) -> None
 @pytest.mark.one_engine
 async def test_the_right_password_does_not_reset_the_count_of_wrong_codes(ada: Member) -> None:
     """Sending the right password again allows no further guesses at codes."""
+    here = await ada.source(await ada.sign_in.sign_in("ada", PASSWORD, HOME))
     await ada.turn_on_factor()
     for _ in range(PAIR_LIMIT.failures):
         owed = await ada.sign_in.sign_in("ada", PASSWORD, HOME)
         with pytest.raises(WrongCode):
             await ada.sign_in.sign_in_with_code(owed.secret, "000000", HOME)
     owed = await ada.sign_in.sign_in("ada", PASSWORD, HOME)
-    await ada.sign_in.change_password(ada.account_id, "", PASSWORD, "new horse battery", HOME)
+    await ada.sign_in.change_password(ada.account_id, PASSWORD, "new horse battery", here)
     owed = await ada.sign_in.sign_in("ada", "new horse battery", HOME)
     with pytest.raises(TooManyAttempts):
         await ada.sign_in.sign_in_with_code(owed.secret, ada.code(), HOME)
@@ -223,10 +222,8 @@ async def test_a_browser_is_known_for_its_own_account_only(ada: Member) -> None:
     grace = NewHolder(username="grace", email="grace@example.com", display_name="Grace")
     await ada.sign_in.sign_up(grace, PASSWORD, LAPTOP)
     opened = await ada.sign_in.sign_in("ada", PASSWORD, LAPTOP)
-    person = await ada.person(opened.secret)
-    await ada.sign_in.change_password(
-        ada.account_id, person.session_hash, PASSWORD, "another horse battery", HOME
-    )
+    source = msgspec.structs.replace(HOME, session=(await ada.source(opened)).session)
+    await ada.sign_in.change_password(ada.account_id, PASSWORD, "another horse battery", source)
 
     await fail(ada.sign_in, "ada", LAPTOP, PAIR_LIMIT.failures)
 
@@ -273,11 +270,9 @@ async def test_wrong_current_passwords_are_limited_too(ada: Member) -> None:
     """Whoever finds a browser signed in cannot guess the password there."""
     for _ in range(PAIR_LIMIT.failures):
         with pytest.raises(InvalidField):
-            await ada.sign_in.change_password(
-                ada.account_id, "", "wrong", "new horse battery", HOME
-            )
+            await ada.sign_in.change_password(ada.account_id, "wrong", "new horse battery", HOME)
     with pytest.raises(TooManyAttempts):
-        await ada.sign_in.change_password(ada.account_id, "", PASSWORD, "new horse battery", HOME)
+        await ada.sign_in.change_password(ada.account_id, PASSWORD, "new horse battery", HOME)
 
 
 async def test_a_failure_appears_in_the_account_history(ada: Member, clock: ManualClock) -> None:

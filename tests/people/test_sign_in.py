@@ -94,7 +94,7 @@ async def test_an_ended_session_stays_ended_on_a_host_whose_clock_is_behind(
     sessions = [await ada.sign_in.sign_in("ada", PASSWORD, HOME) for _ in range(2)]
     session_hash = (await ada.person(sessions[0].secret)).session_hash
     await ada.sign_in.sign_out(ada.account_id, session_hash, HOME)
-    await ada.sign_in.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, HOME)
+    await ada.sign_in.change_password(ada.account_id, PASSWORD, NEW_PASSWORD, HOME)
     clock.advance(seconds=-3600)
     assert [await ada.find(session.secret) for session in sessions] == [None, None]
 
@@ -103,8 +103,8 @@ async def test_a_changed_password_ends_every_other_session(ada: Member) -> None:
     """Only the session that changed the password goes on, and only the new password works."""
     here = await ada.sign_in.sign_in("ada", PASSWORD, HOME)
     there = await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
-    session_hash = (await ada.person(here.secret)).session_hash
-    await ada.sign_in.change_password(ada.account_id, session_hash, PASSWORD, NEW_PASSWORD, HOME)
+    source = await ada.source(here)
+    await ada.sign_in.change_password(ada.account_id, PASSWORD, NEW_PASSWORD, source)
     assert await ada.find(here.secret) is not None
     assert await ada.find(there.secret) is None
     with pytest.raises(WrongPassword):
@@ -124,7 +124,7 @@ async def test_an_invalid_change_keeps_the_password(
 ) -> None:
     """The refusal names the field, and the old password still works."""
     with pytest.raises(InvalidField) as refused:
-        await ada.sign_in.change_password(ada.account_id, "", current, new, HOME)
+        await ada.sign_in.change_password(ada.account_id, current, new, HOME)
     assert refused.value.param == param
     await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 
@@ -174,7 +174,7 @@ async def test_a_sign_in_that_meets_a_password_change_is_refused(
     async def slowly(self: PasswordService, *given: Any) -> bool:
         is_right = await compare(self, *given)
         monkeypatch.setattr(PasswordService, "matches", compare)
-        await ada.sign_in.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, OFFICE)
+        await ada.sign_in.change_password(ada.account_id, PASSWORD, NEW_PASSWORD, OFFICE)
         return is_right
 
     monkeypatch.setattr(PasswordService, "matches", slowly)
@@ -195,14 +195,12 @@ async def test_of_two_concurrent_password_changes_one_succeeds(
         return is_right
 
     sessions = [await ada.sign_in.sign_in("ada", PASSWORD, source) for source in (HOME, OFFICE)]
-    hashes = [(await ada.person(session.secret)).session_hash for session in sessions]
+    sources = [await ada.source(session) for session in sessions]
     monkeypatch.setattr(PasswordService, "matches", together)
     outcomes = await asyncio.gather(
         *(
-            ada.sign_in.change_password(ada.account_id, hash_, PASSWORD, new, source)
-            for hash_, new, source in zip(
-                hashes, (NEW_PASSWORD, OTHER_PASSWORD), (HOME, OFFICE), strict=True
-            )
+            ada.sign_in.change_password(ada.account_id, PASSWORD, new, source)
+            for new, source in zip((NEW_PASSWORD, OTHER_PASSWORD), sources, strict=True)
         ),
         return_exceptions=True,
     )
@@ -224,7 +222,7 @@ async def test_a_session_opened_during_a_password_change_ends_with_it(
     ada: Member, monkeypatch: pytest.MonkeyPatch, *, with_code: bool
 ) -> None:
     """A concurrent sign-in either commits before the change, which ends it, or is refused."""
-    owed = None
+    owed, here = None, await ada.source(await ada.sign_in.sign_in("ada", PASSWORD, HOME))
     if with_code:
         await ada.turn_on_factor()
         owed = await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
@@ -244,7 +242,7 @@ async def test_a_session_opened_during_a_password_change_ends_with_it(
         else ada.sign_in.sign_in_with_code(owed.secret, ada.code(), OFFICE)
     )
     await opening.wait()
-    await ada.sign_in.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, HOME)
+    await ada.sign_in.change_password(ada.account_id, PASSWORD, NEW_PASSWORD, here)
     changed.set()
     with contextlib.suppress(WrongPassword):
         assert await ada.find((await signing).secret) is None
@@ -254,13 +252,14 @@ async def test_a_code_sent_after_a_password_change_is_refused(
     ada: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The change ends a sign-in that still needed its code, even while the code is checked."""
+    here = await ada.source(await ada.sign_in.sign_in("ada", PASSWORD, HOME))
     await ada.turn_on_factor()
     owed = await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
     look = SecondFactorService.with_code
 
     async def later(self: SecondFactorService, *given: Any) -> Any:
         monkeypatch.setattr(SecondFactorService, "with_code", look)
-        await ada.sign_in.change_password(ada.account_id, "", PASSWORD, NEW_PASSWORD, HOME)
+        await ada.sign_in.change_password(ada.account_id, PASSWORD, NEW_PASSWORD, here)
         return await look(self, *given)
 
     monkeypatch.setattr(SecondFactorService, "with_code", later)

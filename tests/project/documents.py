@@ -41,9 +41,10 @@ def wrong_settings(text: str) -> set[tuple[str, str]]:
     expected = {
         (f"OUSEL_{name.upper()}", _as_written(value))
         for name, value in msgspec.structs.asdict(Settings()).items()
-        if name != "rate_limit"
+        if name not in {"rate_limit", "confirm_sending_over"}
     }
-    return rows ^ (expected | {("OUSEL_RATE_LIMIT", "100/second")})
+    converted = {("OUSEL_RATE_LIMIT", "100/second"), ("OUSEL_CONFIRM_SENDING_OVER", "1000")}
+    return rows ^ (expected | converted)
 
 
 def wrong_targets(text: str) -> set[str]:

@@ -16,11 +16,17 @@ from ousel.charges.service import ChargeService
 from ousel.http.messages import Answer, RawHeader, json_answer
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock, timestamp
 from ousel.kernel.errors import Refusal
+from ousel.kernel.settings import Settings
 from ousel.people.rules import counted_address
 from ousel.site.qr_codes import cached_qr_code
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
-from ousel.site.visits import PageRoute, Visit
+from ousel.site.visits import (
+    PageRoute,
+    Visit,
+    needs_identity_check,
+    require_identity_check,
+)
 
 REDIRECT_SECONDS: Final = 5
 REDIRECT_AFTER_PAYMENT_MICROS_MAX: Final = 120 * MICROS_PER_SECOND
@@ -44,14 +50,15 @@ class CheckoutPages:
         pages: PageRenderer,
         checkouts: CheckoutService,
         charges: ChargeService,
-        portal_url: str,
+        settings: Settings,
         clock: Clock,
     ) -> None:
-        """Pay through this service; QR codes lead to pages at this portal address."""
+        """Pay through this service; QR codes lead to pages at the portal of these settings."""
         self._pages = pages
         self._checkouts = checkouts
         self._charges = charges
-        self._portal_url = portal_url
+        self._portal_url = settings.portal_url
+        self._confirm_over_micros = settings.confirm_sending_over
         self._clock = clock
 
     def routes(self) -> list[PageRoute]:
@@ -128,6 +135,8 @@ class CheckoutPages:
         address = f"/pay/{charge.id}"
         if visit.person is None:
             return see_other(f"/login?next={quote(address, safe='')}")
+        if self._asks_again(visit, charge):
+            require_identity_check(visit)
         try:
             await self._charges.pay(charge, visit.person.account_id)
         except Refusal as refusal:
@@ -157,6 +166,7 @@ class CheckoutPages:
             checkout=checkout,
             charge=charge,
             state=checkout.state,
+            asks_again=self._asks_again(visit, charge),
             address=address,
             refusal=refusal,
             redirects=bool(redirect),
@@ -164,6 +174,9 @@ class CheckoutPages:
             milliseconds_left=self._milliseconds_left(charge),
             expiry_text=_text_to_the_second(charge.expires_at),
         )
+
+    def _asks_again(self, visit: Visit, charge: Charge) -> bool:
+        return needs_identity_check(visit, charge.amount, self._confirm_over_micros)
 
     def _was_just_paid(self, checkout: Checkout) -> bool:
         """Return whether the charge was paid a short time ago, by an account not signed in here.

@@ -83,6 +83,15 @@ class FieldChecks:
             raise InvalidForm(self.errors)
 
 
+class IdentityCheckNeeded(Refusal):
+    """The action needs the person's password or code, which was not given recently or was wrong."""
+
+    status = 403
+    code = "identity_check_needed"
+    title = "Confirm that it is you"
+    cure = "Type the password, or the code if two-factor sign-in is on."
+
+
 class RateLimited(Refusal):
     """The key has made more requests than its limit allows, or too many searches at once."""
 

@@ -11,12 +11,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ousel.kernel.errors import InvalidAmount
 from ousel.kernel.mail_servers import mail_server_at
+from ousel.kernel.money import MICROS_PER_UNIT, micros_from_json
 
 PORT_DEFAULT: Final = 8000
 DATABASE_DEFAULT: Final = "sqlite:///ousel.db"
 PROXIES_DEFAULT: Final = "127.0.0.1, ::1"
 COUNT_MAX: Final = 1_000_000
+CONFIRM_SENDING_OVER_DEFAULT: Final = 1_000
 DEADLINE_SECONDS_MAX: Final = 30  # the documentation relies on it: see docs/how-to/retry-safely.md
 PORT_MAX: Final = 65_535
 FILE_SUFFIX: Final = "_FILE"  # OUSEL_X_FILE names a file that holds the value of OUSEL_X
@@ -57,6 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tracing: bool = False
     mail_url: str | None = None
     mail_from: str | None = None
+    confirm_sending_over: int | None = CONFIRM_SENDING_OVER_DEFAULT * MICROS_PER_UNIT
     sandbox: bool = False
 
     @property
@@ -97,6 +101,9 @@ def settings_from(
         tracing=_switch(environment, "OUSEL_TRACING"),
         mail_url=mail_url,
         mail_from=_mail_from(environment.get("OUSEL_MAIL_FROM") or "off", mail_url),
+        confirm_sending_over=_amount_or_off(
+            environment, "OUSEL_CONFIRM_SENDING_OVER", CONFIRM_SENDING_OVER_DEFAULT
+        ),
         sandbox=_switch(environment, "OUSEL_SANDBOX"),
     )
 
@@ -192,6 +199,16 @@ def _count(
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= maximum:
         raise SettingError(f"{name} must be a whole number from 1 to {maximum}.")
     return int(text)
+
+
+def _amount_or_off(environment: Mapping[str, str], name: str, default: int) -> int | None:
+    text = environment.get(name) or str(default)
+    if text in {"off", "0"}:
+        return None if text == "off" else 0
+    try:
+        return micros_from_json(text.encode())
+    except InvalidAmount:
+        raise SettingError(f"{name} must be off, 0, or an amount such as 1000 or 99.50.") from None
 
 
 def _networks(text: str) -> tuple[Network, ...]:

@@ -35,6 +35,7 @@ class KeyService:
         self._clock = clock
         self._notices = notices
         self._mode = mode
+        self.issues_live_keys = mode == "live"
 
     async def get(self, account_id: str, app_id: str, handle: str) -> tuple[App, Key]:
         """Return the account's own app and the app's key with this handle."""

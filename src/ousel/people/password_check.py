@@ -5,10 +5,12 @@ import msgspec
 from ousel.accounts import service as accounts
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
-from ousel.people import rules
+from ousel.kernel.errors import IdentityCheckNeeded
+from ousel.people import rules, store
 from ousel.people.attempts import AttemptCounter, Guess
 from ousel.people.audit import EventSource, record_failed_sign_in
 from ousel.people.passwords import PasswordService
+from ousel.people.second_factor import has_second_factor
 
 
 class ComparedPassword(msgspec.Struct, frozen=True):
@@ -60,7 +62,21 @@ class PasswordCheck:
             )
             return False
         await self._attempts.forgive(transaction, guess)
+        await self._record_check(transaction, account_id, guess.source.session)
         return True
+
+    async def _record_check(self, transaction: Transaction, account_id: str, session: str) -> None:
+        """Count the password as an identity check, unless the account has a second factor.
+
+        With a second factor, the password is not enough: a code must have been given recently.
+        """
+        now = self._clock()
+        if not await has_second_factor(transaction, account_id):
+            await store.record_identity_check(transaction, account_id, session, now)
+            return
+        found = await store.sessions_by_hash(transaction, [session])
+        if not any(each.is_recently_checked_at(now) for each in found):
+            raise IdentityCheckNeeded("This needs a code as well as your password.")
 
 
 def password_subject(account_id: str) -> str:

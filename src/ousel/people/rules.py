@@ -17,6 +17,7 @@ PASSWORD_CHARACTERS_MIN: Final = 12
 PASSWORD_CHARACTERS_MAX: Final = 1_000
 SESSION_SECONDS: Final = 30 * 24 * 3600
 AWAITS_CODE_SECONDS: Final = 10 * 60
+IDENTITY_CHECK_SECONDS: Final = 10 * 60  # after this, actions that matter ask again
 CODE_DIGITS: Final = 6
 CODE_STEP_SECONDS: Final = 30
 CODE_STEPS_AROUND: Final = 1  # a phone's clock may be half a minute off
@@ -38,10 +39,15 @@ class Session(msgspec.Struct, frozen=True):
     expires_at: int
     ip_address: str
     device: str
+    identity_checked_at: int  # when a password, a code or a passkey was last accepted
 
     def is_valid_at(self, now: int) -> bool:
         """Return whether the session has not expired at this moment."""
         return now < self.expires_at
+
+    def is_recently_checked_at(self, now: int) -> bool:
+        """Return whether, at this moment, the last identity check is recent enough."""
+        return now < self.identity_checked_at + IDENTITY_CHECK_SECONDS * MICROS_PER_SECOND
 
 
 class SecondFactor(msgspec.Struct, frozen=True):

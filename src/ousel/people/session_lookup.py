@@ -44,6 +44,8 @@ class SessionLookup:
             return None
         if now - opened.session.last_used_at > USE_RECORDED_MICROS:
             self._uses.unwritten[opened.person.account_id, hash_] = now
+        if opened.session.is_recently_checked_at(now):
+            return msgspec.structs.replace(opened.person, is_recently_checked=True)
         return opened.person
 
     async def record_uses(self) -> None:

@@ -157,9 +157,9 @@ class SignInService:
         await self._database.write(work)
 
     async def change_password(
-        self, account_id: str, session_hash: str, current: str, new: str, source: EventSource
+        self, account_id: str, current: str, new: str, source: EventSource
     ) -> None:
-        """Change the password and end all other sessions."""
+        """Change the password and end all sessions but the source's."""
         rules.parse_password(new, param="new_password")
         compared = await self.password_check.compare(account_id, current, source)
         hashed = ""
@@ -170,7 +170,7 @@ class SignInService:
             if not await self.password_check.confirm(transaction, compared):
                 return False
             await accounts.set_password_hash(transaction, account_id, hashed)
-            await store.end_other_sessions(transaction, account_id, session_hash)
+            await store.end_other_sessions(transaction, account_id, source.session)
             await store.forget_other_browsers(transaction, account_id, source.browser)
             await store.remove_proposed_factor(transaction, account_id)
             await resets.end_links(transaction, account_id)
@@ -225,6 +225,7 @@ class SignInService:
             expires_at=now + seconds * MICROS_PER_SECOND,
             ip_address=source.ip_address,
             device=rules.device_name(source.device),
+            identity_checked_at=now if stage == "signed_in" else 0,
         )
         await store.add_session(transaction, session)
         if stage == "signed_in" and source.browser:

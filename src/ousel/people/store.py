@@ -21,6 +21,7 @@ SESSIONS: Final = Table(
         "expires_at bigint",
         "address text",
         "device text",
+        "identity_checked_at bigint",
     ),
 )
 SESSION_USES: Final = Table("sessions", key=("hash text",), columns=("last_used_at bigint",))
@@ -50,6 +51,11 @@ SESSIONS_OF: Final = Statement(
     f"SELECT {_SESSION_COLUMNS} FROM sessions"
     " WHERE account_id = :account_id AND stage = 'signed_in' AND expires_at > :now"
     " ORDER BY last_used_at DESC, hash LIMIT :limit",
+)
+RECORD_IDENTITY_CHECK: Final = Statement(
+    "record when the person of a session was last checked",
+    "UPDATE sessions SET identity_checked_at = :now"
+    " WHERE hash = :hash AND account_id = :account_id",
 )
 DELETE_SESSION: Final = Statement(
     "end a session", "DELETE FROM sessions WHERE hash = :hash AND account_id = :account_id"
@@ -192,6 +198,16 @@ async def record_session_uses(transaction: Transaction, uses: Uses) -> None:
     """Write when sessions, given by account and hash, were last used."""
     rows = sorted((hash_, used_at) for (_, hash_), used_at in uses.items())
     await transaction.update(SESSION_USES, rows)
+
+
+async def record_identity_check(
+    transaction: Transaction, account_id: str, hash_: str, now: int
+) -> bool:
+    """Write when the person of a session was last checked; return whether there is a session."""
+    written = await transaction.execute(
+        RECORD_IDENTITY_CHECK, account_id=account_id, hash=hash_, now=now
+    )
+    return written > 0
 
 
 async def end_session(transaction: Transaction, account_id: str, hash_: str) -> bool:

@@ -11,7 +11,7 @@ from ousel.portal.app_editor import OVERLAP_LABELS, AppEditor
 from ousel.portal.sign_in import event_source
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
-from ousel.site.visits import PageRoute, Visit
+from ousel.site.visits import PageRoute, Visit, require_identity_check
 
 
 class KeyPages:
@@ -38,6 +38,7 @@ class KeyPages:
 
     async def issue(self, visit: Visit) -> Answer:
         """Issue a key, and show it once."""
+        self._check_identity(visit)
         name = visit.form.get("key_name", "")
         issuing = self._keys.issue(
             visit.signed_in.account_id, visit.path["client_id"], name, event_source(visit)
@@ -46,6 +47,7 @@ class KeyPages:
 
     async def rotate(self, visit: Visit) -> Answer:
         """Rotate a key, and show the new one once."""
+        self._check_identity(visit)
         overlap = visit.form.get("overlap", "")
         if overlap not in OVERLAP_LABELS:
             refusal = InvalidField("Choose how long the old key stays valid.", param="overlap")
@@ -77,6 +79,10 @@ class KeyPages:
             event_source(visit),
         )
         return await self._editor.apply(visit, change)
+
+    def _check_identity(self, visit: Visit) -> None:
+        if self._keys.issues_live_keys:
+            require_identity_check(visit)
 
     async def _show_issued(self, visit: Visit, issuing: Awaitable[IssuedKey]) -> Answer:
         try:

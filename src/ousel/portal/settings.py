@@ -14,7 +14,7 @@ from ousel.portal.sign_in import event_source, field_errors
 from ousel.site.qr_codes import qr_code
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
-from ousel.site.visits import PageRoute, Visit
+from ousel.site.visits import PageRoute, Visit, require_identity_check
 
 EVENTS_SHOWN: Final = 30
 EVENT_LABELS: Final = {
@@ -82,11 +82,9 @@ class SettingsPages:
 
     async def change_password(self, visit: Visit) -> Answer:
         """Change the password; all other sessions end."""
-        person = visit.signed_in
         try:
             await self._sign_in.change_password(
-                person.account_id,
-                person.session_hash,
+                visit.signed_in.account_id,
                 visit.form.get("current_password", ""),
                 visit.form.get("new_password", ""),
                 event_source(visit),
@@ -115,6 +113,7 @@ class SettingsPages:
 
     async def confirm_factor(self, visit: Visit) -> Answer:
         """Turn two-factor sign-in on, and show the recovery codes once."""
+        require_identity_check(visit)
         try:
             codes = await self._second_factors.confirm(
                 visit.signed_in.account_id, visit.form.get("code", ""), event_source(visit)
@@ -165,6 +164,7 @@ class SettingsPages:
         confirmed = await self._second_factors.is_on(person.account_id)
         context: dict[str, Any] = {"confirmed": confirmed, "errors": field_errors(refusal)}
         if not confirmed:
+            require_identity_check(visit)  # whoever sees the secret can compute its codes
             secret = await self._second_factors.propose(person.account_id)
             uri = provisioning_uri(secret, person.username, "Ousel")
             context |= {"secret_value": secret, "qr_code": qr_code(uri)}

@@ -142,7 +142,8 @@ class SignInPages:
 
 def event_source(visit: Visit) -> EventSource:
     """Return where a visit comes from, for the audit record."""
-    return EventSource(visit.ip_address, visit.device, secret_hash(visit.visitor))
+    session = "" if visit.person is None else visit.person.session_hash
+    return EventSource(visit.ip_address, visit.device, secret_hash(visit.visitor), session)
 
 
 def field_errors(refusal: Refusal | None) -> dict[str, str]:

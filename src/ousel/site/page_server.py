@@ -12,13 +12,13 @@ import structlog
 
 from ousel.http.messages import Answer, Request
 from ousel.http.refusals import InternalError, NotFound
-from ousel.kernel.errors import Refusal
+from ousel.kernel.errors import IdentityCheckNeeded, Refusal
 from ousel.kernel.settings import Settings
 from ousel.site.cookies import Cookies
 from ousel.site.forms import NUL, FormNotTrusted, check_form, form_token, read_form, read_query
 from ousel.site.redirects import local_path, see_other
 from ousel.site.rendering import PageRenderer
-from ousel.site.visits import PageRoute, Sessions, Visit
+from ousel.site.visits import IdentityChecks, PageRoute, Sessions, Visit
 
 ADDRESS_CHARACTERS_MAX: Final = 100
 DEVICE_CHARACTERS_MAX: Final = 300
@@ -29,9 +29,16 @@ _log = structlog.get_logger()
 class PageServer:
     """Serves pages to visitors."""
 
-    def __init__(self, sessions: Sessions, pages: PageRenderer, settings: Settings) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        identity_checks: IdentityChecks,
+        pages: PageRenderer,
+        settings: Settings,
+    ) -> None:
         """Serve pages, and look up sessions with `sessions`."""
         self._sessions = sessions
+        self._identity_checks = identity_checks
         self._pages = pages
         self._origin = origin_of(settings.portal_url)
         self._base_path = settings.base_path
@@ -60,7 +67,7 @@ class PageServer:
             if visit.person is None and not route.for_everyone:
                 answer = see_other(f"/login?next={quote(self._return_address(visit), safe='')}")
             else:
-                answer = await route.answer(visit)
+                answer = await self._answer_or_ask(route, visit)
         except Refusal as refusal:
             answer = self._refusal_page(refusal, visit)
         except Exception:  # noqa: BLE001 - whatever failed, the visitor gets an answer
@@ -70,6 +77,14 @@ class PageServer:
             cookie = self.cookies.remember_visitor(visitor)
             answer = msgspec.structs.replace(answer, headers=(*answer.headers, cookie))
         return answer
+
+    async def _answer_or_ask(self, route: PageRoute, visit: Visit) -> Answer:
+        """Return the route's answer, or the page that asks the person to prove who they are."""
+        try:
+            visit = await self._identity_checks.check(visit)
+            return await route.answer(visit)
+        except IdentityCheckNeeded as refusal:
+            return await self._identity_checks.ask(visit, refusal)
 
     async def problem(self, refusal: Refusal, request: Request, request_id: str) -> Answer:
         """Return the page for a refusal that happened before any route was found."""

@@ -6,6 +6,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from ousel.http.messages import Answer, Headers
+from ousel.kernel.errors import IdentityCheckNeeded
 
 
 class Person(msgspec.Struct, frozen=True):
@@ -15,6 +16,7 @@ class Person(msgspec.Struct, frozen=True):
     username: str
     display_name: str
     session_hash: str
+    is_recently_checked: bool = False  # whether they gave a password or a code a short time ago
 
 
 class Sessions(Protocol):
@@ -46,6 +48,36 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True):
         """The person, on a page that requires signing in."""
         assert self.person is not None
         return self.person
+
+
+class IdentityChecks(Protocol):
+    """Asks people who are signed in to prove again who they are."""
+
+    async def check(self, visit: Visit) -> Visit:
+        """Check the password or code in a form; return the visit with the person's new state.
+
+        A form without them is not checked. Raises IdentityCheckNeeded if they are wrong.
+        """
+        ...
+
+    async def ask(self, visit: Visit, refusal: IdentityCheckNeeded) -> Answer:
+        """Return the page that asks for the password or code, and then continues."""
+        ...
+
+
+def require_identity_check(visit: Visit) -> None:
+    """Raise IdentityCheckNeeded unless the person was checked recently.
+
+    A page calls this before it changes anything: the check sends the same request again.
+    """
+    if not visit.signed_in.is_recently_checked:
+        raise IdentityCheckNeeded("This needs your password, or your code.")
+
+
+def needs_identity_check(visit: Visit, micros: int, over_micros: int | None) -> bool:
+    """Return whether the person must be checked before this amount leaves their account."""
+    is_checked = visit.person is not None and visit.person.is_recently_checked
+    return over_micros is not None and micros > over_micros and not is_checked
 
 
 class PageRoute(msgspec.Struct, frozen=True, kw_only=True):

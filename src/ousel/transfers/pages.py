@@ -26,7 +26,12 @@ from ousel.ledger.refusals import (
 )
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
-from ousel.site.visits import PageRoute, Visit
+from ousel.site.visits import (
+    PageRoute,
+    Visit,
+    needs_identity_check,
+    require_identity_check,
+)
 from ousel.transfers.rules import (
     NOTE_CHARACTERS_MAX,
     parse_note,
@@ -45,11 +50,18 @@ _KEY: Final = re.compile(r"send_[0-9a-v]{26}")
 class SendPages:
     """Serves the pages on which people send money."""
 
-    def __init__(self, pages: PageRenderer, service: SendService, clock: Clock) -> None:
-        """Send through this service."""
+    def __init__(
+        self,
+        pages: PageRenderer,
+        service: SendService,
+        clock: Clock,
+        confirm_over_micros: int | None,
+    ) -> None:
+        """Send through this service; more than this amount needs an identity check."""
         self._pages = pages
         self._service = service
         self._clock = clock
+        self._confirm_over_micros = confirm_over_micros
 
     def routes(self) -> list[PageRoute]:
         """Return the routes of sending."""
@@ -84,6 +96,8 @@ class SendPages:
         intent = _unsealed_intent(visit, visit.form)
         if intent is None:
             return _back_to_form(visit.form)
+        if self._asks_again(visit, intent):
+            require_identity_check(visit)
         try:
             entry = await self._service.send(visit.signed_in.account_id, intent)
         except Refusal as refusal:
@@ -129,6 +143,7 @@ class SendPages:
             errors={name: _sentence(errors[name]) for name in _FIELDS if name in errors},
             idempotency_key=self._new_key(),
             note_characters_max=NOTE_CHARACTERS_MAX,
+            confirm_over_micros=self._confirm_over_micros,
         )
 
     async def _confirmation_page(
@@ -148,9 +163,13 @@ class SendPages:
             entry=review.entry if review.was_sent(intent.amount, intent.note) else None,
             refusal=reason,
             reason=None if reason is None else _explain(reason, review),
+            asks_again=self._asks_again(visit, intent),
             fields=_sealed_fields(visit, intent),
             form_url=_form_url(_typed(intent) | {"to": f"@{review.recipient.username}"}),
         )
+
+    def _asks_again(self, visit: Visit, intent: Intent) -> bool:
+        return needs_identity_check(visit, intent.amount, self._confirm_over_micros)
 
     def _new_key(self) -> str:
         return new_id("send_", self._clock)

@@ -359,7 +359,7 @@ async def _open_account(database: Database, name: str) -> Member:
     secret = new_secret("os_")
     now = system_clock()
     session = Session(
-        secret_hash(secret), opened.account.id, "signed_in", now, now, 2**60, "::1", ""
+        secret_hash(secret), opened.account.id, "signed_in", now, now, 2**60, "::1", "", now
     )
     await database.write(lambda transaction: add_session(transaction, session))
     return Member(name, opened.account.id, opened.key, secret)

@@ -1,0 +1,68 @@
+"""Identity checks: people who are signed in prove again who they are, before what matters.
+
+A session records when its last check succeeded. Signing in is a check too.
+"""
+
+from typing import Literal, assert_never
+
+from ousel.database.port import Database, Transaction
+from ousel.kernel.clock import Clock
+from ousel.kernel.errors import IdentityCheckNeeded
+from ousel.people import store
+from ousel.people.audit import EventSource, record_event
+from ousel.people.password_check import PasswordCheck
+from ousel.people.second_factor import CodeKind, SecondFactorService
+
+Way = Literal["password", "code"]  # of proving who you are
+
+
+class IdentityCheckService:
+    """Checks what people give to prove who they are, and counts wrong answers."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        password_check: PasswordCheck,
+        second_factors: SecondFactorService,
+    ) -> None:
+        """Record checks in the sessions of this database."""
+        self._database = database
+        self._clock = clock
+        self._password_check = password_check
+        self._second_factors = second_factors
+
+    async def ways(self, account_id: str) -> list[Way]:
+        """Return the ways in which the holder of the account can prove who they are."""
+        return ["code"] if await self._second_factors.is_on(account_id) else ["password"]
+
+    async def check(self, way: Way, account_id: str, given: str, source: EventSource) -> bool:
+        """Return whether what was given is right, and record the check in the source's session."""
+        if way not in await self.ways(account_id):
+            # Above all, no code of a second factor that was only proposed.
+            raise IdentityCheckNeeded("This is no longer how you prove who you are.")
+        match way:
+            case "password":
+                return await self._check_password(account_id, given, source)
+            case "code":
+                return await self._check_code(account_id, given, source)
+            case _:
+                assert_never(way)
+
+    async def _check_password(self, account_id: str, password: str, source: EventSource) -> bool:
+        compared = await self._password_check.compare(account_id, password, source)
+        return await self._database.write(
+            lambda transaction: self._password_check.confirm(transaction, compared)
+        )
+
+    async def _check_code(self, account_id: str, code: str, source: EventSource) -> bool:
+        async def record(transaction: Transaction, kind: CodeKind) -> bool:
+            if kind == "recovery":
+                await record_event(
+                    transaction, account_id, "recovery_code_used", source, self._clock
+                )
+            return await store.record_identity_check(
+                transaction, account_id, source.session, self._clock()
+            )
+
+        return bool(await self._second_factors.with_code(account_id, code, source, record))

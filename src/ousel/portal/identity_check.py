@@ -1,0 +1,74 @@
+"""The page that asks people to prove again who they are, before it continues what they began."""
+
+from typing import Final
+
+import msgspec
+
+from ousel.http.messages import Answer
+from ousel.kernel.errors import IdentityCheckNeeded
+from ousel.people.identity_check import IdentityCheckService, Way
+from ousel.portal.sign_in import HOME, event_source
+from ousel.site.redirects import local_path, see_other
+from ousel.site.rendering import PageRenderer
+from ousel.site.visits import PageRoute, Visit, require_identity_check
+
+PATH: Final = "/confirm-identity"
+FIELD_PREFIX: Final = "identity_"  # of the fields that this page adds to a form
+FIELDS: Final[dict[Way, str]] = {"password": "identity_password", "code": "identity_code"}
+WRONG: Final[dict[Way, str]] = {
+    "password": "This is not your password.",
+    "code": "This code is not right. Each code works once.",
+}
+
+
+class IdentityCheckPages:
+    """Asks for a password or a code in place of the page that needs it.
+
+    The page repeats the fields of the form that was sent. So the person's answer sends the whole
+    form again, which also works without scripts, and nothing of it gets into an address.
+    """
+
+    def __init__(self, pages: PageRenderer, identity_checks: IdentityCheckService) -> None:
+        """Check what people give with this service."""
+        self._pages = pages
+        self._identity_checks = identity_checks
+
+    def routes(self) -> list[PageRoute]:
+        """Return the route to which the check before a page without a form is sent."""
+        return [PageRoute(method="POST", path=PATH, answer=self.continue_to_page)]
+
+    async def continue_to_page(self, visit: Visit) -> Answer:
+        """Lead to the page that needed the check."""
+        require_identity_check(visit)
+        return see_other(local_path(visit.form.get("next", ""), HOME))
+
+    async def check(self, visit: Visit) -> Visit:
+        """Check what the form contains to prove who the person is, if it contains anything."""
+        for way, field in FIELDS.items():
+            if visit.person is None or field not in visit.form:
+                continue
+            if not await self._identity_checks.check(
+                way, visit.person.account_id, visit.form[field], event_source(visit)
+            ):
+                raise IdentityCheckNeeded(WRONG[way], param=field)
+            person = msgspec.structs.replace(visit.person, is_recently_checked=True)
+            return msgspec.structs.replace(visit, person=person)
+        return visit
+
+    async def ask(self, visit: Visit, refusal: IdentityCheckNeeded) -> Answer:
+        """Return the page that asks for a password or a code, with the fields of the form."""
+        action, fields = (visit.url, visit.form) if visit.form else (PATH, {"next": visit.url})
+        answer = self._pages.render(
+            "portal/identity_check.html",
+            visit,
+            status=refusal.status,
+            action=action,
+            fields={
+                name: value
+                for name, value in fields.items()
+                if name != "form_token" and not name.startswith(FIELD_PREFIX)
+            },
+            ways=await self._identity_checks.ways(visit.signed_in.account_id),
+            errors={} if refusal.param is None else {refusal.param: refusal.detail},
+        )
+        return msgspec.structs.replace(answer, code=refusal.code)
