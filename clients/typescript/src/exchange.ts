@@ -1,0 +1,91 @@
+/** Sends one request by fetch, once, and says what came of it. */
+
+/** One request. Every attempt sends the same bytes. */
+export interface Request {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+  /** Whether the credential is sent as a bearer token. */
+  readonly authorized?: boolean;
+  /** How long the server may delay its answer. */
+  readonly heldSeconds?: number;
+  /** Whether to send it again if it may have taken effect. */
+  readonly repeatable?: boolean;
+  /** Ends the wait for an answer. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: string;
+}
+
+/** There was no answer. `sent` says whether the server may have received the request. */
+export interface Failure {
+  readonly error: unknown;
+  readonly sent: boolean;
+}
+
+export type Outcome = Answer | Failure;
+
+/** Sends a request with this credential and this time limit. */
+export type Exchange = (
+  request: Request,
+  credential: string,
+  timeoutSeconds: number,
+) => Promise<Outcome>;
+
+// With these errors of Node.js, no byte of the request was sent. Browsers do not say.
+const NOT_SENT = new Set([
+  "ECONNREFUSED",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "UND_ERR_CONNECT_TIMEOUT",
+]);
+
+/** Returns the exchange with the server at this address. */
+export function exchangeWith(baseUrl: string, fetch: typeof globalThis.fetch): Exchange {
+  return async (request, credential, timeoutSeconds) => {
+    const query = new URLSearchParams(request.query).toString();
+    const limit = AbortSignal.timeout((timeoutSeconds + (request.heldSeconds ?? 0)) * 1000);
+    try {
+      const response = await fetch(`${baseUrl}${request.path}${query && `?${query}`}`, {
+        method: request.method,
+        headers: headersOf(request, credential),
+        body: request.body ?? null,
+        redirect: "manual", // a redirect would take the credential elsewhere
+        signal: request.signal ? AbortSignal.any([request.signal, limit]) : limit,
+      });
+      return { status: response.status, headers: response.headers, body: await response.text() };
+    } catch (error) {
+      request.signal?.throwIfAborted();
+      return { error, sent: !NOT_SENT.has(systemCode(error)) };
+    }
+  };
+}
+
+function headersOf(request: Request, credential: string): Record<string, string> {
+  return {
+    Accept: "application/json",
+    ...(request.authorized === false ? {} : { Authorization: `Bearer ${credential}` }),
+    ...(request.body === undefined ? {} : { "Content-Type": "application/json" }),
+    ...request.headers,
+  };
+}
+
+/** Returns the code of the error that made fetch fail, such as ECONNREFUSED. */
+function systemCode(error: unknown): string {
+  const cause = error instanceof Error ? (error.cause as { code?: unknown } | undefined) : null;
+  return typeof cause?.code === "string" ? cause.code : "";
+}
+
+/** Returns the text as one segment of a path. */
+export function segment(text: string): string {
+  if (["", ".", ".."].includes(text)) throw new RangeError(`"${text}" is not an identifier or id.`);
+  return encodeURIComponent(text);
+}

@@ -1,0 +1,54 @@
+/**
+ * Calls that only a sandbox has: time, payers, money and mail. A live server answers NotFound.
+ *
+ * Those that change something have no idempotency key, so after a lost answer they are not sent
+ * again.
+ */
+
+import { Amount, type AmountLike } from "./amounts.ts";
+import type { Decode } from "./decoding.ts";
+import { segment } from "./exchange.ts";
+import { encodeObject } from "./json.ts";
+import {
+  type Charge,
+  charge,
+  type SandboxMail,
+  sandboxMail,
+  sandboxTime,
+  type Transfer,
+  transfer,
+} from "./records.ts";
+import { Resource } from "./resource.ts";
+
+/** Does what would otherwise need time, a payer or the operator. */
+export class Sandbox extends Resource {
+  /** Moves the server's clock forward, and returns its time. */
+  async advanceClock(seconds: number): Promise<string> {
+    return (await this.#post(sandboxTime, "/sandbox/clock", { advance: seconds })).now;
+  }
+
+  /** Pays a charge from the balance of the account `payer`. */
+  async pay(chargeId: string, { payer }: { readonly payer: string }): Promise<Charge> {
+    return this.#post(charge, `/sandbox/charges/${segment(chargeId)}/pay`, { payer });
+  }
+
+  /** Issues money to the account `to`. */
+  async fund(request: { readonly to: string; readonly amount: AmountLike }): Promise<Transfer> {
+    const fields = { to: request.to, amount: Amount.of(request.amount) };
+    return this.#post(transfer, "/sandbox/fund", fields);
+  }
+
+  /** Iterates over the messages to this email, or to everyone, newest first. */
+  mail(filters: { readonly to?: string } = {}): AsyncGenerator<SandboxMail> {
+    return this.walk(sandboxMail, "/sandbox/mail", { ...filters, limit: 100 });
+  }
+
+  #post<Value>(
+    decode: Decode<Value>,
+    path: string,
+    fields: Parameters<typeof encodeObject>[0],
+  ): Promise<Value> {
+    const body = encodeObject(fields);
+    return this.record(decode, { method: "POST", path, body, repeatable: false });
+  }
+}

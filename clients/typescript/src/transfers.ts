@@ -1,0 +1,96 @@
+/** Transfers: preparing, sending, listing and finding them. */
+
+import { Amount, type AmountLike } from "./amounts.ts";
+import { segment } from "./exchange.ts";
+import { encodeObject } from "./json.ts";
+import { account, type Page, type Transfer, transfer } from "./records.ts";
+import { IdempotencyConflict } from "./refusals.ts";
+import { parseKey, Resource, withKeyInErrors } from "./resource.ts";
+
+/** A transfer to be made. Without an idempotency key, a new one is created. */
+export interface TransferRequest {
+  readonly to: string;
+  readonly amount: AmountLike;
+  readonly note?: string | null | undefined;
+  readonly idempotency_key?: string | undefined;
+}
+
+/** A transfer that happens once, however often it is sent. Store it before you send it. */
+export interface TransferIntent {
+  readonly to: string;
+  readonly amount: Amount;
+  readonly note?: string | null | undefined;
+  readonly idempotency_key: string;
+}
+
+export interface TransferFilters {
+  readonly direction?: "in" | "out";
+  readonly kind?: Transfer["kind"];
+  /** RFC 3339, with a time zone. */
+  readonly created_after?: string;
+  readonly created_before?: string;
+  readonly pageSize?: number;
+}
+
+/** Sends money from the account that owns the key, and lists its transfers. */
+export class Transfers extends Resource {
+  /** Returns the intent of a transfer, with a new key if none is given. Sends nothing. */
+  prepare(request: TransferRequest): TransferIntent {
+    const { to, amount, note, idempotency_key } = request;
+    return { to, amount: Amount.of(amount), note, idempotency_key: parseKey(idempotency_key) };
+  }
+
+  /**
+   * Sends a transfer, and retries, as the retry policy allows, until its outcome is known.
+   *
+   * Pass an intent that you have stored, or the recipient and the amount. The transfer and every
+   * error contain the idempotency key.
+   */
+  async send(request: TransferRequest | TransferIntent): Promise<Transfer> {
+    const intent = this.prepare(request);
+    return withKeyInErrors(intent.idempotency_key, () => this.#sendIntent(intent));
+  }
+
+  /** Returns a transfer that the account sent or received. */
+  async get(transferId: string): Promise<Transfer> {
+    return this.read(transfer, `/transfers/${segment(transferId)}`);
+  }
+
+  /** Returns the transfer that was sent with this key, or null. */
+  async find({ idempotency_key }: { readonly idempotency_key: string }): Promise<Transfer | null> {
+    const query = { idempotency_key: parseKey(idempotency_key) };
+    const { data }: Page<Transfer> = await this.readPage(transfer, "/transfers", query);
+    return data[0] ?? null;
+  }
+
+  /** Iterates over the matching transfers, newest first. */
+  list({ pageSize = 100, ...filters }: TransferFilters = {}): AsyncGenerator<Transfer> {
+    return this.walk(transfer, "/transfers", { ...filters, limit: pageSize });
+  }
+
+  async #sendIntent(intent: TransferIntent): Promise<Transfer> {
+    const { idempotency_key, ...terms } = intent;
+    try {
+      return await this.record(transfer, {
+        method: "POST",
+        path: "/transfers",
+        body: encodeObject(terms),
+        headers: { "Idempotency-Key": idempotency_key },
+      });
+    } catch (error) {
+      if (!(error instanceof IdempotencyConflict)) throw error;
+      const original = await this.find(intent);
+      error.original = original;
+      if (original === null || !(await this.#isIntended(intent, original))) throw error;
+      return original;
+    }
+  }
+
+  /** Returns whether this is the intended transfer, whichever way its recipient is named. */
+  async #isIntended(intent: TransferIntent, original: Transfer): Promise<boolean> {
+    const hasSameTerms =
+      original.amount.equals(intent.amount) && original.note === (intent.note ?? null);
+    if (!hasSameTerms) return false;
+    return (await this.read(account, `/accounts/${segment(intent.to)}`)).id === original.to.id;
+  }
+}

@@ -1,0 +1,95 @@
+"""The built package in a partner's project: the README's code, and what must not compile."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from clients.python.tests.test_connect import connected
+from tests.support import node
+from tests.support.partner_program import run_partner_program
+from tests.support.seeded import SeededServer
+
+pytestmark = pytest.mark.slow
+
+CLIENT = Path(__file__).parents[1]
+PROGRAMS = Path(__file__).parent / "programs"
+SOURCES = ("package.json", "tsconfig.json", "src")
+# A partner's project has the types of Node.js. These few lines stand for them.
+NODE_TYPES = """declare module "node:fs";
+declare const process: { env: Record<string, string | undefined>; stdin: AsyncIterable<string> };
+"""
+STRICT = ("--strict", "--noUncheckedIndexedAccess", "--exactOptionalPropertyTypes")
+MODERN = ("--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which the package is installed, with the README's code as readme.ts."""
+    built = tmp_path_factory.mktemp("built")
+    for name in SOURCES:
+        copy = shutil.copytree if (CLIENT / name).is_dir() else shutil.copy
+        copy(CLIENT / name, built / name)
+    compile_in(built, "--project", ".")
+    folder = tmp_path_factory.mktemp("project")
+    installed = folder / "node_modules" / "ousel-client"
+    shutil.copytree(built / "dist", installed / "dist")
+    shutil.copy(built / "package.json", installed)
+    (folder / "package.json").write_text('{"type": "module"}')
+    (folder / "node.d.ts").write_text(NODE_TYPES)
+    blocks = re.findall(r"```ts\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) == 7
+    end = (PROGRAMS / "readme_end.ts").read_text()
+    (folder / "readme.ts").write_text("\n".join([*blocks, end]))
+    shutil.copy(PROGRAMS / "wrong_uses.ts", folder)
+    return folder
+
+
+def compile_in(folder: Path, *options: str) -> None:
+    """Compile, or fail with what the compiler says."""
+    done = node.run("tsc", *options, folder=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_types_guard_a_partners_program(project: Path) -> None:
+    """The README's code compiles under the strictest rules, and wrong uses do not."""
+    compile_in(project, *STRICT, *MODERN, "--noEmit", "node.d.ts", "readme.ts", "wrong_uses.ts")
+
+
+async def test_the_readme_does_what_it_says(
+    project: Path, sandbox: SeededServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every block runs: money moves, an open intent is finished, and a person connects."""
+    names: list[str] = []
+
+    async def open_address(url: str) -> str:
+        return_url, user = await connected(sandbox, url)
+        names.append(user.display_name)
+        return return_url
+
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("OUSEL_KEY", sandbox.key)
+    monkeypatch.setenv("OUSEL_BASE_URL", sandbox.base_url)
+    seen = await run_partner_program(node.NODE, "readme.ts", options={}, open_address=open_address)
+
+    assert seen == {
+        "isSame": True,
+        "greeting": f"{names[0]} has 12.50 OUSD.",
+        "denied": "You did not connect your account.",
+        "paid": "paid",
+        "total": "0.30",
+    }
+
+
+def test_the_readme_states_the_defaults() -> None:
+    """The table of settings has the same defaults as the code."""
+    text = (CLIENT / "README.md").read_text()
+    policy = re.findall(
+        r"^  (\w+): ([\d.]+),$", (CLIENT / "src" / "retrying.ts").read_text(), re.MULTILINE
+    )
+    [seconds] = re.findall(r"TIMEOUT_SECONDS = (\d+);", (CLIENT / "src" / "clients.ts").read_text())
+
+    assert len(policy) == 4
+    assert all(f"`{name}` {value}" in text for name, value in policy)
+    assert f"| {seconds} |" in text

@@ -1,0 +1,27 @@
+"""What the client does without a server, and that its classes of errors are complete."""
+
+import subprocess
+from pathlib import Path
+
+from clients.typescript.tests import refusals
+from tests.support.node import NODE
+
+
+def test_the_client_alone() -> None:
+    """The tests that need no server pass: amounts, retries, waiting, answers, connecting."""
+    tests = sorted((Path(__file__).parent / "unit").glob("*.test.mjs"))
+    count = sum(path.read_text().count("\ntest(") for path in tests)
+    options = ("--test", "--test-isolation=none", "--test-reporter=spec")
+    done = subprocess.run(
+        [NODE, *options, *tests], check=False, capture_output=True, text=True, timeout=300
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"pass {count}\n" in done.stdout
+
+
+def test_each_error_code_has_the_class_that_python_has() -> None:
+    """The file of refusals is what its generator writes today."""
+    written = refusals.PATH.read_text()
+
+    assert written == refusals.render(), f"run python -m {refusals.__name__}"
