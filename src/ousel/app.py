@@ -35,6 +35,11 @@ from ousel.kernel.errors import Refusal
 from ousel.kernel.garbage_collection import tune_garbage_collector
 from ousel.kernel.mail_servers import mail_server_at
 from ousel.kernel.settings import Settings
+from ousel.lab.endpoints import LabEndpoints
+from ousel.lab.events import LabEvents
+from ousel.lab.pages import LabPages
+from ousel.lab.server import LabServer
+from ousel.lab.service import LabService
 from ousel.ledger.following import HistoryFollower
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.search import HistorySearch
@@ -95,7 +100,7 @@ if TYPE_CHECKING:
 
 WRITE_BEHIND_SECONDS: Final = 5.0
 SWEEP_SECONDS: Final = 60.0
-TEMPLATE_PACKAGES: Final = ("charges", "docs", "oauth", "portal", "sandbox", "transfers")
+TEMPLATE_PACKAGES: Final = ("charges", "docs", "lab", "oauth", "portal", "sandbox", "transfers")
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -194,6 +199,7 @@ class Ousel:
         self.services = services = Services(
             settings, self.database, clock or self.database_clock, processes
         )
+        self._lab = LabService(self.database, clock or self.database_clock)
         self._health = Health(self.database, settings.database_url, self.database_clock)
         authenticator = ApiAuthenticator(services.partner_keys, services.user_tokens, settings)
         self._operations = self._api_routes(authenticator)
@@ -215,7 +221,7 @@ class Ousel:
         self.respond = Router(
             self.routes,
             authenticator,
-            EndpointServer(authenticator, services.api_errors, is_sandbox=settings.sandbox),
+            self._endpoint_server(authenticator),
             page_server,
             settings,
             services.telemetry.request_observers,
@@ -263,6 +269,17 @@ class Ousel:
             await asyncio.gather(*map(_run_once, self._write_behind_tasks()))
             await self.database.close()
 
+    def _endpoint_server(self, authenticator: ApiAuthenticator) -> EndpointServer | LabServer:
+        """Return the endpoint server; that of a sandbox can rehearse failures."""
+        services, settings = self.services, self.settings
+        endpoints = EndpointServer(authenticator, services.api_errors, is_sandbox=settings.sandbox)
+        if services.sandbox_clock is None:
+            return endpoints
+        events = LabEvents(
+            services.accounts, services.charges, services.posting_queue, services.sandbox_clock
+        )
+        return LabServer(endpoints, authenticator, self._lab, events, settings.base_path)
+
     def _api_routes(self, authenticator: ApiAuthenticator) -> "list[Route]":
         """Return the routes of the API."""
         base, services = self.settings.base_path, self.services
@@ -288,6 +305,7 @@ class Ousel:
                 services.outbox,
                 self.settings.portal_url,
             ).routes(base)
+            routes += LabEndpoints(self._lab, self.settings.portal_url).routes(base)
         return routes
 
     def _page_routes(self, pages: PageRenderer, cookies: Cookies) -> "list[PageRoute]":
@@ -297,7 +315,10 @@ class Ousel:
         settings = SettingsPages(
             pages, services.account_settings, services.sign_in, services.second_factors
         )
-        sandbox_pages = SandboxPages(pages, services.outbox).routes()
+        sandbox_pages = [
+            *SandboxPages(pages, services.outbox).routes(),
+            *LabPages(pages, self._lab, self.settings).routes(),
+        ]
         return [
             *(sandbox_pages if self.settings.sandbox else []),
             *SignInPages(pages, services.sign_in, cookies).routes(),

@@ -23,7 +23,8 @@ INTERFACE = {
 BEYOND_THE_INTERFACE = {"POST /oauth/revoke", "GET /transfers/{id}"}
 SANDBOX = {
     *("POST /sandbox/clock", "POST /sandbox/charges/{id}/pay", "POST /sandbox/fund"),
-    "GET /sandbox/mail",
+    *("GET /sandbox/mail", "POST /sandbox/lab", "GET /sandbox/lab/{id}"),
+    "POST /sandbox/lab/{id}/finish",
 }
 NOT_IN_THE_REFERENCE = {
     "GET /v1/openapi.json",

@@ -53,7 +53,8 @@ def test_the_examples_run_unchanged(sandbox: SeededServer) -> None:
         run("createUserToken")
         found["token"] = found["token"].access_token
         run("getUser", "getUserBalance", "revokeUserToken", "advanceSandboxClock")
-        run("listSandboxMail")
+        run("listSandboxMail", "startRehearsal", "getRehearsal", "finishRehearsal")
+        assert found["rehearsal"].status == "ended"
         assert found["person"].username.startswith("user_")
         with pytest.raises(InvalidToken):
             found["user"].me()

@@ -170,6 +170,11 @@ export class TransferNotFound extends Missing {
   static override readonly code: string = "transfer_not_found";
 }
 
+/** The app has no rehearsal with this id. */
+export class RehearsalNotFound extends Missing {
+  static override readonly code: string = "rehearsal_not_found";
+}
+
 /** Nothing is at this path. The base URL may be wrong, or only a sandbox has this path. */
 export class NotFound extends Missing {
   static override readonly code: string = "not_found";

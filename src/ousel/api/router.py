@@ -10,7 +10,6 @@ import msgspec
 import structlog
 
 from ousel.api.authentication import ApiAuthenticator
-from ousel.api.endpoint_server import EndpointServer
 from ousel.api.observers import RequestObservers
 from ousel.api.problems import problem_answer
 from ousel.api.route import Route
@@ -45,6 +44,21 @@ _HUNG_UP: Final = Answer(499, b"")
 _log = structlog.get_logger()
 
 
+class ApiServer(Protocol):
+    """Serves the routes of the API."""
+
+    async def answer(
+        self,
+        route: Route,
+        path: dict[str, str],
+        request: Request,
+        request_id: str,
+        extra_headers: list[RawHeader],
+    ) -> Answer:
+        """Serve one request; `extra_headers` collects headers that every outcome carries."""
+        ...
+
+
 class PageServer(Protocol):
     """Serves pages."""
 
@@ -70,7 +84,7 @@ class Router:
         self,
         routes: Iterable[RouteLike],
         authenticator: ApiAuthenticator,
-        endpoints: EndpointServer,
+        endpoints: ApiServer,
         pages: PageServer,
         settings: Settings,
         observers: RequestObservers,

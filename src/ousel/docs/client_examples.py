@@ -42,5 +42,12 @@ PYTHON_EXAMPLES: Final = {
     "listSandboxMail": (
         'for mail in client.sandbox.mail(to="ada@example.com"):\n    print(mail.subject, mail.text)'
     ),
+    "startRehearsal": 'rehearsal = client.sandbox.start_rehearsal("answer-lost-after-commit")',
+    "getRehearsal": "rehearsal = client.sandbox.get_rehearsal(rehearsal.id)",
+    "finishRehearsal": (
+        "rehearsal = client.sandbox.finish_rehearsal(rehearsal.id)\n"
+        "for grade in rehearsal.grades:\n"
+        "    print(grade.rule, grade.verdict, grade.reason)"
+    ),
     "fundSandboxAccount": 'client.sandbox.fund(to="@ada", amount="25.00")',
 }

@@ -58,6 +58,8 @@ def _decoder(kind: Any) -> Decode:
         present = next(each for each in get_args(kind) if each is not NoneType)
         decode = _decoder(present)
         return lambda value: None if value is None else decode(value)
+    if get_origin(kind) is list:
+        return _list_decoder(*get_args(kind))
     if get_origin(kind) is Literal:  # accept values that are newer than this client
         return _decoder(str)
     return {Decimal: _decimal, datetime: _time}.get(kind, _exact_type_decoder(kind))
@@ -79,6 +81,11 @@ def _record_decoder(kind: type[Any]) -> Decode:
             raise Undecodable(f"{kind.__name__} has no {error}") from error
 
     return decode
+
+
+def _list_decoder(kind: Any) -> Decode:
+    decode = _decoder(kind)
+    return lambda value: [decode(each) for each in _exact_type_decoder(list)(value)]
 
 
 def _exact_type_decoder(kind: type[Any]) -> Decode:

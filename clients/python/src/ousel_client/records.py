@@ -154,3 +154,26 @@ class Page(Generic[Record]):
 
     data: list[Record]
     next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsalGrade:
+    """The verdict of a sandbox's lab on one rule."""
+
+    rule: str
+    verdict: Literal["passed", "failed", "not_shown"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """A rehearsal in a sandbox's lab, with the grades of your software so far."""
+
+    id: str
+    rehearsal: str
+    status: Literal["running", "ended"]
+    result: Literal["passed", "failed", "incomplete"]
+    started_at: datetime
+    ends_at: datetime
+    return_url: str | None
+    grades: list[RehearsalGrade]

@@ -202,6 +202,12 @@ class TransferNotFound(Missing):
     code = "transfer_not_found"
 
 
+class RehearsalNotFound(Missing):
+    """The app has no rehearsal with this id."""
+
+    code = "rehearsal_not_found"
+
+
 class NotFound(Missing):
     """Nothing is at this path. The base URL may be wrong, or only a sandbox has this path."""
 

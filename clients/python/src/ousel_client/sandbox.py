@@ -1,13 +1,14 @@
-"""Calls that only a sandbox has: time, payers, money and mail. A live server answers NotFound.
+"""Calls that only a sandbox has: time, payers, money, mail and rehearsals.
 
-Those that change something have no idempotency key, so after a lost answer they are not sent again.
+A live server answers NotFound. Those that change something have no idempotency key, so after a lost
+answer they are not sent again.
 """
 
 from ousel_client.amounts import Amount, encode_object, parse_amount
 from ousel_client.drivers import PageSteps
 from ousel_client.exchange import Steps, segment
 from ousel_client.operations import Driver, ListOperation, Operation, Resource
-from ousel_client.records import Charge, SandboxMail, SandboxTime, Transfer
+from ousel_client.records import Charge, Rehearsal, SandboxMail, SandboxTime, Transfer
 
 
 class Sandbox(Resource[Driver]):
@@ -36,3 +37,19 @@ class Sandbox(Resource[Driver]):
     def mail(self, *, to: str | None = None, page_size: int = 100) -> PageSteps[SandboxMail]:
         """Iterate over the messages to this email, or to everyone, newest first."""
         return self._pages(SandboxMail, "/sandbox/mail", {"to": to, "limit": page_size})
+
+    @Operation
+    def start_rehearsal(self, rehearsal: str) -> Steps[Rehearsal]:
+        """Start a rehearsal, such as `answer-lost-after-commit`: calls of the app now go wrong."""
+        body = encode_object({"rehearsal": rehearsal})
+        return self._record(Rehearsal, self._post("/sandbox/lab", body, repeatable=False))
+
+    @Operation
+    def get_rehearsal(self, rehearsal_id: str) -> Steps[Rehearsal]:
+        """Return the rehearsal with its grades so far."""
+        return self._read(Rehearsal, f"/sandbox/lab/{segment(rehearsal_id)}")
+
+    @Operation
+    def finish_rehearsal(self, rehearsal_id: str) -> Steps[Rehearsal]:
+        """End the rehearsal, and return its grades."""
+        return self._record(Rehearsal, self._post(f"/sandbox/lab/{segment(rehearsal_id)}/finish"))

@@ -1,0 +1,99 @@
+"""What the lab does beside a call: it closes a charge, or adds a transfer to a list."""
+
+from typing import Final, Protocol
+from urllib.parse import parse_qsl, urlencode
+
+from ousel.accounts.service import AccountService, IdentifierInUse, NewHolder
+from ousel.charges.service import ChargeService
+from ousel.http.messages import Request
+from ousel.kernel.clock import MICROS_PER_SECOND, Clock
+from ousel.kernel.money import MICROS_PER_UNIT
+from ousel.lab.rules import PAGE_RECORDS, created_charge
+from ousel.lab.service import ArrivedCall
+from ousel.ledger.funding import issue_money
+from ousel.ledger.queue import PostingQueue
+from ousel.ledger.refusals import AccountNotFound
+from ousel.ledger.rules import Account
+
+PAYER: Final = "lab_payer"
+SHIFT_MICROS: Final = MICROS_PER_UNIT // 100
+
+
+class MovableClock(Clock, Protocol):
+    """The clock of a sandbox."""
+
+    async def advance(self, seconds: int) -> None:
+        """Advance the clock."""
+        ...
+
+
+class LabEvents:
+    """Uses the same services as the endpoints."""
+
+    def __init__(
+        self,
+        accounts: AccountService,
+        charges: ChargeService,
+        posting_queue: PostingQueue,
+        clock: MovableClock,
+    ) -> None:
+        """Move this clock, and pay charges with this service."""
+        self._accounts = accounts
+        self._charges = charges
+        self._posting_queue = posting_queue
+        self._clock = clock
+
+    async def carry_out(self, arrived: ArrivedCall, request: Request) -> None:
+        """Do what was planned beside the call, before it is answered."""
+        match arrived.plan.event:
+            case "answered-at-once":
+                request.headers = {
+                    name: value for name, value in request.headers.items() if name != b"prefer"
+                }
+            case "paid" | "expired" as outcome:
+                await self._close_charge(arrived, is_paid=outcome == "paid")
+            case "shortened":
+                request.query = _with_short_page(request.query)
+            case "shifted":
+                request.query = _with_short_page(request.query)
+                account = await self._accounts.get(arrived.rehearsal.account_id)
+                await issue_money(self._posting_queue, self._clock, account, SHIFT_MICROS)
+            case None:
+                pass
+
+    async def _close_charge(self, arrived: ArrivedCall, *, is_paid: bool) -> None:
+        """Let the charge expire, or pay it when it has one to two seconds left."""
+        charge_id = created_charge(arrived.earlier)
+        assert charge_id is not None, "otherwise nothing was planned"
+        charge = await self._charges.own_charge(arrived.rehearsal.account_id, charge_id)
+        left_seconds = (charge.expires_at - self._clock()) // MICROS_PER_SECOND
+        if not is_paid:
+            await self._clock.advance(max(left_seconds + 1, 0))
+            return
+        payer = await self._payer()
+        await issue_money(self._posting_queue, self._clock, payer, charge.amount)
+        await self._clock.advance(max(left_seconds - 1, 0))
+        await self._charges.pay(charge, payer.id)
+
+    async def _payer(self) -> Account:
+        """Return the account that pays in the lab; open it at the first payment."""
+        try:
+            return await self._accounts.find(f"@{PAYER}", param="payer")
+        except AccountNotFound:
+            pass
+        holder = NewHolder(
+            username=PAYER, email=f"{PAYER}@lab.example", display_name="Payer of the lab"
+        )
+        try:
+            return await self._accounts.open(holder)
+        except IdentifierInUse:  # another process was faster
+            return await self._accounts.find(f"@{PAYER}", param="payer")
+
+
+def _with_short_page(query: bytes) -> bytes:
+    pairs = [
+        (name, value)
+        for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+        if name != "limit"
+    ]
+    return urlencode([*pairs, ("limit", str(PAGE_RECORDS))]).encode()

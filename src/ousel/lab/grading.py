@@ -1,0 +1,343 @@
+"""Grading: from the recorded calls of a rehearsal to a verdict on each rule. Without I/O."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from http import HTTPStatus
+from itertools import pairwise
+from typing import Final, Literal
+
+import msgspec
+
+from ousel.kernel.clock import MICROS_PER_SECOND
+from ousel.lab.rules import (
+    CALLS_MAX,
+    CREATES,
+    DESCRIPTIONS,
+    OPEN_RETURN,
+    RecordedCall,
+    RehearsalName,
+    Rule,
+)
+
+# How often the same question may be asked again after a final answer: a person may reload a page.
+REPEATS_MAX: Final = 2
+PAUSES_MIN: Final = 3  # fewer pauses say nothing about backoff, because each may be random
+TOLERANCE_MICROS: Final = MICROS_PER_SECOND // 10  # timers of a client may run slightly fast
+# With n pauses, clients must have paused for n * n times this long. Backoff with full jitter that
+# begins at 0.2 seconds practically always does.
+PAUSE_MICROS: Final = MICROS_PER_SECOND // 100
+
+Verdict = Literal["passed", "failed", "not_shown"]
+Result = Literal["passed", "failed", "incomplete"]
+
+RULE_TITLES: Final[dict[Rule, str]] = {
+    "key_sent": "An idempotency key was sent",
+    "same_key_on_retry": "A retry had the same key",
+    "no_new_key_for_old_intent": "No new key for an old intent",
+    "backed_off": "Backed off",
+    "honoured_retry_after": "Honoured Retry-After",
+    "exact_amounts": "Amounts were exact",
+    "stopped_when_final": "Stopped at a final status",
+    "asked_for_outcome": "Asked for the outcome of the charge",
+    "followed_cursor": "Read the whole list by its cursors",
+    "checked_state": "Checked the state",
+    "kept_secret_on_server": "Kept the secret on the server",
+}
+
+_FINAL_STATUSES: Final = frozenset({"paid", "canceled", "expired"})
+_EXACT: Final = re.compile(r"(0|[1-9][0-9]*)(\.[0-9]{1,6})?", re.ASCII)
+
+Calls = Sequence[RecordedCall]
+
+
+class Grade(msgspec.Struct, frozen=True):
+    """The verdict on one rule, the reason for it, and the calls that gave the reason."""
+
+    rule: Rule
+    verdict: Verdict
+    reason: str
+    calls: tuple[int, ...] = ()
+
+
+class Report(msgspec.Struct, frozen=True):
+    """The verdicts on all rules, and what they add up to."""
+
+    result: Result
+    grades: list[Grade]
+
+
+class _Evidence(msgspec.Struct, frozen=True):
+    """What a check knows."""
+
+    name: RehearsalName
+    calls: Calls
+    has_ended: bool
+
+    @property
+    def creations(self) -> list[RecordedCall]:
+        """The requests for transfers and charges."""
+        return [call for call in self.calls if call.operation in CREATES]
+
+    @property
+    def attempts_by_intent(self) -> list[list[RecordedCall]]:
+        """The requests for each transfer or charge, in their order."""
+        attempts: dict[tuple[str, str | None], list[RecordedCall]] = {}
+        for call in self.creations:
+            attempts.setdefault((call.operation, call.intent), []).append(call)
+        return list(attempts.values())
+
+
+def grade_calls(name: RehearsalName, calls: Calls, *, has_ended: bool) -> Report:
+    """Return the report on a rehearsal; until it has ended, a missing call may still come."""
+    evidence = _Evidence(name, calls, has_ended)
+    grades = [check(evidence) for check in _CHECKS]
+    passed = {grade.rule for grade in grades if grade.verdict == "passed"}
+    if any(grade.verdict == "failed" for grade in grades):
+        return Report("failed", grades)
+    return Report("passed" if passed.issuperset(DESCRIPTIONS[name].rules) else "incomplete", grades)
+
+
+def _check_key_sent(evidence: _Evidence) -> Grade:
+    creations = evidence.creations
+    without = [call for call in creations if call.key is None]
+    if without:
+        return _failed(
+            "key_sent",
+            "Without an Idempotency-Key, a retry may move money twice.",
+            without,
+        )
+    if not creations:
+        return _not_shown("key_sent", "No transfer or charge was requested.")
+    return Grade("key_sent", "passed", "Each transfer or charge had an Idempotency-Key.")
+
+
+def _check_same_key(evidence: _Evidence) -> Grade:
+    rule: Rule = "same_key_on_retry"
+    unresolved = [call for call in evidence.creations if call.key and _is_unresolved(call)]
+    for call in unresolved:
+        again = [each for each in evidence.calls if _is_after(each, call) and each.key == call.key]
+        if again and again[0].operation == call.operation and again[0].intent != call.intent:
+            return _failed(rule, "The same key was sent with another request.", [call, again[0]])
+        if again:
+            continue
+        retries = [each for each in evidence.creations if _is_same_intent(each, call)]
+        if retries and retries[-1].sequence > call.sequence:
+            return _failed(rule, "The retry had another key.", [call, retries[-1]])
+        if evidence.has_ended:
+            reason = "The request was never sent again, so its outcome was never learned."
+            return _failed(rule, reason, [call])
+        return _not_shown(rule, "A call is not resolved yet.")
+    if not unresolved:
+        return _not_shown(rule, "Nothing had to be sent again.")
+    return Grade(rule, "passed", "Each unresolved request was followed up with its own key.")
+
+
+def _check_no_new_key(evidence: _Evidence) -> Grade:
+    rule: Rule = "no_new_key_for_old_intent"
+    retried = False
+    for call in evidence.creations:
+        before = [
+            each
+            for each in evidence.creations
+            if each.sequence < call.sequence and _is_same_intent(each, call)
+        ]
+        if not before or not _is_open(before[-1], call):
+            continue
+        retried = True
+        if call.key is not None and before[-1].key not in (None, call.key):
+            reason = "A request with a new key repeats a request whose outcome was not known."
+            return _failed(rule, reason, [before[-1], call])
+    if not retried:
+        return _not_shown(rule, "Nothing was sent again.")
+    return Grade(rule, "passed", "No request whose outcome was not known got a second key.")
+
+
+def _check_backoff(evidence: _Evidence) -> Grade:
+    rule: Rule = "backed_off"
+    graded = False
+    for attempts in evidence.attempts_by_intent:
+        pauses = [
+            later.arrived_at - (earlier.answered_at or earlier.arrived_at)
+            for earlier, later in pairwise(attempts)
+            if _is_unresolved(earlier) and earlier.retry_after is None
+        ]
+        if len(pauses) < PAUSES_MIN:
+            continue
+        graded = True
+        if sum(pauses) < len(pauses) ** 2 * PAUSE_MICROS:
+            seconds = max(sum(pauses), 0) / MICROS_PER_SECOND
+            return _failed(
+                rule, f"{len(pauses)} retries came within {seconds:.3f} seconds.", attempts
+            )
+    if not graded:
+        return _not_shown(rule, f"Fewer than {PAUSES_MIN} retries in a row were made.")
+    return Grade(rule, "passed", "The retries left the server time to recover.")
+
+
+def _check_retry_after(evidence: _Evidence) -> Grade:
+    rule: Rule = "honoured_retry_after"
+    honoured = False
+    for attempts in evidence.attempts_by_intent:
+        for earlier, later in pairwise(attempts):
+            if earlier.retry_after is None or earlier.answered_at is None:
+                continue
+            honoured = True
+            pause = later.arrived_at - earlier.answered_at
+            if pause < earlier.retry_after * MICROS_PER_SECOND - TOLERANCE_MICROS:
+                reason = (
+                    f"The retry came after {max(pause, 0) / MICROS_PER_SECOND:.2f} seconds, "
+                    f"but Retry-After was {earlier.retry_after}."
+                )
+                return _failed(rule, reason, [earlier, later])
+    if not honoured:
+        return _not_shown(rule, "Nothing was sent again after a Retry-After.")
+    return Grade(rule, "passed", "Each retry waited at least as long as Retry-After said.")
+
+
+def _check_amounts(evidence: _Evidence) -> Grade:
+    rule: Rule = "exact_amounts"
+    sent = [call for call in evidence.creations if call.amount is not None]
+    for call in sent:
+        if not _EXACT.fullmatch(call.amount or ""):
+            reason = f"{call.amount} looks like the result of floating-point arithmetic."
+            return _failed(rule, reason, [call])
+    if not sent:
+        return _not_shown(rule, "No amount was sent.")
+    return Grade(rule, "passed", "Each amount is a number with at most six decimals.")
+
+
+def _check_stopped(evidence: _Evidence) -> Grade:
+    rule: Rule = "stopped_when_final"
+    final_calls = [call for call in evidence.calls if _is_final(call)]
+    for call in final_calls:
+        assert call.answered_at is not None
+        again = [
+            each
+            for each in evidence.calls
+            if each.arrived_at >= call.answered_at
+            and _is_after(each, call)
+            and _question(each) == _question(call)
+        ]
+        if len(again) > REPEATS_MAX:
+            answer = call.charge_status if call.code is None else f"{call.status} {call.code}"
+            reason = f"The same call was made {len(again)} more times after the answer “{answer}”."
+            return _failed(rule, reason, [call, *again])
+    if not final_calls:
+        return _not_shown(rule, "No call had a final answer.")
+    return Grade(rule, "passed", "Nothing was asked again and again after a final answer.")
+
+
+def _check_outcome(evidence: _Evidence) -> Grade:
+    rule: Rule = "asked_for_outcome"
+    if any(call.event in ("paid", "expired") for call in evidence.calls):
+        return Grade(rule, "passed", "Ousel was asked for the outcome until it was known.")
+    created = [call for call in evidence.creations if call.charge_id is not None]
+    if evidence.name not in ("paid-in-last-second", "charge-expires") or not created:
+        return _not_shown(rule, "No charge was closed by this rehearsal.")
+    if not evidence.has_ended:
+        return _not_shown(rule, "The charge is still open.")
+    reason = "The charge was still open when your software stopped asking for its outcome."
+    return _failed(rule, reason, created)
+
+
+def _check_cursor(evidence: _Evidence) -> Grade:
+    rule: Rule = "followed_cursor"
+    pages = [call for call in evidence.calls if call.event in ("shortened", "shifted")]
+    cursors: set[str | None] = {None}
+    for page in pages:
+        if page.cursor not in cursors:
+            return _failed(rule, "The cursor is not the next_cursor of an earlier page.", [page])
+        cursors.add(page.next_cursor)
+    if pages and pages[-1].has_more:
+        if evidence.has_ended and len(evidence.calls) < CALLS_MAX:
+            return _failed(rule, "The reading stopped although has_more was true.", [pages[-1]])
+        return _not_shown(rule, "The list was not read to its end.")
+    if all(page.event == "shortened" for page in pages):
+        return _not_shown(rule, "No list with several pages was read.")
+    return Grade(rule, "passed", "Each page continued at the next_cursor of an earlier one.")
+
+
+def _check_state(evidence: _Evidence) -> Grade:
+    rule: Rule = "checked_state"
+    exchanged = [call for call in evidence.calls if call.is_forged]
+    if exchanged:
+        reason = "A code that came back with a wrong state was exchanged."
+        return _failed(rule, reason, exchanged)
+    if not any(call.operation == OPEN_RETURN for call in evidence.calls):
+        return _not_shown(rule, "Nobody opened the forged return.")
+    if not evidence.has_ended:
+        return _not_shown(rule, "The code has not been exchanged so far.")
+    return Grade(rule, "passed", "The code that came with a wrong state was not exchanged.")
+
+
+def _check_secret(evidence: _Evidence) -> Grade:
+    rule: Rule = "kept_secret_on_server"
+    with_key = [call for call in evidence.calls if (call.credential or "").startswith("sk_")]
+    from_browser = [call for call in with_key if call.from_browser]
+    if from_browser:
+        reason = "A browser sent the partner key, so the key is in a page that others can read."
+        return _failed(rule, reason, from_browser)
+    if not with_key:
+        return _not_shown(rule, "No call used a partner key.")
+    return Grade(rule, "passed", "No browser sent the partner key.")
+
+
+_CHECKS: Final[tuple[Callable[[_Evidence], Grade], ...]] = (
+    _check_key_sent,
+    _check_same_key,
+    _check_no_new_key,
+    _check_backoff,
+    _check_retry_after,
+    _check_amounts,
+    _check_stopped,
+    _check_outcome,
+    _check_cursor,
+    _check_state,
+    _check_secret,
+)
+
+
+def _failed(rule: Rule, reason: str, calls: Iterable[RecordedCall]) -> Grade:
+    return Grade(rule, "failed", reason, tuple(call.sequence for call in calls))
+
+
+def _not_shown(rule: Rule, reason: str) -> Grade:
+    return Grade(rule, "not_shown", reason)
+
+
+def _is_unresolved(call: RecordedCall) -> bool:
+    """Return whether the client cannot know the outcome, or was told to try again."""
+    return (
+        call.status is None
+        or call.status == HTTPStatus.TOO_MANY_REQUESTS
+        or call.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    )
+
+
+def _is_after(call: RecordedCall, earlier: RecordedCall) -> bool:
+    return call.sequence > earlier.sequence
+
+
+def _is_same_intent(call: RecordedCall, other: RecordedCall) -> bool:
+    return (call.operation, call.intent) == (other.operation, other.intent)
+
+
+def _is_open(earlier: RecordedCall, call: RecordedCall) -> bool:
+    """Return whether the earlier call had failed, without a known outcome, when this one came."""
+    failed_at = earlier.answered_at
+    return failed_at is not None and failed_at <= call.arrived_at and _is_unresolved(earlier)
+
+
+def _is_final(call: RecordedCall) -> bool:
+    """Return whether the same call can only get the same answer again."""
+    if call.answered_at is None or call.status is None or call.retry_after is not None:
+        return False
+    is_refused = (
+        HTTPStatus.BAD_REQUEST <= call.status < HTTPStatus.INTERNAL_SERVER_ERROR
+        and call.status != HTTPStatus.TOO_MANY_REQUESTS
+    )
+    return is_refused or (call.operation == "getCharge" and call.charge_status in _FINAL_STATUSES)
+
+
+def _question(call: RecordedCall) -> tuple[str | None, ...]:
+    return (call.operation, call.path, call.credential, call.key, call.intent, call.cursor)

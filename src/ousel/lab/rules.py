@@ -1,0 +1,249 @@
+"""Rehearsals: which calls each one disturbs, and what is recorded of a call. Without I/O."""
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+
+CALLS_MAX: Final = 200  # of one rehearsal; after the last one, the rehearsal has ended
+SECONDS_MAX: Final = 15 * 60  # how long a rehearsal lasts, unless it is finished earlier
+REHEARSALS_MAX: Final = 20  # of one account; the oldest are deleted
+PAGE_RECORDS: Final = 2  # how many transfers a page has that shifts
+
+RehearsalName = Literal[
+    "answer-lost-after-commit",
+    "answer-lost-before-commit",
+    "unavailable",
+    "unavailable-retry-after",
+    "rate-limited",
+    "slow",
+    "key-revoked",
+    "token-expired",
+    "paid-in-last-second",
+    "charge-expires",
+    "page-shifts",
+    "forged-return",
+]
+Rule = Literal[
+    "key_sent",
+    "same_key_on_retry",
+    "no_new_key_for_old_intent",
+    "backed_off",
+    "honoured_retry_after",
+    "exact_amounts",
+    "stopped_when_final",
+    "asked_for_outcome",
+    "followed_cursor",
+    "checked_state",
+    "kept_secret_on_server",
+]
+# What the lab does beside a call; a disturbance is what it does to the call itself.
+Event = Literal["answered-at-once", "paid", "expired", "shortened", "shifted"]
+
+CREATES: Final = frozenset({"createTransfer", "createCharge"})
+# The operations by which a client can learn what became of a charge.
+ASKS: Final = frozenset({"getCharge", "listCharges", "listTransfers"})
+OPEN_RETURN: Final = "openForgedReturn"  # somebody opened the forged return; not an operation
+
+_RETRY_RULES: Final[tuple[Rule, ...]] = (
+    "key_sent",
+    "same_key_on_retry",
+    "no_new_key_for_old_intent",
+)
+
+
+class Rehearsal(msgspec.Struct, frozen=True):
+    """A rehearsal of one app; the fields are in the order of the table's columns."""
+
+    account_id: str
+    id: str
+    app_id: str
+    name: RehearsalName
+    started_at: int
+    ends_at: int
+    calls: int = 0  # how many were recorded
+    code_hash: str | None = None  # of the code in the forged return, once somebody opened it
+
+    def is_running_at(self, now: int) -> bool:
+        """Return whether calls are still disturbed and recorded."""
+        return now < self.ends_at and self.calls < CALLS_MAX
+
+
+class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One call of the app, without any secret: keys are recorded as hashes or handles."""
+
+    sequence: int
+    operation: str
+    method: str
+    path: str
+    arrived_at: int
+    credential: str | None = None  # the handle of the partner key or user token
+    key: str | None = None  # a hash of the idempotency key
+    intent: str | None = None  # a hash of what is to be created
+    amount: str | None = None  # as written in the body
+    cursor: str | None = None
+    from_browser: bool = False
+    is_forged: bool = False  # it exchanges the code of the forged return
+    disturbance: str | None = None  # a value of Ousel-Rehearse
+    event: Event | None = None
+    answered_at: int | None = None  # when the answer was sent or dropped
+    status: int | None = None  # None if there was no answer
+    code: str | None = None
+    retry_after: int | None = None
+    charge_id: str | None = None
+    charge_status: str | None = None
+    next_cursor: str | None = None
+    has_more: bool = False
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What happens to a call, and beside it."""
+
+    disturbance: str | None = None
+    event: Event | None = None
+
+
+class Description(msgspec.Struct, frozen=True):
+    """What a partner reads before choosing a rehearsal."""
+
+    title: str
+    happens: str
+    task: str
+    rules: tuple[Rule, ...]  # those that a client must show in this rehearsal
+
+
+_SEND: Final = "Let your software send a transfer or create a charge."
+_WAIT: Final = "Let your software create a charge and wait for its outcome."
+
+DESCRIPTIONS: Final[dict[RehearsalName, Description]] = {
+    "answer-lost-after-commit": Description(
+        "Answers lost after the commit",
+        "The first two transfers or charges are written, but their answers are lost.",
+        _SEND,
+        _RETRY_RULES,
+    ),
+    "answer-lost-before-commit": Description(
+        "Answers lost before the commit",
+        "The first two requests for a transfer or a charge are lost, and nothing is written.",
+        _SEND,
+        _RETRY_RULES,
+    ),
+    "unavailable": Description(
+        "503 without Retry-After",
+        "The first five requests for a transfer or a charge get a 503.",
+        _SEND,
+        (*_RETRY_RULES, "backed_off"),
+    ),
+    "unavailable-retry-after": Description(
+        "503 with Retry-After",
+        "The first two requests for a transfer or a charge get a 503 with Retry-After: 2.",
+        _SEND,
+        (*_RETRY_RULES, "honoured_retry_after"),
+    ),
+    "rate-limited": Description(
+        "429",
+        "The first two requests for a transfer or a charge get a 429 with Retry-After: 1.",
+        _SEND,
+        (*_RETRY_RULES, "honoured_retry_after"),
+    ),
+    "slow": Description(
+        "A slow answer",
+        "The first transfer or charge is written, but its answer comes five seconds later.",
+        _SEND,
+        ("key_sent",),
+    ),
+    "key-revoked": Description(
+        "A key revoked in the middle",
+        "After the first call, the key that your software uses is refused with a 401.",
+        "Let your software make two calls or more.",
+        ("stopped_when_final",),
+    ),
+    "token-expired": Description(
+        "A user token expired",
+        "After the first call with a user token, this token is refused with a 401.",
+        "Let your software read a connected account twice.",
+        ("stopped_when_final",),
+    ),
+    "paid-in-last-second": Description(
+        "A charge paid in its last second",
+        "The first question about the charge is answered at once. Before the second one is "
+        "answered, the sandbox's clock moves on, and the charge is paid just before it expires.",
+        _WAIT,
+        ("asked_for_outcome",),
+    ),
+    "charge-expires": Description(
+        "A charge that expires",
+        "The first question about the charge is answered at once. Before the second one is "
+        "answered, the sandbox's clock moves on, and the charge expires.",
+        _WAIT,
+        ("asked_for_outcome",),
+    ),
+    "page-shifts": Description(
+        "A list that grows while it is read",
+        f"A page of transfers has at most {PAGE_RECORDS} records, and another transfer of 0.01 "
+        "arrives before each further page.",
+        "Let your software read the list of all its transfers. There must be at least three.",
+        ("followed_cursor",),
+    ),
+    "forged-return": Description(
+        "A return with a wrong state",
+        "Somebody returns to your redirect URI with a code and a state that you never sent.",
+        "Open the forged return, which leads to the first redirect URI of your app.",
+        ("checked_state",),
+    ),
+}
+
+# Which of the first requests for a transfer or a charge are disturbed, and how.
+_DISTURBANCES: Final[dict[RehearsalName, tuple[int, str]]] = {
+    "answer-lost-after-commit": (2, "drop-after-commit"),
+    "answer-lost-before-commit": (2, "drop-before-commit"),
+    "unavailable": (5, "unavailable"),
+    "unavailable-retry-after": (2, "unavailable; retry-after=2"),
+    "rate-limited": (2, "rate-limited"),
+    "slow": (1, "slow; seconds=5"),
+}
+_REVOKED_PREFIXES: Final[dict[RehearsalName, str]] = {"key-revoked": "sk_", "token-expired": "ut_"}
+
+
+def plan_call(name: RehearsalName, call: RecordedCall, earlier: Sequence[RecordedCall]) -> Plan:
+    """Return what the rehearsal does with a call, given the calls before it."""
+    if name in _DISTURBANCES:
+        first, disturbance = _DISTURBANCES[name]
+        created = sum(each.operation in CREATES for each in earlier)
+        disturbs = call.operation in CREATES and created < first
+        return Plan(disturbance=disturbance if disturbs else None)
+    if name in _REVOKED_PREFIXES:
+        return _plan_revocation(_REVOKED_PREFIXES[name], call, earlier)
+    if name == "page-shifts" and call.operation == "listTransfers":
+        return Plan(event="shortened" if call.cursor is None else "shifted")
+    if name in ("paid-in-last-second", "charge-expires") and call.operation in ASKS:
+        return _plan_outcome("paid" if name == "paid-in-last-second" else "expired", earlier)
+    return Plan()
+
+
+def _plan_revocation(prefix: str, call: RecordedCall, earlier: Sequence[RecordedCall]) -> Plan:
+    """Refuse the credential of the second call from then on; another credential works."""
+    credential = call.credential or ""
+    used = [each for each in earlier if (each.credential or "").startswith(prefix)]
+    if not credential.startswith(prefix) or not used:
+        return Plan()
+    refused = next((each.credential for each in used if each.disturbance), credential)
+    return Plan(disturbance="key-revoked" if credential == refused else None)
+
+
+def _plan_outcome(outcome: Event, earlier: Sequence[RecordedCall]) -> Plan:
+    """Answer the first question about a charge at once; close the charge at the second one."""
+    if created_charge(earlier) is None:
+        return Plan()
+    events = {each.event for each in earlier}
+    if "answered-at-once" not in events:
+        return Plan(event="answered-at-once")
+    return Plan(event=None if outcome in events else outcome)
+
+
+def created_charge(calls: Sequence[RecordedCall]) -> str | None:
+    """Return the id of the charge that was created last, if there is one."""
+    created = [
+        each.charge_id for each in calls if each.operation == "createCharge" and each.charge_id
+    ]
+    return created[-1] if created else None

@@ -1,0 +1,98 @@
+"""The endpoint server of a sandbox: it records and disturbs the calls of apps that rehearse."""
+
+import contextlib
+from typing import Final
+
+import msgspec
+
+from ousel.api.authentication import ApiAuthenticator
+from ousel.api.callers import Partner, User
+from ousel.api.endpoint_server import EndpointServer
+from ousel.api.rehearsals import disturbed_route, parse_disturbance
+from ousel.api.route import Route
+from ousel.http.messages import Answer, AnswerDropped, RawHeader, Request
+from ousel.kernel.errors import Refusal
+from ousel.lab.events import LabEvents
+from ousel.lab.recording import EXCHANGE, code_in, record_answer, record_refusal, record_request
+from ousel.lab.service import ArrivedCall, LabService
+
+_OWN_PATHS: Final = "/sandbox/"  # test tools, not calls that a client makes in production
+
+
+class LabServer:
+    """Passes each call on to the endpoint server."""
+
+    def __init__(
+        self,
+        endpoints: EndpointServer,
+        authenticator: ApiAuthenticator,
+        lab: LabService,
+        events: LabEvents,
+        base_path: str,
+    ) -> None:
+        """Record the calls of the apps that rehearse in this lab."""
+        self._endpoints = endpoints
+        self._authenticator = authenticator
+        self._lab = lab
+        self._events = events
+        self._own_paths = f"{base_path}{_OWN_PATHS}"
+
+    async def answer(
+        self,
+        route: Route,
+        path: dict[str, str],
+        request: Request,
+        request_id: str,
+        extra_headers: list[RawHeader],
+    ) -> Answer:
+        """Serve one request as the endpoint server does."""
+        arrived = await self._arrived(route, path, request)
+        if arrived is None:
+            return await self._endpoints.answer(route, path, request, request_id, extra_headers)
+        call = arrived.call
+        try:
+            with contextlib.suppress(Refusal):  # the charge may be closed already
+                await self._events.carry_out(arrived, request)
+            if arrived.plan.disturbance is not None:
+                disturbance = parse_disturbance(arrived.plan.disturbance.encode())
+                route = disturbed_route(route, disturbance)
+            answer = await self._endpoints.answer(route, path, request, request_id, extra_headers)
+        except AnswerDropped:
+            await self._lab.end(arrived, call)
+            raise
+        except Refusal as refusal:
+            await self._lab.end(arrived, record_refusal(call, refusal))
+            raise
+        await self._lab.end(arrived, record_answer(call, answer))
+        return answer
+
+    async def _arrived(
+        self, route: Route, path: dict[str, str], request: Request
+    ) -> ArrivedCall | None:
+        """Record the call if its app rehearses; None if it does not."""
+        if route.path.startswith(self._own_paths) or route.access == "public":
+            return None
+        if route.access == "client":
+            return await self._arrived_exchange(route, path, request)
+        caller = await self._caller(route, request)
+        rehearsal = None if caller is None else await self._lab.running(caller.client_id)
+        if rehearsal is None:
+            return None
+        return await self._lab.begin(rehearsal, record_request(route, path, request, caller))
+
+    async def _arrived_exchange(
+        self, route: Route, path: dict[str, str], request: Request
+    ) -> ArrivedCall | None:
+        """Record an attempt to exchange the code of a forged return."""
+        code = code_in(request) if route.name == EXCHANGE else None
+        rehearsal = None if code is None else await self._lab.running_with_code(code)
+        if rehearsal is None:
+            return None
+        call = record_request(route, path, request, None)
+        return await self._lab.begin(rehearsal, msgspec.structs.replace(call, is_forged=True))
+
+    async def _caller(self, route: Route, request: Request) -> Partner | User | None:
+        try:
+            return await self._authenticator.authenticate(route, request.headers, [])
+        except Refusal:
+            return None

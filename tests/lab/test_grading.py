@@ -1,0 +1,245 @@
+"""Grading is a function of the recorded calls: what each rule takes for kept or broken."""
+
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ousel.kernel.clock import MICROS_PER_SECOND
+from ousel.lab.advice import next_step, what_happened
+from ousel.lab.grading import PAUSES_MIN, REPEATS_MAX, Verdict, grade_calls
+from ousel.lab.rules import (
+    CALLS_MAX,
+    DESCRIPTIONS,
+    RecordedCall,
+    RehearsalName,
+    Rule,
+    plan_call,
+)
+
+SECOND = MICROS_PER_SECOND
+NAMES = st.sampled_from(list(DESCRIPTIONS))
+OPERATIONS = st.sampled_from(
+    ["createTransfer", "createCharge", "getCharge", "listTransfers", "getMe", "openForgedReturn"]
+)
+SMALL_TEXTS = st.none() | st.sampled_from(["a", "b"])
+
+
+def call(sequence: int = 1, **facts: Any) -> RecordedCall:
+    """Return a request for a transfer that succeeded, unless the facts say otherwise."""
+    usual: dict[str, Any] = {
+        "operation": "createTransfer",
+        "method": "POST",
+        "path": "/v1/transfers",
+        "arrived_at": sequence * SECOND,
+        "answered_at": sequence * SECOND,
+        "status": 201,
+        "credential": "sk_test_12345678",
+        "key": "key",
+        "intent": "intent",
+        "amount": "1.50",
+    }
+    return RecordedCall(sequence=sequence, **usual | facts)
+
+
+def verdict(
+    rule: Rule, *calls: RecordedCall, name: RehearsalName = "unavailable", has_ended: bool = True
+) -> Verdict:
+    """Return the verdict on one rule."""
+    grades = grade_calls(name, calls, has_ended=has_ended).grades
+    return next(grade.verdict for grade in grades if grade.rule == rule)
+
+
+@st.composite
+def any_calls(draw: st.DrawFn) -> list[RecordedCall]:
+    """Any calls in the order of their arrival, also those that no client would make."""
+    count = draw(st.integers(0, 8))
+    times = sorted(draw(st.lists(st.integers(0, 10 * SECOND), min_size=count, max_size=count)))
+    return [
+        call(
+            sequence,
+            operation=draw(OPERATIONS),
+            arrived_at=arrived_at,
+            answered_at=draw(st.none() | st.integers(arrived_at, arrived_at + SECOND)),
+            status=draw(st.sampled_from([None, 200, 201, 303, 400, 401, 404, 409, 429, 503])),
+            key=draw(SMALL_TEXTS),
+            intent=draw(SMALL_TEXTS),
+            cursor=draw(SMALL_TEXTS),
+            next_cursor=draw(SMALL_TEXTS),
+            has_more=draw(st.booleans()),
+            amount=draw(st.sampled_from([None, "1", "1.50", "0.30000000000000004", "1e-06"])),
+            retry_after=draw(st.sampled_from([None, 1, 2])),
+            charge_id=draw(SMALL_TEXTS),
+            charge_status=draw(st.sampled_from([None, "created", "paid", "expired"])),
+            from_browser=draw(st.booleans()),
+            is_forged=draw(st.booleans()),
+            event=draw(st.sampled_from([None, "shortened", "shifted", "paid"])),
+        )
+        for sequence, arrived_at in enumerate(times, 1)
+    ]
+
+
+@given(name=NAMES, calls=any_calls(), has_ended=st.booleans())
+def test_any_calls_get_a_verdict_on_every_rule(
+    *, name: RehearsalName, calls: list[RecordedCall], has_ended: bool
+) -> None:
+    """Each rule has one grade with a reason; a broken one names its calls; results follow."""
+    report = grade_calls(name, calls, has_ended=has_ended)
+
+    verdicts = {grade.rule: grade.verdict for grade in report.grades}
+    assert set(DESCRIPTIONS[name].rules) <= set(verdicts)
+    assert len(verdicts) == len(report.grades)
+    for grade in report.grades:
+        assert grade.reason
+        assert set(grade.calls) <= {each.sequence for each in calls}
+        assert bool(grade.calls) == (grade.verdict == "failed")
+    assert (report.result == "failed") == ("failed" in verdicts.values())
+    if report.result == "passed":
+        assert {verdicts[rule] for rule in DESCRIPTIONS[name].rules} == {"passed"}
+    assert all(what_happened(each) and next_step(each) for each in calls)
+
+
+@given(any_calls())
+def test_only_the_end_can_turn_a_missing_call_into_a_fault(calls: list[RecordedCall]) -> None:
+    """What was broken while the rehearsal ran stays broken when it has ended."""
+    running = grade_calls("page-shifts", calls, has_ended=False).grades
+    ended = grade_calls("page-shifts", calls, has_ended=True).grades
+
+    for before, after in zip(running, ended, strict=True):
+        assert before.verdict in (after.verdict, "not_shown")
+
+
+@given(st.integers(1, 6), st.integers(0, 3), st.sampled_from([None, 503, 429]), st.data())
+def test_a_client_that_keeps_the_rules_never_fails(
+    failures: int, asked: int, status: int | None, data: st.DataObject
+) -> None:
+    """Whatever fails how often: the same key, growing pauses and Retry-After are enough."""
+    now, calls = 0, []
+    for attempt in range(failures):
+        retry_after = asked if asked and status is not None else None
+        calls.append(
+            call(
+                attempt + 1,
+                arrived_at=now,
+                answered_at=now,
+                status=status,
+                retry_after=retry_after,
+            )
+        )
+        backoff = 200_000 * 2**attempt
+        jitter = data.draw(st.integers(backoff // 2, backoff))
+        now += (retry_after or 0) * SECOND + jitter
+    calls.append(call(failures + 1, arrived_at=now, answered_at=now))
+
+    report = grade_calls("answer-lost-after-commit", calls, has_ended=True)
+
+    assert report.result == "passed"
+
+
+@given(st.integers(PAUSES_MIN, 8), st.integers(0, 9_000))
+def test_retries_without_pauses_break_the_rule_of_backoff(retries: int, pause: int) -> None:
+    """Three or more retries in a row within a few hundredths of a second are too quick."""
+    calls = [
+        call(number + 1, arrived_at=number * pause, answered_at=number * pause, status=503)
+        for number in range(retries + 1)
+    ]
+
+    assert verdict("backed_off", *calls) == "failed"
+    assert verdict("backed_off", *calls[:PAUSES_MIN]) == "not_shown"
+
+
+@given(st.integers(1, 60), st.integers(0, 60 * SECOND))
+def test_retry_after_is_honoured_or_not(asked: int, pause: int) -> None:
+    """A retry may come at most a tenth of a second early."""
+    first = call(1, answered_at=SECOND, status=503, retry_after=asked)
+    retry = call(2, arrived_at=SECOND + pause, answered_at=SECOND + pause)
+
+    expected = "passed" if pause >= asked * SECOND - SECOND // 10 else "failed"
+    assert verdict("honoured_retry_after", first, retry) == expected
+
+
+def test_a_new_key_is_a_fault_only_for_an_unresolved_intent() -> None:
+    """Two equal payments are two intents if the first one was answered before the second came."""
+    lost, paid = call(1, status=None), call(1)
+    second = call(2, key="another")
+    slow = call(1, status=None, answered_at=None)
+
+    assert verdict("no_new_key_for_old_intent", lost, second) == "failed"
+    assert verdict("same_key_on_retry", lost, second) == "failed"
+    assert verdict("no_new_key_for_old_intent", paid, second) == "not_shown"
+    assert verdict("no_new_key_for_old_intent", slow, second) == "not_shown"
+
+
+def test_a_lost_answer_may_also_be_looked_up() -> None:
+    """Listing the transfers with the key shows the outcome as well as a retry does."""
+    lookup = call(2, operation="listTransfers", intent=None, amount=None, status=200)
+
+    assert verdict("same_key_on_retry", call(1, status=None), lookup) == "passed"
+
+
+def test_the_same_key_with_another_request_is_a_fault() -> None:
+    """A retry sends the same body."""
+    changed = call(2, intent="changed", status=409, code="idempotency_conflict")
+
+    assert verdict("same_key_on_retry", call(1, status=None), changed) == "failed"
+
+
+@given(st.integers(0, 6))
+def test_a_person_may_reload_a_page_after_a_final_status(repeats: int) -> None:
+    """A loop that goes on asking is a fault; a few reloads are not."""
+    polls = [
+        call(
+            number + 1,
+            operation="getCharge",
+            path="/v1/charges/ch_1",
+            status=200,
+            charge_status="paid",
+            key=None,
+            intent=None,
+            amount=None,
+        )
+        for number in range(repeats + 1)
+    ]
+
+    expected = "failed" if repeats > REPEATS_MAX else "passed"
+    assert verdict("stopped_when_final", *polls) == expected
+
+
+def test_a_list_is_read_to_its_end() -> None:
+    """A client that stops at a short page misses records; the limit of calls is not its fault."""
+    listed = {"operation": "listTransfers", "status": 200, "key": None, "intent": None}
+    first = call(1, **listed, event="shortened", next_cursor="a", has_more=True)
+    last = call(2, **listed, event="shifted", cursor="a")
+    alien = call(2, **listed, event="shifted", cursor="b")
+    endless = [
+        msgspec.structs.replace(
+            first, sequence=number, cursor="a" if number > 1 else None, event="shifted"
+        )
+        for number in range(1, CALLS_MAX + 1)
+    ]
+
+    assert verdict("followed_cursor", first, last) == "passed"
+    assert verdict("followed_cursor", first) == "failed"
+    assert verdict("followed_cursor", first, has_ended=False) == "not_shown"
+    assert verdict("followed_cursor", first, alien) == "failed"
+    assert verdict("followed_cursor", *endless) == "not_shown"
+
+
+@given(NAMES, any_calls())
+def test_each_plan_disturbs_a_bounded_number_of_creations(
+    name: RehearsalName, calls: list[RecordedCall]
+) -> None:
+    """A client that goes on trying succeeds in the end, unless its credential is refused."""
+    planned: list[RecordedCall] = []
+    for each in calls:
+        arrived = msgspec.structs.replace(each, event=None)
+        plan = plan_call(name, arrived, planned)
+        planned.append(
+            msgspec.structs.replace(arrived, disturbance=plan.disturbance, event=plan.event)
+        )
+
+    disturbed = [each for each in planned if each.disturbance not in (None, "key-revoked")]
+    assert len(disturbed) <= 5
+    assert all(each.operation in ("createTransfer", "createCharge") for each in disturbed)
+    assert sum(each.event in ("paid", "expired") for each in planned) <= 1
