@@ -110,7 +110,8 @@ def test_every_command_is_documented_and_no_other() -> None:
 
 def test_every_command_takes_a_database_and_prints_json() -> None:
     """As the page on commands says, except for those that need no database."""
-    assert commands_without("--database") == {"top", "receipt check"}
+    without = {"top", "receipt check", "log audit", "log witness"}
+    assert commands_without("--database") == without
     assert commands_without("--json") == set()
 
 

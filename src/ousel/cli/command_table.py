@@ -69,6 +69,7 @@ _COMMANDS: Final = (
     ),
     ("app", "ousel.cli.partners", "apps", "Create partner apps."),
     ("key", "ousel.cli.partners", "keys", "Issue, rotate, revoke and list partner keys."),
+    ("log", "ousel.cli.log", "log", "Audit a log, or run a witness for one."),
     ("receipt", "ousel.cli.receipts", "receipts", "Check receipts."),
 )
 

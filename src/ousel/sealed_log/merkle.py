@@ -91,7 +91,8 @@ def check_consistency(
     if not 0 <= old_size <= size:
         raise ProofRefused(f"a tree of {size} leaves cannot extend one of {old_size}")
     if old_size in (0, size):
-        if proof or old_root != (root if old_size else EMPTY_ROOT):
+        is_old_root = old_size > 0 or old_root == EMPTY_ROOT
+        if proof or not is_old_root or (old_size == size and old_root != root):
             raise ProofRefused(f"two trees of {old_size} leaves have different roots")
         return
     # The climb starts at the last complete subtree of the old tree, whose hash is the first of

@@ -1,0 +1,150 @@
+"""A witness for somebody else's log, as in C2SP tlog-witness: it cosigns what extends the past."""
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from typing_extensions import override
+
+from ousel.sealed_log.checkpoints import parse_checkpoint
+from ousel.sealed_log.notes import SigningKey, VerifierKey, split_note
+from ousel.sealed_log.state_files import read_if_there, write_durably
+from ousel.sealed_log.witness_rules import (
+    REQUEST_BYTES_MAX,
+    SIZE_CONTENT_TYPE,
+    RequestMalformed,
+    WitnessAnswer,
+    answer_request,
+    origin_of,
+    parse_request,
+)
+
+SOCKET_SECONDS_MAX: Final = 10.0
+STATE_FORMAT: Final = "ousel-witness/v1"
+
+_CONFLICT: Final = 409
+_OK: Final = 200
+
+
+class Witness:
+    """Cosigns the checkpoints of some logs, and remembers the last one of each."""
+
+    def __init__(
+        self,
+        key: SigningKey,
+        log_keys: Sequence[VerifierKey],
+        state: Path,
+        clock_seconds: Callable[[], int],
+    ) -> None:
+        """Cosign with this key what these keys have signed; keep the last ones in this file."""
+        self._key = key
+        self._log_keys = log_keys
+        self._state = state
+        self._clock_seconds = clock_seconds
+        self._lock = threading.Lock()
+        content = read_if_there(state)
+        self._notes: dict[str, str] = {} if content is None else _decode_state(content, state)
+
+    def add_checkpoint(self, body: bytes) -> WitnessAnswer:
+        """Answer a request, after the new state is on disk."""
+        try:
+            request = parse_request(body)
+            origin = origin_of(request)
+        except RequestMalformed as error:
+            return WitnessAnswer(400, f"{error}\n")
+        keys = [key for key in self._log_keys if key.name == origin]
+        with self._lock:
+            note = self._notes.get(origin)
+            last = None if note is None else parse_checkpoint(split_note(note)[0])
+            answer = answer_request(request, keys, last, self._key, self._clock_seconds())
+            if answer.cosigned is not None:
+                notes = self._notes | {origin: request.checkpoint + answer.body}
+                write_durably(self._state, _encode_state(notes))
+                self._notes = notes
+        return answer
+
+    def last_checkpoint(self, origin_hash: str) -> str | None:
+        """Return the last checkpoint that was cosigned, by the SHA-256 of the log's name."""
+        for origin, note in self._notes.items():
+            if hashlib.sha256(origin.encode()).hexdigest() == origin_hash:
+                return note
+        return None
+
+
+def serve_witness(witness: Witness, host: str, port: int) -> ThreadingHTTPServer:
+    """Return a server that answers for this witness, once `serve_forever` is called."""
+
+    class Handler(_WitnessHandler):
+        pass
+
+    Handler.witness = witness
+    return ThreadingHTTPServer((host, port), Handler)
+
+
+class _WitnessHandler(BaseHTTPRequestHandler):
+    """Answers POST /add-checkpoint, and GET /<hash of the log's name>/checkpoint."""
+
+    witness: Witness
+    timeout = SOCKET_SECONDS_MAX
+    server_version = "ousel-witness"
+    sys_version = ""
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if self.path != "/add-checkpoint":
+            self._send(WitnessAnswer(404, "POST /add-checkpoint\n"))
+        elif not length.isascii() or not length.isdigit() or int(length) > REQUEST_BYTES_MAX:
+            self.close_connection = True
+            self._send(WitnessAnswer(400, "the request needs a length of at most 64 KiB\n"))
+        else:
+            self._send(self.witness.add_checkpoint(self.rfile.read(int(length))))
+
+    def do_GET(self) -> None:
+        name, _, rest = self.path.removeprefix("/").partition("/")
+        note = self.witness.last_checkpoint(name) if rest == "checkpoint" else None
+        if note is None:
+            self._send(WitnessAnswer(404, "this witness has not cosigned such a log\n"))
+        else:
+            self._send(WitnessAnswer(_OK, note))
+
+    def _send(self, answer: WitnessAnswer) -> None:
+        content = answer.body.encode()
+        plain = "text/plain; charset=utf-8"
+        self.send_response(answer.status)
+        self.send_header("Content-Type", SIZE_CONTENT_TYPE if answer.status == _CONFLICT else plain)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:
+        """Do not print requests."""
+
+
+class StateUnusable(Exception):
+    """The state file of a witness cannot be used; in one sentence."""
+
+
+def _encode_state(notes: Mapping[str, str]) -> bytes:
+    return msgspec.json.encode({"format": STATE_FORMAT, "checkpoints": notes})
+
+
+class _State(msgspec.Struct, forbid_unknown_fields=True):
+    format: str
+    checkpoints: dict[str, str]
+
+
+def _decode_state(content: bytes, path: Path) -> dict[str, str]:
+    """Return the checkpoint of each log. Never start from nothing because a file is damaged."""
+    try:
+        state = msgspec.json.decode(content, type=_State)
+    except msgspec.DecodeError:
+        state = None
+    if state is None or state.format != STATE_FORMAT:
+        raise StateUnusable(f"{path} is not the state of a witness")
+    return state.checkpoints

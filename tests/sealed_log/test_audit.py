@@ -1,0 +1,116 @@
+"""The audit finds a log that does not extend what it showed before, and keeps the evidence."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ousel.sealed_log.audit import AuditFailed, Auditor, LogInconsistent
+from ousel.sealed_log.checkpoints import Checkpoint
+from ousel.sealed_log.merkle import Node
+from ousel.sealed_log.notes import COSIGNATURE, SigningKey, sign_note
+from ousel.sealed_log.tiles import TileHashes
+from tests.sealed_log.examples import KEY, ORIGIN, LogInMemory
+
+LEAVES = [f"leaf {number}".encode() for number in range(600)]
+WITNESS = SigningKey("witness.example.com/w1", bytes(32), COSIGNATURE)
+
+
+class Published:
+    """A log in memory, as its public files show it."""
+
+    def __init__(self, log: LogInMemory, note: str | None = None) -> None:
+        self._log = log
+        self._note = note or log.signed_checkpoint(WITNESS)
+
+    def checkpoint(self) -> str:
+        return self._note
+
+    def hashes(self, _: Sequence[Node], size: int) -> TileHashes:
+        assert size <= max(len(self._log.leaves), 1) * 2
+        return self._log.hash_of
+
+
+@pytest.fixture
+def auditor(tmp_path: Path) -> Auditor:
+    return Auditor([KEY.verifier], tmp_path / "state", [WITNESS.verifier])
+
+
+@settings(max_examples=20)  # each example flushes files to the disk
+@given(sizes=st.lists(st.integers(0, 600), min_size=1, max_size=4).map(sorted))
+def test_a_log_that_grows_is_consistent(
+    tmp_path_factory: pytest.TempPathFactory, sizes: list[int]
+) -> None:
+    auditor = Auditor([KEY.verifier], tmp_path_factory.mktemp("audit") / "state")
+    before = None
+    for size in sizes:
+        audited = auditor.audit(Published(LogInMemory(LEAVES[:size])))
+        assert audited.checkpoint.size == size
+        assert audited.previous == before
+        before = audited.checkpoint
+    assert not auditor.evidence.exists()
+
+
+def test_the_cosignatures_of_known_witnesses_are_named(auditor: Auditor) -> None:
+    audited = auditor.audit(Published(LogInMemory(LEAVES[:5])))
+    assert [each.key.name for each in audited.cosignatures] == ["witness.example.com/w1"]
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [
+        (LEAVES[:299], "had 300 leaves before, and now it has 299"),
+        ([b"another", *LEAVES[1:300]], "have different roots"),
+        ([b"another", *LEAVES[1:400]], "leads to other roots"),
+        ([*LEAVES[:150], *LEAVES[151:500]], "leads to other roots"),
+    ],
+    ids=["shorter", "same size, another leaf", "longer, another leaf", "a leaf left out"],
+)
+def test_a_rewritten_log_is_found_and_the_evidence_kept(
+    auditor: Auditor, now: list[bytes], reason: str
+) -> None:
+    """The evidence has both checkpoints; the state still has the first."""
+    first, second = LogInMemory(LEAVES[:300]), LogInMemory(now)
+    auditor.audit(Published(first))
+    for _ in range(2):
+        with pytest.raises(LogInconsistent, match=reason):
+            auditor.audit(Published(second))
+    evidence = auditor.evidence.read_text()
+    assert first.signed_checkpoint() in evidence
+    assert second.signed_checkpoint() in evidence
+    assert auditor.audit(Published(LogInMemory(LEAVES[:301]))).previous == first.checkpoint()
+
+
+def test_hashes_that_do_not_have_the_signed_root_are_found(auditor: Auditor) -> None:
+    """A log cannot show a checkpoint without the tree under it."""
+    log = LogInMemory(LEAVES[:5])
+    note = sign_note(Checkpoint(ORIGIN, 5, b"\1" * 32).text, [KEY])
+    with pytest.raises(LogInconsistent, match="another root than the signed one"):
+        auditor.audit(Published(log, note))
+    note = sign_note(Checkpoint(ORIGIN, 6, log.checkpoint().root).text, [KEY])
+    with pytest.raises(LogInconsistent, match="does not publish all hashes"):
+        auditor.audit(Published(log, note))
+
+
+def test_a_checkpoint_of_another_key_is_no_evidence(auditor: Auditor) -> None:
+    """Anyone on the way can send such a checkpoint, so nothing is concluded from it."""
+    other = SigningKey(ORIGIN, bytes(32))
+    log = LogInMemory(LEAVES[:5])
+    with pytest.raises(AuditFailed, match="cannot be verified"):
+        auditor.audit(Published(log, sign_note(log.checkpoint().text, [other])))
+    assert not auditor.evidence.exists()
+
+
+def test_the_state_of_another_log_is_refused(auditor: Auditor, tmp_path: Path) -> None:
+    auditor.audit(Published(LogInMemory(LEAVES[:5])))
+    other = SigningKey("other.example.com/log", bytes(32))
+    note = sign_note(
+        Checkpoint("other.example.com/log", 5, LogInMemory(LEAVES[:5]).checkpoint().root).text,
+        [other],
+    )
+    with pytest.raises(AuditFailed, match=f"is about {ORIGIN}"):
+        Auditor([KEY.verifier, other.verifier], tmp_path / "state").audit(
+            Published(LogInMemory(LEAVES[:5]), note)
+        )
