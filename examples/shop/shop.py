@@ -1,16 +1,21 @@
 """A small book shop that is paid with Ousel: a complete partner application in one file.
 
-Visitors pay for books with charges, and each order is delivered once. People can connect their
-Ousel account, and the owner can pay the supplier by a transfer that is safe to repeat.
+Visitors pay for books with charges. The shop follows its account, and delivers each order once when
+its payment arrives. People can connect their Ousel account, and the owner can pay the supplier by a
+transfer that is safe to repeat.
 
 Each order is stored in SQLite before its charge is created, and its id is the idempotency key, so
 there is only one charge. If no answer comes, the visitor finds the order in the shop and retries.
 """
 
+import asyncio
+import logging
 import os
 import secrets
 import sqlite3
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from decimal import Decimal
 from html import escape
 
@@ -27,7 +32,6 @@ from ousel_client import (
     OuselError,
     ProofKey,
     UserToken,
-    WaitTimedOut,
 )
 from ousel_client.refusals import ChargeNotCancelable
 
@@ -65,9 +69,44 @@ database.execute(
     " (id TEXT PRIMARY KEY, visitor TEXT, items TEXT, total TEXT, charge_id TEXT,"
     " delivered INTEGER DEFAULT 0)"
 )
+database.execute("CREATE TABLE IF NOT EXISTS positions (cursor TEXT)")
 carts: dict[str, list[str]] = {}
 sign_ins: dict[str, tuple[str, ProofKey]] = {}
 tokens: dict[str, UserToken] = {}
+thanked: set[str] = set()
+delivery = asyncio.Condition()
+
+
+async def deliver_while_open() -> None:
+    """Deliver paid orders. If Ousel refuses to be followed, say so and try again."""
+    while True:
+        try:
+            await deliver_paid_orders()
+        except OuselError as error:
+            logging.getLogger("shop").warning("Orders cannot be delivered now: %s", error)
+            await asyncio.sleep(WAIT_SECONDS)
+
+
+async def deliver_paid_orders() -> None:
+    """Follow the shop's account, and deliver the order of each payment.
+
+    The delivery and the position are stored together. So no payment is missed or handled twice,
+    whenever the shop or Ousel crashes.
+    """
+    row = database.execute("SELECT cursor FROM positions").fetchone()
+    follow = ousel.transfers.follow(None if row is None else row[0])
+    async for transfer in follow:
+        database.execute("BEGIN")
+        if transfer.charge_id is not None:
+            database.execute(
+                "UPDATE orders SET delivered = delivered + 1 WHERE charge_id = ?",
+                (transfer.charge_id,),
+            )
+        database.execute("DELETE FROM positions")
+        database.execute("INSERT INTO positions VALUES (?)", (follow.cursor,))
+        database.execute("COMMIT")
+        async with delivery:
+            delivery.notify_all()
 
 
 async def catalogue(request: Request) -> Response:
@@ -149,24 +188,25 @@ async def redirect_to_checkout(request: Request, order_id: str) -> Response:
 
 
 async def order(request: Request) -> Response:
-    """Ask Ousel for the outcome of the payment: the payer's return does not prove it."""
+    """Show whether the order is paid: the payer's return does not prove it."""
     order_id = request.path_params["order_id"]
     row = database.execute("SELECT charge_id FROM orders WHERE id = ?", (order_id,)).fetchone()
     if row is None or row[0] is None:
         return page(request, "No such order", '<p><a href="/">Back to the shop</a></p>', 404)
-    try:
-        charge = await ousel.charges.wait(row[0], timeout_seconds=WAIT_SECONDS)
-    except WaitTimedOut:
-        return page(request, "Not paid yet", f'<p><a href="/orders/{order_id}">Check again</a></p>')
-    if charge.status != "paid":
+    charge = await ousel.charges.get(row[0])
+    if charge.status in {"canceled", "expired"}:
         return page(
             request, f"The payment is {charge.status}", '<p><a href="/">Back to the shop</a></p>'
         )
-    delivered = database.execute(
-        "UPDATE orders SET delivered = 1 WHERE id = ? AND delivered = 0", (order_id,)
+    try:
+        async with asyncio.timeout(WAIT_SECONDS), delivery:
+            await delivery.wait_for(lambda: is_delivered(order_id))
+    except TimeoutError:
+        return page(request, "Not paid yet", f'<p><a href="/orders/{order_id}">Check again</a></p>')
+    news = (
+        "Your books were sent earlier." if order_id in thanked else "Your books are on their way."
     )
-    first_visit = delivered.rowcount == 1
-    news = "Your books are on their way." if first_visit else "Your books were sent earlier."
+    thanked.add(order_id)
     return page(request, "Thank you", f'<p>{news}</p><p><a href="/">Back to the shop</a></p>')
 
 
@@ -280,6 +320,12 @@ async def show_error(request: Request, error: Exception) -> Response:
     return page(request, "Please try again", f'<p>{reason}</p><p><a href="/">Back</a></p>', 502)
 
 
+def is_delivered(order_id: str) -> bool:
+    """Return whether the order is paid and delivered."""
+    row = database.execute("SELECT delivered FROM orders WHERE id = ?", (order_id,)).fetchone()
+    return bool(row[0])
+
+
 def total_of(cart: list[str]) -> str:
     """Return the price of all books in a cart."""
     return f"{sum((BOOKS[slug][1] for slug in cart), Decimal(0)):.2f}"
@@ -313,6 +359,15 @@ def with_visitor_cookie(request: Request, response: Response) -> Response:
     return response
 
 
+@asynccontextmanager
+async def lifespan(_: Starlette) -> AsyncIterator[None]:
+    """Deliver orders while the shop is open."""
+    delivering = asyncio.create_task(deliver_while_open())
+    yield
+    delivering.cancel()
+    await asyncio.gather(delivering, return_exceptions=True)
+
+
 shop = Starlette(
     routes=[
         Route("/", catalogue),
@@ -326,6 +381,7 @@ shop = Starlette(
         Route("/supplier", pay_supplier, methods=["POST"]),
     ],
     exception_handlers={OuselError: show_error},
+    lifespan=lifespan,
 )
 
 if __name__ == "__main__":

@@ -11,6 +11,10 @@ from typing import Any
 import httpx2
 import pytest
 
+from ousel.charges.payment import ChargePayments
+from ousel.charges.service import ChargeService
+from ousel.kernel.clock import system_clock
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account
 from ousel_client import AsyncClient, RetryPolicy, UserToken
 from tests.oauth.consents import REDIRECT_URI, Consent
@@ -39,6 +43,21 @@ class ExampleShop:
         """Let the shop call Ousel at this address."""
         await self.module.ousel.close()
         self.module.ousel = AsyncClient(self.caller.key, base_url=base_url, retry=IMPATIENT)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Let the shop deliver orders during the block."""
+        async with self.module.lifespan(self.module.shop):
+            yield
+
+    async def pay(self, checkout_url: str, payer: Account) -> None:
+        """Pay at this address."""
+        queue = PostingQueue(
+            self.world.database, system_clock, queue_limit=1, charge_rows=ChargePayments()
+        )
+        charges = ChargeService(self.world.database, queue, system_clock)
+        charge = await charges.charge_by_id(checkout_url.rpartition("/")[2])
+        await charges.pay(charge, payer.id)
 
     async def connect(self, person: Account) -> None:
         """Connect a person's account, as if they had come back from the portal."""
@@ -105,6 +124,32 @@ async def test_an_order_that_got_no_charge_is_paid_later(shop: ExampleShop) -> N
     [charge] = (await shop.caller.client.get("/charges")).json()["data"]
     assert {each.headers["location"] for each in answers} == {charge["checkout_url"]}
     assert not ORDER.search((await shop.browser.get("/")).text)
+
+
+async def test_a_paid_order_is_delivered_once_whenever_the_shop_stops(
+    shop: ExampleShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shop follows its account. A delivery that was not stored is repeated, and no other."""
+    await shop.browser.post("/cart/notes")
+    checkout = (await shop.browser.post("/pay")).headers["location"]
+    payer = await shop.world.person("50")
+    await shop.pay(checkout, payer)
+    [[order_id]] = shop.module.database.execute("SELECT id FROM orders")
+    order_path = f"/orders/{order_id}"
+    monkeypatch.setattr(shop.module, "WAIT_SECONDS", 0.01)
+    unpaid = await shop.browser.get(order_path)
+    monkeypatch.setattr(shop.module, "WAIT_SECONDS", 60.0)
+
+    for _ in range(2):
+        async with shop.open():
+            thanks = await shop.browser.get(order_path)
+            assert "Thank you" in thanks.text
+
+    assert "Not paid yet" in unpaid.text
+    assert shop.module.database.execute("SELECT delivered FROM orders").fetchall() == [(1,)]
+    [[position]] = shop.module.database.execute("SELECT cursor FROM positions")
+    page = await shop.caller.client.get(f"/transfers?order=oldest&cursor={position}")
+    assert page.json()["data"] == []
 
 
 async def test_only_the_owner_pays_the_supplier(shop: ExampleShop) -> None:

@@ -29,7 +29,7 @@ def readme(
     monkeypatch.setenv("OUSEL_BASE_URL", sandbox.base_url)
     module: dict[str, Any] = {"__name__": "readme"}
     yield module
-    for name in ("payouts", "client"):
+    for name in ("payouts", "books", "client"):
         if name in module:
             module[name].close()
 
@@ -39,7 +39,7 @@ def test_the_readme_does_what_it_says(
 ) -> None:
     """Every block runs: money moves, an open intent is finished, and a person connects."""
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     for number, block in enumerate(blocks):
         exec(compile(block, f"README.md, block {number + 1}", "exec"), readme)
 
@@ -47,6 +47,8 @@ def test_the_readme_does_what_it_says(
     assert " 25.00 " in printed
     assert "Ask for the recipient again." in printed
     assert f"{sandbox.server.origin}/pay/" in printed
+    payments = readme["books"].execute("SELECT amount FROM payments ORDER BY rowid").fetchall()
+    assert payments[-1] == ("9.90",)
     _an_open_intent_is_finished(readme)
     _a_person_connects(readme, sandbox)
 

@@ -9,9 +9,11 @@ from typing import assert_type
 
 from ousel_client import (
     AsyncClient,
+    AsyncFollow,
     Balance,
     Charge,
     Client,
+    Follow,
     OwnAccount,
     Transfer,
     TransferIntent,
@@ -34,6 +36,8 @@ def test_the_types_of_the_synchronous_client(live: SeededServer) -> None:
         transfers = assert_type(client.transfers.list(page_size=1), Iterator[Transfer])
         assert next(transfers) == sent
         assert list(assert_type(client.charges.list(), Iterator[Charge])) == []
+        follow = assert_type(client.transfers.follow(), Follow)
+        assert next(follow).sequence == 1
 
 
 async def test_the_types_of_the_asyncio_client(live: SeededServer) -> None:
@@ -46,6 +50,8 @@ async def test_the_types_of_the_asyncio_client(live: SeededServer) -> None:
         assert isinstance(sent, Transfer)
         transfers = assert_type(client.transfers.list(page_size=1), AsyncIterator[Transfer])
         assert isinstance(await anext(transfers), Transfer)
+        follow = assert_type(client.transfers.follow(sent.sequence - 1), AsyncFollow)
+        assert await anext(follow) == sent
 
 
 def test_a_call_shows_its_documentation(live: SeededServer) -> None:

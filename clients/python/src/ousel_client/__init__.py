@@ -22,6 +22,7 @@ from ousel_client.errors import (
     UnexpectedAnswer,
     WaitTimedOut,
 )
+from ousel_client.following import AsyncFollow, Follow
 from ousel_client.intents import TransferIntent
 from ousel_client.records import (
     Account,
@@ -47,6 +48,7 @@ __all__ = [
     "ApiError",
     "App",
     "AsyncClient",
+    "AsyncFollow",
     "AsyncUserClient",
     "BadRequest",
     "Balance",
@@ -54,6 +56,7 @@ __all__ = [
     "Client",
     "Conflict",
     "ConnectionFailed",
+    "Follow",
     "Forbidden",
     "Holder",
     "IdempotencyConflict",

@@ -1,4 +1,4 @@
-"""Transfers: preparing, sending, listing and finding them."""
+"""Transfers: preparing, sending, listing, finding and following them."""
 
 from collections.abc import Coroutine
 from datetime import datetime
@@ -7,12 +7,16 @@ from typing import Any, Literal, Protocol, TypeVar, overload
 from ousel_client.amounts import Amount, encode_object, parse_amount
 from ousel_client.drivers import AsyncDriver, PageSteps, SyncDriver
 from ousel_client.exchange import Steps, segment
+from ousel_client.following import AsyncFollow, Follow, follow_query
 from ousel_client.intents import TransferIntent, parse_key, with_key_in_errors
 from ousel_client.operations import Driver, ListOperation, Operation, Resource, bind_operation
 from ousel_client.records import Account, Transfer
 from ousel_client.refusals import IdempotencyConflict
 
+Direction = Literal["in", "out"]
+Kind = Literal["transfer", "charge_payment", "funding", "redemption"]
 Sent_co = TypeVar("Sent_co", covariant=True)
+Follow_co = TypeVar("Follow_co", covariant=True)
 
 
 class Send(Protocol[Sent_co]):
@@ -49,10 +53,45 @@ class SendOperation:
         return bind_operation(_send, transfers, "run")
 
 
+class StartToFollow(Protocol[Follow_co]):
+    """Iterates over the account's transfers, oldest first, and then over each as it happens.
+
+    It begins after the cursor, or with the first transfer. The cursor is the `cursor` that the
+    iterator had, or the `sequence` of the last transfer that was handled. Store it together with
+    what you do about each transfer: then none is missed and none is handled twice.
+    """
+
+    def __call__(
+        self,
+        cursor: str | int | None = None,
+        *,
+        direction: Direction | None = None,
+        kind: Kind | None = None,
+        page_size: int = 100,
+    ) -> Follow_co:
+        """Start to follow."""
+        ...
+
+
+class FollowOperation:
+    """The two forms of `follow`, for both kinds of client."""
+
+    @overload
+    def __get__(self, transfers: Resource[SyncDriver], owner: Any) -> StartToFollow[Follow]: ...
+    @overload
+    def __get__(
+        self, transfers: Resource[AsyncDriver], owner: Any
+    ) -> StartToFollow[AsyncFollow]: ...
+    def __get__(self, transfers: Any, owner: Any) -> Any:
+        """Return `follow` as a method of these transfers."""
+        return transfers._follow  # noqa: SLF001
+
+
 class Transfers(Resource[Driver]):
     """Sends money from the account that owns the key, and lists its transfers."""
 
     send = SendOperation()
+    follow = FollowOperation()
 
     def prepare(
         self,
@@ -84,8 +123,8 @@ class Transfers(Resource[Driver]):
     def list(
         self,
         *,
-        direction: Literal["in", "out"] | None = None,
-        kind: Literal["transfer", "charge_payment", "funding", "redemption"] | None = None,
+        direction: Direction | None = None,
+        kind: Kind | None = None,
         created_after: datetime | None = None,
         created_before: datetime | None = None,
         page_size: int = 100,
@@ -102,6 +141,16 @@ class Transfers(Resource[Driver]):
                 "limit": page_size,
             },
         )
+
+    def _follow(
+        self, cursor: str | int | None = None, *, page_size: int = 100, **filters: str | None
+    ) -> Follow | AsyncFollow:
+        request = self._get("/transfers", follow_query({"limit": page_size, **filters}))
+        position = None if cursor is None else str(cursor)
+        driver: SyncDriver | AsyncDriver = self._driver
+        if isinstance(driver, SyncDriver):
+            return Follow(driver, self._call_policy, request, position)
+        return AsyncFollow(driver, self._call_policy, request, position)
 
     def _send_intent(self, intent: TransferIntent) -> Steps[Transfer]:
         body = encode_object({"to": intent.to, "amount": intent.amount, "note": intent.note})

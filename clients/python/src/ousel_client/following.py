@@ -1,0 +1,140 @@
+"""Following an account: its transfers in their order, as they happen, without an end.
+
+The two kinds of `Follow` share their position and the steps that read the next page. They differ
+only in how they run these steps.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, Self
+
+from ousel_client.decoding import decode_page
+from ousel_client.drivers import AsyncDriver, SyncDriver
+from ousel_client.errors import ApiError, ConnectionFailed, ServerError, Throttled
+from ousel_client.exchange import Request, Steps
+from ousel_client.operations import decode_answer
+from ousel_client.records import Page, Transfer
+from ousel_client.retrying import CallPolicy, send_with_retries
+from ousel_client.waiting import HELD_SECONDS_MAX, PAUSES
+
+ORDER: Final = {"order": "oldest"}
+
+
+class Position:
+    """Where following has arrived. `cursor` covers all transfers that were returned so far."""
+
+    def __init__(self, call_policy: CallPolicy, request: Request, cursor: str | None) -> None:
+        """Continue after this cursor, or with the first transfer if there is none."""
+        self.cursor = cursor
+        self._call_policy = call_policy
+        self._request = request
+        self._page: deque[Transfer] = deque()
+        self._cursor_after_page = cursor
+        self._is_connected = False
+
+    def _next_of_page(self) -> Transfer:
+        transfer = self._page.popleft()
+        self.cursor = str(transfer.sequence) if self._page else self._cursor_after_page
+        return transfer
+
+    def _read_page(self) -> Steps[None]:
+        """Read the next page that has a transfer.
+
+        Temporary failures before the first answer are retried as the policy says. Later ones are
+        retried for as long as they last, because following has no end.
+        """
+        failures = unheld = 0
+        pause_seconds = 0.0
+        while not self._page:
+            held_seconds = 0 if failures else HELD_SECONDS_MAX
+            asked_at = self._call_policy.seconds()
+            try:
+                page = yield from self._ask(held_seconds, pause_seconds)
+            except (ConnectionFailed, ServerError, Throttled) as error:
+                failures += 1
+                if not self._is_connected and failures >= self._call_policy.policy.attempts_max:
+                    raise
+                pause_seconds = self._pause_after(error, failures)
+                continue
+            self._is_connected = True
+            self._page.extend(page.data)
+            self._cursor_after_page = page.next_cursor
+            if not page.data:
+                self.cursor = page.next_cursor
+            # If the server does not delay its answers, poll.
+            waited_seconds = self._call_policy.seconds() - asked_at - pause_seconds
+            is_held = 0 < held_seconds < 2 * waited_seconds
+            failures, unheld = 0, 0 if is_held else unheld + 1
+            chance = 0.5 + self._call_policy.chance() / 2
+            pause_seconds = 0.0 if is_held else PAUSES.delay_seconds(unheld, chance)
+
+    def _ask(self, held_seconds: int, pause_seconds: float) -> Steps[Page[Transfer]]:
+        position = {} if self.cursor is None else {"cursor": self.cursor}
+        request = replace(
+            self._request,
+            query={**self._request.query, **position},
+            headers={"Prefer": f"wait={held_seconds}"} if held_seconds else {},
+            held_seconds=held_seconds,
+        )
+        single = self._call_policy.without_retries()
+        answer = yield from send_with_retries(single, request, pause_seconds)
+        return decode_answer(decode_page, Transfer, answer)
+
+    def _pause_after(self, error: Exception, failures: int) -> float:
+        pause_seconds = self._call_policy.policy.delay_seconds(failures, self._call_policy.chance())
+        asked_seconds = error.retry_after_seconds if isinstance(error, ApiError) else None
+        return pause_seconds + (asked_seconds or 0.0)
+
+
+class Follow(Position):
+    """Returns transfers as they happen, and blocks until there is one.
+
+    Store `cursor` together with what you do about each transfer.
+    """
+
+    def __init__(
+        self, driver: SyncDriver, call_policy: CallPolicy, request: Request, cursor: str | None
+    ) -> None:
+        """Ask through this driver."""
+        super().__init__(call_policy, request, cursor)
+        self._driver = driver
+
+    def __iter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __next__(self) -> Transfer:
+        """Return the next transfer."""
+        if not self._page:
+            self._driver.run(self._read_page())
+        return self._next_of_page()
+
+
+class AsyncFollow(Position):
+    """Returns transfers as they happen, and waits until there is one.
+
+    Store `cursor` together with what you do about each transfer.
+    """
+
+    def __init__(
+        self, driver: AsyncDriver, call_policy: CallPolicy, request: Request, cursor: str | None
+    ) -> None:
+        """Ask through this driver."""
+        super().__init__(call_policy, request, cursor)
+        self._driver = driver
+
+    def __aiter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __anext__(self) -> Transfer:
+        """Return the next transfer."""
+        if not self._page:
+            await self._driver.run(self._read_page())
+        return self._next_of_page()
+
+
+def follow_query(filters: Mapping[str, str | int | None]) -> dict[str, str]:
+    """Return the query that asks for the oldest transfers first, with these filters."""
+    return ORDER | {name: str(value) for name, value in filters.items() if value is not None}
