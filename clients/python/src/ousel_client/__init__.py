@@ -24,6 +24,7 @@ from ousel_client.errors import (
 )
 from ousel_client.following import AsyncFollow, Follow
 from ousel_client.intents import TransferIntent
+from ousel_client.receipts import Receipt, ReceiptProof, ReceiptRefused
 from ousel_client.records import (
     Account,
     App,
@@ -67,6 +68,9 @@ __all__ = [
     "Party",
     "Payer",
     "ProofKey",
+    "Receipt",
+    "ReceiptProof",
+    "ReceiptRefused",
     "Rehearsal",
     "RehearsalGrade",
     "RetryPolicy",

@@ -1,8 +1,9 @@
 """Transfers: preparing, sending, listing, finding and following them."""
 
 from collections.abc import Coroutine
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeVar, overload
+from typing import Any, Final, Literal, Protocol, TypeVar, overload
 
 from ousel_client.amounts import Amount, encode_object, parse_amount
 from ousel_client.drivers import AsyncDriver, PageSteps, SyncDriver
@@ -10,8 +11,11 @@ from ousel_client.exchange import Steps, segment
 from ousel_client.following import AsyncFollow, Follow, follow_query
 from ousel_client.intents import TransferIntent, parse_key, with_key_in_errors
 from ousel_client.operations import Driver, ListOperation, Operation, Resource, bind_operation
+from ousel_client.receipts import Receipt
 from ousel_client.records import Account, Transfer
 from ousel_client.refusals import IdempotencyConflict
+
+RECEIPT_SECONDS_MAX: Final = 10  # how long the server may wait until the transfer is sealed
 
 Direction = Literal["in", "out"]
 Kind = Literal["transfer", "charge_payment", "funding", "redemption"]
@@ -115,6 +119,11 @@ class Transfers(Resource[Driver]):
         return self._read(Transfer, f"/transfers/{segment(transfer_id)}")
 
     @Operation
+    def receipt(self, transfer_id: str) -> Steps[Receipt]:
+        """Return the receipt of a transfer, as soon as the transfer is sealed."""
+        return self._receipt(transfer_id)
+
+    @Operation
     def find(self, *, idempotency_key: str) -> Steps[Transfer | None]:
         """Return the transfer that was sent with this key, or None."""
         return self._find(parse_key(idempotency_key))
@@ -163,6 +172,15 @@ class Transfers(Resource[Driver]):
             if original is None or not (yield from self._is_intended(intent, original)):
                 raise
             return original
+
+    def _receipt(self, transfer_id: str) -> Steps[Receipt]:
+        request = replace(
+            self._get(f"/transfers/{segment(transfer_id)}/receipt"),
+            headers={"Prefer": f"wait={RECEIPT_SECONDS_MAX}"},
+            held_seconds=RECEIPT_SECONDS_MAX,
+        )
+        answer = yield from self._answer(request)
+        return Receipt(answer.body)
 
     def _find(self, idempotency_key: str) -> Steps[Transfer | None]:
         page_after = self._pages(Transfer, "/transfers", {"idempotency_key": idempotency_key})
