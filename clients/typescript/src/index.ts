@@ -32,4 +32,10 @@ export {
 } from "./records.ts";
 export { IdempotencyConflict } from "./refusals.ts";
 export { DEFAULT_RETRY, type RetryPolicy } from "./retrying.ts";
-export type { TransferFilters, TransferIntent, TransferRequest, Transfers } from "./transfers.ts";
+export type {
+  FollowOptions,
+  TransferFilters,
+  TransferIntent,
+  TransferRequest,
+  Transfers,
+} from "./transfers.ts";

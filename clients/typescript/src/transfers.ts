@@ -1,7 +1,8 @@
-/** Transfers: preparing, sending, listing and finding them. */
+/** Transfers: preparing, sending, listing, finding and following them. */
 
 import { Amount, type AmountLike } from "./amounts.ts";
 import { segment } from "./exchange.ts";
+import { follow } from "./following.ts";
 import { encodeObject } from "./json.ts";
 import { account, type Page, type Transfer, transfer } from "./records.ts";
 import { IdempotencyConflict } from "./refusals.ts";
@@ -30,6 +31,14 @@ export interface TransferFilters {
   readonly created_after?: string;
   readonly created_before?: string;
   readonly pageSize?: number;
+}
+
+export interface FollowOptions {
+  readonly direction?: "in" | "out";
+  readonly kind?: Transfer["kind"];
+  readonly pageSize?: number;
+  /** Ends the iteration, without an error. */
+  readonly signal?: AbortSignal;
 }
 
 /** Sends money from the account that owns the key, and lists its transfers. */
@@ -66,6 +75,19 @@ export class Transfers extends Resource {
   /** Iterates over the matching transfers, newest first. */
   list({ pageSize = 100, ...filters }: TransferFilters = {}): AsyncGenerator<Transfer> {
     return this.walk(transfer, "/transfers", { ...filters, limit: pageSize });
+  }
+
+  /**
+   * Iterates over the account's transfers, oldest first, and then over each as it happens.
+   *
+   * It begins after the cursor, or with the first transfer. The cursor is the `sequence` of the
+   * last transfer that you have handled. Store it together with what you do about each transfer:
+   * then none is missed and none is handled twice.
+   */
+  follow(cursor?: string | number, options: FollowOptions = {}): AsyncGenerator<Transfer> {
+    const { pageSize = 100, signal, ...filters } = options;
+    const query = { order: "oldest", ...filters, limit: pageSize };
+    return follow(this.caller, { query, cursor, signal });
   }
 
   async #sendIntent(intent: TransferIntent): Promise<Transfer> {

@@ -8,7 +8,7 @@ import { type Caller, delaySeconds, retryPolicy } from "./retrying.ts";
 
 /** Shorter than the time after which gateways cut silent connections. */
 export const HELD_SECONDS_MAX = 25;
-const PAUSES = retryPolicy({ firstDelaySeconds: 0.5, delaySecondsMax: 5 });
+export const PAUSES = retryPolicy({ firstDelaySeconds: 0.5, delaySecondsMax: 5 });
 
 /** Asks for the charge until it is final, or throws WaitTimedOut. */
 export async function waitUntilFinal(

@@ -50,6 +50,7 @@ def check_journey(seen: dict[str, Any]) -> None:
     username = seen["connect"].pop("username")
     assert username.startswith("user_")
     assert seen == {
+        "following": {"isNext": True, "isDone": True},
         "transfers": {
             "amount": "0.000001",
             "note": "\u00e4\U0001f426",
@@ -151,6 +152,17 @@ async def test_a_request_that_timed_out_is_sent_again(live: SeededServer) -> Non
     assert proxy.met["answer late"] == 1
     assert proxy.requests > 1
     assert await stored(live, "tspatience") == [("tspatience", 500_000, None)]
+
+
+async def test_following_outlasts_a_failing_network(sandbox: SeededServer) -> None:
+    """Through faults, a client that starts again and again handles each transfer once, in order."""
+    async with FaultProxy(sandbox.server.port, seed=SEED) as proxy:
+        options = {"baseUrl": proxy.base_url, "key": sandbox.key, "count": 60}
+        seen = await run_partner_program(NODE, PROGRAMS / "follow.mjs", options=options)
+
+    assert [each["sequence"] for each in seen] == list(range(1, 60))
+    assert len({each["id"] for each in seen}) == 59
+    assert proxy.met.total() > 0
 
 
 async def test_each_intent_moves_once_through_a_failing_network(live: SeededServer) -> None:

@@ -39,7 +39,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "package.json").write_text('{"type": "module"}')
     (folder / "node.d.ts").write_text(NODE_TYPES)
     blocks = re.findall(r"```ts\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     end = (PROGRAMS / "readme_end.ts").read_text()
     (folder / "readme.ts").write_text("\n".join([*blocks, end]))
     shutil.copy(PROGRAMS / "wrong_uses.ts", folder)
@@ -75,6 +75,7 @@ async def test_the_readme_does_what_it_says(
 
     assert seen == {
         "isSame": True,
+        "isFollowed": True,
         "greeting": f"{names[0]} has 12.50 OUSD.",
         "denied": "You did not connect your account.",
         "paid": "paid",

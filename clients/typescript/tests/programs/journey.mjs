@@ -7,7 +7,8 @@ const client = createClient();
 
 async function transfers() {
   const first = await client.transfers.send({ to: "@ada", amount: 1n });
-  const intent = client.transfers.prepare({ to: "@ada", amount: "0.000001", note: "\u00e4\u{1f426}" });
+  const note = "\u00e4\u{1f426}";
+  const intent = client.transfers.prepare({ to: "@ada", amount: "0.000001", note });
   const sent = await client.transfers.send(intent);
   const again = await client.transfers.send({ ...intent, to: sent.to.account_number });
   const other = await errorOf(client.transfers.send({ ...intent, amount: "2" }));
@@ -30,7 +31,8 @@ async function transfers() {
 }
 
 async function charges() {
-  const terms = { amount: "9.90", reference: options.reference, idempotency_key: options.reference };
+  const { reference } = options;
+  const terms = { amount: "9.90", reference, idempotency_key: reference };
   const created = await client.charges.create(terms);
   const again = await client.charges.create(terms);
   const waiting = client.charges.wait(created.id);
@@ -45,7 +47,7 @@ async function charges() {
   const canceled = await client.charges.cancel(open.id);
   const final = await errorOf(client.charges.cancel(paid.id));
   const listed = [];
-  for await (const each of client.charges.list({ reference: options.reference })) listed.push(each);
+  for await (const each of client.charges.list({ reference })) listed.push(each);
   return {
     statuses: [created.status, again.status, paid.status, canceled.status],
     isSame: again.id === created.id,
@@ -82,4 +84,24 @@ async function connect() {
   };
 }
 
-print({ transfers: await transfers(), charges: await charges(), connect: await connect() });
+async function following() {
+  const { sequence } = await client.transfers.send({ to: "@ada", amount: "1" });
+  const stop = new AbortController();
+  const movements = client.transfers.follow(sequence, { signal: stop.signal });
+  const coming = movements.next();
+  const sent = await client.transfers.send({ to: "@ada", amount: "1" });
+  const { value } = await coming;
+  const ending = movements.next();
+  stop.abort();
+  return {
+    isNext: value.id === sent.id && value.sequence === sequence + 1,
+    isDone: (await ending).done,
+  };
+}
+
+print({
+  transfers: await transfers(),
+  charges: await charges(),
+  following: await following(),
+  connect: await connect(),
+});

@@ -18,5 +18,6 @@ await startConnecting(session);
 const iss = new URL(process.env.OUSEL_BASE_URL!).origin;
 const answer = new URLSearchParams({ error: "access_denied", state: session.state!, iss });
 const denied = await finishConnecting(session, `${app.redirect_uri}?${answer}`);
+const isFollowed = stored.sequence > transfer.sequence;
 const isSame = found?.id === first.id && readdirSync("payouts").length === 0;
-console.log(JSON.stringify({ isSame, greeting, denied, paid: charge.status, total }));
+console.log(JSON.stringify({ isSame, isFollowed, greeting, denied, paid: charge.status, total }));

@@ -1,0 +1,77 @@
+/** Following an account: its transfers in their order, as they happen, without an end. */
+
+import { ApiError, ConnectionFailed, ServerError, Throttled } from "./errors.ts";
+import { type Page, page, type Transfer, transfer } from "./records.ts";
+import { decodeAnswer, given, type Query } from "./resource.ts";
+import { type Caller, delaySeconds } from "./retrying.ts";
+import { HELD_SECONDS_MAX, PAUSES } from "./waiting.ts";
+
+export interface Following {
+  readonly query: Query;
+  readonly cursor: string | number | undefined;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * Yields the transfers after the cursor, and then each as it happens, until the signal is aborted.
+ *
+ * Temporary failures before the first answer are retried as the policy says. Later ones are retried
+ * for as long as they last, because following has no end.
+ */
+export async function* follow(
+  caller: Caller,
+  { query, cursor, signal }: Following,
+): AsyncGenerator<Transfer, void, undefined> {
+  const { policy, surroundings } = caller.settings;
+  let failuresMax = policy.attemptsMax - 1;
+  let failures = 0;
+  let unheld = 0;
+  while (!signal?.aborted) {
+    const heldSeconds = failures > 0 ? 0 : HELD_SECONDS_MAX;
+    const startedAt = surroundings.seconds();
+    let pause = 0;
+    try {
+      const found = await readPage(caller, { query, cursor, signal }, heldSeconds);
+      yield* found.data;
+      cursor = found.next_cursor ?? cursor;
+      failures = 0;
+      failuresMax = Infinity;
+      // If the server does not delay its answers, poll.
+      const isHeld = heldSeconds < 2 * (surroundings.seconds() - startedAt);
+      unheld = found.data.length > 0 || isHeld ? 0 : unheld + 1;
+      if (unheld > 0) pause = delaySeconds(PAUSES, unheld, 0.5 + surroundings.chance() / 2);
+    } catch (error) {
+      if (signal?.aborted) return;
+      failures += 1;
+      if (!isTemporary(error) || failures > failuresMax) throw error;
+      const askedSeconds = error instanceof ApiError ? error.retryAfterSeconds : null;
+      pause = delaySeconds(policy, failures, surroundings.chance()) + (askedSeconds ?? 0);
+    }
+    if (pause > 0) await surroundings.sleep(pause, signal).catch(() => {});
+  }
+}
+
+async function readPage(
+  caller: Caller,
+  { query, cursor, signal }: Following,
+  heldSeconds: number,
+): Promise<Page<Transfer>> {
+  const answer = await caller.send(
+    {
+      method: "GET",
+      path: "/transfers",
+      query: given({ ...query, cursor }),
+      headers: heldSeconds > 0 ? { Prefer: `wait=${heldSeconds}` } : {},
+      heldSeconds,
+      signal,
+    },
+    1,
+  );
+  return decodeAnswer(page(transfer), answer);
+}
+
+function isTemporary(error: unknown): boolean {
+  return (
+    error instanceof ConnectionFailed || error instanceof ServerError || error instanceof Throttled
+  );
+}

@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ConnectionFailed } from "../../src/errors.ts";
+import { follow } from "../../src/following.ts";
+import { Unauthorized } from "../../src/refusals.ts";
+import { errorOf, lost, refused, said, Script } from "./scripts.mjs";
+
+const PARTY = { id: "acct_1", username: "ada", account_number: "OU1", display_name: "Ada" };
+
+function transfers(...sequences) {
+  const data = sequences.map((sequence) => ({
+    id: `tr_${sequence}`,
+    status: "completed",
+    kind: "transfer",
+    direction: "in",
+    amount: 1,
+    currency: "OUSD",
+    from: PARTY,
+    to: PARTY,
+    note: null,
+    charge_id: null,
+    sequence,
+    balance_after: 1,
+    idempotency_key: null,
+    created_at: "2026-01-31T12:00:00.000000Z",
+  }));
+  const next_cursor = `after-${sequences.at(-1) ?? "nothing"}`;
+  return said(200, { data, has_more: false, next_cursor });
+}
+
+function start(script, cursor = 4, signal = undefined) {
+  return follow(script.caller, { query: { order: "oldest", limit: 100 }, cursor, signal });
+}
+
+async function take(count, movements) {
+  const taken = [];
+  for await (const { sequence } of movements) {
+    taken.push(sequence);
+    if (taken.length === count) break;
+  }
+  return taken;
+}
+
+const cursors = (script) => script.requests.map((each) => each.query.cursor);
+const held = (script, answer) => () => {
+  script.now += 25;
+  return answer;
+};
+
+test("each page continues where the last one ended, and full pages are read at once", async () => {
+  const script = new Script([transfers(5, 6), transfers(7)]);
+  assert.deepEqual(await take(3, start(script)), [5, 6, 7]);
+  assert.deepEqual(cursors(script), ["4", "after-6"]);
+  assert.deepEqual(script.pauses, []);
+  assert.equal(script.requests[0].headers.Prefer, "wait=25");
+});
+
+test("an empty page that was held is asked for again at once", async () => {
+  const script = new Script([]);
+  script.outcomes = [held(script, transfers()), held(script, transfers()), transfers(5)];
+  assert.deepEqual(await take(1, start(script)), [5]);
+  assert.deepEqual(script.pauses, []);
+});
+
+test("a server that does not hold its answers is polled, more and more rarely", async () => {
+  const script = new Script([transfers(), transfers(), transfers(), transfers(5)]);
+  assert.deepEqual(await take(1, start(script)), [5]);
+  assert.deepEqual(script.pauses, [0.5, 1, 2]);
+});
+
+test("once connected, following outlasts any number of failures", async () => {
+  const failures = [...Array(20).fill(lost()), said(429, {}, { "retry-after": "7" }), said(503)];
+  const script = new Script([transfers(5), ...failures, transfers(6)], { attemptsMax: 2 });
+  assert.deepEqual(await take(2, start(script)), [5, 6]);
+  assert.deepEqual(script.pauses.slice(-2), [17, 10]);
+  assert.equal(script.requests.at(-1).headers.Prefer, undefined);
+  assert.ok(cursors(script).slice(1).every((cursor) => cursor === "after-5"));
+});
+
+test("before the first answer, the policy limits the attempts", async () => {
+  const script = new Script(Array(9).fill(lost()), { attemptsMax: 3 });
+  assert.ok((await errorOf(take(1, start(script)))) instanceof ConnectionFailed);
+  assert.equal(script.requests.length, 3);
+});
+
+test("a refusal ends following", async () => {
+  const script = new Script([transfers(5), refused(401, "unauthorized")]);
+  assert.ok((await errorOf(take(2, start(script)))) instanceof Unauthorized);
+});
+
+test("an error of the loop's body is not taken for a failure of the network", async () => {
+  const script = new Script([transfers(5)]);
+  const failing = async () => {
+    for await (const _ of start(script)) throw new ConnectionFailed("of my own");
+  };
+  assert.equal((await errorOf(failing())).message, "of my own");
+  assert.equal(script.requests.length, 1);
+});
+
+test("a signal ends following without an error", async () => {
+  const stop = new AbortController();
+  const script = new Script([transfers(5), () => (stop.abort(), lost())]);
+  assert.deepEqual(await take(9, start(script, undefined, stop.signal)), [5]);
+  assert.deepEqual(await take(9, start(script, undefined, stop.signal)), []);
+});
