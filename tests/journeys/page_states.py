@@ -51,7 +51,30 @@ def _wrong_code(page: Page) -> None:
     expect(page.get_by_label("Code")).to_be_visible()
 
 
+def _ended_link(page: Page) -> None:
+    page.goto("/reset?token=rl_0")
+    expect(page.get_by_role("alert")).to_be_visible()
+
+
+def _reset_link(page: Page) -> None:
+    page.goto("/forgot")
+    page.get_by_label("Email or username").fill("ada")
+    page.get_by_role("button", name="Send a link").click()
+    page.goto("/sandbox/mail?to=ada@example.com")
+    page.get_by_role("link", name="/reset?token=").first.click()
+    expect(page.get_by_label("New password")).to_be_visible()
+
+
+def _wrong_new_password(page: Page) -> None:
+    page.get_by_label("New password").fill("short")
+    page.get_by_role("button", name="Set password").click()
+    expect(page.locator("#new_password-error")).to_be_visible()
+
+
 SIGNED_OUT: dict[str, State] = {
+    "reset-ended": _ended_link,
+    "reset": _reset_link,
+    "reset-wrong": _wrong_new_password,
     "login-wrong": _wrong_sign_in,
     "login-limited": _limited,
     "signup-wrong": _wrong_sign_up,
@@ -294,6 +317,8 @@ def reflecting_urls(hostile: str) -> list[str]:
         f"/signup?next=/{text}",
         f"/activity?from={text}&kind={text}",
         f"/settings?done={text}",
+        f"/forgot?done={text}",
+        f"/reset?token={text}",
         f"/settings/history?before={text}",
         f"/{text}",
         f"/apps/{text}",

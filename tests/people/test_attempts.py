@@ -1,6 +1,7 @@
 """Limits on wrong passwords: how many are allowed, and how long the block lasts."""
 
 import asyncio
+from contextlib import suppress
 from typing import TypeVar, cast
 
 import msgspec
@@ -22,11 +23,14 @@ from ousel.people.rules import (
     SIGN_UP_LIMIT,
 )
 from ousel.people.sign_in import SignInService, WrongCode, WrongPassword
+from tests.people.mailboxes import People
 from tests.people.members import HOME, LAPTOP, OFFICE, Member
 from tests.support.clock import ManualClock
 from tests.support.visitor import PASSWORD
 
 Result = TypeVar("Result")
+
+GUESSES = 14  # of each kind; ten are checked
 
 SUBJECTS = Statement("whose failures are counted", "SELECT subject FROM sign_in_failures")
 
@@ -204,6 +208,65 @@ async def test_strangers_do_not_lock_out_a_browser_that_signed_in_before(ada: Me
         await ada.sign_in.sign_in("ada", PASSWORD, OFFICE)
 
     await ada.sign_in.sign_in("ada", PASSWORD, LAPTOP)
+
+
+@pytest.mark.one_engine
+async def test_thirty_wrong_codes_a_day_are_checked(
+    ada: Member, people: People, clock: ManualClock
+) -> None:
+    """From all addresses, all known browsers and of all kinds together; then even right ones wait.
+
+    While strangers guess, the holder can sign in from a known browser.
+    """
+    checked = 0
+    for _ in range(GUESSES):
+        checked += await guess_email_code(people, ada.account_id)
+    await ada.turn_on_factor()
+    laptops = [EventSource("", "", browser=f"laptop {number}") for number in range(4)]
+    for laptop in laptops:
+        await sign_in_with_code(ada, laptop)
+    for number in range(GUESSES):
+        checked += await guess_code(ada, EventSource(f"198.51.100.{number}", ""))
+    await sign_in_with_code(ada, laptops[0])
+    for number in range(GUESSES):
+        clock.advance(seconds=600)  # so that no limit of a quarter of an hour is reached
+        checked += await guess_code(ada, laptops[number % 4])
+    assert checked == 30
+    owed = await ada.sign_in.sign_in("ada", PASSWORD, laptops[1])
+    with pytest.raises(TooManyAttempts):
+        await ada.sign_in.sign_in_with_code(owed.secret, ada.code(), laptops[1])
+
+
+async def sign_in_with_code(ada: Member, source: EventSource) -> None:
+    """Sign in with the password and the code of the authenticator app."""
+    ada.pass_a_code()
+    owed = await ada.sign_in.sign_in("ada", PASSWORD, source)
+    await ada.sign_in.sign_in_with_code(owed.secret, ada.code(), source)
+
+
+async def guess_code(ada: Member, source: EventSource) -> bool:
+    """Send the right password and a wrong code; return whether the code was checked."""
+    owed = await ada.sign_in.sign_in("ada", PASSWORD, source)
+    try:
+        await ada.sign_in.sign_in_with_code(owed.secret, "wrong", source)
+    except WrongCode:
+        return True
+    except TooManyAttempts:
+        return False
+    raise AssertionError("the code was accepted")
+
+
+async def guess_email_code(people: People, account_id: str) -> bool:
+    """Send a wrong code for a new email; return whether it was checked."""
+    with suppress(TooManyAttempts):
+        await people.emails.change(account_id, PASSWORD, "new@example.com", HOME)
+    try:
+        await people.emails.confirm_with_code(account_id, "wrong", HOME)
+    except InvalidField as refused:
+        return "not right" in refused.detail
+    except TooManyAttempts:
+        return False
+    raise AssertionError("the code was accepted")
 
 
 async def test_a_browser_that_signed_in_before_has_a_limit_of_its_own(ada: Member) -> None:

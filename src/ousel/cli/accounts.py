@@ -12,6 +12,7 @@ from ousel.api.fields import parse_idempotency_key as idempotency_key_of
 from ousel.cli.console import (
     DatabaseOption,
     JsonOption,
+    error_console,
     fail,
     run_with,
     run_with_outbox,
@@ -209,14 +210,11 @@ def _confirm_recovery(account: Account) -> None:
     """End the command unless the operator confirms."""
     question = (
         f"Whoever opens the link takes over @{account.username} ({account.display_name}). "
-        "Are you sure that you know who will get it?"
+        "Are you sure that you know who will get it? [y/N]"
     )
-    try:
-        is_confirmed = typer.confirm(question, err=True)
-    except typer.Abort:  # there is nobody to ask
-        is_confirmed = False
-    if not is_confirmed:
-        fail("no link was issued: confirm with y, or use --yes")
+    error_console.print(question, markup=False, highlight=False, soft_wrap=True)
+    if sys.stdin.buffer.readline().strip().lower() not in {b"y", b"yes"}:
+        fail("no link was issued: answer y, or use --yes")
 
 
 def _password_from_stdin() -> str:
