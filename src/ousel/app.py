@@ -60,11 +60,14 @@ from ousel.partners.api_errors import ApiErrorLog
 from ousel.partners.app_service import AppService
 from ousel.partners.key_lookup import PartnerKeyLookup
 from ousel.partners.key_service import KeyService
+from ousel.passkeys.service import Passkeys
 from ousel.people.account_settings import AccountSettingsService
 from ousel.people.attempts import AttemptCounter
 from ousel.people.email_confirmation import EmailConfirmationService
 from ousel.people.identity_check import IdentityCheckService
 from ousel.people.notices import EventNotices, MoneyNotices
+from ousel.people.passkey_sign_in import PasskeySignInService
+from ousel.people.passkeys import PasskeyService
 from ousel.people.recovery import RecoveryService
 from ousel.people.retention import RetentionService
 from ousel.people.second_factor import SecondFactorService
@@ -80,6 +83,7 @@ from ousel.portal.connections import ConnectionPages
 from ousel.portal.emails import EmailPages
 from ousel.portal.identity_check import IdentityCheckPages
 from ousel.portal.keys import KeyPages
+from ousel.portal.passkeys import PasskeyPages
 from ousel.portal.recovery import RecoveryPages
 from ousel.portal.settings import SettingsPages
 from ousel.portal.sign_in import SignInPages
@@ -168,11 +172,15 @@ class Services:
         self.recovery = RecoveryService(
             database, clock, self.attempts, self.outbox, notices, self.sign_in.passwords
         )
+        self.passkeys = PasskeyService(
+            database, clock, self.attempts, Passkeys(clock, settings.portal_url), notices
+        )
+        self.passkey_sign_in = PasskeySignInService(database, self.passkeys, self.sign_in)
+        self.identity_checks = IdentityCheckService(
+            database, clock, self.sign_in.password_check, self.second_factors, self.passkeys
+        )
         self.emails = EmailConfirmationService(
             database, clock, self.attempts, email_proofs, self.sign_in.password_check
-        )
-        self.identity_checks = IdentityCheckService(
-            database, clock, self.sign_in.password_check, self.second_factors
         )
         self.sessions = SessionLookup(database, clock)
         self.account_settings = AccountSettingsService(database, clock)
@@ -321,8 +329,9 @@ class Ousel:
         ]
         return [
             *(sandbox_pages if self.settings.sandbox else []),
-            *SignInPages(pages, services.sign_in, cookies).routes(),
+            *SignInPages(pages, services.sign_in, services.passkey_sign_in, cookies).routes(),
             *RecoveryPages(pages, services.recovery).routes(),
+            *PasskeyPages(pages, services.passkeys, services.account_settings).routes(),
             *EmailPages(pages, services.emails).routes(),
             *ActivityPages(
                 pages, services.history, services.emails, self.settings.portal_url

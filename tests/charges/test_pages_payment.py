@@ -60,7 +60,7 @@ async def test_paying_over_the_limit_asks_for_the_password(portal_shop: PortalSh
     charge = await portal_shop.charge(1_000_000_001)
     payer = await portal_shop.person(2_000_000_000)
     portal_shop.portal.clock.advance(seconds=IDENTITY_CHECK_SECONDS)
-    assert "Next, we ask for your password or code" in await payer.page(charge)
+    assert "Next, we ask for your password, code or passkey" in await payer.page(charge)
 
     asked = await payer.visitor.press(f"/pay/{charge.id}", "Pay 1,000.000001 OUSD")
     assert asked.status_code == 403

@@ -37,7 +37,7 @@ def _form_out_of_date(page: Page) -> None:
     page.context.clear_cookies()
     page.get_by_label("Email or username").fill("ada")
     page.get_by_label("Password").fill("whatever")
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     expect(page.get_by_role("heading", name="The form was not accepted")).to_be_visible()
 
 

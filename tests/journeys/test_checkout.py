@@ -71,7 +71,7 @@ def test_from_the_link_to_the_shops_thanks(browser_world: SampleWorld, options: 
     page.get_by_role("link", name="Sign in").click()
     page.get_by_label("Email or username").fill("grace")
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     page.wait_for_url(f"**/pay/{charge['id']}")
     expect(page.get_by_text("Grace Hopper")).to_be_visible()
     page.get_by_role("button", name=PAY).click()

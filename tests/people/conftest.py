@@ -6,9 +6,12 @@ from ousel.database.port import Database
 from ousel.emails.service import EmailProofs
 from ousel.kernel.settings import Settings
 from ousel.mail.outbox import Outbox
+from ousel.passkeys.service import Passkeys
 from ousel.people.attempts import AttemptCounter
 from ousel.people.email_confirmation import EmailConfirmationService
 from ousel.people.notices import EventNotices
+from ousel.people.passkey_sign_in import PasskeySignInService
+from ousel.people.passkeys import PasskeyService
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.sign_in import SignInService
 from tests.people.mailboxes import People
@@ -65,6 +68,23 @@ def sign_in(
 ) -> SignInService:
     """The sign-in service of a fresh database."""
     return SignInService(database, clock, attempts, second_factors, email_proofs, notices)
+
+
+@pytest.fixture
+def passkeys(
+    database: Database, clock: ManualClock, attempts: AttemptCounter, notices: EventNotices
+) -> PasskeyService:
+    """The passkeys of a fresh database, for https://pay.example."""
+    keys = Passkeys(clock, "https://pay.example")
+    return PasskeyService(database, clock, attempts, keys, notices)
+
+
+@pytest.fixture
+def passkey_sign_in(
+    database: Database, passkeys: PasskeyService, sign_in: SignInService
+) -> PasskeySignInService:
+    """Signing in with the passkeys of a fresh database."""
+    return PasskeySignInService(database, passkeys, sign_in)
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ class Member:
     ) -> None:
         self.sign_in = sign_in
         self.second_factors = second_factors
-        self._database = database
+        self.database = database
         self.clock = clock
         self._sessions = SessionLookup(database, clock)
         self.account_id = ""
@@ -44,7 +44,7 @@ class Member:
         holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")
         signed_in = await self.sign_in.sign_up(holder, PASSWORD, HOME)
         self.account_id = (await self.person(signed_in.secret)).account_id
-        await AccountService(self._database, self.clock).prove_email("@ada")
+        await AccountService(self.database, self.clock).prove_email("@ada")
         return signed_in
 
     async def turn_on_factor(self) -> None:
@@ -79,6 +79,6 @@ class Member:
 
     async def events(self) -> list[AuditEvent]:
         """Return what happened to the account, newest first."""
-        return await self._database.read(
+        return await self.database.read(
             lambda transaction: store.events_before(transaction, self.account_id, "ev_~", 100)
         )

@@ -4,21 +4,28 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.kernel.errors import IdentityCheckNeeded, InvalidField
+from ousel.passkeys.rules import Owner
 from ousel.people.account_settings import AccountSettingsService
 from ousel.people.attempts import TooManyAttempts
 from ousel.people.audit import EventSource
 from ousel.people.identity_check import IdentityCheckService
+from ousel.people.passkeys import PasskeyService
 from ousel.people.rules import IDENTITY_CHECK_SECONDS, PAIR_LIMIT
 from ousel.people.sign_in import NewSession
 from tests.people.members import HOME, LAPTOP, Member
+from tests.support.authenticator import Authenticator
 from tests.support.clock import ManualClock
 from tests.support.visitor import PASSWORD
 
 
 @pytest.fixture
-def checks(database: Database, clock: ManualClock, ada: Member) -> IdentityCheckService:
+def checks(
+    database: Database, clock: ManualClock, ada: Member, passkeys: PasskeyService
+) -> IdentityCheckService:
     """The identity checks of a fresh database."""
-    return IdentityCheckService(database, clock, ada.sign_in.password_check, ada.second_factors)
+    return IdentityCheckService(
+        database, clock, ada.sign_in.password_check, ada.second_factors, passkeys
+    )
 
 
 @pytest.fixture
@@ -171,3 +178,31 @@ async def test_a_session_that_has_ended_is_not_checked(
     settings = AccountSettingsService(database, ada.clock)
     await settings.end_session(ada.account_id, source.session, HOME)
     assert not await checks.check("code", ada.account_id, ada.code(), source)
+
+
+async def test_a_passkey_counts_and_replaces_the_password(
+    ada: Member,
+    session: NewSession,
+    source: EventSource,
+    checks: IdentityCheckService,
+    passkeys: PasskeyService,
+) -> None:
+    """The code is then a recovery code; neither the password nor an unconfirmed app counts."""
+    phone = Authenticator()
+    options = await passkeys.creation_options(Owner(ada.account_id, "ada", "Ada"), source)
+    codes = await passkeys.add(ada.account_id, "Phone", phone.make(options), source)
+    ada.factor_secret = await ada.second_factors.propose(ada.account_id)
+    ada.clock.advance(seconds=IDENTITY_CHECK_SECONDS)
+    assert await checks.ways(ada.account_id) == ["passkey", "code"]
+    with pytest.raises(IdentityCheckNeeded):
+        await checks.check("password", ada.account_id, PASSWORD, source)
+    assert not await checks.check("code", ada.account_id, ada.code(), source)
+    assert not await is_recent(ada, session)
+
+    asked = await checks.passkey_options(ada.account_id, source)
+    assert await checks.check("passkey", ada.account_id, phone.sign(asked), source)
+
+    assert await is_recent(ada, session)
+    ada.clock.advance(seconds=IDENTITY_CHECK_SECONDS)
+    assert await checks.check("code", ada.account_id, codes[0], source)
+    assert await is_recent(ada, session)

@@ -15,6 +15,7 @@ from ousel.people.audit import EventKind
 from ousel.people.recovery import OperatorRecovery
 from ousel.people.rules import AuditEvent
 from ousel.portal import settings
+from tests.support.authenticator import Authenticator
 from tests.support.mail import code_in
 from tests.support.portal import Portal
 from tests.support.visitor import PASSWORD, SAFARI, Visitor
@@ -80,6 +81,24 @@ async def use_settings(portal: Portal, ada: Visitor, secret: str, recovery_code:
     await ada.press("/settings", "Sign out")
 
 
+async def use_passkeys(ada: Visitor, other: Visitor) -> None:
+    """Add a passkey, rename it, use a copy of it, and remove it."""
+    phone = Authenticator("http://ousel.test", "ousel.test")
+    await ada.use_passkey("/settings/passkeys", "Add passkey", phone, name="Phone")
+    page = re.findall(
+        r'href="(/settings/passkeys/\w+)"', (await ada.get("/settings/passkeys")).text
+    )
+    await ada.press(page[0], "Rename", name="Old phone")
+    phone.counter = 9
+    entered = await other.use_passkey("/login", "Sign in with a passkey", phone)
+    assert entered.status_code == 303
+    await other.press("/settings", "Sign out")
+    phone.counter = 1
+    refused = await other.use_passkey("/login", "Sign in with a passkey", phone)
+    assert "copied" in refused.text
+    assert (await ada.press(page[0], "Remove passkey")).status_code == 303
+
+
 async def use_emails(portal: Portal, ada: Visitor) -> None:
     """Confirm the email, and change it."""
     [text] = await portal.mail("ada@example.com")
@@ -105,6 +124,7 @@ async def test_everything_is_recorded_with_address_and_device(mailing: Portal) -
     await use_emails(portal, ada)
     secret, codes = await portal.turn_on_factor(ada)
     await use_apps(ada)
+    await use_passkeys(ada, portal.visitor("192.0.2.1"))
     await use_settings(portal, ada, secret, codes[0])
     await recover(portal, ada)
     events = await events_of(portal, "ada")

@@ -1,4 +1,4 @@
-"""Pages ask again for the password or a code before what matters, and then continue."""
+"""Pages ask again for the password, a code or a passkey before what matters, and continue."""
 
 from collections.abc import Awaitable, Callable
 
@@ -213,7 +213,7 @@ async def test_the_rule_for_amounts_is_shown(portal: Portal, ada: Visitor) -> No
     """The form states the limit, and the page before the check announces it."""
     await person(portal.database, "grace", clock=portal.clock)
     await portal.fund("ada", "2000")
-    announced = "Next, we ask for your password or code"
+    announced = "Next, we ask for your password, code or passkey"
     assert "more than 1,000.00 OUSD" in (await ada.get("/send")).text
     asked = await ada.press("/send", "Continue", to="@grace", amount="1000.01")
     assert announced not in (await ada.get(asked.headers["location"])).text

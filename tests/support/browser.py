@@ -70,7 +70,7 @@ def fill_in_sign_in(page: Page, identifier: str, password: str = PASSWORD) -> No
     """Fill in the sign-in form that is open, and send it."""
     page.get_by_label("Email or username").fill(identifier)
     page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
 
 
 def sign_up(page: Page, username: str, **fields: str) -> None:

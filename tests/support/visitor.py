@@ -4,6 +4,7 @@ from urllib.parse import urlencode
 
 import httpx2
 
+from tests.support.authenticator import Authenticator
 from tests.support.forms import Form, form_with
 
 PASSWORD = "correct horse battery"
@@ -53,6 +54,24 @@ class Visitor:
         if form.method == "post":
             return await self.post(form.action, fields)
         return await self.client.get(form.action, params=fields)
+
+    async def use_passkey(
+        self,
+        path: str,
+        button: str,
+        authenticator: Authenticator,
+        options: str | None = None,
+        **fields: str,
+    ) -> httpx2.Response:
+        """Press a button that makes or uses a passkey, as the script of the page does."""
+        form = await self.form(path, button)
+        token = {"form_token": form.fields["form_token"]}
+        asked = await self.post(options or f"{form.action}/options", token)
+        assert asked.status_code == 200, asked.text
+        answer = authenticator.make if "user" in asked.json() else authenticator.sign
+        field = "identity_passkey" if "identity_passkey" in form.fields else "credential"
+        filled = fields | {field: answer(asked.json())}
+        return await self.send(form, form.pressed(button, filled))
 
     async def sign_up(self, username: str, /, **fields: str) -> httpx2.Response:
         """Create an account."""

@@ -9,6 +9,8 @@ from ousel.accounts.rules import HolderEmail
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.ledger.rules import Account
+from ousel.passkeys.rules import Passkey
+from ousel.passkeys.service import passkeys_of
 from ousel.people import store
 from ousel.people.audit import EventSource, record_event
 from ousel.people.rules import AuditEvent, SecondFactor, Session
@@ -25,9 +27,16 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
     email: HolderEmail
     sessions: list[Session]
     factor: SecondFactor | None
+    passkeys: list[Passkey]
     recovery_codes_left: int
     wants_money_notices: bool
     events: list[AuditEvent]
+
+    @property
+    def last_factor_is_passkey(self) -> bool:
+        """Whether the only second factor is one passkey."""
+        has_app = self.factor is not None and self.factor.confirmed_at is not None
+        return len(self.passkeys) == 1 and not has_app
 
 
 class AccountSettingsService:
@@ -49,6 +58,7 @@ class AccountSettingsService:
                     transaction, account_id, self._clock(), SESSIONS_SHOWN
                 ),
                 factor=await store.second_factor_of(transaction, account_id),
+                passkeys=await passkeys_of(transaction, account_id),
                 recovery_codes_left=await store.recovery_codes_left(transaction, account_id),
                 wants_money_notices=await accounts.wants_money_notices(transaction, account_id),
                 events=await store.events_before(

@@ -7,7 +7,8 @@ The codes of one account are limited to 30 wrong ones a day: ten from browsers t
 knows, ten from all others, and ten codes by mail.
 
 Sign-ups are limited by IP address, since the server must hash a password for each. Messages by mail
-are limited by account, mailbox and IP address, and links that do not work by IP address.
+are limited by account, mailbox and IP address, and links that do not work by IP address. Challenges
+for passkeys are limited by IP address too.
 """
 
 import hashlib
@@ -25,6 +26,7 @@ from ousel.people.rules import (
     ADDRESS_LIMIT,
     ATTEMPT_LIMITS,
     BROWSER_LIMIT,
+    CHALLENGE_LIMIT,
     EMAIL_CODE_LIMIT,
     LINK_LIMIT,
     MAIL_ACCOUNT_LIMIT,
@@ -144,6 +146,11 @@ class AttemptCounter:
         """Count a link that does not work; refuse it if the limit is exceeded."""
         limits = {f"links:{counted_address(source.ip_address)}": LINK_LIMIT}
         await self._count(transaction, limits, "Too many links did not work.")
+
+    async def count_challenge(self, transaction: Transaction, source: EventSource) -> None:
+        """Count a challenge for a passkey; refuse it if the limit is exceeded."""
+        limits = {f"challenges:{counted_address(source.ip_address)}": CHALLENGE_LIMIT}
+        await self._count(transaction, limits, "Passkeys were asked for too often.")
 
     async def forgive(self, transaction: Transaction, guess: Guess) -> None:
         """Uncount a successful attempt.

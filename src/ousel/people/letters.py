@@ -16,6 +16,9 @@ NoticeKind = Literal[
     "password_reset",
     "second_factor_turned_on",
     "second_factor_turned_off",
+    "passkey_added",
+    "passkey_removed",
+    "passkey_refused",
     "recovery_link_issued",
     "key_issued",
     "key_rotated",
@@ -37,6 +40,7 @@ _CHANGE_PASSWORD: Final = (
 )
 _SETTINGS: Final = ("Open your settings", "/settings")
 _FORGOT: Final = ("Set a new password", "/forgot")
+_PASSKEYS: Final = ("See your passkeys", "/settings/passkeys")
 _APPS: Final = ("See your apps and their keys", "/apps")
 
 _NOTICES: Final[dict[NoticeKind, _Notice]] = {
@@ -74,6 +78,26 @@ _NOTICES: Final[dict[NoticeKind, _Notice]] = {
         "If it was not you, change your password and turn two-factor sign-in on again. "
         f"{_OPERATOR}",
         _SETTINGS,
+    ),
+    "passkey_added": _Notice(
+        "A passkey was added to your Ousel account",
+        "Whoever has the new passkey can sign in to your Ousel account @{username} with it, "
+        "without the password.",
+        f"If it was not you, remove the passkey, then change your password. {_OPERATOR}",
+        _PASSKEYS,
+    ),
+    "passkey_removed": _Notice(
+        "A passkey of your Ousel account was removed",
+        "A passkey no longer signs in to your Ousel account @{username}.",
+        f"If it was not you, change your password and look at your other passkeys. {_OPERATOR}",
+        _PASSKEYS,
+    ),
+    "passkey_refused": _Notice(
+        "A passkey of your Ousel account was refused",
+        "Somebody tried to sign in to your Ousel account @{username} with a passkey that may be a "
+        "copy: its counter went back. Nobody was signed in.",
+        "Remove that passkey under Settings, and add a new one. Security events has its name.",
+        _PASSKEYS,
     ),
     "recovery_link_issued": _Notice(
         "The operator has issued a link to your Ousel account",

@@ -17,7 +17,7 @@ from ousel.people.attempts import AttemptCounter
 from ousel.people.audit import BY_OPERATOR, EventSource
 from ousel.people.notices import EventNotices
 from ousel.people.passwords import PasswordService
-from ousel.people.second_factor import has_second_factor
+from ousel.people.second_factor import has_second_factor, remove_second_factors
 from ousel.resets import service as resets
 from ousel.resets.rules import LinkKind
 
@@ -137,7 +137,7 @@ class RecoveryService:
                 transaction, account_id, "password_reset", source, _LINK_NAMES[link.kind]
             )
             if link.kind == "operator" and await has_second_factor(transaction, account_id):
-                await store.remove_factor(transaction, account_id)
+                await remove_second_factors(transaction, account_id)
                 await self._notices.record(
                     transaction, account_id, "second_factor_turned_off", source
                 )

@@ -1,4 +1,4 @@
-"""Deletes what nobody needs any longer: old sessions, proofs, links, browsers and events."""
+"""Deletes what nobody needs any longer: what has expired, unused browsers, and old events."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -7,6 +7,7 @@ from ousel.database.port import Database, Transaction
 from ousel.database.sweeping import sweep
 from ousel.emails.service import EmailProofs
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
+from ousel.passkeys.service import delete_expired_challenges
 from ousel.people import store
 from ousel.resets import service as resets
 
@@ -33,6 +34,7 @@ class RetentionService:
             + await self._sweep(store.delete_old_events, AUDIT_DAYS)
             + await self._sweep(self._email_proofs.delete_expired, 1)
             + await self._sweep(resets.delete_expired, 0)
+            + await self._sweep(delete_expired_challenges, 1)
         )
 
     async def _sweep(

@@ -93,6 +93,8 @@ MAIL_RECIPIENT_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # messages to one mai
 MAIL_ADDRESS_LIMIT: Final = AttemptLimit(500, 3600)  # messages asked for from one IP address
 RESET_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # reset links by mail for one account
 NOTICE_LIMIT: Final = AttemptLimit(50, 24 * 3600)  # notices to one account of received money
+PASSKEY_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # wrong answers of one passkey from anywhere
+CHALLENGE_LIMIT: Final = AttemptLimit(500, 3600)  # challenges for passkeys from one IP address
 ATTEMPT_LIMITS: Final = (
     EMAIL_CODE_LIMIT,
     LINK_LIMIT,
@@ -108,6 +110,8 @@ ATTEMPT_LIMITS: Final = (
     KNOWN_CODE_LIMIT,
     BROWSER_LIMIT,
     SIGN_UP_LIMIT,
+    PASSKEY_LIMIT,
+    CHALLENGE_LIMIT,
 )
 
 

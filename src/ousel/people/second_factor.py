@@ -1,4 +1,7 @@
-"""Second factors: an authenticator app's one-time codes, and recovery codes."""
+"""Second factors: an authenticator app's one-time codes, and recovery codes.
+
+Passkeys are second factors too. The recovery codes replace whichever factor was lost.
+"""
 
 import base64
 import secrets
@@ -9,6 +12,8 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField
 from ousel.kernel.ids import secret_hash
+from ousel.passkeys import service as passkeys
+from ousel.passkeys.service import has_passkey
 from ousel.people import rules, store
 from ousel.people.attempts import AttemptCounter, Guess
 from ousel.people.audit import EventSource, record_failed_sign_in
@@ -22,9 +27,37 @@ Result = TypeVar("Result")
 
 
 async def has_second_factor(transaction: Transaction, account_id: str) -> bool:
-    """Return whether signing in to the account requires a code."""
+    """Return whether signing in with the password requires a code or a passkey too."""
+    return await has_authenticator_app(transaction, account_id) or await has_passkey(
+        transaction, account_id
+    )
+
+
+async def has_authenticator_app(transaction: Transaction, account_id: str) -> bool:
+    """Return whether an authenticator app's codes sign in to the account."""
     factor = await store.second_factor_of(transaction, account_id)
     return factor is not None and factor.confirmed_at is not None
+
+
+async def make_recovery_codes(transaction: Transaction, account_id: str) -> list[str]:
+    """Return new recovery codes, which replace earlier ones."""
+    codes = [_new_recovery_code() for _ in range(rules.RECOVERY_CODES)]
+    hashes = [secret_hash(_normalize_code(each)) for each in codes]
+    await store.replace_recovery_codes(transaction, account_id, hashes)
+    return codes
+
+
+async def remove_useless_recovery_codes(transaction: Transaction, account_id: str) -> None:
+    """Remove the recovery codes if the account has no second factor any more."""
+    if not await has_second_factor(transaction, account_id):
+        await store.remove_recovery_codes(transaction, account_id)
+
+
+async def remove_second_factors(transaction: Transaction, account_id: str) -> None:
+    """Remove the authenticator app, all passkeys and the recovery codes."""
+    await store.remove_factor(transaction, account_id)
+    await passkeys.remove_all(transaction, account_id)
+    await store.remove_recovery_codes(transaction, account_id)
 
 
 class SecondFactorService:
@@ -46,9 +79,9 @@ class SecondFactorService:
         self._notices = notices
 
     async def is_on(self, account_id: str) -> bool:
-        """Return whether signing in to the account requires a code."""
+        """Return whether an authenticator app's codes sign in to the account."""
         return await self._database.read(
-            lambda transaction: has_second_factor(transaction, account_id)
+            lambda transaction: has_authenticator_app(transaction, account_id)
         )
 
     async def propose(self, account_id: str) -> str:
@@ -62,15 +95,12 @@ class SecondFactorService:
         """Turn the second factor on with its first code; return the recovery codes."""
         if await self.is_on(account_id):
             raise InvalidField("Two-factor sign-in is on already.", param="code")
-        recovery_codes = [_new_recovery_code() for _ in range(rules.RECOVERY_CODES)]
 
         async def turn_on(transaction: Transaction, _: CodeKind) -> list[str]:
-            hashes = [secret_hash(_normalize_code(each)) for each in recovery_codes]
-            await store.replace_recovery_codes(transaction, account_id, hashes)
             await self._notices.record(transaction, account_id, "second_factor_turned_on", source)
-            return recovery_codes
+            return await make_recovery_codes(transaction, account_id)
 
-        shown = await self.with_code(account_id, code, source, turn_on)
+        shown = await self.with_code(account_id, code, source, turn_on, is_first=True)
         if shown is None:
             raise InvalidField("This code is not right. Try the next one.", param="code")
         return shown
@@ -80,6 +110,7 @@ class SecondFactorService:
 
         async def turn_off(transaction: Transaction, _: CodeKind) -> bool:
             await store.remove_factor(transaction, account_id)
+            await remove_useless_recovery_codes(transaction, account_id)
             await self._notices.record(transaction, account_id, "second_factor_turned_off", source)
             return True
 
@@ -92,16 +123,20 @@ class SecondFactorService:
         code: str,
         source: EventSource,
         then: Callable[[Transaction, CodeKind], Awaitable[Result]],
+        *,
+        is_first: bool = False,
     ) -> Result | None:
         """Use up the code and run `then` in the same transaction.
 
-        If the code is wrong, count a failed attempt and return None.
+        If the code is wrong, count a failed attempt and return None. Only the first code of an
+        authenticator app may come from a secret that is not confirmed.
         """
         guess = Guess(account_id, account_id, source, rules.CODE_LIMIT, rules.KNOWN_CODE_LIMIT)
 
         async def work(transaction: Transaction) -> Result | None:
             await self._attempts.count_attempt(transaction, guess)
-            kind = await self._use_code(transaction, account_id, code)
+            use = self._use_one_time_code if is_first else self._use_code
+            kind = await use(transaction, account_id, code)
             if kind is None:
                 await record_failed_sign_in(transaction, account_id, "code", source, self._clock)
                 return None
@@ -113,17 +148,29 @@ class SecondFactorService:
     async def _use_code(
         self, transaction: Transaction, account_id: str, code: str
     ) -> CodeKind | None:
-        now = self._clock()
+        if await has_authenticator_app(transaction, account_id) and await self._use_one_time_code(
+            transaction, account_id, code
+        ):
+            return "one_time"
+        hash_ = secret_hash(_normalize_code(code))
+        if await store.use_recovery_code(transaction, account_id, hash_, self._clock()):
+            return "recovery"
+        return None
+
+    async def _use_one_time_code(
+        self, transaction: Transaction, account_id: str, code: str
+    ) -> CodeKind | None:
+        """Use a one-time code, which confirms the secret if it was not."""
         factor = await store.second_factor_of(transaction, account_id)
         if factor is None:
             return None
-        normalized = _normalize_code(code)
-        step = rules.matching_step(factor.secret, normalized, self._real_clock(), factor.last_step)
-        if step is not None and await store.use_step(transaction, account_id, step, now):
-            return "one_time"
-        if await store.use_recovery_code(transaction, account_id, secret_hash(normalized), now):
-            return "recovery"
-        return None
+        step = rules.matching_step(
+            factor.secret, _normalize_code(code), self._real_clock(), factor.last_step
+        )
+        if step is None:
+            return None
+        is_unused = await store.use_step(transaction, account_id, step, self._clock())
+        return "one_time" if is_unused else None
 
 
 def _new_recovery_code() -> str:

@@ -122,30 +122,55 @@ class SignInService:
 
     async def sign_in_with_code(self, secret: str, code: str, source: EventSource) -> NewSession:
         """Finish a sign-in with a one-time code or a recovery code."""
-        hash_, now = secret_hash(secret), self._clock()
-        found = await self._database.read(
-            lambda transaction: store.sessions_by_hash(transaction, [hash_])
-        )
-        waiting = [each for each in found if each.stage == "awaits_code" and each.is_valid_at(now)]
-        if not waiting:
-            raise WrongPassword("The sign-in took too long: begin again.")
-        account_id = waiting[0].account_id
+        account_id = await self.find_waiting(secret)
 
         async def finish(transaction: Transaction, kind: CodeKind) -> NewSession:
-            # Wait for a concurrent change of the password, which ends this sign-in.
-            await accounts.lock_password_hash(transaction, account_id)
-            if not await store.end_session(transaction, account_id, hash_):
-                raise WrongPassword("The sign-in took too long: begin again.")
             if kind == "recovery":
                 await record_event(
                     transaction, account_id, "recovery_code_used", source, self._clock
                 )
-            return await self._finish_sign_in(transaction, account_id, source)
+            return await self.finish_waiting(transaction, account_id, secret, source)
 
         signed_in = await self._second_factors.with_code(account_id, code, source, finish)
         if signed_in is None:
             raise WrongCode("This code is not right. Each code works once.")
         return signed_in
+
+    async def find_waiting(self, secret: str) -> str:
+        """Return the account of a sign-in that waits for its second factor, or refuse."""
+        hash_, now = secret_hash(secret), self._clock()
+        found = await self._database.read(
+            lambda transaction: store.sessions_by_hash(transaction, [hash_])
+        )
+        for session in found:
+            if session.stage == "awaits_code" and session.is_valid_at(now):
+                return session.account_id
+        raise WrongPassword("The sign-in took too long: begin again.")
+
+    async def finish_waiting(
+        self,
+        transaction: Transaction,
+        account_id: str,
+        secret: str,
+        source: EventSource,
+        detail: str = "",
+    ) -> NewSession:
+        """Open the session of a sign-in whose second factor was right."""
+        # Wait for a concurrent change of the password, which ends this sign-in.
+        await accounts.lock_password_hash(transaction, account_id)
+        if not await store.end_session(transaction, account_id, secret_hash(secret)):
+            raise WrongPassword("The sign-in took too long: begin again.")
+        return await self.enter(transaction, account_id, source, detail)
+
+    async def enter(
+        self, transaction: Transaction, account_id: str, source: EventSource, detail: str = ""
+    ) -> NewSession:
+        """Open a session; if the account does not know the browser, notify its holder."""
+        if await store.is_known_browser(transaction, account_id, source.browser):
+            await record_event(transaction, account_id, "signed_in", source, self._clock, detail)
+        else:
+            await self._notices.record(transaction, account_id, "signed_in", source, detail)
+        return await self._open_session(transaction, account_id, "signed_in", source)
 
     async def sign_out(self, account_id: str, session_hash: str, source: EventSource) -> None:
         """End this session."""
@@ -199,17 +224,7 @@ class SignInService:
     ) -> NewSession:
         if await has_second_factor(transaction, account_id):
             return await self._open_session(transaction, account_id, "awaits_code", source)
-        return await self._finish_sign_in(transaction, account_id, source)
-
-    async def _finish_sign_in(
-        self, transaction: Transaction, account_id: str, source: EventSource
-    ) -> NewSession:
-        """Open a session; if the account does not know the browser, notify its holder."""
-        if await store.is_known_browser(transaction, account_id, source.browser):
-            await record_event(transaction, account_id, "signed_in", source, self._clock)
-        else:
-            await self._notices.record(transaction, account_id, "signed_in", source)
-        return await self._open_session(transaction, account_id, "signed_in", source)
+        return await self.enter(transaction, account_id, source)
 
     async def _open_session(
         self, transaction: Transaction, account_id: str, stage: Stage, source: EventSource

@@ -250,8 +250,12 @@ async def use_step(transaction: Transaction, account_id: str, step: int, now: in
 
 
 async def remove_factor(transaction: Transaction, account_id: str) -> None:
-    """Remove the second factor with its recovery codes."""
+    """Remove the second factor."""
     await transaction.execute(DELETE_FACTOR, account_id=account_id)
+
+
+async def remove_recovery_codes(transaction: Transaction, account_id: str) -> None:
+    """Remove the account's recovery codes."""
     await transaction.execute(DELETE_RECOVERY_CODES, account_id=account_id)
 
 

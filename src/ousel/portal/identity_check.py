@@ -6,23 +6,30 @@ import msgspec
 
 from ousel.http.messages import Answer
 from ousel.kernel.errors import IdentityCheckNeeded
+from ousel.passkeys.service import PasskeyNotAccepted
 from ousel.people.identity_check import IdentityCheckService, Way
-from ousel.portal.sign_in import HOME, event_source
+from ousel.portal.sign_in import HOME, event_source, options_answer
 from ousel.site.redirects import local_path, see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit, require_identity_check
 
 PATH: Final = "/confirm-identity"
+OPTIONS_PATH: Final = f"{PATH}/options"
 FIELD_PREFIX: Final = "identity_"  # of the fields that this page adds to a form
-FIELDS: Final[dict[Way, str]] = {"password": "identity_password", "code": "identity_code"}
+FIELDS: Final[dict[Way, str]] = {
+    "password": "identity_password",
+    "code": "identity_code",
+    "passkey": "identity_passkey",
+}
 WRONG: Final[dict[Way, str]] = {
     "password": "This is not your password.",
     "code": "This code is not right. Each code works once.",
+    "passkey": "The passkey was not accepted. Try again.",
 }
 
 
 class IdentityCheckPages:
-    """Asks for a password or a code in place of the page that needs it.
+    """Asks for a password, a code or a passkey in place of the page that needs it.
 
     The page repeats the fields of the form that was sent. So the person's answer sends the whole
     form again, which also works without scripts, and nothing of it gets into an address.
@@ -35,28 +42,41 @@ class IdentityCheckPages:
 
     def routes(self) -> list[PageRoute]:
         """Return the route to which the check before a page without a form is sent."""
-        return [PageRoute(method="POST", path=PATH, answer=self.continue_to_page)]
+        return [
+            PageRoute(method="POST", path=PATH, answer=self.continue_to_page),
+            PageRoute(method="POST", path=OPTIONS_PATH, answer=self.passkey_options),
+        ]
 
     async def continue_to_page(self, visit: Visit) -> Answer:
         """Lead to the page that needed the check."""
         require_identity_check(visit)
         return see_other(local_path(visit.form.get("next", ""), HOME))
 
+    async def passkey_options(self, visit: Visit) -> Answer:
+        """Return what the browser is to ask of a passkey."""
+        return await options_answer(
+            self._identity_checks.passkey_options(visit.signed_in.account_id, event_source(visit))
+        )
+
     async def check(self, visit: Visit) -> Visit:
         """Check what the form contains to prove who the person is, if it contains anything."""
         for way, field in FIELDS.items():
             if visit.person is None or field not in visit.form:
                 continue
-            if not await self._identity_checks.check(
-                way, visit.person.account_id, visit.form[field], event_source(visit)
-            ):
+            try:
+                is_right = await self._identity_checks.check(
+                    way, visit.person.account_id, visit.form[field], event_source(visit)
+                )
+            except PasskeyNotAccepted as refusal:
+                raise IdentityCheckNeeded(refusal.detail, param=field) from None
+            if not is_right:
                 raise IdentityCheckNeeded(WRONG[way], param=field)
             person = msgspec.structs.replace(visit.person, is_recently_checked=True)
             return msgspec.structs.replace(visit, person=person)
         return visit
 
     async def ask(self, visit: Visit, refusal: IdentityCheckNeeded) -> Answer:
-        """Return the page that asks for a password or a code, with the fields of the form."""
+        """Return the page that asks for a password, a code or a passkey, with the form's fields."""
         action, fields = (visit.url, visit.form) if visit.form else (PATH, {"next": visit.url})
         answer = self._pages.render(
             "portal/identity_check.html",
@@ -68,6 +88,8 @@ class IdentityCheckPages:
                 for name, value in fields.items()
                 if name != "form_token" and not name.startswith(FIELD_PREFIX)
             },
+            options=OPTIONS_PATH,
+            site=self._identity_checks.site,
             ways=await self._identity_checks.ways(visit.signed_in.account_id),
             errors={} if refusal.param is None else {refusal.param: refusal.detail},
         )

@@ -29,6 +29,10 @@ EVENT_LABELS: Final = {
     "second_factor_turned_on": "Two-factor sign-in turned on",
     "second_factor_turned_off": "Two-factor sign-in turned off",
     "recovery_code_used": "Recovery code used",
+    "passkey_added": "Passkey added",
+    "passkey_renamed": "Passkey renamed",
+    "passkey_removed": "Passkey removed",
+    "passkey_refused": "Passkey refused, because it may have been copied",
     "email_confirmed": "Email confirmed",
     "email_change_requested": "New email requested",
     "email_changed": "Email changed",
@@ -120,7 +124,9 @@ class SettingsPages:
             )
         except InvalidField as refusal:
             return await self._factor_page(visit, refusal)
-        return self._pages.render("portal/recovery_codes.html", visit, codes=codes)
+        return self._pages.render(
+            "portal/recovery_codes.html", visit, codes=codes, news="Two-factor sign-in is on."
+        )
 
     async def remove_factor(self, visit: Visit) -> Answer:
         """Turn two-factor sign-in off."""

@@ -1,14 +1,18 @@
-"""Pages on which people sign up, sign in, enter a code and sign out."""
+"""Pages on which people sign up, sign in, enter a code or use a passkey, and sign out."""
 
+from collections.abc import Awaitable
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
 from ousel.accounts.service import IdentifierInUse, NewHolder
-from ousel.http.messages import Answer
+from ousel.http.messages import Answer, json_answer
 from ousel.kernel.errors import InvalidField, InvalidForm, Refusal
 from ousel.kernel.ids import secret_hash
+from ousel.passkeys.service import PasskeyNotAccepted
+from ousel.people.attempts import TooManyAttempts
 from ousel.people.audit import EventSource
+from ousel.people.passkey_sign_in import PasskeySignInService
 from ousel.people.sign_in import NewSession, SignInService, WrongCode, WrongPassword
 from ousel.site.cookies import Cookies
 from ousel.site.redirects import local_path, see_other
@@ -22,11 +26,16 @@ class SignInPages:
     """Serves the pages with which people sign up, in and out."""
 
     def __init__(
-        self, pages: PageRenderer, sign_in_service: SignInService, cookies: Cookies
+        self,
+        pages: PageRenderer,
+        sign_in_service: SignInService,
+        passkeys: PasskeySignInService,
+        cookies: Cookies,
     ) -> None:
-        """Sign people in with this service."""
+        """Sign people in with these services."""
         self._pages = pages
         self._sign_in_service = sign_in_service
+        self._passkeys = passkeys
         self._cookies = cookies
 
     def routes(self) -> list[PageRoute]:
@@ -40,6 +49,19 @@ class SignInPages:
             PageRoute(method="GET", path="/login/code", answer=self.show_code, for_everyone=True),
             PageRoute(method="POST", path="/login/code", answer=self.enter_code, for_everyone=True),
             PageRoute(method="POST", path="/logout", answer=self.sign_out),
+            *self._passkey_routes(),
+        ]
+
+    def _passkey_routes(self) -> list[PageRoute]:
+        answers = {
+            "/login/passkey": self.use_passkey,
+            "/login/passkey/options": self.passkey_options,
+            "/login/code/passkey": self.use_passkey_as_code,
+            "/login/code/passkey/options": self.passkey_options_as_code,
+        }
+        return [
+            PageRoute(method="POST", path=path, answer=answer, for_everyone=True)
+            for path, answer in answers.items()
         ]
 
     async def welcome(self, visit: Visit) -> Answer:
@@ -87,7 +109,7 @@ class SignInPages:
 
     async def show_code(self, visit: Visit) -> Answer:
         """Ask for the second factor's code."""
-        return self._code_page(visit)
+        return await self._code_page(visit)
 
     async def enter_code(self, visit: Visit) -> Answer:
         """Finish signing in with a code."""
@@ -97,7 +119,41 @@ class SignInPages:
                 pending, visit.form.get("code", ""), event_source(visit)
             )
         except WrongCode as refusal:
-            return self._code_page(visit, refusal)
+            return await self._code_page(visit, refusal)
+        except WrongPassword as refusal:
+            return self._sign_in_page(visit, refusal)
+        return self._redirect_signed_in(signed_in, visit)
+
+    async def passkey_options(self, visit: Visit) -> Answer:
+        """Return what the browser is to ask of a passkey."""
+        return await options_answer(self._passkeys.options(event_source(visit)))
+
+    async def use_passkey(self, visit: Visit) -> Answer:
+        """Sign in with a passkey and nothing else."""
+        try:
+            signed_in = await self._passkeys.sign_in(
+                visit.form.get("credential", ""), event_source(visit)
+            )
+        except PasskeyNotAccepted as refusal:
+            return self._sign_in_page(visit, refusal)
+        return self._redirect_signed_in(signed_in, visit)
+
+    async def passkey_options_as_code(self, visit: Visit) -> Answer:
+        """Return what the browser is to ask of a passkey after the password."""
+        pending = self._cookies.session(visit.headers) or ""
+        return await options_answer(
+            self._passkeys.second_step_options(pending, event_source(visit))
+        )
+
+    async def use_passkey_as_code(self, visit: Visit) -> Answer:
+        """Finish signing in with a passkey instead of a code."""
+        pending = self._cookies.session(visit.headers) or ""
+        try:
+            signed_in = await self._passkeys.finish(
+                pending, visit.form.get("credential", ""), event_source(visit)
+            )
+        except PasskeyNotAccepted as refusal:
+            return await self._code_page(visit, refusal)
         except WrongPassword as refusal:
             return self._sign_in_page(visit, refusal)
         return self._redirect_signed_in(signed_in, visit)
@@ -127,14 +183,18 @@ class SignInPages:
     def _sign_in_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
         return self._form("portal/login.html", visit, refusal)
 
-    def _code_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
-        return self._form("portal/code.html", visit, refusal)
+    async def _code_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
+        pending = self._cookies.session(visit.headers) or ""
+        step = await self._passkeys.second_step(pending)
+        return self._form("portal/code.html", visit, refusal, step=step)
 
-    def _form(self, template: str, visit: Visit, refusal: Refusal | None) -> Answer:
+    def _form(self, template: str, visit: Visit, refusal: Refusal | None, **more: object) -> Answer:
         context: dict[str, Any] = {
             "next": _next_of(visit),
             "refusal": refusal,
             "errors": field_errors(refusal),
+            "site": self._passkeys.site,
+            **more,
         }
         status = HTTPStatus.OK if refusal is None else refusal.status
         return self._pages.render(template, visit, status=status, **context)
@@ -144,6 +204,14 @@ def event_source(visit: Visit) -> EventSource:
     """Return where a visit comes from, for the audit record."""
     session = "" if visit.person is None else visit.person.session_hash
     return EventSource(visit.ip_address, visit.device, secret_hash(visit.visitor), session)
+
+
+async def options_answer(options: Awaitable[dict[str, Any]]) -> Answer:
+    """Return options for a script, or the reason why there are none."""
+    try:
+        return json_answer(await options)
+    except (InvalidField, PasskeyNotAccepted, TooManyAttempts, WrongPassword) as refusal:
+        return json_answer({"detail": refusal.detail}, refusal.status)
 
 
 def field_errors(refusal: Refusal | None) -> dict[str, str]:

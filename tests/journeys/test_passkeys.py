@@ -1,0 +1,300 @@
+"""Passkeys in Chromium: added, used alone and after the password, removed, copied, misled."""
+
+import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.journeys.page_reports import PageMonitor
+from tests.support.accounts import unique_name
+from tests.support.browser import WAIT_MILLISECONDS, code_of, sign_in, sign_up, turn_on_factor
+from tests.support.engines import Engine
+from tests.support.server import Server, SharedServers
+from tests.support.site import Site
+from tests.support.virtual_authenticator import VirtualAuthenticator
+
+pytestmark = pytest.mark.slow
+
+WITH_PASSKEY = "Sign in with a passkey"
+# What a site does that imitates this one: it passes a challenge on and takes the answer.
+SIGN_CHALLENGE = """async (challenge) => {
+  const bytes = (text) => Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
+  const text = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer)))
+    .replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  const given = await navigator.credentials.get({ publicKey: {
+    challenge: bytes(challenge.replaceAll("-", "+").replaceAll("_", "/")),
+    rpId: "localhost", userVerification: "required",
+  } });
+  const names = ["clientDataJSON", "authenticatorData", "signature", "userHandle"];
+  const response = Object.fromEntries(names.map((name) => [name, text(given.response[name])]));
+  return { id: given.id, rawId: given.id, type: given.type, response };
+}"""
+SEND_ANSWER = """(credential) => {
+  const form = document.querySelector("form[data-passkey]");
+  form.querySelector("[data-answer]").value = credential;
+  form.submit();
+}"""
+
+
+class Visit:
+    """A window of the browser with an authenticator, at the name under which passkeys work."""
+
+    def __init__(self, browser: Browser, server: Server, **options: Any) -> None:
+        self.origin = f"http://localhost:{server.port}"
+        context = browser.new_context(base_url=self.origin, **options)
+        context.set_default_timeout(WAIT_MILLISECONDS)
+        self.page = context.new_page()
+        self.authenticator = VirtualAuthenticator(self.page)
+        self.username = unique_name()
+
+    def sign_up(self) -> None:
+        """Create an account."""
+        sign_up(self.page, self.username)
+
+    def sign_out(self) -> None:
+        """Sign out, which opens the sign-in page."""
+        self.page.get_by_role("button", name="Sign out").first.click()
+        self.page.wait_for_url("**/login")
+
+    def press_passkey(self, button: str = WITH_PASSKEY) -> None:
+        """Press a button that uses a passkey."""
+        self.page.get_by_role("button", name=button).click()
+
+    def add_passkey(self, name: str = "Ada's phone") -> list[str]:
+        """Add the first passkey; return the recovery codes."""
+        self.page.goto("/settings")
+        self.page.get_by_role("link", name="Add a passkey").click()
+        self.page.get_by_label("Name").fill(name)
+        self.press_passkey("Add passkey")
+        expect(self.page.get_by_role("heading", name="Recovery codes")).to_be_visible()
+        codes = self.page.locator("pre code").inner_text().split()
+        self.page.get_by_role("link", name="I have saved them").click()
+        expect(self.page.get_by_text(name, exact=True).first).to_be_visible()
+        return codes
+
+    def expect_signed_in(self) -> None:
+        """Check that the activity of this person is open."""
+        self.page.wait_for_url("**/activity")
+        expect(self.page.get_by_text(f"@{self.username}").first).to_be_visible()
+
+    def expect_refused(self, sentence: str) -> None:
+        """Check that the page says why, and that nobody is signed in."""
+        expect(self.page.get_by_role("alert").filter(has_text=sentence)).to_be_visible()
+        expect(self.page.get_by_role("button", name="Sign out")).to_have_count(0)
+
+
+@pytest.fixture
+def server(shared_servers: SharedServers, engine: Engine) -> Server:
+    """The shared server; another thread starts it, since the browser has this thread's loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(shared_servers.on, engine).result()
+
+
+@pytest.fixture
+def visit(browser: Browser, server: Server) -> Iterator[Visit]:
+    """Somebody with an authenticator and an account, on each engine."""
+    opened = Visit(browser, server)
+    opened.sign_up()
+    yield opened
+    opened.page.context.close()
+
+
+def test_a_passkey_signs_in_with_nothing_else(visit: Visit) -> None:
+    """From the settings to the next visit, on which neither name nor password is typed."""
+    visit.add_passkey()
+    [kept] = visit.authenticator.credentials()
+    assert visit.username not in kept["userHandle"]
+    visit.sign_out()
+
+    visit.press_passkey()
+
+    visit.expect_signed_in()
+    visit.page.goto("/settings/passkeys")
+    expect(visit.page.get_by_text("last used")).to_be_visible()
+    visit.page.goto("/settings/history")
+    expect(visit.page.get_by_text("With the passkey Ada's phone")).to_be_visible()
+
+
+@pytest.mark.one_engine
+def test_signing_in_with_a_passkey_leads_back_to_the_page_that_asked(visit: Visit) -> None:
+    """As with a password."""
+    visit.add_passkey()
+    visit.page.context.clear_cookies()
+    visit.page.goto("/connections")
+    visit.press_passkey()
+    visit.page.wait_for_url("**/connections")
+
+
+def test_a_passkey_is_the_second_factor(visit: Visit) -> None:
+    """After the password, a passkey or a recovery code is needed."""
+    codes = visit.add_passkey()
+    visit.sign_out()
+    sign_in(visit.page, visit.username)
+    expect(visit.page.get_by_role("heading", name="Use your passkey")).to_be_visible()
+    visit.press_passkey("Use a passkey")
+    visit.expect_signed_in()
+
+    visit.sign_out()
+    sign_in(visit.page, visit.username)
+    visit.page.get_by_label("Code").fill(codes[0])
+    visit.page.get_by_role("button", name="Continue").click()
+    visit.expect_signed_in()
+
+
+@pytest.mark.one_engine
+def test_a_passkey_stands_beside_the_codes_of_an_app(visit: Visit) -> None:
+    """With both, the page asks for a code and offers the passkey."""
+    visit.add_passkey()
+    secret = turn_on_factor(visit.page)
+    visit.sign_out()
+    sign_in(visit.page, visit.username)
+    expect(visit.page.get_by_role("heading", name="Enter your code")).to_be_visible()
+    visit.press_passkey("Use a passkey")
+    visit.expect_signed_in()
+
+    visit.sign_out()
+    sign_in(visit.page, visit.username)
+    visit.page.get_by_label("Code").fill(code_of(secret, steps_ahead=1))
+    visit.page.get_by_role("button", name="Continue").click()
+    visit.expect_signed_in()
+
+
+@pytest.mark.one_engine
+def test_a_second_passkey_is_named_renamed_and_removed(visit: Visit) -> None:
+    """One device makes one passkey; with the last one, two-factor sign-in ends."""
+    page = visit.page
+    visit.add_passkey("Laptop")
+    page.get_by_role("link", name="Manage passkeys").click()
+    visit.press_passkey("Add passkey")
+    expect(page.get_by_text("This device has a passkey for your account")).to_be_visible()
+    visit.authenticator.forget()
+    page.get_by_label("Name").fill("Pohne")
+    visit.press_passkey("Add passkey")
+    expect(page.get_by_text("The passkey has been added.")).to_be_visible()
+
+    page.get_by_role("link", name="Change Pohne").click()
+    page.get_by_label("Name").fill("Phone")
+    page.get_by_role("button", name="Rename").click()
+    for name in ("Phone", "Laptop"):
+        page.get_by_role("link", name=f"Change {name}").click()
+        page.get_by_role("button", name="Remove passkey").click()
+        expect(page.get_by_text("The passkey has been removed.")).to_be_visible()
+
+    visit.sign_out()
+    visit.press_passkey()
+    visit.expect_refused("This passkey is not known here.")
+    sign_in(page, visit.username)
+    visit.expect_signed_in()
+
+
+def test_a_copy_whose_counter_is_behind_is_refused(visit: Visit) -> None:
+    """The person reads why, and finds it in the history."""
+    visit.add_passkey()
+    visit.sign_out()
+    visit.press_passkey()
+    visit.expect_signed_in()
+    visit.sign_out()
+    visit.authenticator.set_counter(1)
+
+    visit.press_passkey()
+
+    visit.expect_refused("it may have been copied")
+    visit.authenticator.set_counter(100)
+    visit.press_passkey()
+    visit.expect_signed_in()
+    visit.page.goto("/settings/history")
+    expect(visit.page.get_by_text("Passkey refused")).to_be_visible()
+
+
+@pytest.mark.one_engine
+def test_an_answer_that_another_site_obtained_is_refused(visit: Visit) -> None:
+    """A page on another port of the same host asks for the passkey: its origin gives it away."""
+    visit.add_passkey()
+    visit.sign_out()
+    token = visit.page.locator("form[data-passkey] [name=form_token]").input_value()
+    asked = visit.page.request.post("/login/passkey/options", form={"form_token": token})
+    with Site(html="<!doctype html><title>Elsewhere</title>").open() as elsewhere:
+        visit.page.goto(elsewhere.origin.replace("127.0.0.1", "localhost"))
+        answer = visit.page.evaluate(SIGN_CHALLENGE, asked.json()["challenge"])
+
+    visit.page.goto("/login")
+    visit.page.evaluate(SEND_ANSWER, json.dumps(answer))
+
+    visit.expect_refused("The passkey was not accepted.")
+
+
+@pytest.mark.one_engine
+def test_a_person_who_is_not_recognized_stays_out(visit: Visit) -> None:
+    """The authenticator does not sign; the page says that nothing was used, and works again."""
+    visit.add_passkey()
+    visit.sign_out()
+    visit.authenticator.recognize(owner=False)
+    visit.press_passkey()
+    visit.expect_refused("The passkey was not used.")
+    visit.authenticator.recognize(owner=True)
+    visit.press_passkey()
+    visit.expect_signed_in()
+
+
+@pytest.mark.one_engine
+def test_without_scripts_the_page_says_what_is_missing(browser: Browser, server: Server) -> None:
+    """The button is hidden, and everything else works."""
+    visit = Visit(browser, server, java_script_enabled=False)
+    page = visit.page
+    visit.sign_up()
+    page.goto("/settings/passkeys")
+    expect(page.get_by_text("Passkeys need JavaScript")).to_be_visible()
+    expect(page.get_by_role("button", name="Add passkey")).to_be_hidden()
+    visit.sign_out()
+    expect(page.get_by_text("Passkeys need JavaScript")).to_be_visible()
+    expect(page.get_by_role("button", name=WITH_PASSKEY)).to_be_hidden()
+    sign_in(page, visit.username)
+    visit.expect_signed_in()
+    page.context.close()
+
+
+@pytest.mark.one_engine
+def test_at_another_address_the_page_says_where_passkeys_work(visit: Visit) -> None:
+    """At the IP address there is a link to the name, and no button that cannot work."""
+    page = visit.page
+    visit.sign_out()
+    page.goto(page.url.replace("localhost", "127.0.0.1"))
+    expect(page.get_by_role("button", name=WITH_PASSKEY)).to_be_hidden()
+    page.get_by_role("link", name=visit.origin).click()
+    expect(page.get_by_role("button", name=WITH_PASSKEY)).to_be_visible()
+
+
+@pytest.mark.one_engine
+def test_every_page_about_passkeys_is_accessible(visit: Visit) -> None:
+    """Axe finds nothing, no page is too wide, and the browser does not complain."""
+    page = visit.page
+    monitor = PageMonitor(page)
+    pages = {"without": "/settings/passkeys", "with": "/settings/passkeys", "sign-in": "/login"}
+    for state, path in pages.items():
+        if state == "with":
+            visit.add_passkey("W" * 60)
+        if state == "sign-in":
+            page.goto("/settings/passkeys")
+            page.get_by_role("link", name=re.compile("^Change W")).click()
+            _check(monitor)
+            visit.sign_out()
+        page.goto(path)
+        _check(monitor)
+    visit.authenticator.forget()
+    visit.authenticator.recognize(owner=False)
+    visit.press_passkey()
+    visit.expect_refused("The passkey was not used.")
+    _check(monitor)
+    sign_in(page, visit.username)
+    expect(page.get_by_role("heading", name="Use your passkey")).to_be_visible()
+    _check(monitor)
+
+
+def _check(monitor: PageMonitor) -> None:
+    report = monitor.report()
+    assert (report.violations, report.too_wide_at, report.console) == ([], [], [])
+    monitor.reset()
