@@ -43,6 +43,7 @@ class ChargeModel(RuleBasedStateMachine):
         self.shop: Shop = self.runner.run(self._open())
         self.created: dict[str, Charge] = {}
         self.status: dict[str, str] = {}
+        self.final_since: dict[str, int] = {}  # only of charges that are paid or canceled
         self.paid = 0
 
     async def _open(self) -> Shop:
@@ -62,6 +63,12 @@ class ChargeModel(RuleBasedStateMachine):
         status = self.status[charge_id]
         is_past_expiry = self.shop.clock() >= self.created[charge_id].expires_at
         return "expired" if status == "created" and is_past_expiry else status
+
+    def changed_at(self, charge_id: str) -> int:
+        """Return when the charge got its final status, or 0 if it has none."""
+        if self.expected(charge_id) == "expired":
+            return self.created[charge_id].expires_at
+        return self.final_since.get(charge_id, 0)
 
     def result_of(self, action: Any) -> str:
         """Run an action; return "done" or the code of its refusal."""
@@ -88,6 +95,7 @@ class ChargeModel(RuleBasedStateMachine):
         else:
             wanted = "done"
             self.status[charge_id] = "paid"
+            self.final_since[charge_id] = self.shop.clock()
             self.paid += charge.amount
         assert self.result_of(self.shop.pay(charge)) == wanted
 
@@ -102,6 +110,7 @@ class ChargeModel(RuleBasedStateMachine):
         if self.expected(charge_id) == "created":
             wanted = "done"
             self.status[charge_id] = "canceled"
+            self.final_since[charge_id] = self.shop.clock()
         cancellation = self.shop.charges.cancel(self.shop.merchant.id, charge_id)
         assert self.result_of(cancellation) == wanted
 
@@ -115,14 +124,28 @@ class ChargeModel(RuleBasedStateMachine):
             charge_id
         )
 
-    @rule(status=st.sampled_from(["created", "paid", "canceled", "expired", None]))
-    def list(self, status: Any) -> None:
-        query = ChargeQuery(account_id=self.shop.merchant.id, limit=100, status=status)
+    @rule(
+        status=st.sampled_from(["created", "paid", "canceled", "expired", None]),
+        oldest_first=st.booleans(),
+        micros_ago=st.none() | st.sampled_from([0, *STEPS_MICROS]),
+    )
+    def list(self, *, status: Any, oldest_first: bool, micros_ago: int | None) -> None:
+        changed_after = None if micros_ago is None else self.shop.clock() - micros_ago
+        query = ChargeQuery(
+            account_id=self.shop.merchant.id,
+            limit=100,
+            status=status,
+            oldest_first=oldest_first,
+            status_changed_after=changed_after,
+        )
         page = self.runner.run(self.shop.charges.list_charges(query))
         wanted = [
-            charge for charge in self.created.values() if status in {None, self.expected(charge.id)}
+            charge
+            for charge in self.created.values()
+            if status in {None, self.expected(charge.id)}
+            and (changed_after is None or self.changed_at(charge.id) > changed_after)
         ]
-        wanted.sort(key=lambda charge: (charge.created_at, charge.id), reverse=True)
+        wanted.sort(key=lambda each: (each.created_at, each.id), reverse=not oldest_first)
         assert [(each.id, each.status) for each in page] == [
             (each.id, self.expected(each.id)) for each in wanted
         ]

@@ -23,10 +23,27 @@ TERMS = ChargeTerms(amount=1_000_000)
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
-        (store.PAGE, "charges_in_order"),
-        (store.PAGE_WITH_STATUS, "charges_by_status"),
-        (store.PAGE_WITH_REFERENCE, "charges_by_reference"),
-        (store.PAGE_WITH_BOTH, "charges_by_reference"),
+        *(
+            (
+                store.PAGES[
+                    store.PageFilters(
+                        status=status,
+                        reference=reference,
+                        status_changed=status_changed,
+                        oldest_first=oldest_first,
+                    )
+                ],
+                index,
+            )
+            for (status, reference), index in (
+                ((False, False), "charges_in_order"),
+                ((True, False), "charges_by_status"),
+                ((False, True), "charges_by_reference"),
+                ((True, True), "charges_by_reference"),
+            )
+            for status_changed in (False, True)
+            for oldest_first in (False, True)
+        ),
         (store.CHARGES_BY_ID, "charges_by_id"),
         (store.STATUSES_BY_ID, "charges_by_id"),
         (store.LOCK_CHARGES, "charges_by_id"),

@@ -7,10 +7,11 @@ import pytest
 
 from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.database.port import Database
-from ousel.kernel.clock import system_clock
+from ousel.kernel.clock import system_clock, timestamp
+from tests.support.clock import ManualClock
 from tests.support.raw_sql import RawSql
 from tests.support.server import Server
-from tests.support.shop import Shop, open_shop
+from tests.support.shop import Shop, in_another_process, open_shop
 
 
 async def create_charge(client: httpx2.AsyncClient, **terms: Any) -> str:
@@ -114,6 +115,53 @@ async def test_the_list_is_newest_first_while_charges_are_created(
         assert (await listed_ids(client, limit=1))[1:] == newest_first
 
 
+async def test_the_list_can_be_oldest_first(server: Server, shop: Shop) -> None:
+    """Pages of two give each charge once, in the order of creation, until the list ends."""
+    charges = [await shop.charge() for _ in range(3)]
+    shop.clock.advance(micros=1)
+    charges += [await shop.charge() for _ in range(2)]
+    expected = [each.id for each in sorted(charges, key=lambda each: (each.created_at, each.id))]
+    async with server.client(shop.key) as client:
+        assert await listed_ids(client, order="oldest") == expected
+        assert await listed_ids(client, order="oldest", limit=2) == expected
+        assert await listed_ids(client, order="newest", limit=2) == expected[::-1]
+
+
+async def test_charges_are_listed_by_the_time_of_their_outcome(server: Server, shop: Shop) -> None:
+    """A charge that nobody has read since it expired is listed too, with its time expires_at."""
+    live = in_another_process(shop, system_clock)
+    paid, canceled, open_charge = [await live.charge() for _ in range(3)]
+    await live.pay(paid)
+    await live.charges.cancel(shop.merchant.id, canceled.id)
+    old = in_another_process(shop, ManualClock(system_clock() - LIFETIME_MICROS - 5_000_000))
+    expired = await old.charge()  # five seconds ago
+    async with server.client(shop.key) as client:
+        record = (await client.get(f"/charges/{canceled.id}")).json()
+        before_all = timestamp(expired.expires_at - 1)
+        found = {
+            "all": await listed_ids(client, order="oldest", status_changed_after=before_all),
+            "newest first": await listed_ids(client, status_changed_after=before_all, limit=1),
+            "after its expiry": await listed_ids(
+                client, status_changed_after=timestamp(expired.expires_at)
+            ),
+            "after the cancellation": await listed_ids(
+                client, status_changed_after=record["canceled_at"]
+            ),
+            "expired": await listed_ids(client, status_changed_after=before_all, status="expired"),
+            "open": await listed_ids(client, status_changed_after=before_all, status="created"),
+        }
+
+    assert await shop.status(open_charge) == "created"
+    assert found == {
+        "all": [expired.id, paid.id, canceled.id],
+        "newest first": [canceled.id, paid.id, expired.id],
+        "after its expiry": [canceled.id, paid.id],
+        "after the cancellation": [],
+        "expired": [expired.id],
+        "open": [],
+    }
+
+
 async def test_charges_of_one_microsecond_are_neither_skipped_nor_repeated(
     server: Server, shop: Shop
 ) -> None:
@@ -190,6 +238,9 @@ async def test_a_paid_charge_names_the_payer(server: Server, shop: Shop) -> None
         ({"limit": 0}, "invalid_field", "limit"),
         ({"limit": 101}, "invalid_field", "limit"),
         ({"limit": "ten"}, "invalid_field", "limit"),
+        ({"order": "up"}, "invalid_field", "order"),
+        ({"status_changed_after": "yesterday"}, "invalid_field", "status_changed_after"),
+        ({"status_changed_after": "2026-01-01T00:00:00"}, "invalid_field", "status_changed_after"),
         ({"cursor": "abc"}, "invalid_field", "cursor"),
         ({"cursor": "YWZ0ZXI6MTI"}, "invalid_field", "cursor"),
         ({"reference": "x" * 201}, "invalid_field", "reference"),

@@ -47,6 +47,8 @@ def every_statement() -> Iterator[Statement]:
             elif isinstance(thing, Table):
                 yield bulk_insert(thing)
                 yield bulk_update(thing)
+            elif isinstance(thing, dict) and module.name.endswith(".store"):
+                yield from (each for each in thing.values() if isinstance(each, Statement))
 
 
 @pytest.fixture(scope="module")

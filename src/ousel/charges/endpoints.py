@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from ousel.api.fields import KEY_SCHEMA, TEXT_PATTERN, Amount, parse_idempotency_key
-from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Page, make_page
+from ousel.api.paging import LIMIT_DEFAULT, Cursor, Limit, Order, Page, make_page
 from ousel.api.polling import (
     TaggedAnswer,
     prefer_header,
@@ -31,6 +31,7 @@ from ousel.charges.rules import (
 )
 from ousel.charges.service import ChargeService
 from ousel.http.messages import Answer, json_answer
+from ousel.kernel.clock import micros_from_timestamp
 from ousel.kernel.concurrency import ConcurrencyLimit
 from ousel.kernel.errors import InvalidAmount, InvalidField
 from ousel.kernel.money import CURRENCY, micros_from_json
@@ -89,9 +90,17 @@ class ChargeRequest(
 class ChargesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which charges to list."""
 
+    order: Order = "newest"
     limit: Limit = LIMIT_DEFAULT
     cursor: Cursor | None = None
     status: Status | None = None
+    status_changed_after: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Only charges that were paid or canceled, or expired, after this time.",
+            extra_json_schema={"format": "date-time"},
+        ),
+    ] = None
     reference: Annotated[
         str | None,
         msgspec.Meta(
@@ -144,7 +153,7 @@ class ChargeEndpoints:
                 endpoint=self.list,
                 name="listCharges",
                 summary="List your charges",
-                description="The newest charge comes first. Follow next_cursor to read all.",
+                description="By time of creation. Follow next_cursor to read all.",
                 query=ChargesQuery,
                 successes={200: AnswerDescription("A page of charges.", Page[ChargeRecord])},
             ),
@@ -217,8 +226,14 @@ class ChargeEndpoints:
             ChargeQuery(
                 account_id=call.partner.account_id,
                 limit=query.limit,
-                before=position_after(query.cursor),
+                oldest_first=query.order == "oldest",
+                position=position_after(query.cursor),
                 status=query.status,
+                status_changed_after=None
+                if query.status_changed_after is None
+                else micros_from_timestamp(
+                    query.status_changed_after, param="status_changed_after"
+                ),
                 reference=_parse_text(query.reference, "reference", REFERENCE_CHARACTERS_MAX),
             )
         )

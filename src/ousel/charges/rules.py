@@ -69,8 +69,10 @@ class ChargeQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     account_id: str
     limit: int
-    before: tuple[int, str] | None = None  # time and id of the previous page's last charge
+    oldest_first: bool = False
+    position: tuple[int, str] | None = None  # time and id of the previous page's last charge
     status: Status | None = None
+    status_changed_after: int | None = None
     reference: str | None = None
     app_id: str | None = None  # None lists the charges of all apps
 

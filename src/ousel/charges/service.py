@@ -94,7 +94,7 @@ class ChargeService:
         return charge
 
     async def list_charges(self, query: ChargeQuery) -> list[Charge]:
-        """Return the newest charges that match the query, as they are now.
+        """Return the first charges that match the query, as they are now.
 
         If there are more than its limit, return one extra charge.
         """

@@ -1,11 +1,12 @@
 """The SQL of charges."""
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import product
 from typing import Any, Final
 
 import msgspec
 
-from ousel.charges.lifecycle import created_at_of_newest_overdue, is_final
+from ousel.charges.lifecycle import created_at_of_newest_overdue, is_final, is_overdue
 from ousel.charges.rules import Charge, ChargeQuery, Payer, Status
 from ousel.database.port import Transaction
 from ousel.database.statements import BIGINT_MAX, Statement, Table
@@ -54,12 +55,9 @@ _JOIN_PAYER: Final = " LEFT JOIN accounts AS payer ON payer.id = charges.paid_by
 _CHARGES_OF_ACCOUNT: Final = (
     f"{_SELECT_WITH_PAYER} charges{_JOIN_PAYER} WHERE charges.account_id = :account_id"
 )
-_WITH_STATUS: Final = " AND charges.status = :status AND charges.created_at > :created_after"
-_WITH_REFERENCE: Final = " AND charges.reference = :reference"
-_WITH_APP: Final = " AND charges.app_id = :app_id"
-_NEWEST_FIRST: Final = (
-    " AND (charges.created_at, charges.id) < (:before_time, :before_id)"
-    " ORDER BY charges.created_at DESC, charges.id DESC LIMIT :limit"
+_STATUS_CHANGED: Final = (
+    " AND COALESCE(charges.paid_at, charges.canceled_at,"
+    " CASE WHEN charges.expires_at <= :now THEN charges.expires_at END) > :changed_after"
 )
 
 INSERT_CHARGES: Final = Statement(
@@ -100,45 +98,42 @@ PAID_CHARGES_AFTER: Final = Statement(
     " WHERE (account_id, id) > (:account_id, :id) AND status = 'paid'"
     " ORDER BY account_id, id LIMIT :limit",
 )
-PAGE: Final = Statement("a page of charges, newest first", f"{_CHARGES_OF_ACCOUNT}{_NEWEST_FIRST}")
-PAGE_WITH_STATUS: Final = Statement(
-    "a page of charges with a status, newest first",
-    f"{_CHARGES_OF_ACCOUNT}{_WITH_STATUS}{_NEWEST_FIRST}",
-)
-PAGE_WITH_REFERENCE: Final = Statement(
-    "a page of charges with a reference, newest first",
-    f"{_CHARGES_OF_ACCOUNT}{_WITH_REFERENCE}{_NEWEST_FIRST}",
-)
-PAGE_WITH_BOTH: Final = Statement(
-    "a page of charges with a status and a reference, newest first",
-    f"{_CHARGES_OF_ACCOUNT}{_WITH_STATUS}{_WITH_REFERENCE}{_NEWEST_FIRST}",
-)
-APP_PAGE: Final = Statement(
-    "a page of an app's charges, newest first", f"{_CHARGES_OF_ACCOUNT}{_WITH_APP}{_NEWEST_FIRST}"
-)
-APP_PAGE_WITH_STATUS: Final = Statement(
-    "a page of an app's charges with a status, newest first",
-    f"{_CHARGES_OF_ACCOUNT}{_WITH_APP}{_WITH_STATUS}{_NEWEST_FIRST}",
-)
-APP_PAGE_WITH_REFERENCE: Final = Statement(
-    "a page of an app's charges with a reference, newest first",
-    f"{_CHARGES_OF_ACCOUNT}{_WITH_APP}{_WITH_REFERENCE}{_NEWEST_FIRST}",
-)
-APP_PAGE_WITH_BOTH: Final = Statement(
-    "a page of an app's charges with a status and a reference, newest first",
-    f"{_CHARGES_OF_ACCOUNT}{_WITH_APP}{_WITH_STATUS}{_WITH_REFERENCE}{_NEWEST_FIRST}",
-)
 
-# A key says whether the query filters by app, by status and by reference.
-_PAGES: Final = {
-    (False, False, False): PAGE,
-    (False, True, False): PAGE_WITH_STATUS,
-    (False, False, True): PAGE_WITH_REFERENCE,
-    (False, True, True): PAGE_WITH_BOTH,
-    (True, False, False): APP_PAGE,
-    (True, True, False): APP_PAGE_WITH_STATUS,
-    (True, False, True): APP_PAGE_WITH_REFERENCE,
-    (True, True, True): APP_PAGE_WITH_BOTH,
+
+class PageFilters(msgspec.Struct, frozen=True):
+    """Which filters a page of charges has, and its order."""
+
+    app: bool = False
+    status: bool = False
+    reference: bool = False
+    status_changed: bool = False
+    oldest_first: bool = False
+
+
+def _page_statement(filters: PageFilters) -> Statement:
+    named = {
+        "an app": (filters.app, " AND charges.app_id = :app_id"),
+        "a status": (filters.status, " AND charges.status = :status"),
+        "a reference": (filters.reference, " AND charges.reference = :reference"),
+        "a change of status": (filters.status_changed, _STATUS_CHANGED),
+    }
+    chosen = {name: condition for name, (is_chosen, condition) in named.items() if is_chosen}
+    if filters.status or filters.status_changed:
+        chosen[""] = " AND charges.created_at > :created_after"
+    order, sign, direction = (
+        ("oldest", ">", "") if filters.oldest_first else ("newest", "<", " DESC")
+    )
+    return Statement(
+        " ".join([f"a page of charges, {order} first, by", *chosen]),
+        f"{_CHARGES_OF_ACCOUNT}{''.join(chosen.values())}"
+        f" AND (charges.created_at, charges.id) {sign} (:position_time, :position_id)"
+        f" ORDER BY charges.created_at{direction}, charges.id{direction} LIMIT :limit",
+    )
+
+
+PAGES: Final = {
+    filters: _page_statement(filters)
+    for filters in (PageFilters(*each) for each in product((False, True), repeat=5))
 }
 
 
@@ -236,40 +231,65 @@ async def paid_charges_after(
 
 
 async def page_of_charges(transaction: Transaction, query: ChargeQuery, now: int) -> list[Charge]:
-    """Return the newest charges that match the query now, at most one more than its limit."""
+    """Return the first charges that match the query now, at most one more than its limit."""
     if query.status == "expired":
         return await _page_of_expired(transaction, query, now)
+    if query.status == "created" and query.status_changed_after is not None:
+        return []
     created_after = created_at_of_newest_overdue(now) if query.status == "created" else 0
-    return await _page(transaction, query, query.status, created_after)
+    return await _page(transaction, query, query.status, now, created_after)
 
 
 async def _page_of_expired(transaction: Transaction, query: ChargeQuery, now: int) -> list[Charge]:
     """Return expired charges, whether their stored status says so or is still `created`."""
-    stored = await _page(transaction, query, "expired")
-    before_overdue = (created_at_of_newest_overdue(now) + 1, "")
-    before = before_overdue if query.before is None else min(before_overdue, query.before)
-    overdue = await _page(transaction, msgspec.structs.replace(query, before=before), "created")
-    return sorted(stored + overdue, key=_position, reverse=True)[: query.limit + 1]
+    stored = await _page(transaction, query, "expired", now)
+    if not query.oldest_first:
+        before_overdue = (created_at_of_newest_overdue(now) + 1, "")
+        position = before_overdue if query.position is None else min(before_overdue, query.position)
+        query = msgspec.structs.replace(query, position=position)
+    # Oldest first, the charges that have expired come before those that have not.
+    overdue = [
+        charge
+        for charge in await _page(transaction, query, "created", now)
+        if is_overdue(charge, now)
+    ]
+    in_order = sorted(stored + overdue, key=_position, reverse=not query.oldest_first)
+    return in_order[: query.limit + 1]
 
 
 async def _page(
-    transaction: Transaction, query: ChargeQuery, status: Status | None, created_after: int = 0
+    transaction: Transaction,
+    query: ChargeQuery,
+    status: Status | None,
+    now: int,
+    created_after: int = 0,
 ) -> list[Charge]:
-    before_time, before_id = query.before or (BIGINT_MAX, "")
-    parameters: dict[str, object] = {
-        "account_id": query.account_id,
-        "before_time": before_time,
-        "before_id": before_id,
-        "limit": query.limit + 1,
-    }
-    if query.app_id is not None:
-        parameters["app_id"] = query.app_id
-    if query.reference is not None:
-        parameters["reference"] = query.reference
-    if status is not None:
-        parameters |= {"status": status, "created_after": created_after}
-    statement = _PAGES[query.app_id is not None, status is not None, query.reference is not None]
-    return _charges(await transaction.fetch(statement, **parameters))
+    first = (0, "") if query.oldest_first else (BIGINT_MAX, "")
+    changed_after = query.status_changed_after
+    if changed_after is not None:  # a status changes at `expires_at` at the latest
+        created_after = max(created_after, created_at_of_newest_overdue(changed_after))
+    filters = PageFilters(
+        app=query.app_id is not None,
+        status=status is not None,
+        reference=query.reference is not None,
+        status_changed=changed_after is not None,
+        oldest_first=query.oldest_first,
+    )
+    position_time, position_id = query.position or first
+    rows = await transaction.fetch(
+        PAGES[filters],
+        account_id=query.account_id,
+        app_id=query.app_id,
+        status=status,
+        reference=query.reference,
+        created_after=created_after,
+        changed_after=changed_after,
+        now=now,
+        position_time=position_time,
+        position_id=position_id,
+        limit=query.limit + 1,
+    )
+    return _charges(rows)
 
 
 def _position(charge: Charge) -> tuple[int, str]:

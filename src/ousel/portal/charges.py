@@ -92,5 +92,5 @@ def _with_filters(query: ChargeQuery, visit: Visit) -> ChargeQuery:
         query,
         status=status,
         reference=filters.get("reference") or None,
-        before=position_after(filters.get("cursor") or None),
+        position=position_after(filters.get("cursor") or None),
     )

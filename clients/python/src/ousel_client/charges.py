@@ -1,5 +1,6 @@
 """Charges: creating them, waiting for payment, canceling them."""
 
+from datetime import datetime
 from decimal import Decimal
 from typing import Literal
 
@@ -7,7 +8,7 @@ from ousel_client.amounts import Amount, encode_object, parse_amount
 from ousel_client.drivers import PageSteps
 from ousel_client.exchange import Steps, segment
 from ousel_client.intents import parse_key, with_key_in_errors
-from ousel_client.operations import Driver, ListOperation, Operation, Resource
+from ousel_client.operations import Driver, ListOperation, Operation, Resource, timestamp
 from ousel_client.records import Charge
 from ousel_client.refusals import ChargeNotCancelable, IdempotencyConflict
 from ousel_client.waiting import wait_until_final
@@ -60,10 +61,22 @@ class Charges(Resource[Driver]):
 
     @ListOperation
     def list(
-        self, *, status: Status | None = None, reference: str | None = None, page_size: int = 100
+        self,
+        *,
+        order: Literal["newest", "oldest"] = "newest",
+        status: Status | None = None,
+        status_changed_after: datetime | None = None,
+        reference: str | None = None,
+        page_size: int = 100,
     ) -> PageSteps[Charge]:
-        """Iterate over the matching charges, newest first."""
-        query = {"status": status, "reference": reference, "limit": page_size}
+        """Iterate over the matching charges in the order of their creation."""
+        query = {
+            "order": None if order == "newest" else order,
+            "status": status,
+            "status_changed_after": timestamp(status_changed_after),
+            "reference": reference,
+            "limit": page_size,
+        }
         return self._pages(Charge, "/charges", query)
 
     def _create(self, terms: dict[str, str | Decimal | None], key: str) -> Steps[Charge]:

@@ -6,6 +6,7 @@ A resource describes each of its calls once, as steps. If the resource has a `Sy
 """
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from datetime import datetime
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
@@ -122,6 +123,13 @@ class ListOperation(Generic[Parameters, Record]):
     def __get__(self, resource: Any, owner: Any) -> Any:
         """Return the call as a method of this resource."""
         return bind_operation(self._describe, resource, "walk")
+
+
+def timestamp(moment: datetime | None) -> str | None:
+    """Return a time as a query contains it, or refuse a time without a time zone."""
+    if moment is not None and moment.tzinfo is None:
+        raise ValueError("A time needs a time zone.")
+    return None if moment is None else moment.isoformat()
 
 
 def decode_answer(

@@ -10,7 +10,14 @@ from ousel_client.drivers import AsyncDriver, PageSteps, SyncDriver
 from ousel_client.exchange import Steps, segment
 from ousel_client.following import AsyncFollow, Follow, follow_query
 from ousel_client.intents import TransferIntent, parse_key, with_key_in_errors
-from ousel_client.operations import Driver, ListOperation, Operation, Resource, bind_operation
+from ousel_client.operations import (
+    Driver,
+    ListOperation,
+    Operation,
+    Resource,
+    bind_operation,
+    timestamp,
+)
 from ousel_client.receipts import Receipt
 from ousel_client.records import Account, Transfer
 from ousel_client.refusals import IdempotencyConflict
@@ -145,8 +152,8 @@ class Transfers(Resource[Driver]):
             {
                 "direction": direction,
                 "kind": kind,
-                "created_after": _timestamp(created_after),
-                "created_before": _timestamp(created_before),
+                "created_after": timestamp(created_after),
+                "created_before": timestamp(created_before),
                 "limit": page_size,
             },
         )
@@ -200,9 +207,3 @@ def _send(
 ) -> Steps[Transfer]:
     intent = intent or transfers.prepare(**parts)
     return with_key_in_errors(transfers._send_intent(intent), intent.idempotency_key)  # noqa: SLF001
-
-
-def _timestamp(moment: datetime | None) -> str | None:
-    if moment is not None and moment.tzinfo is None:
-        raise ValueError("A time needs a time zone.")
-    return None if moment is None else moment.isoformat()
