@@ -57,6 +57,7 @@ class SampleData(msgspec.Struct, frozen=True):
             "app-new": "/apps/new",
             "app": f"/apps/{self.app.id}",
             "first-steps": f"/apps/{self.app.id}/first-steps",
+            "lab": f"/apps/{self.app.id}/lab",
             "connect": self._connect_path(),
             "connect-more": self._connect_path(scope="profile balance"),
             "connect-besides": self._connect_path(scope="balance"),

@@ -1,0 +1,172 @@
+"""The Python client and the example shop get full marks, on a sandbox with several processes."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from clients.python.tests.client_kinds import client_of
+from clients.python.tests.test_connect import token_for
+from ousel.cli.shop import run_shop
+from ousel_client import AsyncClient, NotAuthenticated, RetryPolicy, ReturnNotTrusted
+from tests.support.accounts import open_database, partner, person, unique_name
+from tests.support.engines import Engine
+from tests.support.seeded import REDIRECT_URI, SeededServer
+from tests.support.server import Server, free_port, wait_for_http
+from tests.support.waiting import until_async
+
+pytestmark = pytest.mark.slow
+
+SENDING = (
+    "answer-lost-after-commit",
+    "answer-lost-before-commit",
+    "unavailable",
+    "unavailable-retry-after",
+    "rate-limited",
+    "slow",
+)
+LISTED = 5
+
+
+@pytest.fixture
+def server(database_url: str, engine: Engine) -> Iterator[Server]:
+    """A sandbox; on PostgreSQL, two processes serve it."""
+    workers = ("--workers", "2") if engine == "postgresql" else ()
+    with Server(database_url, "--sandbox", *workers) as running:
+        yield running
+
+
+async def a_partner(server: Server, redirect_uri: str = REDIRECT_URI) -> SeededServer:
+    """Create a partner with an app of its own, which has 100 OUSD in several transfers."""
+    async with open_database(server.database_url) as database:
+        opened = await partner(database, unique_name(), None, "test", redirect_uris=[redirect_uri])
+    seeded = SeededServer(server.database_url, *opened, server=server)
+    async with server.client(seeded.key) as http:
+        for _ in range(LISTED):
+            fund = {"to": f"@{opened.account.username}", "amount": 100 / LISTED}
+            assert (await http.post("/sandbox/fund", json=fund)).status_code == 201
+    return seeded
+
+
+@asynccontextmanager
+async def rehearsing(seeded: SeededServer, name: str) -> AsyncIterator[tuple[AsyncClient, Any]]:
+    """Yield a client and a rehearsal; at the end, check that the client got full marks."""
+    async with client_of("awaiting", seeded.key, seeded.base_url, retry=RetryPolicy()) as client:
+        rehearsal = await client.sandbox.start_rehearsal(name)
+        yield client, rehearsal
+        graded = await client.sandbox.finish_rehearsal(rehearsal.id)
+        assert graded.result == "passed", (name, graded.grades)
+
+
+async def send(server: Server, name: str, recipient: str) -> None:
+    """Send a transfer while its calls are disturbed."""
+    async with rehearsing(await a_partner(server), name) as (client, _):
+        sent = await client.transfers.send(to=recipient, amount="1.25")
+        assert sent.amount + sent.balance_after == 100
+
+
+async def use_revoked_key(server: Server) -> None:
+    """Make calls until the key is refused."""
+    async with rehearsing(await a_partner(server), "key-revoked") as (client, _):
+        await client.me()
+        with pytest.raises(NotAuthenticated):
+            await client.transfers.send(to="@nobody", amount=1)
+
+
+async def use_expired_token(seeded: SeededServer, token: str) -> None:
+    """Read a person's profile until the token is refused."""
+    async with rehearsing(seeded, "token-expired") as (client, _):
+        user = client.user(token)
+        await user.me()
+        with pytest.raises(NotAuthenticated):
+            await user.me()
+
+
+async def wait_for_charges(server: Server) -> None:
+    """Wait for a charge that is paid late and for one that expires; each moves the clock."""
+    for name, status in (("paid-in-last-second", "paid"), ("charge-expires", "expired")):
+        async with rehearsing(await a_partner(server), name) as (client, _):
+            charge = await client.charges.create(amount=5)
+            assert (await client.charges.wait(charge.id)).status in (status, "expired")
+
+
+async def read_a_growing_list(server: Server) -> None:
+    """Read all transfers of an account while others arrive."""
+    async with rehearsing(await a_partner(server), "page-shifts") as (client, _):
+        ids = [each.id async for each in client.transfers.list()]
+        assert len(ids) == len(set(ids)) == LISTED
+
+
+async def refuse_a_forged_return(server: Server) -> None:
+    """Follow the forged return, and refuse its state."""
+    async with (
+        rehearsing(await a_partner(server), "forged-return") as (client, rehearsal),
+        httpx2.AsyncClient(verify=False) as browser,
+    ):
+        redirect = await browser.get(rehearsal.return_url)
+        assert redirect.status_code == 303
+        with pytest.raises(ReturnNotTrusted):
+            client.code_from(redirect.headers["location"], state="another")
+
+
+async def test_the_python_client_gets_full_marks_in_every_rehearsal(server: Server) -> None:
+    """Each rehearsal has an app of its own, so all run at the same time."""
+    async with open_database(server.database_url) as database:
+        recipient = await person(database, unique_name())
+    connected = await a_partner(server)
+    async with client_of("awaiting", connected.key, connected.base_url) as client:
+        token, _ = await token_for(client, connected, "profile")
+
+    await asyncio.gather(
+        *(send(server, name, recipient.account_number) for name in SENDING),
+        use_revoked_key(server),
+        use_expired_token(connected, token.access_token),
+        wait_for_charges(server),
+        read_a_growing_list(server),
+        refuse_a_forged_return(server),
+    )
+
+
+@asynccontextmanager
+async def open_example_shop(server: Server) -> AsyncIterator[tuple[SeededServer, Any]]:
+    """Run the example shop, and yield its partner and a browser that visits it."""
+    shop_url = f"http://127.0.0.1:{free_port()}"
+    seeded = await a_partner(server, f"{shop_url}/connected")
+    environment = {
+        "OUSEL_KEY": seeded.key,
+        "OUSEL_CLIENT_ID": seeded.app.id,
+        "OUSEL_BASE_URL": server.base_url,
+        "OUSEL_PORTAL_URL": server.origin,
+        "SHOP_URL": shop_url,
+    }
+    with run_shop(environment):
+        await asyncio.to_thread(wait_for_http, shop_url)
+        async with httpx2.AsyncClient(base_url=shop_url, verify=False) as browser:
+            yield seeded, browser
+
+
+@pytest.mark.one_engine
+async def test_the_example_shop_gets_full_marks(server: Server) -> None:
+    """It creates charges, settles an order that is paid late, and refuses a forged return."""
+    async with open_example_shop(server) as (seeded, browser):
+        for name in ("answer-lost-after-commit", "unavailable", "rate-limited"):
+            async with rehearsing(seeded, name):
+                await browser.post("/cart/notes")
+                assert (await browser.post("/pay")).status_code == 303
+        async with rehearsing(seeded, "paid-in-last-second") as (client, _):
+            await browser.post("/cart/notes")
+            await browser.post("/pay")
+            charges = [each async for each in client.charges.list()]
+            order_url = charges[0].success_url
+
+            async def is_settled() -> bool:
+                order = await browser.get(order_url)
+                return "Thank you" in order.text or "expired" in order.text
+
+            await until_async(is_settled)
+        async with rehearsing(seeded, "forged-return") as (_, rehearsal):
+            returned = await browser.get(rehearsal.return_url, follow_redirects=True)
+            assert "Not connected" in returned.text
