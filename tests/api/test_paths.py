@@ -10,7 +10,7 @@ pytestmark = pytest.mark.one_engine
 
 NOWHERE = (
     *("/v1", "/v1/", "/v1/nothing", "/v1//me", "/v1/me/", "/V1/me", "/v1/Me", "/v1/me/x", "/v2/me"),
-    *("/v1/accounts", "/v1/accounts/a/b", "/v1/%6De", "/v1/me%00", "/v1/me%2F", "/v1/transfers/x"),
+    *("/v1/accounts", "/v1/accounts/a/b", "/v1/%6De", "/v1/me%00", "/v1/me%2F", "/v1/charges/x/y"),
     *("/v1/accounts/%FF", "/v1/accounts/%C3", "/v1/accounts/%ED%A0%80", f"/v1/{'a' * 5000}"),
     *(f"/v1/accounts/{'a' * 5000}", "/v1/../v1/me", "//v1/me", "/nothing.json"),
 )
