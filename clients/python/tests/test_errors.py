@@ -15,7 +15,9 @@ from ousel_client.exchange import Answer
 from ousel_client.problems import error_from_answer, error_from_problem
 
 # Only pages and commands use the refusals of these packages, and these codes. The API does not.
-PACKAGES_OF_PAGES = ("ousel.accounts", "ousel.partners", "ousel.people", "ousel.portal")
+PACKAGES_OF_PAGES = (
+    *("ousel.accounts", "ousel.partners", "ousel.passkeys", "ousel.people", "ousel.portal"),
+)
 CODES_OF_PAGES = {
     *("connect_address_wrong", "form_not_trusted", "identity_check_needed", "receipt_not_found"),
 }
