@@ -90,12 +90,18 @@ from ousel.portal.sign_in import SignInPages
 from ousel.sandbox.clock import REFRESH_SECONDS, SandboxClock
 from ousel.sandbox.endpoints import SandboxEndpoints
 from ousel.sandbox.pages import SandboxPages
+from ousel.sealed_log.endpoints import LogEndpoints
+from ousel.sealed_log.keys import LogKeyUnusable
+from ousel.sealed_log.log import SealedLog
+from ousel.sealed_log.sealer import TICK_SECONDS
 from ousel.site.assets import Assets
 from ousel.site.cookies import Cookies
 from ousel.site.page_server import PageServer
 from ousel.site.rendering import PageRenderer
 from ousel.transfers.endpoints import TransferEndpoints
 from ousel.transfers.pages import SendPages
+from ousel.transfers.receipt_endpoints import ReceiptEndpoints
+from ousel.transfers.receipts import ReceiptService
 from ousel.transfers.sending import SendService
 
 if TYPE_CHECKING:
@@ -137,6 +143,8 @@ class Services:
             observer=self.telemetry.posting_observer,
         )
         self.history = HistorySearch(database)
+        self.log = SealedLog(settings, database, self.posting_queue)
+        self.receipts = ReceiptService(self.history, self.log)
         self.sending = SendService(database, self.posting_queue, clock)
         self.accounts = AccountService(database, clock)
         self.mail_sender = _make_mail_sender(settings, database, clock, self.telemetry)
@@ -186,8 +194,9 @@ class Services:
         self.account_settings = AccountSettingsService(database, clock)
 
     def end_waits(self) -> None:
-        """Answer everyone who waits for a transfer or a charge, because the server is stopping."""
+        """Answer everyone who waits for something, because the server is stopping."""
         self.posting_queue.notifier.stop()
+        self.log.notifier.stop()
         self.charges.notifier.stop()
 
 
@@ -221,6 +230,7 @@ class Ousel:
             *reference.routes(settings.base_path),
             *self._health.routes(),
             *StaticFiles(assets.files).routes(),
+            *LogEndpoints(services.log).routes(),
             *Documents(pages, reference).page_routes(),
             *reference.page_routes(),
             *identity_checks.routes(),
@@ -250,8 +260,8 @@ class Ousel:
                 await send({"type": "lifespan.startup.complete"})
                 with on_stop_signal(self.services.end_waits):
                     await receive()
-        except Refusal as refusal:
-            await send({"type": "lifespan.startup.failed", "message": refusal.detail})
+        except (Refusal, LogKeyUnusable) as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -259,6 +269,7 @@ class Ousel:
     async def running(self) -> AsyncIterator[None]:
         """Keep the service open until the block ends; then write all that is still waiting."""
         services = self.services
+        services.log.key.read()
         await self.database.open()
         background_tasks = await self._start_background_tasks()
         try:
@@ -300,6 +311,7 @@ class Ousel:
         routes = [
             *AccountEndpoints(services.accounts).routes(base),
             *transfers.routes(base),
+            *ReceiptEndpoints(services.receipts, waits).routes(base),
             *ChargeEndpoints(services.charges, waits, self.settings.portal_url).routes(base),
             *OauthEndpoints(services.tokens, clients, self.settings).routes(),
             *UserEndpoints(services.accounts).routes(base),
@@ -355,6 +367,7 @@ class Ousel:
             (MEASURE_SECONDS, self.database_clock.measure),
             (SWEEP_SECONDS, self.services.retention.sweep),
             (SWEEP_SECONDS, self.services.outbox.sweep),
+            (TICK_SECONDS, self.services.log.sealer.seal_due),
         ]
         if self.services.mail_sender is not None:
             schedule.append((SEND_SECONDS, self.services.mail_sender.send_due))

@@ -24,6 +24,8 @@ from tests.support.raw_sql import RawSql
 
 CUTS: tuple[Cut, ...] = ("before the commit", "after the commit")
 
+TABLES = ("accounts", "entries", "unsealed_batches")
+
 either_cut = pytest.mark.parametrize("cut", CUTS)
 with_and_without_key = pytest.mark.parametrize("key", ["k", None])
 
@@ -172,13 +174,13 @@ async def test_a_transfer_moves_once_though_the_database_lost_history(
     world: LedgerWorld, raw_sql: RawSql, lost: int, key: str | None
 ) -> None:
     """A switch of leaders loses the last movements and this one; then another answer is lost."""
-    for table in ("accounts", "entries"):
+    for table in TABLES:
         await raw_sql.run(f"CREATE TABLE {table}_saved AS SELECT * FROM {table}")
     for _ in range(lost):
         await world.queue.post(posting(world.ada.id, "@bob", 1))
 
     async def lose_history() -> None:
-        for table in ("accounts", "entries"):
+        for table in TABLES:
             await raw_sql.run(f"DELETE FROM {table}")
             await raw_sql.run(f"INSERT INTO {table} SELECT * FROM {table}_saved")
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 import msgspec
+import pytest
 
 from ousel.app import Ousel
 from ousel.database.port import Database
@@ -69,6 +70,12 @@ def table() -> list[Hop]:
         pairs = zip(paths * len(names) if len(paths) == 1 else paths, names, strict=True)
         hops.append(Hop(number, frozenset(pairs)))
     return hops
+
+
+@pytest.fixture(autouse=True)
+def _without_sealer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sealer does not run meanwhile, because it calls some of the same functions."""
+    monkeypatch.setattr("ousel.app.TICK_SECONDS", 3_600)
 
 
 async def traced_transfer(database: Database, database_url: str) -> Trace:

@@ -7,7 +7,7 @@ import ousel
 
 PACKAGES = Path(ousel.__file__).parent
 SQL = re.compile(r'"\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH|CREATE|PRAGMA) ')
-IN_THE_LEDGER = {"history.py", "journal.py", "partner_key_check.py", "totals.py"}
+IN_THE_LEDGER = {"history.py", "journal.py", "movements.py", "partner_key_check.py", "totals.py"}
 
 
 def may_contain_sql(path: Path) -> bool:

@@ -16,6 +16,7 @@ from typing import Self
 import httpx2
 
 from ousel.database.addresses import is_postgres
+from ousel.sealed_log.keys import new_key, write_key
 from tests.support.engines import Engine, Engines
 from tests.support.waiting import wait_until
 
@@ -130,7 +131,10 @@ class SharedServers:
         key = (engine, *options)
         if key not in self._running:
             url = self._engines.fresh_url(engine, self._folder)
-            self._running[key] = Server(url, *options, OUSEL_LOG_LEVEL="error").__enter__()
+            log_key = self._folder / f"log-key-{len(self._running)}"
+            write_key(log_key, new_key("tests.example/log"))
+            environment = {"OUSEL_LOG_LEVEL": "error", "OUSEL_LOG_KEY_FILE": str(log_key)}
+            self._running[key] = Server(url, *options, **environment).__enter__()
         return self._running[key]
 
     def close(self) -> None:

@@ -69,7 +69,12 @@ _COMMANDS: Final = (
     ),
     ("app", "ousel.cli.partners", "apps", "Create partner apps."),
     ("key", "ousel.cli.partners", "keys", "Issue, rotate, revoke and list partner keys."),
-    ("log", "ousel.cli.log", "log", "Audit a log, or run a witness for one."),
+    (
+        "log",
+        "ousel.cli.log",
+        "log",
+        "Create the key of your log; audit a log, or run a witness for one.",
+    ),
     ("receipt", "ousel.cli.receipts", "receipts", "Check receipts."),
 )
 

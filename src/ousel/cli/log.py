@@ -1,4 +1,4 @@
-"""`ousel log`: run a witness for somebody else's log, and audit one."""
+"""`ousel log`: the key of your own log; run a witness for somebody else's, and audit one."""
 
 import fcntl
 import secrets
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from ousel.cli.console import JsonOption, clean_up_on_signal, error_console, fail, show
+from ousel.cli.log_keys import keys
 from ousel.cli.receipts import KeyOption, parse_keys
 from ousel.kernel.settings import PORT_MAX
 from ousel.sealed_log.audit import Audited, AuditFailed, Auditor, LogInconsistent
@@ -23,12 +24,15 @@ from ousel.sealed_log.witness_server import StateUnusable, Witness, serve_witnes
 WITNESS_PORT_DEFAULT: Final = 8100
 SEED_BYTES: Final = 32
 
-log = typer.Typer(no_args_is_help=True, help="Audit a log, or run a witness for one.")
+log = typer.Typer(
+    no_args_is_help=True, help="Create the key of your log; audit a log, or run a witness for one."
+)
+log.add_typer(keys, name="key")
 
 
 @log.callback()
 def group() -> None:
-    """Audit a log, or run a witness for one."""
+    """Create the key of your log; audit a log, or run a witness for one."""
 
 
 @log.command()

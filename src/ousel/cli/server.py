@@ -19,6 +19,7 @@ from ousel.http.connection import Connection, ServerState
 from ousel.kernel.settings import PORT_MAX, Settings
 from ousel.observation.logs import log_to_standard_error
 from ousel.observation.telemetry import check_tracing
+from ousel.sealed_log.keys import KeyHolder
 
 DRAIN_SECONDS_MAX: Final = 30
 KEEP_ALIVE_SECONDS: Final = 75  # longer than most clients wait, so that they close first
@@ -40,6 +41,7 @@ async def prepare_database(settings: Settings, port: int, workers: int) -> None:
     embedded = not is_postgres(settings.database_url)
     if embedded and workers > 1:
         fail("an SQLite database is served by one process: use PostgreSQL for more workers")
+    KeyHolder(settings).read()
     database = database_at(settings.database_url)
     _check_observation(settings, port, workers)
     await database.open()
@@ -100,6 +102,10 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
         _log.warning(
             "OUSEL_MAIL_URL is not set: this server sends no mail, and emails can be confirmed only"
             " by 'ousel account vouch'"
+        )
+    if settings.log_key_file is None and is_postgres(settings.database_url):
+        _log.warning(
+            "OUSEL_LOG_KEY_FILE is not set: this server signs no checkpoints and no receipts"
         )
     if workers > 1:
         serve = partial(_serve_in_worker, settings, listener, workers)

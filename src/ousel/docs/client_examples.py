@@ -19,6 +19,7 @@ PYTHON_EXAMPLES: Final = {
         "    print(transfer.id, transfer.amount)"
     ),
     "getTransfer": "transfer = client.transfers.get(transfer_id)",
+    "getReceipt": "receipt = client.transfers.receipt(transfer_id)",
     "createCharge": (
         "charge = client.charges.create(\n"
         '    amount="25.00", description="A book", reference="order-1001"\n'

@@ -61,6 +61,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     mail_url: str | None = None
     mail_from: str | None = None
     confirm_sending_over: int | None = CONFIRM_SENDING_OVER_DEFAULT * MICROS_PER_UNIT
+    log_key_file: Path | None = None
     sandbox: bool = False
 
     @property
@@ -104,6 +105,7 @@ def settings_from(
         confirm_sending_over=_amount_or_off(
             environment, "OUSEL_CONFIRM_SENDING_OVER", CONFIRM_SENDING_OVER_DEFAULT
         ),
+        log_key_file=_path(environment, "OUSEL_LOG_KEY_FILE"),
         sandbox=_switch(environment, "OUSEL_SANDBOX"),
     )
 
@@ -127,6 +129,11 @@ def _secret(environment: Mapping[str, str], name: str) -> str | None:
     if not text:
         raise SettingError(f"{name}{FILE_SUFFIX} names an empty file.")
     return text
+
+
+def _path(environment: Mapping[str, str], name: str) -> Path | None:
+    text = environment.get(name) or "off"
+    return None if text == "off" else Path(text)
 
 
 def _mail_url(environment: Mapping[str, str]) -> str | None:

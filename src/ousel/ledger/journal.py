@@ -8,6 +8,7 @@ import msgspec
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
 from ousel.ledger import partner_key_check
+from ousel.ledger.places import encode_places
 from ousel.ledger.rules import (
     FIRST_HASH,
     Account,
@@ -54,6 +55,9 @@ ENTRIES: Final = Table(
         "hash text",
     ),
 )
+
+# The movements of each transaction, until the sealed log has them: see `ousel.ledger.movements`.
+UNSEALED_BATCHES: Final = Table("unsealed_batches", key=("id text",), columns=("movements text",))
 
 ENTRY_COLUMNS: Final = ", ".join(f"entries.{name}" for name in ENTRIES.names)
 
@@ -328,10 +332,14 @@ async def count_entries(transaction: Transaction) -> int:
 async def write_movements(
     transaction: Transaction, moved: Sequence[Movement], accounts: Mapping[str, Account]
 ) -> None:
-    """Write the entries of these movements, and the balance and last entry of each account."""
+    """Write the entries of these movements, and the balance and last entry of each account.
+
+    One more row names the movements, so that the sealed log finds them.
+    """
     entries = [entry for each in moved for entry in (each.debit, each.credit)]
     touched = [accounts[account_id] for account_id in {entry.account_id for entry in entries}]
     await transaction.insert(ENTRIES, map(_entry_row, entries))
+    await transaction.insert(UNSEALED_BATCHES, [(entries[0].transfer_id, encode_places(moved))])
     await transaction.update(
         ACCOUNT_HEADS,
         [

@@ -77,6 +77,11 @@ class PostingQueue:
             waiting += sum(writer.waiting for writer in self._blocked_writers.values())
         return waiting
 
+    @property
+    def batches_written(self) -> int:
+        """How many batches this process has written."""
+        return self._context.batches_written
+
     async def close(self) -> None:
         """Write the postings that still wait."""
         await self._writer.close()

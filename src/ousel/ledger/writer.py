@@ -48,6 +48,7 @@ class PostingContext(msgspec.Struct):
     set_aside: Callable[[WaitingPosting, str], None]  # lets a posting wait for a locked row
     # The account id of each username and account number. This never changes.
     recipients: dict[str, str] = msgspec.field(default_factory=dict)
+    batches_written: int = 0
 
     def limit_recipients(self) -> None:
         """Start a new cache if this one is full; batches in progress go on with the old one."""
@@ -112,6 +113,7 @@ class PostingWriter(Batcher[Posting, PostingResult | Blocked]):
             before_commit=before_commit,
             repeats_locked=awaited is None,
         )
+        context.batches_written += 1
         context.observer.batch_written(len(batch), perf_counter() - started)
         context.notifier.notify_of_results(results)
         return results

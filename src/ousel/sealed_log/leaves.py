@@ -60,23 +60,26 @@ def encode_leaf(debit: Entry, credit_hash: str, secret: bytes) -> bytes:
     """Return the leaf of a movement, given its debit entry and the hash of its credit entry."""
     assert debit.amount < 0
     assert len(secret) == SECRET_BYTES
-    return encode_canonically(
-        {
-            "format": FORMAT,
-            "nonce": _derive(secret, b"nonce").hex(),
-            "id": debit.transfer_id,
-            "kind": debit.kind,
-            "amount": json_from_micros(-debit.amount),
-            "currency": CURRENCY,
-            "from": debit.account_id,
-            "to": debit.counterparty_id,
-            "note": debit.note,
-            "charge_id": debit.charge_id,
-            "created_at": timestamp(debit.created_at),
-            "debit": commitment(salt_of(secret, "debit"), debit.hash),
-            "credit": commitment(salt_of(secret, "credit"), credit_hash),
-        }
+    leaf = Leaf(
+        nonce=_derive(secret, b"nonce").hex(),
+        id=debit.transfer_id,
+        kind=debit.kind,
+        amount=json_from_micros(-debit.amount),
+        currency=CURRENCY,
+        from_=debit.account_id,
+        to=debit.counterparty_id,
+        note=debit.note,
+        charge_id=debit.charge_id,
+        created_at=timestamp(debit.created_at),
+        debit=commitment(salt_of(secret, "debit"), debit.hash),
+        credit=commitment(salt_of(secret, "credit"), credit_hash),
     )
+    return _encode_quickly(leaf)
+
+
+# The sealer encodes every movement, and this encoder is several times as fast as that of
+# `encode_canonically`. Both produce the same bytes.
+_encode_quickly = msgspec.json.Encoder().encode
 
 
 def decode_leaf(content: bytes) -> Leaf:

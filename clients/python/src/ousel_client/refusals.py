@@ -208,6 +208,12 @@ class RehearsalNotFound(Missing):
     code = "rehearsal_not_found"
 
 
+class ReceiptNotReady(Missing):
+    """The transfer is not sealed yet, which takes about a second, or the server has no log key."""
+
+    code = "receipt_not_ready"
+
+
 class NotFound(Missing):
     """Nothing is at this path. The base URL may be wrong, or only a sandbox has this path."""
 

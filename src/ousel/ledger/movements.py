@@ -1,0 +1,74 @@
+"""Reading movements: those that a transaction has written, and those at given places."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ousel.database.port import Row, Transaction
+from ousel.database.statements import Statement
+from ousel.ledger.journal import ENTRIES
+from ousel.ledger.places import Place, decode_places
+from ousel.ledger.rules import FIRST_HASH, Entry, Movement
+
+_DEBIT: Final = ", ".join(f"debit.{name}" for name in ENTRIES.names)
+_CREDIT: Final = ", ".join(f"credit.{name}" for name in ENTRIES.names)
+_ENTRY_WIDTH: Final = len(ENTRIES.names)
+
+MOVEMENTS_AT: Final = Statement(
+    "the movements at these places",
+    f"SELECT {_DEBIT}, {_CREDIT} FROM ROWS(:places, debit_account_id text, debit_sequence bigint,"
+    " credit_account_id text, credit_sequence bigint)"
+    " JOIN entries AS debit ON debit.account_id = places.debit_account_id"
+    " AND debit.sequence = places.debit_sequence"
+    " JOIN entries AS credit ON credit.account_id = places.credit_account_id"
+    " AND credit.sequence = places.credit_sequence",
+)
+HASHES_AT: Final = Statement(
+    "the hashes of the entries with these numbers",
+    "SELECT entries.account_id, entries.sequence, entries.hash"
+    " FROM ROWS(:places, account_id text, sequence bigint)"
+    " JOIN entries ON entries.account_id = places.account_id"
+    " AND entries.sequence = places.sequence",
+)
+UNSEALED: Final = Statement(
+    "the oldest batches of movements that are not sealed",
+    "SELECT id, movements FROM unsealed_batches ORDER BY id LIMIT :limit",
+)
+UNSEALED_DELETED: Final = Statement(
+    "delete batches of movements that are sealed now",
+    "DELETE FROM unsealed_batches WHERE id = ANY(:ids)",
+)
+
+
+async def unsealed_batches(transaction: Transaction, limit: int) -> dict[str, list[Place]]:
+    """Return the oldest batches that are not sealed, by id."""
+    rows = await transaction.fetch(UNSEALED, limit=limit)
+    return {id_: decode_places(movements) for id_, movements in rows}
+
+
+async def delete_unsealed(transaction: Transaction, ids: Sequence[str]) -> None:
+    """Delete these batches, which are sealed now."""
+    deleted = await transaction.execute(UNSEALED_DELETED, ids=list(ids))
+    assert deleted == len(ids), "somebody else has sealed these movements"
+
+
+async def movements_at(transaction: Transaction, places: Sequence[Place]) -> list[Movement | None]:
+    """Return the movement at each place, or None where there are no two entries."""
+    rows = await transaction.fetch(MOVEMENTS_AT, places=places)
+    found = {(row[0], row[1]): row for row in rows}
+    return [_movement(found.get(each[:2])) for each in places]
+
+
+async def previous_hashes(
+    transaction: Transaction, entries: Sequence[Entry]
+) -> dict[tuple[str, int], str]:
+    """Return the hash of the entry before each entry, by the place of the entry."""
+    places = [(entry.account_id, entry.sequence - 1) for entry in entries if entry.sequence > 1]
+    rows = await transaction.fetch(HASHES_AT, places=places) if places else []
+    first = {(entry.account_id, 1): FIRST_HASH for entry in entries}
+    return first | {(row[0], row[1] + 1): row[2] for row in rows}
+
+
+def _movement(row: Row | None) -> Movement | None:
+    if row is None:
+        return None
+    return Movement(Entry(*row[:_ENTRY_WIDTH]), Entry(*row[_ENTRY_WIDTH:]))

@@ -1,0 +1,186 @@
+"""The key of the log: the file that holds it, and what it signs.
+
+The first line of the file is the private key, in the form that Go's note package uses. After it
+come the notes by which earlier keys have named their successors, if the key was ever replaced.
+"""
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from ousel.database.addresses import is_postgres, sqlite_path
+from ousel.kernel.settings import SettingError, Settings
+from ousel.sealed_log.checkpoints import Checkpoint, open_checkpoint
+from ousel.sealed_log.notes import (
+    ED25519,
+    NoteRefused,
+    SigningKey,
+    VerifierKey,
+    from_base64,
+    open_note,
+    parse_verifier_key,
+    sign_note,
+)
+
+SEED_BYTES: Final = 32
+SUCCESSION_FORMAT: Final = "ousel-log-key/v1"
+
+_OWNER_ONLY: Final = 0o600
+_SEPARATOR: Final = "\n\n\n"  # between the key and the notes; no note contains it
+
+
+class LogKeyUnusable(SettingError):
+    """The file of the key cannot be read or written, or its content is wrong; in one sentence."""
+
+
+class KeyExists(LogKeyUnusable):
+    """The file of a new key exists already."""
+
+
+def origin_at(portal_url: str) -> str:
+    """Return the name of the log of a portal: its address without the scheme, and `/log`."""
+    parts = urlsplit(portal_url)
+    return f"{parts.netloc}{parts.path}/log"
+
+
+class LogKey:
+    """A key that signs the checkpoints and receipts of a log."""
+
+    def __init__(self, signing_key: SigningKey, successions: tuple[str, ...] = ()) -> None:
+        """Sign with this key; `successions` are the notes by which earlier keys named the next."""
+        self.signing_key = signing_key
+        self.successions = successions
+        self._accepted = {self.verifier.public, *(_former_key(each).public for each in successions)}
+        self._last_checkpoint: str | None = None  # the last one that is known to be of this key
+
+    @property
+    def origin(self) -> str:
+        """The name of the log."""
+        return self.verifier.name
+
+    @property
+    def verifier(self) -> VerifierKey:
+        """The public key."""
+        return self.signing_key.verifier
+
+    def sign_checkpoint(self, size: int, root: bytes) -> str:
+        """Return the signed checkpoint of a log with this size and root."""
+        text = Checkpoint(self.origin, size, root).text
+        self._last_checkpoint = sign_note(text, [self.signing_key])
+        return self._last_checkpoint
+
+    def must_sign(self, checkpoint: str | None) -> bool:
+        """Return whether the log needs a new checkpoint, because its last one is not of this key.
+
+        Refuse to continue a log that neither this key nor a former one has signed.
+        """
+        if checkpoint is None or checkpoint == self._last_checkpoint:
+            return checkpoint is None
+        origin = checkpoint.partition("\n")[0]
+        keys = [VerifierKey(origin, ED25519, each) for each in self._accepted]
+        try:
+            _, opened = open_checkpoint(checkpoint, keys)
+        except NoteRefused:
+            raise LogKeyUnusable(
+                "another key has signed the log of this database: use that key, or replace it with"
+                " 'ousel log key new'"
+            ) from None
+        if not opened.is_signed_by(self.verifier):
+            return True
+        self._last_checkpoint = checkpoint
+        return False
+
+    def succeeding(self) -> "LogKey":
+        """Return a new key, with a note in which this key names it as its successor."""
+        new = SigningKey(self.origin, secrets.token_bytes(SEED_BYTES))
+        text = f"{SUCCESSION_FORMAT}\n{self.verifier}\n{new.verifier}\n"
+        return LogKey(new, (*self.successions, sign_note(text, [self.signing_key])))
+
+
+def new_key(origin: str) -> LogKey:
+    """Return a key that was drawn at random."""
+    return LogKey(SigningKey(origin, secrets.token_bytes(SEED_BYTES)))
+
+
+def read_key(path: Path, origin: str) -> LogKey | None:
+    """Return the key in this file, under the name of this log; None if there is no such file."""
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise LogKeyUnusable(f"the log key {path} cannot be read: {reason}") from None
+    private, *notes = text.strip().split(_SEPARATOR)
+    try:
+        # The name in the file is that of the address at which the key was made.
+        *_, material = private.split("+", 4)
+        seed = from_base64(material)[1:]
+        return LogKey(SigningKey(origin, seed), tuple(f"{each}\n" for each in notes))
+    except (NoteRefused, ValueError):
+        raise LogKeyUnusable(f"{path} does not hold a log key") from None
+
+
+def _former_key(succession: str) -> VerifierKey:
+    """Return the key that signed this note, in which it names its successor."""
+    former = parse_verifier_key(succession.split("\n")[1])
+    open_note(succession, [former])
+    return former
+
+
+def write_key(path: Path, key: LogKey, *, replaces: bool = False) -> None:
+    """Write the key to a file that only its owner can read.
+
+    A file that exists is kept, unless the key replaces the one in it.
+    """
+    parts = [key.signing_key.private_text, *key.successions]
+    content = _SEPARATOR.join([part.rstrip("\n") for part in parts])
+    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}.unfinished")
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(content + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        if replaces:
+            unfinished.replace(path)
+        else:
+            path.hardlink_to(unfinished)
+    except FileExistsError:
+        raise KeyExists(f"there is a log key at {path} already") from None
+    except OSError as error:
+        raise LogKeyUnusable(f"the log key {path} cannot be written: {error.strerror}") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+class KeyHolder:
+    """Holds the key of a running server, once it is read."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Read the key of this installation: the named file, or one beside an SQLite file."""
+        self.origin = origin_at(settings.portal_url)
+        self.path = settings.log_key_file
+        self._may_create = False
+        if self.path is None and not is_postgres(settings.database_url):
+            database = sqlite_path(settings.database_url)
+            self.path = database.with_name(f"{database.name}.log-key")
+            self._may_create = True
+        self.key: LogKey | None = None
+
+    def read(self) -> None:
+        """Read the key, or create it beside an SQLite file; without a path, there is no key."""
+        if self.path is None:
+            return
+        self.key = read_key(self.path, self.origin)
+        if self.key is None and self._may_create:
+            with suppress(KeyExists):  # another process has created it just now
+                write_key(self.path, new_key(self.origin))
+            self.key = read_key(self.path, self.origin)
+        if self.key is None:
+            raise LogKeyUnusable(
+                f"there is no log key at {self.path}: run 'ousel log key new' to create it"
+            )

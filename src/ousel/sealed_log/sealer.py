@@ -1,0 +1,163 @@
+"""The sealer: appends a leaf to the log for each movement, in the background.
+
+Every process of every server has a sealer. The one that has locked the log's only row in
+`sealed_log` appends, and the others look again later. Leaves, tiles, the checkpoint and the
+deletion of the rows that name unsealed movements are one transaction. So wherever a process
+crashes, no movement is left out and none gets two leaves.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from time import monotonic
+from typing import Final
+
+import msgspec
+import structlog
+
+from ousel.database.port import Database, Transaction
+from ousel.ledger.movements import delete_unsealed, movements_at, unsealed_batches
+from ousel.ledger.places import Place, encode_places
+from ousel.ledger.queue import PostingQueue
+from ousel.ledger.rules import Movement
+from ousel.sealed_log import store
+from ousel.sealed_log.keys import KeyHolder, LogKey, LogKeyUnusable
+from ousel.sealed_log.leaves import SECRET_BYTES, encode_leaf
+from ousel.sealed_log.merkle import leaf_hash, root_hash
+from ousel.sealed_log.notifier import LogNotifier
+from ousel.sealed_log.tiles import TileHashes, append_leaves, right_edge
+
+TICK_SECONDS: Final = 0.25
+LOOK_SECONDS: Final = 1.0  # between two looks for what other processes have written
+STEP_BATCHES: Final = 64
+STEP_MOVEMENTS: Final = 512  # a step takes the batches that reach this number
+UNUSABLE_KEY_SECONDS: Final = 60.0  # before another attempt with a wrong key
+# While postings wait, the sealer rests this many times as long as it has worked.
+REST_RATIO: Final = 20
+
+
+_log = structlog.get_logger()
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """What one step has done."""
+
+    movements: int
+    is_last: bool  # there was nothing more to seal
+
+
+class Sealer:
+    """Seals movements, as long as no other process does so."""
+
+    def __init__(
+        self, database: Database, key: KeyHolder, queue: PostingQueue, notifier: LogNotifier
+    ) -> None:
+        """Sign with this key, if there is one; give way to the postings in this queue."""
+        self._database = database
+        self._key = key
+        self._queue = queue
+        self._notifier = notifier
+        self._batches_seen = 0
+        self._next_look = 0.0
+        self._is_created = False
+
+    async def seal_due(self) -> None:
+        """Seal all that is unsealed, if this process has written something or the time has come."""
+        batches = self._queue.batches_written
+        if batches == self._batches_seen and monotonic() < self._next_look:
+            return
+        self._batches_seen, self._next_look = batches, monotonic() + LOOK_SECONDS
+        try:
+            await self.seal_all()
+        except LogKeyUnusable as error:
+            self._next_look = monotonic() + UNUSABLE_KEY_SECONDS
+            _log.error("nothing is sealed", reason=str(error))
+
+    async def seal_all(self) -> int:
+        """Seal all that is unsealed, step by step; return how many movements were sealed."""
+        sealed = 0
+        while True:
+            started = monotonic()
+            step = await self.seal_some()
+            sealed += step.movements
+            if step.is_last:
+                return sealed
+            seconds = monotonic() - started
+            await asyncio.sleep(seconds * REST_RATIO if self._queue.waiting else 0)
+
+    async def seal_some(self) -> Sealed:
+        """Seal some movements in one transaction."""
+        if not self._is_created:
+            await self._database.write(store.create_head)
+            self._is_created = True
+        key = self._key.key
+        sealed = await self._database.write(lambda transaction: _seal_some(transaction, key))
+        if sealed.movements:
+            self._notifier.notify_of_growth()
+        return sealed
+
+
+async def _seal_some(transaction: Transaction, key: LogKey | None) -> Sealed:
+    head = await store.lock_head(transaction)
+    if head is None or (key is None and head.checkpoint is not None):
+        return Sealed(0, is_last=True)
+    must_sign = key is not None and key.must_sign(head.checkpoint)
+    batches = await unsealed_batches(transaction, STEP_BATCHES)
+    ids, places = _take_batches(batches)
+    if ids:
+        movements = [_found(each) for each in await movements_at(transaction, places)]
+        await append_movements(transaction, head, movements, key)
+        await delete_unsealed(transaction, ids)
+    elif must_sign:
+        await append_movements(transaction, head, [], key)
+    return Sealed(len(places), is_last=len(ids) == len(batches) < STEP_BATCHES)
+
+
+def _take_batches(batches: Mapping[str, list[Place]]) -> tuple[list[str], list[Place]]:
+    """Return the ids of the first batches, and the places of their movements."""
+    ids: list[str] = []
+    places: list[Place] = []
+    for id_, batch in batches.items():
+        if len(places) >= STEP_MOVEMENTS:
+            break
+        ids.append(id_)
+        places += batch
+    return ids, places
+
+
+def _found(movement: Movement | None) -> Movement:
+    assert movement is not None, "a movement that is to be sealed has been removed"
+    return movement
+
+
+async def append_movements(
+    transaction: Transaction, head: store.Head, movements: Sequence[Movement], key: LogKey | None
+) -> None:
+    """Append a leaf for each of these movements to the locked log, and sign its new state."""
+    ordered = sorted(movements, key=_date)
+    secrets = os.urandom(len(ordered) * SECRET_BYTES)
+    hashes: list[bytes] = []
+    rows: list[tuple[int, int, str, bytes]] = []
+    for date, group in groupby(ordered, key=_date):
+        batch, first = list(group), len(hashes)
+        for movement in batch:
+            secret = secrets[len(hashes) * SECRET_BYTES :][:SECRET_BYTES]
+            hashes.append(leaf_hash(encode_leaf(movement.debit, movement.credit.hash, secret)))
+        drawn = secrets[first * SECRET_BYTES : len(hashes) * SECRET_BYTES]
+        rows.append((head.size + first, date, encode_places(batch), drawn))
+    tiles = await store.read_tiles(transaction, right_edge(head.size))
+    changed = append_leaves(tiles, head.size, hashes)
+    if rows:
+        await store.add_batches(transaction, rows)
+        await store.write_tiles(transaction, changed)
+    size = head.size + len(hashes)
+    root = root_hash(size, TileHashes(tiles | changed))
+    checkpoint = None if key is None else key.sign_checkpoint(size, root)
+    await store.write_head(
+        transaction, head, msgspec.structs.replace(head, size=size, checkpoint=checkpoint)
+    )
+
+
+def _date(movement: Movement) -> int:
+    return movement.debit.created_at

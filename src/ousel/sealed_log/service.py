@@ -1,0 +1,110 @@
+"""Reading the log: its checkpoint, its tiles, and the proof that a movement is in it."""
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from ousel.database.port import Database, Transaction
+from ousel.ledger.movements import movements_at, previous_hashes
+from ousel.ledger.rules import Entry
+from ousel.sealed_log import store
+from ousel.sealed_log.keys import KeyHolder
+from ousel.sealed_log.leaves import encode_leaf
+from ousel.sealed_log.merkle import HASH_BYTES, inclusion_nodes, inclusion_proof
+from ousel.sealed_log.notes import SigningKey
+from ousel.sealed_log.notifier import LogNotifier
+from ousel.sealed_log.receipts import Inclusion
+from ousel.sealed_log.refusals import ReceiptNotReady
+from ousel.sealed_log.tiles import TILE_WIDTH, Tile, TileHashes, TileKey, tiles_with
+
+FULL_TILES_CACHED_MAX: Final = 1_024  # of 8 kilobytes each
+
+
+class SealedEntry(msgspec.Struct, frozen=True):
+    """One of the two entries of a movement that the log has a leaf for."""
+
+    inclusion: Inclusion
+    secret: bytes
+    previous_hash: str
+    signing_key: SigningKey  # the key that has signed the checkpoint
+
+
+class LogReader:
+    """Reads the log."""
+
+    def __init__(self, database: Database, key: KeyHolder, notifier: LogNotifier) -> None:
+        """Read from this database, whose log is signed with this key."""
+        self._database = database
+        self._key = key
+        self._notifier = notifier
+        self._full_tiles: dict[TileKey, bytes] = {}  # a full tile never changes
+
+    async def checkpoint(self) -> str | None:
+        """Return the newest checkpoint, or None if nobody has signed one yet."""
+        return (await self._database.read(store.read_head)).checkpoint
+
+    async def tile(self, tile: Tile) -> bytes | None:
+        """Return the hashes of a tile, or None if it does not have so many."""
+        tiles = await self._database.read(lambda each: self._tiles(each, {tile.key}))
+        hashes = tiles.get(tile.key, b"")[: tile.width * HASH_BYTES]
+        return hashes if len(hashes) == tile.width * HASH_BYTES else None
+
+    async def find_entry(self, entry: Entry, seconds: float = 0) -> SealedEntry:
+        """Return the proof that an entry is sealed, or raise ReceiptNotReady.
+
+        If it is not sealed yet, wait for up to this many seconds.
+        """
+        time = asyncio.get_running_loop().time
+        deadline = time() + seconds
+        while True:
+            head, found = await self._database.read(lambda each: self._find_entry(each, entry))
+            if found is not None:
+                return found
+            if time() >= deadline or self._notifier.stopped:
+                raise self._not_ready()
+            await self._notifier.wait_for_growth(head.size, deadline - time())
+
+    def _not_ready(self) -> ReceiptNotReady:
+        if self._key.key is None:
+            return ReceiptNotReady(
+                "This server has no key to sign receipts with.", retry_after_seconds=60
+            )
+        return ReceiptNotReady("The transfer is not sealed yet.", retry_after_seconds=1)
+
+    async def _find_entry(
+        self, transaction: Transaction, entry: Entry
+    ) -> tuple[store.Head, SealedEntry | None]:
+        # Tiles only ever grow, so those that are read after the checkpoint contain its hashes.
+        head = await store.read_head(transaction)
+        sealed = await store.sealed_on(transaction, [entry.created_at])
+        own = sealed.get((entry.account_id, entry.sequence))
+        key = self._key.key
+        if own is None or own.index >= head.size or key is None or key.must_sign(head.checkpoint):
+            return head, None
+        assert head.checkpoint is not None, "the key has signed it"
+        [movement] = await movements_at(transaction, [own.place])
+        assert movement is not None, "a sealed movement has been removed"
+        previous = await previous_hashes(transaction, [entry])
+        tiles = await self._tiles(transaction, tiles_with(inclusion_nodes(own.index, head.size)))
+        inclusion = Inclusion(
+            encode_leaf(movement.debit, movement.credit.hash, own.secret),
+            own.index,
+            inclusion_proof(own.index, head.size, TileHashes(tiles)),
+            head.checkpoint,
+        )
+        return head, SealedEntry(
+            inclusion, own.secret, previous[entry.account_id, entry.sequence], key.signing_key
+        )
+
+    async def _tiles(self, transaction: Transaction, keys: set[TileKey]) -> dict[TileKey, bytes]:
+        known = {key: self._full_tiles[key] for key in keys if key in self._full_tiles}
+        if len(known) == len(keys):
+            return known
+        read = await store.read_tiles(transaction, keys - known.keys())
+        for key, hashes in read.items():
+            if len(hashes) == TILE_WIDTH * HASH_BYTES:
+                if len(self._full_tiles) >= FULL_TILES_CACHED_MAX:
+                    self._full_tiles.clear()
+                self._full_tiles[key] = hashes
+        return known | read

@@ -1,0 +1,164 @@
+"""The rows of the sealed log: its state, its tiles, and which movement each leaf stands for."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from ousel.database.port import Transaction
+from ousel.database.statements import Statement, Table
+from ousel.ledger.places import Place, decode_places
+from ousel.sealed_log.leaves import SECRET_BYTES
+from ousel.sealed_log.notes import from_base64, to_base64
+from ousel.sealed_log.tiles import TileKey
+
+SEALED_BATCHES: Final = Table(
+    "sealed_batches",
+    key=("first_index bigint",),
+    columns=("created_at bigint", "movements text", "secrets text"),
+)
+
+_HEAD: Final = (
+    "SELECT size, checkpoint, backfill_account_id, backfill_sequence FROM sealed_log WHERE id = 1"
+)
+_BATCH_COLUMNS: Final = ", ".join(SEALED_BATCHES.names)
+
+HEAD: Final = Statement("the state of the log", _HEAD)
+HEAD_LOCKED: Final = Statement(
+    "lock the log, unless another process has locked it", f"{_HEAD} FOR UPDATE SKIP LOCKED"
+)
+HEAD_CREATED: Final = Statement(
+    "create the empty log",
+    "INSERT INTO sealed_log (id, size, backfill_sequence) VALUES (1, 0, 0) ON CONFLICT DO NOTHING",
+)
+HEAD_WRITTEN: Final = Statement(
+    "write the state of the log, which must have this size",
+    "UPDATE sealed_log SET size = :size, checkpoint = :checkpoint,"
+    " backfill_account_id = :backfill_account_id, backfill_sequence = :backfill_sequence"
+    " WHERE id = 1 AND size = :size_before",
+)
+TILES: Final = Statement(
+    "tiles by their places",
+    "SELECT sealed_tiles.level, sealed_tiles.position, hashes"
+    " FROM ROWS(:keys, level bigint, position bigint)"
+    " JOIN sealed_tiles ON sealed_tiles.level = keys.level"
+    " AND sealed_tiles.position = keys.position",
+)
+TILES_WRITTEN: Final = Statement(
+    "write tiles that are new or have more hashes",
+    "INSERT INTO sealed_tiles (level, position, hashes)"
+    " SELECT level, position, hashes"
+    " FROM ROWS(:tiles, level bigint, position bigint, hashes text) WHERE TRUE"
+    " ON CONFLICT (level, position) DO UPDATE SET hashes = excluded.hashes",
+)
+BATCHES_OF_DATES: Final = Statement(
+    "the sealed movements with one of these dates",
+    f"SELECT {_BATCH_COLUMNS} FROM sealed_batches WHERE created_at = ANY(:dates)",
+)
+BATCHES_FROM: Final = Statement(
+    "the sealed movements from an index on, in order",
+    f"SELECT {_BATCH_COLUMNS} FROM sealed_batches WHERE first_index >= :first"
+    " ORDER BY first_index LIMIT :limit",
+)
+BATCH_BEFORE: Final = Statement(
+    "the sealed movements that begin before an index",
+    f"SELECT {_BATCH_COLUMNS} FROM sealed_batches WHERE first_index < :before"
+    " ORDER BY first_index DESC LIMIT 1",
+)
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The state of the log."""
+
+    size: int
+    checkpoint: str | None  # for this size, unless no process has had a key
+    # The last entry that the backfill has looked at; None if no backfill is running.
+    backfill_account_id: str | None = None
+    backfill_sequence: int = 0
+
+
+class SealedMovement(msgspec.Struct, frozen=True):
+    """A movement that has a leaf."""
+
+    index: int
+    place: Place
+    secret: bytes
+
+
+async def create_head(transaction: Transaction) -> None:
+    """Create the empty log unless it exists."""
+    await transaction.execute(HEAD_CREATED)
+
+
+async def read_head(transaction: Transaction) -> Head:
+    """Return the state of the log; a log that was not created yet is empty."""
+    rows = await transaction.fetch(HEAD)
+    return Head(*rows[0]) if rows else Head(0, None)
+
+
+async def lock_head(transaction: Transaction) -> Head | None:
+    """Lock the log and return its state, or None if another process has locked it."""
+    rows = await transaction.fetch(HEAD_LOCKED)
+    return Head(*rows[0]) if rows else None
+
+
+async def write_head(transaction: Transaction, before: Head, head: Head) -> None:
+    """Write the new state of the locked log."""
+    written = await transaction.execute(
+        HEAD_WRITTEN, size_before=before.size, **msgspec.structs.asdict(head)
+    )
+    assert written == 1, "somebody else has appended to the log"
+
+
+async def read_tiles(transaction: Transaction, keys: Collection[TileKey]) -> dict[TileKey, bytes]:
+    """Return the hashes of these tiles."""
+    places = [(key.level, key.index) for key in keys]
+    rows = await transaction.fetch(TILES, keys=places) if places else []
+    return {TileKey(row[0], row[1]): from_base64(row[2]) for row in rows}
+
+
+async def write_tiles(transaction: Transaction, tiles: Mapping[TileKey, bytes]) -> None:
+    """Write tiles that are new or have more hashes than before."""
+    rows = [(key.level, key.index, to_base64(hashes)) for key, hashes in tiles.items()]
+    await transaction.execute(TILES_WRITTEN, tiles=rows)
+
+
+async def add_batches(
+    transaction: Transaction, rows: Sequence[tuple[int, int, str, bytes]]
+) -> None:
+    """Write which movements the leaves from an index on stand for, with their date and secrets."""
+    await transaction.insert(
+        SEALED_BATCHES,
+        [(first, date, places, to_base64(secrets)) for first, date, places, secrets in rows],
+    )
+
+
+async def sealed_on(
+    transaction: Transaction, dates: Collection[int]
+) -> dict[tuple[str, int], SealedMovement]:
+    """Return the sealed movements with one of these dates, by the place of each entry."""
+    rows = await transaction.fetch(BATCHES_OF_DATES, dates=list(dates))
+    found: dict[tuple[str, int], SealedMovement] = {}
+    for row in rows:
+        for sealed in _sealed_movements(*row):
+            found[sealed.place[:2]] = found[sealed.place[2:]] = sealed
+    return found
+
+
+async def sealed_from(transaction: Transaction, first: int, limit: int) -> list[SealedMovement]:
+    """Return some sealed movements in the order of their leaves, from this index on.
+
+    They come from up to `limit` rows. The result is empty only at the end of the log.
+    """
+    rows = list(await transaction.fetch(BATCH_BEFORE, before=first))
+    rows += await transaction.fetch(BATCHES_FROM, first=first, limit=limit)
+    found = [sealed for row in rows for sealed in _sealed_movements(*row)]
+    return [sealed for sealed in found if sealed.index >= first]
+
+
+def _sealed_movements(first: int, _: int, movements: str, secrets: str) -> list[SealedMovement]:
+    drawn = from_base64(secrets)
+    return [
+        SealedMovement(first + at, place, drawn[at * SECRET_BYTES : (at + 1) * SECRET_BYTES])
+        for at, place in enumerate(decode_places(movements))
+    ]

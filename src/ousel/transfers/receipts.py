@@ -1,0 +1,73 @@
+"""Receipts: proofs that a transfer is in the sealed log, for one of its two accounts."""
+
+from time import monotonic
+from typing import Final
+
+import msgspec
+
+from ousel.ledger.rules import Account, Entry
+from ousel.ledger.search import HistorySearch
+from ousel.sealed_log.log import SealedLog
+from ousel.sealed_log.receipts import (
+    encode_proof_text,
+    encode_receipt,
+    entry_part,
+    fingerprint,
+)
+from ousel.transfers.records import transfer_record
+
+RECEIPTS_CACHED_MAX: Final = 4_096
+# A receipt is made again after this time, because witnesses may have signed by then.
+CACHED_SECONDS: Final = 10.0
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """A receipt in its two forms."""
+
+    content: bytes  # JSON
+    text: bytes  # C2SP tlog-proof, without anything that concerns one account alone
+    fingerprint: str
+    made_at: float
+
+
+class ReceiptService:
+    """Makes receipts for the accounts that sent or received a transfer."""
+
+    def __init__(self, search: HistorySearch, log: SealedLog) -> None:
+        """Find transfers with this search, and their leaves in this log."""
+        self._search = search
+        self._log = log.reader
+        self._cached: dict[tuple[str, str], Receipt] = {}  # by account and transfer
+
+    async def find(self, account_id: str, transfer_id: str, seconds: float = 0) -> Receipt:
+        """Return the receipt of one of the account's transfers.
+
+        If it is not sealed yet, wait for up to this many seconds, then raise ReceiptNotReady.
+        """
+        cached = self._cached.get((account_id, transfer_id))
+        if cached is not None and monotonic() < cached.made_at + CACHED_SECONDS:
+            return cached
+        own, entry, counterparty = await self._search.find_transfer(account_id, transfer_id)
+        return await self.make(own, entry, counterparty, seconds)
+
+    async def make(
+        self, own: Account, entry: Entry, counterparty: Account, seconds: float = 0
+    ) -> Receipt:
+        """Return the receipt of this entry for its account, in the same way."""
+        sealed = await self._log.find_entry(entry, seconds)
+        record = msgspec.json.encode(transfer_record(entry, own, counterparty))
+        receipt = Receipt(
+            encode_receipt(
+                record,
+                entry_part(entry, sealed.previous_hash, sealed.secret),
+                sealed.inclusion,
+                sealed.signing_key,
+            ),
+            encode_proof_text(sealed.inclusion).encode(),
+            fingerprint(sealed.inclusion.leaf),
+            monotonic(),
+        )
+        if len(self._cached) >= RECEIPTS_CACHED_MAX:
+            self._cached.clear()
+        self._cached[entry.account_id, entry.transfer_id] = receipt
+        return receipt

@@ -1,0 +1,120 @@
+"""The key of the log: where it is kept, who may read it, and how it is replaced."""
+
+from pathlib import Path
+
+import pytest
+
+from ousel.kernel.settings import Settings
+from ousel.sealed_log.keys import (
+    KeyExists,
+    KeyHolder,
+    LogKeyUnusable,
+    new_key,
+    origin_at,
+    read_key,
+    write_key,
+)
+from ousel.sealed_log.merkle import EMPTY_ROOT
+from ousel.sealed_log.notes import open_note, parse_verifier_key
+
+ORIGIN = "pay.example/log"
+
+
+def test_a_key_is_made_beside_an_sqlite_file(tmp_path: Path) -> None:
+    """Only the owner can read it, and the next start reads the same key."""
+    settings = Settings(database_url=str(tmp_path / "ousel.db"), portal_url="https://pay.example")
+    first, second = KeyHolder(settings), KeyHolder(settings)
+    first.read()
+    second.read()
+
+    path = tmp_path / "ousel.db.log-key"
+    assert first.path == path
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [path]
+    assert first.key is not None
+    assert second.key is not None
+    assert first.key.verifier == second.key.verifier
+    assert first.key.origin == ORIGIN
+
+
+def test_a_key_is_not_made_for_postgresql(tmp_path: Path) -> None:
+    """Each host would have another one: without a setting there is no key, else it must exist."""
+    settings = Settings(database_url="postgresql://db/ousel")
+    holder = KeyHolder(settings)
+    holder.read()
+    assert holder.key is None
+
+    named = KeyHolder(Settings(database_url="postgresql://db/ousel", log_key_file=tmp_path / "key"))
+    with pytest.raises(LogKeyUnusable, match="run 'ousel log key new'"):
+        named.read()
+
+
+@pytest.mark.parametrize(
+    ("portal_url", "origin"),
+    [("https://pay.example", ORIGIN), ("http://127.0.0.1:8000", "127.0.0.1:8000/log")],
+)
+def test_the_log_has_the_address_of_the_portal_as_its_name(portal_url: str, origin: str) -> None:
+    """Without the scheme."""
+    assert origin_at(portal_url) == origin
+
+
+def test_a_key_is_never_overwritten_by_accident(tmp_path: Path) -> None:
+    """A new key does not replace a file, unless this is wanted."""
+    path = tmp_path / "key"
+    write_key(path, new_key(ORIGIN))
+    with pytest.raises(KeyExists):
+        write_key(path, new_key(ORIGIN))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_old_key_signs_the_new_one(tmp_path: Path) -> None:
+    """A reader who trusts the first key can follow the notes to the newest one."""
+    path = tmp_path / "key"
+    first = new_key(ORIGIN)
+    second = first.succeeding()
+    third = second.succeeding()
+    write_key(path, third)
+
+    read = read_key(path, ORIGIN)
+
+    assert read is not None
+    assert read.verifier == third.verifier
+    trusted = first.verifier
+    for note in read.successions:
+        _, former, successor = open_note(note, [trusted]).text.splitlines()
+        assert former == str(trusted)
+        trusted = parse_verifier_key(successor)
+    assert trusted == third.verifier
+
+
+def test_a_log_is_continued_only_by_its_key_or_a_named_successor() -> None:
+    """Another key is refused; a successor, or the same key under another name, signs again."""
+    first = new_key(ORIGIN)
+    checkpoint = first.sign_checkpoint(0, EMPTY_ROOT)
+
+    assert not first.must_sign(checkpoint)
+    assert first.must_sign(None)
+    assert first.succeeding().must_sign(checkpoint)
+    with pytest.raises(LogKeyUnusable, match="another key has signed"):
+        new_key(ORIGIN).must_sign(checkpoint)
+
+
+def test_a_key_keeps_its_file_when_the_portal_moves(tmp_path: Path) -> None:
+    """The log gets another name, and the checkpoint is signed again under this name."""
+    path = tmp_path / "key"
+    write_key(path, new_key(ORIGIN))
+    before, after = read_key(path, ORIGIN), read_key(path, "new.example/log")
+
+    assert before is not None
+    assert after is not None
+    assert before.verifier.public == after.verifier.public
+    assert after.must_sign(before.sign_checkpoint(0, EMPTY_ROOT))
+
+
+@pytest.mark.parametrize("content", ["", "hello\n", "PRIVATE+KEY+x+00000000+AQ==\n", "é"])
+def test_a_file_without_a_key_is_refused(tmp_path: Path, content: str) -> None:
+    """In one sentence that names the file."""
+    path = tmp_path / "key"
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(LogKeyUnusable, match=str(path)):
+        read_key(path, ORIGIN)

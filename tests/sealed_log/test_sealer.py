@@ -1,0 +1,336 @@
+"""The sealer gives each movement exactly one leaf, whatever crashes or runs at the same time."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typing_extensions import override
+
+from ousel.database.port import Database, Result, Row, Transaction, Work
+from ousel.database.statements import Statement, Table
+from ousel.kernel.clock import system_clock
+from ousel.kernel.errors import OutcomeUnknown
+from ousel.ledger.queue import PostingQueue
+from ousel.ledger.rules import Account
+from ousel.sealed_log import sealer as sealing
+from tests.ledger.examples import posting
+from tests.sealed_log.logs import Log
+from tests.support.accounts import open_database, person
+from tests.support.clock import ManualClock
+from tests.support.controlled_database import ControlledDatabase
+from tests.support.delegating_database import DelegatingDatabase
+from tests.support.postgres_proxy import Cut
+
+STATEMENTS_OF_A_STEP = 8
+CLOCK_STEPS = (-90, -1, 90)  # seconds by which the clock moves
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+class CrashingDatabase(DelegatingDatabase):
+    """Crashes just before a statement of the next transaction, by its number."""
+
+    crash_at = 0
+
+    @override
+    async def write(self, work: Work[Result], **options: Any) -> Result:
+        return await super().write(
+            lambda transaction: work(_CrashingTransaction(transaction, self)), **options
+        )
+
+    def count(self) -> None:
+        """Count a statement."""
+        self.crash_at -= 1
+        if self.crash_at == 0:
+            raise Crash
+
+
+class _CrashingTransaction:
+    def __init__(self, transaction: Transaction, database: CrashingDatabase) -> None:
+        self._transaction = transaction
+        self._database = database
+        self.follows_unknown_commit = transaction.follows_unknown_commit
+
+    async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
+        self._database.count()
+        return await self._transaction.fetch(statement, **parameters)
+
+    async def execute(self, statement: Statement, **parameters: object) -> int:
+        self._database.count()
+        return await self._transaction.execute(statement, **parameters)
+
+    async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
+        self._database.count()
+        await self._transaction.insert(table, rows)
+
+    async def update(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
+        self._database.count()
+        await self._transaction.update(table, rows)
+
+
+async def send(queue: PostingQueue, sender: Account, to: str, count: int = 1) -> None:
+    """Send this many transfers at once."""
+    await asyncio.gather(*(queue.post(posting(sender.id, to, 1)) for _ in range(count)))
+
+
+async def test_each_movement_gets_one_leaf(log: Log) -> None:
+    """Movements that are written together or alone; what is sealed is not sealed again."""
+    ada = await person(log.database, "ada", "1")
+    await person(log.database, "bob")
+    await send(log.queue, ada, "@bob", 40)
+
+    assert await log.sealer.seal_all() == 41
+    assert await log.sealer.seal_all() == 0
+    await send(log.queue, ada, "@bob")
+    assert await log.sealer.seal_all() == 1
+    assert await log.assert_complete() == 42
+
+
+async def test_many_movements_are_sealed_in_steps(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step takes whole batches, so no transaction of the sealer is long."""
+    monkeypatch.setattr(sealing, "STEP_MOVEMENTS", 8)
+    monkeypatch.setattr(sealing, "STEP_BATCHES", 3)
+    ada = await person(log.database, "ada", "1")
+    await person(log.database, "bob")
+    for count in (1, 5, 9, 1, 1, 1, 1):
+        await send(log.queue, ada, "@bob", count)
+
+    first = await log.sealer.seal_some()
+
+    assert 0 < first.movements < 20
+    assert not first.is_last
+    assert first.movements + await log.sealer.seal_all() == 20
+    assert await log.assert_complete() == 20
+
+
+@pytest.mark.parametrize("statement", range(1, STATEMENTS_OF_A_STEP + 1))
+async def test_a_crash_before_any_statement_seals_nothing(log: Log, statement: int) -> None:
+    """The next sealer continues where the last complete step ended."""
+    ada = await person(log.database, "ada", "1")
+    await person(log.database, "bob")
+    await log.sealer.seal_all()
+    await send(log.queue, ada, "@bob", 3)
+    before = await log.checkpoint()
+    database = CrashingDatabase(log.database)
+    crashing = log.another_sealer(database)
+    database.crash_at = statement + 1  # the first statement creates the log
+    with pytest.raises(Crash):
+        await crashing.seal_some()
+
+    assert await log.checkpoint() == before
+    assert await log.sealer.seal_all() == 3
+    assert await log.assert_complete() == 4
+
+
+async def test_a_step_has_no_more_statements_than_are_tested(log: Log) -> None:
+    """So the test above crashes before each of them, and this one before the commit."""
+    await person(log.database, "ada", "1")
+    await log.sealer.seal_all()
+    await person(log.database, "bob", "1")
+    database = CrashingDatabase(log.database)
+    sealer = log.another_sealer(database)
+
+    await sealer.seal_some()
+
+    assert -database.crash_at == STATEMENTS_OF_A_STEP + 1
+
+
+@pytest.mark.parametrize("cut", ["before the commit", "after the commit"])
+async def test_a_lost_answer_to_the_commit_doubles_nothing(log: Log, cut: Cut) -> None:
+    """Whether or not the step was committed, the next one seals what is left."""
+    await person(log.database, "ada", "1")
+    controlled = ControlledDatabase(log.database)
+    sealer = log.another_sealer(controlled)
+    await sealer.seal_all()
+    await person(log.database, "bob", "1")
+    controlled.faults.append(cut)
+
+    with pytest.raises(OutcomeUnknown):
+        await sealer.seal_some()
+
+    await sealer.seal_all()
+    assert await log.assert_complete() == 2
+
+
+async def test_several_sealers_and_writers_at_once(log: Log, database_url: str) -> None:
+    """As several processes do it: each movement is sealed by one of them."""
+    ada = await person(log.database, "ada", "1")
+    await person(log.database, "bob", "1")
+    stop = asyncio.Event()
+
+    async def seal_until_stopped(database: Database) -> None:
+        sealer = log.another_sealer(database)
+        while not stop.is_set():
+            await sealer.seal_all()
+            await asyncio.sleep(0)
+
+    async with open_database(database_url) as second:
+        sealers = [asyncio.create_task(seal_until_stopped(each)) for each in (log.database, second)]
+        queues = [
+            PostingQueue(each, system_clock, queue_limit=99) for each in (log.database, second)
+        ]
+        for _ in range(10):
+            await asyncio.gather(*(send(queue, ada, "@bob", 5) for queue in queues))
+        stop.set()
+        await asyncio.gather(*sealers)
+
+    await log.sealer.seal_all()
+    assert await log.assert_complete() == 102
+
+
+async def test_a_movement_that_becomes_visible_late_is_sealed(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    """On PostgreSQL, a transaction may commit after others that began later are sealed."""
+    async with open_database(postgres_url) as database:
+        log = Log(database, tmp_path)
+        ada, eve = await person(database, "ada", "1"), await person(database, "eve", "1")
+        await person(database, "bob")
+        await person(database, "joe")
+        late = _LateCommits(database)
+        slow_queue = PostingQueue(late, system_clock, queue_limit=9)
+        sending = asyncio.create_task(send(slow_queue, ada, "@bob"))
+        await late.is_written.wait()
+        await send(log.queue, eve, "@joe")
+        assert await log.sealer.seal_all() == 3
+
+        late.may_commit.set()
+        await sending
+
+        assert await log.sealer.seal_all() == 1
+        assert await log.assert_complete() == 4
+
+
+class _LateCommits(DelegatingDatabase):
+    """Holds back each commit until it is allowed."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.is_written = asyncio.Event()
+        self.may_commit = asyncio.Event()
+
+    @override
+    async def write(self, work: Work[Result], **options: Any) -> Result:
+        async def hold(transaction: Transaction) -> Result:
+            result = await work(transaction)
+            self.is_written.set()
+            await self.may_commit.wait()
+            return result
+
+        return await super().write(hold, **options)
+
+
+async def test_a_sealer_does_not_wait_for_another(postgres_url: str, tmp_path: Path) -> None:
+    """It leaves the work to the one that has locked the log."""
+    async with open_database(postgres_url) as database:
+        log = Log(database, tmp_path)
+        await person(database, "ada", "1")
+        await log.sealer.seal_all()
+        await person(database, "bob", "1")
+        late = _LateCommits(database)
+        slow = log.another_sealer(late)
+        slow._is_created = True  # noqa: SLF001 - the log exists
+        sealing_slowly = asyncio.create_task(slow.seal_all())
+        await late.is_written.wait()
+
+        assert await log.sealer.seal_all() == 0
+
+        late.may_commit.set()
+        assert await sealing_slowly == 1
+        assert await log.assert_complete() == 2
+
+
+async def test_a_sealer_looks_when_its_process_has_written_or_after_a_second(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a tick does not touch the database."""
+    time = 100.0
+    monkeypatch.setattr(sealing, "monotonic", lambda: time)
+    controlled = ControlledDatabase(log.database)
+    sealer = log.another_sealer(controlled)
+    ada = await person(log.database, "ada", "1")
+    await person(log.database, "bob")
+    await sealer.seal_due()
+    writes = controlled.writes
+
+    await sealer.seal_due()
+    assert controlled.writes == writes
+
+    await send(log.queue, ada, "@bob")
+    await sealer.seal_due()
+    assert await log.assert_complete() == 2
+
+    await person(log.database, "eve", "1")  # by another queue, as if by another process
+    await sealer.seal_due()
+    assert (await log.checkpoint()).size == 2
+    time += sealing.LOOK_SECONDS
+    await sealer.seal_due()
+    assert await log.assert_complete() == 3
+
+
+actions = st.lists(
+    st.one_of(
+        st.integers(1, 4),  # transfers at once
+        st.sampled_from(["seal", "before the commit", "after the commit"]),
+        st.sampled_from(CLOCK_STEPS),
+    ),
+    max_size=8,
+)
+
+
+class History:
+    """A ledger and its log, on which random actions are done."""
+
+    def __init__(self, database: Database, folder: Path) -> None:
+        self._controlled, self._clock = ControlledDatabase(database), ManualClock()
+        self._log = Log(database, folder)
+        self._sealer = self._log.another_sealer(self._controlled)
+        self._queue = PostingQueue(database, self._clock, queue_limit=99)
+
+    async def prepare(self) -> None:
+        """Open two accounts, and seal the funding of one."""
+        self._ada = await person(self._log.database, "ada", "1", self._clock)
+        await person(self._log.database, "bob", None, self._clock)
+        await self._sealer.seal_all()
+
+    async def run(self, steps: list[int | Cut | Literal["seal"]]) -> None:
+        """Do these actions, seal the rest, and check the log."""
+        for step in steps:
+            if step == "seal":
+                await self._sealer.seal_all()
+            elif isinstance(step, str):
+                self._controlled.faults.append(step)
+                with pytest.raises(OutcomeUnknown):
+                    await self._sealer.seal_some()
+            elif step in CLOCK_STEPS:
+                self._clock.advance(seconds=step)
+            else:
+                await send(self._queue, self._ada, "@bob", step)
+        await self._sealer.seal_all()
+        await self._log.assert_complete()
+
+
+def test_every_history_gives_each_movement_one_leaf(tmp_path: Path, database_url: str) -> None:
+    """Whatever the order of transfers, sealing, lost answers and steps of the clock."""
+    with asyncio.Runner() as runner:
+        opened = open_database(database_url)
+        history = History(runner.run(opened.__aenter__()), tmp_path)
+        runner.run(history.prepare())
+
+        @settings(max_examples=10, database=None)
+        @given(actions)
+        def run(steps: list[int | Cut | Literal["seal"]]) -> None:
+            runner.run(history.run(steps))
+
+        try:
+            run()
+        finally:
+            runner.run(opened.__aexit__(None, None, None))
