@@ -64,6 +64,7 @@ from ousel.passkeys.service import Passkeys
 from ousel.people.account_settings import AccountSettingsService
 from ousel.people.attempts import AttemptCounter
 from ousel.people.email_confirmation import EmailConfirmationService
+from ousel.people.factor_secrets import FactorSecrets
 from ousel.people.identity_check import IdentityCheckService
 from ousel.people.notices import EventNotices, MoneyNotices
 from ousel.people.passkey_sign_in import PasskeySignInService
@@ -71,6 +72,7 @@ from ousel.people.passkeys import PasskeyService
 from ousel.people.recovery import RecoveryService
 from ousel.people.retention import RetentionService
 from ousel.people.second_factor import SecondFactorService
+from ousel.people.secret_file import secret_file_of
 from ousel.people.session_lookup import SessionLookup
 from ousel.people.sign_in import SignInService
 from ousel.portal.activity import ActivityPages
@@ -171,8 +173,9 @@ class Services:
         clock = self.clock
         email_proofs = EmailProofs(self.outbox, clock, settings.portal_url)
         self.retention = RetentionService(database, real_clock, email_proofs)
+        factor_secrets = FactorSecrets(database, secret_file_of(settings))
         self.second_factors = SecondFactorService(
-            database, clock, real_clock, self.attempts, notices
+            database, clock, real_clock, self.attempts, notices, factor_secrets
         )
         self.sign_in = SignInService(
             database, clock, self.attempts, self.second_factors, email_proofs, notices

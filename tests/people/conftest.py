@@ -1,5 +1,7 @@
 """The services for signing in, with a clock set by hand."""
 
+from pathlib import Path
+
 import pytest
 
 from ousel.database.port import Database
@@ -9,10 +11,12 @@ from ousel.mail.outbox import Outbox
 from ousel.passkeys.service import Passkeys
 from ousel.people.attempts import AttemptCounter
 from ousel.people.email_confirmation import EmailConfirmationService
+from ousel.people.factor_secrets import FactorSecrets
 from ousel.people.notices import EventNotices
 from ousel.people.passkey_sign_in import PasskeySignInService
 from ousel.people.passkeys import PasskeyService
 from ousel.people.second_factor import SecondFactorService
+from ousel.people.secret_file import SecretFile
 from ousel.people.sign_in import SignInService
 from tests.people.mailboxes import People
 from tests.people.members import Member
@@ -32,11 +36,22 @@ def attempts(database: Database, clock: ManualClock) -> AttemptCounter:
 
 
 @pytest.fixture
+def secret_file(tmp_path: Path) -> SecretFile:
+    """A secret file, which is created when it is needed."""
+    return SecretFile(tmp_path / "secret", is_created=True)
+
+
+@pytest.fixture
 def second_factors(
-    database: Database, clock: ManualClock, attempts: AttemptCounter, notices: EventNotices
+    database: Database,
+    clock: ManualClock,
+    attempts: AttemptCounter,
+    notices: EventNotices,
+    secret_file: SecretFile,
 ) -> SecondFactorService:
     """The second factors of a fresh database."""
-    return SecondFactorService(database, clock, clock, attempts, notices)
+    secrets = FactorSecrets(database, secret_file)
+    return SecondFactorService(database, clock, clock, attempts, notices, secrets)
 
 
 @pytest.fixture

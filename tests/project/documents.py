@@ -18,7 +18,7 @@ from ousel.kernel.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("bench", "clients", "deploy", "docs", "examples")
-DATABASE_FILE = "ousel.db"
+FILES = {"ousel.db", "ousel.db.secret"}  # not modules
 RECORD = re.compile(
     r"# \d+\. .+\n\n\d{4}-\d\d-\d\d\n\n## Context\n.+\n## Decision\n.+\n## Consequences\n.+\Z",
     re.DOTALL,
@@ -35,16 +35,21 @@ def documents(root: Path = ROOT) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in found)
 
 
+# Defaults that operators write in another form than the settings contain.
+CONVERTED = {
+    "rate_limit": "100/second",
+    "confirm_sending_over": "1000",
+}
+
+
 def wrong_settings(text: str) -> set[tuple[str, str]]:
     """Return the rows of a table of settings that are wrong or missing."""
     rows = set(re.findall(r"^\| `(OUSEL_[A-Z_]+)` \| `([^`]+)` \|", text, re.MULTILINE))
     expected = {
-        (f"OUSEL_{name.upper()}", _as_written(value))
+        (f"OUSEL_{name.upper()}", CONVERTED.get(name) or _as_written(value))
         for name, value in msgspec.structs.asdict(Settings()).items()
-        if name not in {"rate_limit", "confirm_sending_over"}
     }
-    converted = {("OUSEL_RATE_LIMIT", "100/second"), ("OUSEL_CONFIRM_SENDING_OVER", "1000")}
-    return rows ^ (expected | converted)
+    return rows ^ expected
 
 
 def wrong_targets(text: str) -> set[str]:
@@ -102,7 +107,7 @@ def wrong_packages(text: str) -> set[str]:
 
 def wrong_names(text: str) -> set[str]:
     """Return modules, classes and functions that a document names and that do not exist."""
-    named = set(re.findall(r"`(ousel(?:\.\w+)+)`", text)) - {DATABASE_FILE}
+    named = set(re.findall(r"`(ousel(?:\.\w+)+)`", text)) - FILES
     return {name for name in named if not _is_defined(name)}
 
 

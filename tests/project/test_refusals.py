@@ -25,7 +25,7 @@ ON_PAGES = {
     *("too_many_attempts", "entrance_full", "wrong_password", "wrong_code"),
     *("second_factor_needed", "app_not_found", "app_has_keys", "key_not_found", "handle_shared"),
     *("email_link_ended", "reset_link_ended", "no_mail", "identity_check_needed"),
-    *("passkey_not_accepted", "passkey_not_found"),
+    *("passkey_not_accepted", "passkey_not_found", "secret_file_unusable"),
 }
 STATUSES = {400, 401, 403, 404, 405, 409, 413, 415, 429, 431, 500, 503}
 FAULTS = (

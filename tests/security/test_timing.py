@@ -22,8 +22,10 @@ from ousel.mail.outbox import Outbox
 from ousel.people import passwords
 from ousel.people.attempts import AttemptCounter
 from ousel.people.audit import EventSource
+from ousel.people.factor_secrets import FactorSecrets
 from ousel.people.notices import EventNotices
 from ousel.people.second_factor import SecondFactorService
+from ousel.people.secret_file import SecretFile
 from ousel.people.sign_in import SignInService, WrongPassword
 from tests.support.accounts import partner
 from tests.support.engines import Engine
@@ -150,7 +152,8 @@ async def sign_in_attempts(database: Database) -> SignInAttempts:
     attempts = AttemptCounter(database, system_clock)
     outbox = Outbox(database, system_clock, Settings())
     notices = EventNotices(outbox, system_clock)
-    factors = SecondFactorService(database, system_clock, system_clock, attempts, notices)
+    secrets = FactorSecrets(database, SecretFile(None, is_created=False))
+    factors = SecondFactorService(database, system_clock, system_clock, attempts, notices, secrets)
     proofs = EmailProofs(outbox, system_clock, "https://pay.example")
     sign_in = SignInService(database, system_clock, attempts, factors, proofs, notices)
     holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")

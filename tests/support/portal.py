@@ -16,6 +16,7 @@ from ousel.ledger.rules import Account
 from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
 from tests.support.clock import ManualClock
 from tests.support.in_process import InProcessTransport
+from tests.support.secret_files import secret_file_for
 from tests.support.visitor import FIREFOX, Visitor, secret_of
 
 
@@ -93,7 +94,8 @@ class Portal:
 async def open_portal(database_url: str, **settings: Any) -> AsyncIterator[Portal]:
     """Run the service on this database until the block ends."""
     clock = ManualClock()
-    chosen = {"portal_url": "http://ousel.test", "base_url": "http://ousel.test/v1"} | settings
+    addresses = {"portal_url": "http://ousel.test", "base_url": "http://ousel.test/v1"}
+    chosen = addresses | {"secret_file": secret_file_for(database_url)} | settings
     ousel = Ousel(Settings(database_url=database_url, **chosen), clock)
     async with ousel.running():
         portal = Portal(ousel, clock)

@@ -18,6 +18,7 @@ import httpx2
 from ousel.database.addresses import is_postgres
 from ousel.sealed_log.keys import new_key, write_key
 from tests.support.engines import Engine, Engines
+from tests.support.secret_files import secret_file_for
 from tests.support.waiting import wait_until
 
 START_SECONDS_MAX = 240.0  # long, because the machine may be busy
@@ -48,6 +49,7 @@ class Server:
             "OUSEL_RATE_LIMIT": "off",
             "OUSEL_BASE_URL": self.base_url,
             "OUSEL_PORTAL_URL": self.origin,
+            "OUSEL_SECRET_FILE": str(secret_file_for(database_url) or "off"),
             **environment,
         }
         self.process: subprocess.Popen[bytes]

@@ -75,6 +75,12 @@ _COMMANDS: Final = (
         "log",
         "Create the key of your log; audit a log, or run a witness for one.",
     ),
+    (
+        "secret",
+        "ousel.cli.secrets",
+        "secrets",
+        "Create and rotate the key that encrypts the secrets of second factors.",
+    ),
     ("receipt", "ousel.cli.receipts", "receipts", "Check receipts."),
 )
 

@@ -46,7 +46,7 @@ def root(
 def main() -> NoReturn:
     """Run the command line, and end with its exit code.
 
-    Databases, backups and exports contain emails and the secrets of second factors, so the files
+    Databases, backups and exports contain emails and the hashes of passwords, so the files
     that a command creates can be read only by the user who runs it.
     """
     os.umask(OWNER_ONLY_UMASK)

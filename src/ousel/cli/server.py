@@ -19,6 +19,8 @@ from ousel.http.connection import Connection, ServerState
 from ousel.kernel.settings import PORT_MAX, Settings
 from ousel.observation.logs import log_to_standard_error
 from ousel.observation.telemetry import check_tracing
+from ousel.people.factor_secrets import FactorSecrets
+from ousel.people.secret_file import secret_file_of
 from ousel.sealed_log.keys import KeyHolder
 
 DRAIN_SECONDS_MAX: Final = 30
@@ -50,6 +52,7 @@ async def prepare_database(settings: Settings, port: int, workers: int) -> None:
         if embedded and not schema.is_supported(version):
             await schema.migrate(settings.database_url)
         await check_schema(database, settings.database_url)
+        await FactorSecrets(database, secret_file_of(settings)).prepare()
     finally:
         await database.close()
 
@@ -103,6 +106,8 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
             "OUSEL_MAIL_URL is not set: this server sends no mail, and emails can be confirmed only"
             " by 'ousel account vouch'"
         )
+    if settings.secret_file is None and is_postgres(settings.database_url):
+        _log.warning("OUSEL_SECRET_FILE is not set: nobody can set up an authenticator app")
     if settings.log_key_file is None and is_postgres(settings.database_url):
         _log.warning(
             "OUSEL_LOG_KEY_FILE is not set: this server signs no checkpoints and no receipts"

@@ -1,7 +1,8 @@
-"""The database's mode: live for real money, or test for a sandbox.
+"""What a database is marked with: its mode, and the key that encrypts secrets in it.
 
-The first server that starts sets the mode. If a command issues a key for a sandbox earlier,
-it sets the mode too, so that a test key is never valid on a live server.
+The mode is live for real money, or test for a sandbox. The first server that starts sets it. If a
+command issues a key for a sandbox earlier, it sets the mode too, so that a test key is never valid
+on a live server.
 """
 
 from typing import Final, Literal
@@ -16,6 +17,18 @@ MODE_CLAIMED: Final = Statement(
     "INSERT INTO deployment (name, value) VALUES ('mode', :mode) ON CONFLICT DO NOTHING",
 )
 MODE: Final = Statement("the database's mode", "SELECT value FROM deployment WHERE name = 'mode'")
+SECRET_KEY_CLAIMED: Final = Statement(
+    "record the key that encrypts secrets, unless there is one",
+    "INSERT INTO deployment (name, value) VALUES ('secret_key', :key_id) ON CONFLICT DO NOTHING",
+)
+SECRET_KEY: Final = Statement(
+    "the key that encrypts secrets",
+    "SELECT value FROM deployment WHERE name = 'secret_key' FOR UPDATE",
+)
+SECRET_KEY_CHANGED: Final = Statement(
+    "record another key that encrypts secrets",
+    "UPDATE deployment SET value = :key_id WHERE name = 'secret_key'",
+)
 
 
 async def claim_mode(transaction: Transaction, mode: Mode) -> Mode:
@@ -28,3 +41,25 @@ async def mode_of(transaction: Transaction) -> Mode:
     """Return the database's mode, which is live if it has not been set."""
     rows = await transaction.fetch(MODE)
     return "test" if rows and rows[0][0] == "test" else "live"
+
+
+async def secret_key_id(transaction: Transaction) -> str | None:
+    """Return the id of the key that encrypts secrets, or None if no secret was encrypted yet.
+
+    In a transaction that writes, it cannot change before the commit.
+    """
+    rows = await transaction.fetch(SECRET_KEY)
+    return str(rows[0][0]) if rows else None
+
+
+async def claim_secret_key(transaction: Transaction, key_id: str) -> str:
+    """Record the first key that encrypts secrets, unless there is one; return the recorded one."""
+    await transaction.execute(SECRET_KEY_CLAIMED, key_id=key_id)
+    claimed = await secret_key_id(transaction)
+    assert claimed is not None
+    return claimed
+
+
+async def set_secret_key(transaction: Transaction, key_id: str) -> None:
+    """Record another key, in a transaction that has read the one before."""
+    await transaction.execute(SECRET_KEY_CHANGED, key_id=key_id)

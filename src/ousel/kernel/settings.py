@@ -60,6 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tracing: bool = False
     mail_url: str | None = None
     mail_from: str | None = None
+    secret_file: Path | None = None
     confirm_sending_over: int | None = CONFIRM_SENDING_OVER_DEFAULT * MICROS_PER_UNIT
     log_key_file: Path | None = None
     sandbox: bool = False
@@ -102,6 +103,7 @@ def settings_from(
         tracing=_switch(environment, "OUSEL_TRACING"),
         mail_url=mail_url,
         mail_from=_mail_from(environment.get("OUSEL_MAIL_FROM") or "off", mail_url),
+        secret_file=_path(environment, "OUSEL_SECRET_FILE"),
         confirm_sending_over=_amount_or_off(
             environment, "OUSEL_CONFIRM_SENDING_OVER", CONFIRM_SENDING_OVER_DEFAULT
         ),

@@ -54,7 +54,7 @@ class SecondFactor(msgspec.Struct, frozen=True):
     """The secret of an authenticator app; signing in needs its codes once it is confirmed."""
 
     account_id: str
-    secret: str
+    secret: str  # encrypted
     confirmed_at: int | None
     last_step: int
 

@@ -4,7 +4,7 @@ Passkeys are second factors too. The recovery codes replace whichever factor was
 """
 
 import base64
-import secrets
+import os
 from collections.abc import Awaitable, Callable
 from typing import Final, Literal, TypeVar
 
@@ -17,6 +17,7 @@ from ousel.passkeys.service import has_passkey
 from ousel.people import rules, store
 from ousel.people.attempts import AttemptCounter, Guess
 from ousel.people.audit import EventSource, record_failed_sign_in
+from ousel.people.factor_secrets import FactorSecrets
 from ousel.people.notices import EventNotices
 
 FACTOR_SECRET_BYTES: Final = 20
@@ -70,6 +71,7 @@ class SecondFactorService:
         real_clock: Clock,
         attempts: AttemptCounter,
         notices: EventNotices,
+        secrets: FactorSecrets,
     ) -> None:
         """Check one-time codes by the real clock, as phones do, even in a sandbox."""
         self._database = database
@@ -77,6 +79,7 @@ class SecondFactorService:
         self._real_clock = real_clock
         self._attempts = attempts
         self._notices = notices
+        self._secrets = secrets
 
     async def is_on(self, account_id: str) -> bool:
         """Return whether an authenticator app's codes sign in to the account."""
@@ -86,10 +89,18 @@ class SecondFactorService:
 
     async def propose(self, account_id: str) -> str:
         """Return a secret for the authenticator app; its first code turns the factor on."""
-        secret = base64.b32encode(secrets.token_bytes(FACTOR_SECRET_BYTES)).decode()
-        return await self._database.write(
-            lambda transaction: store.propose_factor(transaction, account_id, secret)
-        )
+
+        async def work(transaction: Transaction) -> str:
+            secret = base64.b32encode(os.urandom(FACTOR_SECRET_BYTES)).decode()
+            encrypted = await self._secrets.encrypt(transaction, account_id, secret)
+            stored = await store.propose_factor(transaction, account_id, encrypted)
+            proposed = self._secrets.decrypt(account_id, stored)
+            if proposed is None:  # its key is lost
+                await store.remove_proposed_factor(transaction, account_id)
+                await store.propose_factor(transaction, account_id, encrypted)
+            return proposed or secret
+
+        return await self._database.write(work)
 
     async def confirm(self, account_id: str, code: str, source: EventSource) -> list[str]:
         """Turn the second factor on with its first code; return the recovery codes."""
@@ -164,8 +175,11 @@ class SecondFactorService:
         factor = await store.second_factor_of(transaction, account_id)
         if factor is None:
             return None
+        secret = self._secrets.decrypt(account_id, factor.secret)
+        if secret is None:  # its key is lost: only a recovery code can work
+            return None
         step = rules.matching_step(
-            factor.secret, _normalize_code(code), self._real_clock(), factor.last_step
+            secret, _normalize_code(code), self._real_clock(), factor.last_step
         )
         if step is None:
             return None
@@ -175,7 +189,7 @@ class SecondFactorService:
 
 def _new_recovery_code() -> str:
     """Return a code in groups of four; 80 random bits, so that its hash cannot be reversed."""
-    letters = base64.b32encode(secrets.token_bytes(RECOVERY_CODE_BYTES)).decode().lower()
+    letters = base64.b32encode(os.urandom(RECOVERY_CODE_BYTES)).decode().lower()
     return "-".join(letters[start : start + 4] for start in range(0, len(letters), 4))
 
 

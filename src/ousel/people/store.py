@@ -80,6 +80,16 @@ PROPOSE_FACTOR: Final = Statement(
     " VALUES (:account_id, :secret, NULL, 0)"
     " ON CONFLICT (account_id) DO UPDATE SET secret = second_factors.secret RETURNING secret",
 )
+SECRETS_OF_OTHER_KEYS: Final = Statement(
+    "some secrets of second factors that are not encrypted with a key",
+    "SELECT account_id, secret FROM second_factors"
+    " WHERE account_id > :after AND secret NOT LIKE :pattern ORDER BY account_id LIMIT :limit",
+)
+REPLACE_SECRET: Final = Statement(
+    "store the secret of a second factor, encrypted with another key",
+    "UPDATE second_factors SET secret = :renewed"
+    " WHERE account_id = :account_id AND secret = :stored",
+)
 DELETE_PROPOSED_FACTOR: Final = Statement(
     "delete a second factor that was not confirmed",
     "DELETE FROM second_factors WHERE account_id = :account_id AND confirmed_at IS NULL",
@@ -236,6 +246,23 @@ async def propose_factor(transaction: Transaction, account_id: str, secret: str)
     """Store a secret that a code must confirm, unless there is one; return the stored secret."""
     [[stored]] = await transaction.fetch(PROPOSE_FACTOR, account_id=account_id, secret=secret)
     return str(stored)
+
+
+async def secrets_of_other_keys(
+    transaction: Transaction, key_id: str, after: str, limit: int
+) -> list[tuple[str, str]]:
+    """Return secrets that this key has not encrypted, by account id, after this account."""
+    rows = await transaction.fetch(
+        SECRETS_OF_OTHER_KEYS, pattern=f"{key_id}.%", after=after, limit=limit
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+async def replace_secret(
+    transaction: Transaction, account_id: str, stored: str, renewed: str
+) -> None:
+    """Store the same secret in another form, unless it has been replaced or removed meanwhile."""
+    await transaction.execute(REPLACE_SECRET, account_id=account_id, stored=stored, renewed=renewed)
 
 
 async def remove_proposed_factor(transaction: Transaction, account_id: str) -> None:
