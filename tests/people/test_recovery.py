@@ -13,9 +13,11 @@ from ousel.emails.service import EmailProofs
 from ousel.kernel.errors import InvalidField
 from ousel.kernel.settings import Settings
 from ousel.mail.outbox import Outbox
+from ousel.passkeys.rules import Owner
 from ousel.people.attempts import AttemptCounter, TooManyAttempts
 from ousel.people.audit import EventSource
 from ousel.people.notices import EventNotices
+from ousel.people.passkeys import PasskeyService
 from ousel.people.recovery import OperatorRecovery, RecoveryService, ResetLinkEnded
 from ousel.people.retention import RetentionService
 from ousel.people.rules import LINK_LIMIT, MAIL_ADDRESS_LIMIT, RESET_LIMIT
@@ -23,6 +25,7 @@ from ousel.people.sign_in import SignInService, WrongPassword
 from ousel.resets.rules import LINK_SECONDS
 from tests.people.mailboxes import EMAIL, People
 from tests.people.members import HOME, LAPTOP, OFFICE, Member
+from tests.support.authenticator import Authenticator
 from tests.support.clock import ManualClock
 from tests.support.mail import link_in
 from tests.support.raw_sql import RawSql
@@ -224,6 +227,18 @@ async def test_the_operators_link_removes_the_second_factor(
     assert "The password of your Ousel account was changed" in subjects
     assert "Two-factor sign-in was turned off" in subjects
     assert not any(link in each.text for each in mail)
+
+
+async def test_passkeys_are_kept_by_mail_and_removed_by_the_operator(
+    ada: Member, recovery: Recovery, passkeys: PasskeyService
+) -> None:
+    """A passkey is a second factor: only the operator's link lets the password alone sign in."""
+    options = await passkeys.creation_options(Owner(ada.account_id, "ada", "Ada"), HOME)
+    await passkeys.add(ada.account_id, "Phone", Authenticator().make(options), HOME)
+    await recovery.use(await recovery.link())
+    assert (await ada.sign_in.sign_in("ada", NEW_PASSWORD, HOME)).stage == "awaits_code"
+    await recovery.use(await recovery.operator_link(), PASSWORD)
+    assert (await ada.sign_in.sign_in("ada", PASSWORD, HOME)).stage == "signed_in"
 
 
 async def test_the_operators_link_works_without_a_factor_and_without_a_proven_email(

@@ -96,14 +96,15 @@ _NOTICES: Final[dict[NoticeKind, _Notice]] = {
         "A passkey of your Ousel account was refused",
         "Somebody tried to sign in to your Ousel account @{username} with a passkey that may be a "
         "copy: its counter went back. Nobody was signed in.",
-        "Remove that passkey under Settings, and add a new one. Security events has its name.",
+        "If it was not you, somebody has a copy of the passkey. In any case, remove it under "
+        "Settings, and add a new one. The security events there show its name.",
         _PASSKEYS,
     ),
     "recovery_link_issued": _Notice(
         "The operator has issued a link to your Ousel account",
         "The operator of this server has issued a link with which somebody can set a new password "
-        "for your Ousel account @{username} and turn off two-factor sign-in. It works once, within "
-        "an hour.",
+        "for your Ousel account @{username}, turn off two-factor sign-in and remove all passkeys. "
+        "It works once, within an hour.",
         "If you have not asked for it, tell the operator at once. If you can, change your "
         "password: then the link no longer works.",
         _SETTINGS,
@@ -159,7 +160,7 @@ def reset_letter(username: str, link: str) -> Letter:
         closing=(
             (
                 "The link works once, within an hour. A newer link replaces it. If two-factor "
-                "sign-in is on, it stays on: you still need a code to sign in."
+                "sign-in is on, it stays on: you still need a code or a passkey to sign in."
             ),
             (
                 "If it was not you, ignore this message, and give the link to nobody. Your "
