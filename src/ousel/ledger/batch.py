@@ -327,7 +327,8 @@ class PostingBatch:
             await self._charge_rows.mark_paid(transaction, payments, now)
         if self._notifying:
             told = [each for each in movements if each.debit.transfer_id in self._notifying]
-            await self._notices.write(transaction, told, accounts)
+            if told:
+                await self._notices.write(transaction, told, accounts)
 
 
 def rows_of(posting: Posting, recipients: Mapping[str, str]) -> Iterator[str]:
