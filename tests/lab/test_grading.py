@@ -1,5 +1,6 @@
 """Grading is a function of the recorded calls: what each rule takes for kept or broken."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.lab.advice import next_step, what_happened
-from ousel.lab.grading import PAUSES_MIN, REPEATS_MAX, Verdict, grade_calls
+from ousel.lab.grading import PAUSES_MIN, REPEATS_MAX, RULE_TITLES, Verdict, grade_calls
 from ousel.lab.rules import (
     CALLS_MAX,
     DESCRIPTIONS,
@@ -243,3 +244,13 @@ def test_each_plan_disturbs_a_bounded_number_of_creations(
     assert len(disturbed) <= 5
     assert all(each.operation in ("createTransfer", "createCharge") for each in disturbed)
     assert sum(each.event in ("paid", "expired") for each in planned) <= 1
+
+
+def test_the_guide_lists_every_rehearsal_and_every_rule() -> None:
+    """The guide says of each rehearsal what the page of the lab says."""
+    guide = (Path(__file__).parents[2] / "docs/how-to/rehearse-a-bad-day.md").read_text()
+
+    for name, description in DESCRIPTIONS.items():
+        assert f"| `{name}` | {description.happens} |" in guide
+    for rule in RULE_TITLES:
+        assert f"| `{rule}` |" in guide

@@ -1,0 +1,121 @@
+"""What the lab records: the calls of the app that rehearses, up to a limit, whatever they are."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+
+from ousel.database.port import Database
+from ousel.lab.rules import CALLS_MAX, REHEARSALS_MAX
+from tests.lab.conftest import REDIRECT_URI, Lab
+from tests.support.accounts import app_with_key, partner
+from tests.support.raw_sql import RawSql
+
+
+@asynccontextmanager
+async def called_with(lab: Lab, key: str) -> AsyncIterator[httpx2.AsyncClient]:
+    """Let the client call with another key."""
+    own, lab.http.headers["Authorization"] = lab.http.headers["Authorization"], f"Bearer {key}"
+    yield lab.http
+    lab.http.headers["Authorization"] = own
+
+
+async def test_calls_that_arrive_together_are_all_recorded(lab: Lab) -> None:
+    """Each has its own number, and calls below /sandbox have none."""
+    started = await lab.start("slow")
+
+    await asyncio.gather(*(lab.http.get("/me") for _ in range(8)))
+    await lab.http.get("/sandbox/mail")
+
+    calls = (await lab.finish(started))["calls"]
+    assert [call["sequence"] for call in calls] == list(range(1, 9))
+    assert {call["status"] for call in calls} == {200}
+
+
+async def test_a_rehearsal_belongs_to_one_app(lab: Lab, database: Database) -> None:
+    """Another app, of the same partner or of another, is not disturbed and cannot read it."""
+    started = await lab.start("key-revoked")
+    _, own_key = await app_with_key(database, lab.account, "test")
+    other = await partner(database, "other", None, "test")
+
+    for key in (own_key, other.key):
+        async with called_with(lab, key) as http:
+            assert [(await http.get("/me")).status_code for _ in range(3)] == [200] * 3
+            read = await http.get(f"/sandbox/lab/{started['id']}")
+            ended = await http.post(f"/sandbox/lab/{started['id']}/finish")
+        assert (read.status_code, read.json()["code"]) == (404, "rehearsal_not_found")
+        assert ended.status_code == 404
+
+    record = await lab.get(started)
+    assert (record["status"], record["calls"]) == ("running", [])
+
+
+async def test_the_number_of_calls_and_of_rehearsals_is_limited(lab: Lab, raw_sql: RawSql) -> None:
+    """After the last call, calls are no longer disturbed; the oldest rehearsals are deleted."""
+    started = await lab.start("key-revoked")
+    await lab.http.get("/me")
+    await raw_sql.run(f"UPDATE rehearsals SET calls = {CALLS_MAX - 1}")
+
+    assert [(await lab.http.get("/me")).status_code for _ in range(3)] == [401, 200, 200]
+    assert (await lab.get(started))["status"] == "ended"
+    for _ in range(REHEARSALS_MAX):
+        lab.clock.advance(seconds=1)
+        await lab.start("slow")
+    assert await raw_sql.run("SELECT COUNT(*) FROM rehearsals") == [(REHEARSALS_MAX,)]
+    assert await raw_sql.run("SELECT COUNT(*) FROM rehearsal_calls") == [(0,)]
+    assert (await lab.http.get(f"/sandbox/lab/{started['id']}")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"nonsense", b'"\xff"', b"[" * 60_000, b'{"amount": ' + b"[" * 30_000, b"{" * 90],
+    ids=["empty", "list", "no-json", "no-utf8", "nested", "nested-amount", "open"],
+)
+@pytest.mark.one_engine
+async def test_a_body_that_cannot_be_read_is_recorded_with_its_refusal(
+    lab: Lab, body: bytes
+) -> None:
+    """The answer is the same as without a rehearsal."""
+    headers = {"Content-Type": "application/json"}
+    before = await lab.http.post("/transfers", content=body, headers=headers)
+    started = await lab.start("page-shifts")
+
+    answer = await lab.http.post("/transfers", content=body, headers=headers)
+
+    [call] = (await lab.finish(started))["calls"]
+    assert (answer.status_code, answer.json()["code"]) == (400, before.json()["code"])
+    assert (call["status"], call["code"]) == (400, answer.json()["code"])
+
+
+@pytest.mark.parametrize("sends", ["json", "data"])
+async def test_a_forged_code_is_recognised_however_it_is_exchanged(lab: Lab, sends: str) -> None:
+    """As JSON or as a form, with HTTP Basic; the code is not valid, so nobody is connected."""
+    started = await lab.start("forged-return")
+    returned = await lab.http.get(started["return_url"])
+    url = httpx2.URL(returned.headers["location"])
+    request = {
+        "grant_type": "authorization_code",
+        "code": url.params["code"],
+        "redirect_uri": REDIRECT_URI,
+    }
+
+    answer = await lab.http.post("/oauth/token", auth=(lab.app.id, lab.key), **{sends: request})
+
+    assert str(url).startswith(REDIRECT_URI)
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
+    assert (await lab.get(started))["result"] == "failed"
+
+
+async def test_an_unknown_rehearsal_and_a_lost_id_are_refused(lab: Lab) -> None:
+    """A misspelt name starts nothing; a forged return opens only while its rehearsal runs."""
+    unknown = await lab.http.post("/sandbox/lab", json={"rehearsal": "earthquake"})
+    ended = await lab.start("forged-return")
+    await lab.finish(ended)
+    other = await lab.start("slow")
+
+    assert (unknown.status_code, unknown.json()["param"]) == (400, "rehearsal")
+    for url in (ended["return_url"], ended["return_url"].replace(ended["id"], other["id"])):
+        assert (await lab.http.get(url)).status_code == 404
+    assert (await lab.http.get("/sandbox/lab/reh_none")).status_code == 404
