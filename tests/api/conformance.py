@@ -11,6 +11,7 @@ BEYOND_THE_SCHEMA = {
     ("same_account", "to"),
     ("charge_not_cancelable", None),
     ("invalid_field", "idempotency_key"),  # the header and the field differ
+    ("invalid_field", "rehearsal"),  # without a redirect URI, nobody can return
     ("invalid_field", "advance"),  # the clock can go no further
 }
 

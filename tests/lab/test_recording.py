@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx2
 import pytest
@@ -95,13 +96,14 @@ async def test_a_forged_code_is_recognised_however_it_is_exchanged(lab: Lab, sen
     started = await lab.start("forged-return")
     returned = await lab.http.get(started["return_url"])
     url = httpx2.URL(returned.headers["location"])
-    request = {
+    fields = {
         "grant_type": "authorization_code",
         "code": url.params["code"],
         "redirect_uri": REDIRECT_URI,
     }
+    request: dict[str, Any] = {sends: fields}
 
-    answer = await lab.http.post("/oauth/token", auth=(lab.app.id, lab.key), **{sends: request})
+    answer = await lab.http.post("/oauth/token", auth=(lab.app.id, lab.key), **request)
 
     assert str(url).startswith(REDIRECT_URI)
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
@@ -118,4 +120,5 @@ async def test_an_unknown_rehearsal_and_a_lost_id_are_refused(lab: Lab) -> None:
     assert (unknown.status_code, unknown.json()["param"]) == (400, "rehearsal")
     for url in (ended["return_url"], ended["return_url"].replace(ended["id"], other["id"])):
         assert (await lab.http.get(url)).status_code == 404
-    assert (await lab.http.get("/sandbox/lab/reh_none")).status_code == 404
+    for id_ in ("reh_none", "%00", "%F0%9F%90%A6"):
+        assert (await lab.http.get(f"/sandbox/lab/{id_}")).status_code == 404

@@ -1,5 +1,6 @@
 """Rehearsals: which calls each one disturbs, and what is recorded of a call. Without I/O."""
 
+import re
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -45,6 +46,7 @@ CREATES: Final = frozenset({"createTransfer", "createCharge"})
 ASKS: Final = frozenset({"getCharge", "listCharges", "listTransfers"})
 OPEN_RETURN: Final = "openForgedReturn"  # somebody opened the forged return; not an operation
 
+_ID: Final = re.compile(r"reh_[0-9a-v]{26}", re.ASCII)
 _RETRY_RULES: Final[tuple[Rule, ...]] = (
     "key_sent",
     "same_key_on_retry",
@@ -203,6 +205,11 @@ _DISTURBANCES: Final[dict[RehearsalName, tuple[int, str]]] = {
     "slow": (1, "slow; seconds=5"),
 }
 _REVOKED_PREFIXES: Final[dict[RehearsalName, str]] = {"key-revoked": "sk_", "token-expired": "ut_"}
+
+
+def is_rehearsal_id(text: str) -> bool:
+    """Return whether a text has the form of a rehearsal's id."""
+    return _ID.fullmatch(text) is not None
 
 
 def plan_call(name: RehearsalName, call: RecordedCall, earlier: Sequence[RecordedCall]) -> Plan:

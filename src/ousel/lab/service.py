@@ -18,6 +18,7 @@ from ousel.lab.rules import (
     RecordedCall,
     Rehearsal,
     RehearsalName,
+    is_rehearsal_id,
     plan_call,
 )
 from ousel.partners import service as partners
@@ -165,7 +166,7 @@ class LabService:
         now = self._clock()
 
         async def work(transaction: Transaction) -> str:
-            rehearsal = await store.by_id(transaction, rehearsal_id)
+            rehearsal = await _find(transaction, rehearsal_id)
             app = (
                 None
                 if rehearsal is None
@@ -191,7 +192,7 @@ class LabService:
     async def _get(
         self, transaction: Transaction, account_id: str, app_id: str, rehearsal_id: str
     ) -> GradedRehearsal:
-        rehearsal = await store.by_id(transaction, rehearsal_id)
+        rehearsal = await _find(transaction, rehearsal_id)
         if rehearsal is None or (rehearsal.account_id, rehearsal.app_id) != (account_id, app_id):
             raise _not_found()
         return self._grade(rehearsal, await store.calls_of(transaction, rehearsal))
@@ -200,6 +201,12 @@ class LabService:
         is_running = rehearsal.is_running_at(self._clock())
         report = grade_calls(rehearsal.name, calls, has_ended=not is_running)
         return GradedRehearsal(rehearsal, is_running, calls, report)
+
+
+async def _find(transaction: Transaction, rehearsal_id: str) -> Rehearsal | None:
+    if not is_rehearsal_id(rehearsal_id):
+        return None
+    return await store.by_id(transaction, rehearsal_id)
 
 
 def _not_found() -> RehearsalNotFound:
