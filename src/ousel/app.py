@@ -89,9 +89,11 @@ from ousel.portal.passkeys import PasskeyPages
 from ousel.portal.recovery import RecoveryPages
 from ousel.portal.settings import SettingsPages
 from ousel.portal.sign_in import SignInPages
+from ousel.portal.verify import VerifyPages
 from ousel.sandbox.clock import REFRESH_SECONDS, SandboxClock
 from ousel.sandbox.endpoints import SandboxEndpoints
 from ousel.sandbox.pages import SandboxPages
+from ousel.sealed_log.cosigning import OFFER_SECONDS
 from ousel.sealed_log.endpoints import LogEndpoints
 from ousel.sealed_log.keys import LogKeyUnusable
 from ousel.sealed_log.log import SealedLog
@@ -145,7 +147,7 @@ class Services:
             observer=self.telemetry.posting_observer,
         )
         self.history = HistorySearch(database)
-        self.log = SealedLog(settings, database, self.posting_queue)
+        self.log = SealedLog(settings, database, self.posting_queue, clock)
         self.receipts = ReceiptService(self.history, self.log)
         self.sending = SendService(database, self.posting_queue, clock)
         self.accounts = AccountService(database, clock)
@@ -358,6 +360,7 @@ class Ousel:
             *ChargePages(pages, services.apps, services.charges, services.checkouts).routes(),
             *checkout.routes(),
             *ConnectPages(pages, services.connect, clock).routes(),
+            *VerifyPages(pages, services.log).routes(),
             *ConnectionPages(pages, services.connections).routes(),
             *settings.routes(),
         ]
@@ -372,6 +375,7 @@ class Ousel:
             (SWEEP_SECONDS, self.services.outbox.sweep),
             (TICK_SECONDS, self.services.log.sealer.seal_due),
         ]
+        schedule += [(OFFER_SECONDS, each.offer_due) for each in self.services.log.cosignings]
         if self.services.mail_sender is not None:
             schedule.append((SEND_SECONDS, self.services.mail_sender.send_due))
         await self.database_clock.measure()

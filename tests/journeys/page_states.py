@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from urllib.parse import quote, urlencode
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import FilePayload, Page, expect
 
+from tests.sealed_log.examples import KEY, movement, receipt_of
 from tests.support.browser import create_app, sign_in, sign_up, turn_on_factor
 
 LONG_NAME = "W" * 80
@@ -71,10 +72,38 @@ def _wrong_new_password(page: Page) -> None:
     expect(page.locator("#new_password-error")).to_be_visible()
 
 
+def _check_receipt(page: Page, content: bytes) -> None:
+    page.goto("/verify")
+    page.get_by_label("Verifier key").fill(str(KEY.verifier))
+    file: FilePayload = {"name": "receipt.json", "mimeType": "application/json", "buffer": content}
+    page.get_by_label("Receipt file").set_input_files(file)
+    page.get_by_role("button", name="Check receipt").click()
+
+
+def _receipt_genuine(page: Page) -> None:
+    _check_receipt(page, receipt_of(movement(note=LONG_NAME)))
+    expect(page.get_by_text("The receipt is genuine.")).to_be_visible()
+    expect(page.get_by_role("heading", name="Not proven")).to_be_visible()
+
+
+def _receipt_changed(page: Page) -> None:
+    _check_receipt(page, receipt_of(movement()).replace(b"Lunch", b"Lunck"))
+    expect(page.get_by_text("This receipt proves nothing.")).to_be_visible()
+
+
+def _no_receipt(page: Page) -> None:
+    page.goto("/verify")
+    page.get_by_role("button", name="Check receipt").click()
+    expect(page.locator(".error")).to_have_count(1)
+
+
 SIGNED_OUT: dict[str, State] = {
     "reset-ended": _ended_link,
     "reset": _reset_link,
     "reset-wrong": _wrong_new_password,
+    "receipt-genuine": _receipt_genuine,
+    "receipt-changed": _receipt_changed,
+    "receipt-missing": _no_receipt,
     "login-wrong": _wrong_sign_in,
     "login-limited": _limited,
     "signup-wrong": _wrong_sign_up,

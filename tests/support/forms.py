@@ -38,7 +38,7 @@ class _Reader(HTMLParser):
             self.forms.append(self._inside)
         elif self._inside is None:
             return
-        elif tag == "input" and "name" in given:
+        elif tag in {"input", "textarea"} and "name" in given:
             self._inside.fields[given["name"]] = given.get("value", "")
         elif tag == "select":
             self._select = given["name"]

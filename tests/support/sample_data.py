@@ -40,6 +40,7 @@ class SampleData(msgspec.Struct, frozen=True):
             "login-done": "/login?done=password",
             "email-confirmed": "/verify-email?done=confirmed",
             "mail": "/sandbox/mail",
+            "verify": "/verify",
             "docs": "/docs",
             "guide": "/docs/how-to/retry-safely",
             "reference": "/docs/api",

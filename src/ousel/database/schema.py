@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import asyncpg
     from sqlalchemy import Connection
 
-SCHEMA_VERSION: Final = "0012"
+SCHEMA_VERSION: Final = "0013"
 
 _MIGRATION_LOCK: Final = 0x6F7573656C  # held by whoever migrates a PostgreSQL database
 

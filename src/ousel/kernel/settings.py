@@ -63,6 +63,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     secret_file: Path | None = None
     confirm_sending_over: int | None = CONFIRM_SENDING_OVER_DEFAULT * MICROS_PER_UNIT
     log_key_file: Path | None = None
+    witnesses: str | None = None
     sandbox: bool = False
 
     @property
@@ -108,6 +109,7 @@ def settings_from(
             environment, "OUSEL_CONFIRM_SENDING_OVER", CONFIRM_SENDING_OVER_DEFAULT
         ),
         log_key_file=_path(environment, "OUSEL_LOG_KEY_FILE"),
+        witnesses=_list_of_witnesses(environment.get("OUSEL_WITNESSES") or "off"),
         sandbox=_switch(environment, "OUSEL_SANDBOX"),
     )
 
@@ -136,6 +138,10 @@ def _secret(environment: Mapping[str, str], name: str) -> str | None:
 def _path(environment: Mapping[str, str], name: str) -> Path | None:
     text = environment.get(name) or "off"
     return None if text == "off" else Path(text)
+
+
+def _list_of_witnesses(text: str) -> str | None:
+    return None if text == "off" else text
 
 
 def _mail_url(environment: Mapping[str, str]) -> str | None:

@@ -66,6 +66,11 @@ class LogKey:
         """The public key."""
         return self.signing_key.verifier
 
+    @property
+    def verifiers(self) -> list[VerifierKey]:
+        """The public key, and those of all former keys."""
+        return [self.verifier, *map(_former_key, reversed(self.successions))]
+
     def sign_checkpoint(self, size: int, root: bytes) -> str:
         """Return the signed checkpoint of a log with this size and root."""
         text = Checkpoint(self.origin, size, root).text

@@ -1,20 +1,38 @@
 """The log of one server process: its key, its sealer and its reader."""
 
 from ousel.database.port import Database
-from ousel.kernel.settings import Settings
+from ousel.kernel.clock import Clock
+from ousel.kernel.settings import SettingError, Settings
 from ousel.ledger.queue import PostingQueue
+from ousel.sealed_log.cosigning import Cosigning
 from ousel.sealed_log.keys import KeyHolder
+from ousel.sealed_log.notes import NoteRefused
 from ousel.sealed_log.notifier import LogNotifier
 from ousel.sealed_log.sealer import Sealer
 from ousel.sealed_log.service import LogReader
+from ousel.sealed_log.witness_client import WitnessAddress, parse_witnesses
 
 
 class SealedLog:
     """The parts of the log that endpoints, pages and background tasks share."""
 
-    def __init__(self, settings: Settings, database: Database, queue: PostingQueue) -> None:
+    def __init__(
+        self, settings: Settings, database: Database, queue: PostingQueue, clock: Clock
+    ) -> None:
         """Create the parts, without reading anything yet."""
+        witnesses = _witnesses(settings.witnesses or "")
+        self.witness_keys = [each.key for each in witnesses]
         self.key = KeyHolder(settings)
         self.notifier = LogNotifier(database)
-        self.reader = LogReader(database, self.key, self.notifier)
+        self.reader = LogReader(database, self.key, self.notifier, self.witness_keys)
         self.sealer = Sealer(database, self.key, queue, self.notifier)
+        self.cosignings = [Cosigning(database, clock, self.reader, each) for each in witnesses]
+
+
+def _witnesses(text: str) -> list[WitnessAddress]:
+    try:
+        return parse_witnesses(text)
+    except NoteRefused as error:
+        raise SettingError(
+            f"OUSEL_WITNESSES must be a list such as VKEY https://…, VKEY https://…: {error}."
+        ) from None

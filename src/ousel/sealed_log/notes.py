@@ -168,6 +168,12 @@ def split_note(note: str) -> tuple[str, list[str]]:
     return text, lines
 
 
+def names_signer(note: str, key: VerifierKey) -> bool:
+    """Return whether a note has a signature of this key, according to its unverified lines."""
+    signers = [_parse_signature_line(line)[:2] for line in split_note(note)[1]]
+    return (key.name, key.id) in signers
+
+
 def verify(key: VerifierKey, text: str, signature: bytes) -> Signature:
     """Return the signature of a note text if it is correct, or refuse it."""
     if key.type == ED25519:

@@ -1,6 +1,7 @@
 """Reading the log: its checkpoint, its tiles, and the proof that a movement is in it."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -9,10 +10,22 @@ from ousel.database.port import Database, Transaction
 from ousel.ledger.movements import movements_at, previous_hashes
 from ousel.ledger.rules import Entry
 from ousel.sealed_log import store
+from ousel.sealed_log.cosignatures import (
+    Cosignature,
+    CosignedCheckpoint,
+    add_cosignatures,
+    newest_cosigned,
+)
 from ousel.sealed_log.keys import KeyHolder
 from ousel.sealed_log.leaves import encode_leaf
-from ousel.sealed_log.merkle import HASH_BYTES, inclusion_nodes, inclusion_proof
-from ousel.sealed_log.notes import SigningKey
+from ousel.sealed_log.merkle import (
+    HASH_BYTES,
+    consistency_nodes,
+    consistency_proof,
+    inclusion_nodes,
+    inclusion_proof,
+)
+from ousel.sealed_log.notes import SigningKey, VerifierKey, names_signer
 from ousel.sealed_log.notifier import LogNotifier
 from ousel.sealed_log.receipts import Inclusion
 from ousel.sealed_log.refusals import ReceiptNotReady
@@ -33,16 +46,36 @@ class SealedEntry(msgspec.Struct, frozen=True):
 class LogReader:
     """Reads the log."""
 
-    def __init__(self, database: Database, key: KeyHolder, notifier: LogNotifier) -> None:
-        """Read from this database, whose log is signed with this key."""
+    def __init__(
+        self,
+        database: Database,
+        key: KeyHolder,
+        notifier: LogNotifier,
+        witness_keys: Sequence[VerifierKey] = (),
+    ) -> None:
+        """Read from this database, whose log is signed with this key.
+
+        Checkpoints have the cosignatures of these witnesses.
+        """
         self._database = database
         self._key = key
         self._notifier = notifier
+        self._witnesses = {str(each) for each in witness_keys}
         self._full_tiles: dict[TileKey, bytes] = {}  # a full tile never changes
 
-    async def checkpoint(self) -> str | None:
+    async def newest_checkpoint(self) -> str | None:
         """Return the newest checkpoint, or None if nobody has signed one yet."""
         return (await self._database.read(store.read_head)).checkpoint
+
+    async def checkpoint(self) -> str | None:
+        """Return the newest checkpoint with its cosignatures, if there are any yet."""
+        return await self._database.read(self._checkpoint)
+
+    async def consistency_proof(self, old_size: int, size: int) -> list[bytes]:
+        """Return the proof that the log of one size extends that of another."""
+        keys = tiles_with(consistency_nodes(old_size, size))
+        tiles = await self._database.read(lambda each: self._tiles(each, keys))
+        return consistency_proof(old_size, size, TileHashes(tiles))
 
     async def tile(self, tile: Tile) -> bytes | None:
         """Return the hashes of a tile, or None if it does not have so many."""
@@ -65,6 +98,18 @@ class LogReader:
                 raise self._not_ready()
             await self._notifier.wait_for_growth(head.size, deadline - time())
 
+    async def _checkpoint(self, transaction: Transaction) -> str | None:
+        checkpoint = (await store.read_head(transaction)).checkpoint
+        if checkpoint is None:
+            return None
+        return add_cosignatures(checkpoint, await self._cosignatures(transaction))
+
+    async def _cosignatures(self, transaction: Transaction) -> list[Cosignature]:
+        if not self._witnesses:
+            return []
+        stored = await store.read_cosignatures(transaction)
+        return [each for each in stored if each.witness in self._witnesses]
+
     def _not_ready(self) -> ReceiptNotReady:
         if self._key.key is None:
             return ReceiptNotReady(
@@ -86,12 +131,17 @@ class LogReader:
         [movement] = await movements_at(transaction, [own.place])
         assert movement is not None, "a sealed movement has been removed"
         previous = await previous_hashes(transaction, [entry])
-        tiles = await self._tiles(transaction, tiles_with(inclusion_nodes(own.index, head.size)))
+        # A receipt has the newest cosigned checkpoint, unless the movement was sealed after it.
+        shown = CosignedCheckpoint(head.size, head.checkpoint)
+        cosigned = newest_cosigned(await self._cosignatures(transaction))
+        if cosigned and own.index < cosigned.size and names_signer(cosigned.note, key.verifier):
+            shown = cosigned
+        tiles = await self._tiles(transaction, tiles_with(inclusion_nodes(own.index, shown.size)))
         inclusion = Inclusion(
             encode_leaf(movement.debit, movement.credit.hash, own.secret),
             own.index,
-            inclusion_proof(own.index, head.size, TileHashes(tiles)),
-            head.checkpoint,
+            inclusion_proof(own.index, shown.size, TileHashes(tiles)),
+            shown.note,
         )
         return head, SealedEntry(
             inclusion, own.secret, previous[entry.account_id, entry.sequence], key.signing_key

@@ -8,6 +8,7 @@ import msgspec
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
 from ousel.ledger.places import Place, decode_places
+from ousel.sealed_log.cosignatures import Cosignature
 from ousel.sealed_log.leaves import SECRET_BYTES
 from ousel.sealed_log.notes import from_base64, to_base64
 from ousel.sealed_log.tiles import TileKey
@@ -64,6 +65,28 @@ BATCH_BEFORE: Final = Statement(
     "the sealed movements that begin before an index",
     f"SELECT {_BATCH_COLUMNS} FROM sealed_batches WHERE first_index < :before"
     " ORDER BY first_index DESC LIMIT 1",
+)
+
+
+COSIGNATURES: Final = Statement(
+    "the newest cosignature of each witness",
+    "SELECT witness, size, checkpoint, cosignature FROM sealed_cosignatures WHERE size > 0"
+    " ORDER BY witness",
+)
+WITNESS_CLAIMED: Final = Statement(
+    "claim a witness for a process, unless another process has claimed it",
+    "INSERT INTO sealed_cosignatures"
+    " (witness, claimed_by, claimed_until, size, checkpoint, cosignature)"
+    " VALUES (:witness, :process, :until, 0, '', '')"
+    " ON CONFLICT (witness) DO UPDATE"
+    " SET claimed_by = excluded.claimed_by, claimed_until = excluded.claimed_until"
+    " WHERE sealed_cosignatures.claimed_by = excluded.claimed_by"
+    " OR sealed_cosignatures.claimed_until < :now",
+)
+COSIGNATURE_WRITTEN: Final = Statement(
+    "write the cosignature of a witness, unless it has a newer one",
+    "UPDATE sealed_cosignatures SET size = :size, checkpoint = :checkpoint,"
+    " cosignature = :cosignature WHERE witness = :witness AND size <= :size",
 )
 
 
@@ -162,3 +185,29 @@ def _sealed_movements(first: int, _: int, movements: str, secrets: str) -> list[
         SealedMovement(first + at, place, drawn[at * SECRET_BYTES : (at + 1) * SECRET_BYTES])
         for at, place in enumerate(decode_places(movements))
     ]
+
+
+async def read_cosignatures(transaction: Transaction) -> list[Cosignature]:
+    """Return the newest cosignature of each witness."""
+    return [Cosignature(*row) for row in await transaction.fetch(COSIGNATURES)]
+
+
+async def claim_witness(
+    transaction: Transaction, witness: str, process: str, now: int, until: int
+) -> bool:
+    """Return whether this process may ask the witness until then."""
+    claimed = await transaction.execute(
+        WITNESS_CLAIMED, witness=witness, process=process, now=now, until=until
+    )
+    return claimed == 1
+
+
+async def write_cosignature(transaction: Transaction, cosignature: Cosignature) -> None:
+    """Write the newest cosignature of a witness."""
+    await transaction.execute(
+        COSIGNATURE_WRITTEN,
+        witness=cosignature.witness,
+        size=cosignature.size,
+        checkpoint=cosignature.checkpoint,
+        cosignature=cosignature.line,
+    )

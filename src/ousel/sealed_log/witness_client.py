@@ -1,6 +1,5 @@
 """The other side of a witness: offers it checkpoints, and returns its cosignatures."""
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -16,7 +15,7 @@ from ousel.sealed_log.notes import (
     parse_verifier_key,
     split_note,
 )
-from ousel.sealed_log.remote import is_http_address, request
+from ousel.sealed_log.remote import is_http_address, request_in_background
 from ousel.sealed_log.witness_rules import AddCheckpoint
 
 ATTEMPTS_MAX: Final = 3
@@ -70,7 +69,7 @@ class WitnessClient:
                 raise WitnessRefused(f"it has seen {seen} leaves, more than {checkpoint.size}")
             proof = await make_proof(self._size, checkpoint.size)
             body = AddCheckpoint(self._size, proof, note).encode()
-            answer = await asyncio.to_thread(request, f"{self.address.url}/add-checkpoint", body)
+            answer = await request_in_background(f"{self.address.url}/add-checkpoint", body)
             if answer.status == _OK:
                 line = self._cosignature(note, answer.content)
                 self._size = checkpoint.size

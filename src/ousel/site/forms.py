@@ -8,6 +8,8 @@ Origin header, if the browser sends one, must be this site's.
 import hashlib
 import hmac
 from collections.abc import Collection
+from email import message_from_bytes
+from email.policy import HTTP
 from typing import Final, Literal
 from urllib.parse import parse_qsl
 
@@ -47,9 +49,15 @@ def check_form(visit: Visit, own_origins: Collection[str]) -> None:
         )
 
 
-def read_form(request: Request) -> dict[str, str]:
-    """Return the fields of a form, or refuse a body that is not a form."""
-    content_type = request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+def read_form(request: Request, *, may_have_files: bool = False) -> dict[str, str]:
+    """Return the fields of a form, or refuse a body that is not a form.
+
+    The content of a file is returned as text; invalid bytes are replaced.
+    """
+    header = request.headers.get(b"content-type", b"")
+    content_type = header.partition(b";")[0].strip().lower()
+    if may_have_files and content_type == b"multipart/form-data":
+        return _parse_parts(header, whole_body(request))
     if content_type != b"application/x-www-form-urlencoded":
         raise UnsupportedMediaType("A form must be sent as application/x-www-form-urlencoded.")
     return _parse_fields(whole_body(request), "strict")
@@ -58,6 +66,21 @@ def read_form(request: Request) -> dict[str, str]:
 def read_query(request: Request) -> dict[str, str]:
     """Return the query parameters of a page; invalid bytes are replaced."""
     return _parse_fields(request.query, "replace")
+
+
+def _parse_parts(content_type: bytes, body: bytes) -> dict[str, str]:
+    """Return the fields of a form with files."""
+    form = message_from_bytes(b"Content-Type: " + content_type + b"\r\n\r\n" + body, policy=HTTP)
+    parts = list(form.iter_parts()) if form.is_multipart() else []
+    if not 0 < len(parts) <= FORM_FIELDS_MAX:
+        raise InvalidField("The form cannot be read.", param="form")
+    fields: dict[str, str] = {}
+    for part in parts:
+        name = part.get_param("name", header="content-disposition")
+        content = part.get_payload(decode=True)
+        if isinstance(name, str) and isinstance(content, bytes):
+            fields[name] = content.decode("utf-8", "replace")
+    return fields
 
 
 def _parse_fields(encoded: bytes, errors: Literal["strict", "replace"]) -> dict[str, str]:

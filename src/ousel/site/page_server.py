@@ -62,7 +62,8 @@ class PageServer:
             if not route.reads_query_itself:
                 visit = msgspec.structs.replace(visit, query=read_query(request))
             if route.method == "POST":
-                visit = msgspec.structs.replace(visit, form=read_form(request))
+                form = read_form(request, may_have_files=route.may_have_files)
+                visit = msgspec.structs.replace(visit, form=form)
                 check_form(visit, self._own_origins(visit))
             if visit.person is None and not route.for_everyone:
                 answer = see_other(f"/login?next={quote(self._return_address(visit), safe='')}")

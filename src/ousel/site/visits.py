@@ -88,3 +88,4 @@ class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
     answer: Callable[[Visit], Awaitable[Answer]]
     for_everyone: bool = False  # else visitors must sign in first
     reads_query_itself: bool = False  # from `visit.url`, byte by byte
+    may_have_files: bool = False  # in its form

@@ -1,0 +1,92 @@
+"""The page that checks receipts: for anyone, with a file or a text, with or without scripts."""
+
+from tests.sealed_log.examples import KEY, movement, receipt_of
+from tests.support.portal import Portal
+from tests.support.visitor import Visitor
+
+VKEY = str(KEY.verifier)
+RECEIPT = receipt_of(movement(note="<b>Lunch</b>"))
+
+
+async def check(visitor: Visitor, **fields: str) -> tuple[int, str]:
+    """Press the button, and return the status and the page."""
+    answer = await visitor.press("/verify", "Check receipt", **fields)
+    return answer.status_code, answer.text
+
+
+async def upload(visitor: Visitor, content: bytes, key: str = VKEY) -> tuple[int, str]:
+    """Send the form as a browser does that has chosen a file."""
+    form = await visitor.form("/verify", "Check receipt")
+    fields = form.pressed("Check receipt", {"key": key, "receipt": ""})
+    fields.pop("file", None)
+    answer = await visitor.client.post(
+        "/verify", data=fields, files={"file": ("receipt.json", content, "application/json")}
+    )
+    return answer.status_code, answer.text
+
+
+async def test_anyone_reads_in_words_what_a_receipt_proves(portal: Portal) -> None:
+    """What is proven, what is not, and the fingerprint; nothing in the receipt becomes markup."""
+    status, page = await check(portal.visitor(), receipt=RECEIPT.decode(), key=VKEY)
+
+    assert status == 200
+    assert "The receipt is genuine." in page
+    assert "<dt>Amount</dt><dd>25.00 OUSD</dd>" in page
+    assert "has this movement as leaf 5" in page
+    assert "the balance after it was 75.00 OUSD" in page
+    assert "no witness whose key you gave has cosigned it" in page
+    assert "&lt;b&gt;Lunch" in page
+    assert "<b>Lunch" not in page
+
+
+async def test_a_file_is_as_good_as_a_text(portal: Portal) -> None:
+    """It is sent as multipart/form-data, which only this page accepts."""
+    status, page = await upload(portal.visitor(), RECEIPT)
+
+    assert status == 200, page
+    assert "The receipt is genuine." in page
+
+
+async def test_a_changed_receipt_proves_nothing(portal: Portal) -> None:
+    visitor = portal.visitor()
+    status, page = await upload(visitor, RECEIPT.replace(b"Lunch", b"Lunck"))
+    assert status == 400
+    assert "This receipt proves nothing." in page
+    assert "was changed, or it was signed with another key" in page
+
+    for content in (b"\xff\xfe", b"\x00", b"{}", b"x" * 60_000):
+        status, page = await upload(visitor, content)
+        assert (status, "This receipt proves nothing." in page) == (400, True)
+
+
+async def test_the_own_key_is_used_unless_another_is_given(portal: Portal) -> None:
+    """A receipt of another Ousel needs that Ousel's key."""
+    visitor = portal.visitor()
+    status, page = await check(visitor, receipt=RECEIPT.decode())
+    assert status == 400
+    assert "signed with another key" in page
+    status, page = await check(visitor, receipt=RECEIPT.decode(), key="nonsense")
+    assert status == 400
+    assert "The reason: the key is not in the form" in page
+
+
+async def test_an_empty_form_asks_for_a_receipt(portal: Portal) -> None:
+    visitor = portal.visitor()
+    for sent in (await check(visitor), await upload(visitor, b"")):
+        assert sent[0] == 400
+        assert "Choose the file of a receipt, or paste its text." in sent[1]
+
+
+async def test_a_form_with_files_is_bounded_and_protected(portal: Portal) -> None:
+    """Too large a file, a malformed body and a form of another site are refused."""
+    visitor = portal.visitor()
+    assert (await upload(visitor, b"x" * 70_000))[0] == 413
+    for content_type in ("multipart/form-data", "multipart/form-data; boundary=x"):
+        answer = await visitor.client.post(
+            "/verify", content=b"nonsense", headers={"Content-Type": content_type}
+        )
+        assert answer.status_code == 400
+    answer = await visitor.client.post("/verify", files={"file": ("r", RECEIPT)})
+    assert answer.status_code == 403
+    answer = await visitor.client.post("/login", files={"file": ("r", RECEIPT)})
+    assert answer.status_code == 415
