@@ -16,7 +16,7 @@ from tests.support.engines import Engines
 from tests.support.server import Server
 from tests.support.visitor import Visitor
 
-TEXTS = {"html", "sql", "text", "ts", "yaml"}  # shown, but not run
+TEXTS = {"go", "html", "sql", "text", "ts", "yaml"}  # shown, but not run
 # Blocks, or whole documents, that cannot run here: why, and what tests the same instead.
 CANNOT_RUN = {
     "README.md-1": ("it runs these very tests, and a demo", "tests/cli/test_demo.py"),
@@ -31,6 +31,10 @@ CANNOT_RUN = {
         "clients/typescript/tests/test_package.py",
     ),
     "deploy/cluster/README.md": ("it needs three machines", "tests/cluster"),
+    "docs/concepts/proof.md": (
+        "its blocks check a receipt in a file",
+        "tests/sealed_log/test_documented_checks.py",
+    ),
     "docs/how-to/follow.md-2": (
         "it follows until it is stopped",
         "clients/python/tests/test_readme.py",
