@@ -7,6 +7,7 @@ from playwright.sync_api import FilePayload, Page, expect
 
 from tests.sealed_log.examples import KEY, movement, receipt_of
 from tests.support.browser import create_app, sign_in, sign_up, turn_on_factor
+from tests.support.visitor import PASSWORD
 
 LONG_NAME = "W" * 80
 LONG_ADDRESS = "https://" + "w" * 60 + ".example/" + "w" * 300
@@ -336,6 +337,38 @@ SENDING: dict[str, State] = {
     "send-receipt": _receipt_of_sending,
     "send-already": _sent_already,
 }
+
+
+def identity_checks(forget_checks: Callable[[], None]) -> dict[str, State]:
+    """Return the states in which a page asks for the password or code again."""
+
+    def asks_for_password(page: Page) -> None:
+        sign_up(page, "ida")
+        forget_checks()
+        page.goto("/settings/two-factor")
+        expect(page.get_by_role("heading", name="Confirm that it is you")).to_be_visible()
+
+    def wrong_password(page: Page) -> None:
+        page.get_by_label("Password").fill("wrong horse battery")
+        page.get_by_role("button", name="Continue").click()
+        expect(page.locator("#identity_password-error")).to_be_visible()
+
+    def asks_for_code(page: Page) -> None:
+        page.get_by_label("Password").fill(PASSWORD)
+        page.get_by_role("button", name="Continue").click()
+        turn_on_factor(page)
+        forget_checks()
+        page.goto("/settings")
+        page.get_by_label("Current password").fill(PASSWORD)
+        page.get_by_label("New password").fill("a better horse battery")
+        page.get_by_role("button", name="Change password").click()
+        expect(page.get_by_label("Code")).to_be_visible()
+
+    return {
+        "identity-check": asks_for_password,
+        "identity-check-wrong": wrong_password,
+        "identity-check-code": asks_for_code,
+    }
 
 
 def reflecting_urls(hostile: str) -> list[str]:

@@ -8,7 +8,13 @@ from typing import Literal
 from playwright.sync_api import Page
 
 from tests.journeys.checkout_pages import create_checkout_pages
-from tests.journeys.page_states import SENDING, SIGNED_IN, SIGNED_OUT, WITH_SECOND_FACTOR
+from tests.journeys.page_states import (
+    SENDING,
+    SIGNED_IN,
+    SIGNED_OUT,
+    WITH_SECOND_FACTOR,
+    identity_checks,
+)
 from tests.support.browser import chromium, run_in_thread, sign_up
 from tests.support.browser_world import SampleWorld, run_browser_world
 
@@ -41,7 +47,8 @@ def main(wanted: list[str]) -> None:
 
 
 def _take_states(world: SampleWorld, wanted: list[str]) -> None:
-    for states in (SIGNED_OUT, SIGNED_IN, WITH_SECOND_FACTOR, SENDING):
+    questions = identity_checks(world.forget_identity_checks)
+    for states in (SIGNED_OUT, SIGNED_IN, WITH_SECOND_FACTOR, SENDING, questions):
         chosen = {name: reach for name, reach in states.items() if not wanted or name in wanted}
         page = world.page("grace" if states is SENDING else None)
         if states is SIGNED_IN and chosen:

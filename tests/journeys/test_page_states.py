@@ -11,7 +11,14 @@ from tests.journeys.page_reports import (
     too_wide,
     violations,
 )
-from tests.journeys.page_states import SENDING, SIGNED_IN, SIGNED_OUT, WITH_SECOND_FACTOR, State
+from tests.journeys.page_states import (
+    SENDING,
+    SIGNED_IN,
+    SIGNED_OUT,
+    WITH_SECOND_FACTOR,
+    State,
+    identity_checks,
+)
 from tests.support.browser import sign_up
 from tests.support.browser_world import SampleWorld
 
@@ -22,12 +29,14 @@ pytestmark = pytest.mark.slow
 def reports(browser_world: SampleWorld) -> dict[str, PageReport]:
     """A report on each state, without its weight, which would include the steps to it."""
     newcomer = browser_world.page()
+    questions = identity_checks(browser_world.forget_identity_checks)
     sign_up(newcomer, "newcomer")
     return (
         _report_on(browser_world.page(), SIGNED_OUT)
         | _report_on(newcomer, SIGNED_IN)
         | _report_on(browser_world.page(), WITH_SECOND_FACTOR)
         | _report_on(browser_world.page("grace"), SENDING)
+        | _report_on(browser_world.page(), questions)
     )
 
 
@@ -44,7 +53,8 @@ def _report_on(page: Page, states: dict[str, State]) -> dict[str, PageReport]:
 
 def test_every_state_is_reported(reports: dict[str, PageReport]) -> None:
     """No state is left out."""
-    assert set(reports) == {*SIGNED_OUT, *SIGNED_IN, *WITH_SECOND_FACTOR, *SENDING}
+    questions = identity_checks(lambda: None)
+    assert set(reports) == {*SIGNED_OUT, *SIGNED_IN, *WITH_SECOND_FACTOR, *SENDING, *questions}
 
 
 def test_every_state_is_accessible(reports: dict[str, PageReport]) -> None:

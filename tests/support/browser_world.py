@@ -50,6 +50,15 @@ class BrowserWorld:
         context.route("https://**", lambda route: route.fulfill(status=204))
         return context.new_page()
 
+    def forget_identity_checks(self) -> None:
+        """Let pages ask again for the password or code before what matters."""
+
+        async def forget() -> None:
+            async with RawSql(self.database_url) as raw_sql:
+                await raw_sql.run("UPDATE sessions SET identity_checked_at = 0")
+
+        run_in_thread(forget())
+
     def close_pages(self) -> None:
         """Close every page that is open."""
         for context in self.browser.contexts:
