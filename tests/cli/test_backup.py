@@ -28,6 +28,7 @@ from ousel.ledger.rules import Account, Posting
 from ousel.partners.service import keys_of
 from ousel.people.rules import Session
 from ousel.people.store import add_session, sessions_of
+from ousel.resets.service import find_link, issue_link
 from ousel.sandbox.clock import SandboxClock
 from tests.cli.commands import assert_fails, ousel, ousel_process
 from tests.support.accounts import balance, open_database, partner, person, verify
@@ -83,9 +84,12 @@ async def test_a_backup_under_load_is_restored_whole(
 async def test_a_restore_ends_sessions_and_if_wanted_keys(
     database: Database, database_url: str, elsewhere: str, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    """Sessions end, keys end if wanted, and the command says what is valid again."""
+    """Sessions and links end, keys end if wanted, and the command says what is valid again."""
     owner, app, _ = await partner(database, "harbour")
     await database.write(lambda transaction: _add_session(transaction, owner.id))
+    link = await database.write(
+        lambda transaction: issue_link(transaction, owner.id, "mail", system_clock)
+    )
     file = tmp_path / "books.backup"
     await asyncio.to_thread(ousel, "backup", str(file), database=database_url)
 
@@ -98,8 +102,10 @@ async def test_a_restore_ends_sessions_and_if_wanted_keys(
     async with open_database(elsewhere) as copy:
         keys = await copy.read(lambda transaction: keys_of(transaction, app))
         sessions = await copy.read(lambda transaction: sessions_of(transaction, owner.id, 0, 9))
+        found = await copy.read(lambda transaction: find_link(transaction, link, system_clock))
     assert [key.is_valid_at(system_clock()) for key in keys] == [not options]
     assert sessions == []
+    assert found is None
 
 
 @pytest.mark.one_engine

@@ -150,7 +150,7 @@ class EmailConfirmationService:
             case EmailProven():
                 pass
 
-    async def find_link(self, link: str) -> LinkTarget:
+    async def find_link(self, link: str, source: EventSource) -> LinkTarget:
         """Return what a link confirms, or raise EmailLinkEnded."""
 
         async def read(transaction: Transaction) -> LinkTarget | None:
@@ -162,6 +162,9 @@ class EmailConfirmationService:
 
         target = await self._database.read(read)
         if target is None:
+            await self._database.write(
+                lambda transaction: self._attempts.count_wrong_link(transaction, source)
+            )
             raise _link_ended()
         return target
 

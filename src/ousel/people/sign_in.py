@@ -280,5 +280,6 @@ def _sign_in_name(identifier: str) -> str:
 
 
 async def end_all_sessions(transaction: Transaction) -> int:
-    """End the sessions of all accounts; return how many there were."""
+    """End the sessions and reset links of all accounts; return how many sessions there were."""
+    await resets.end_every_link(transaction)
     return await store.end_all_sessions(transaction)

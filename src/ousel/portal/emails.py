@@ -80,7 +80,7 @@ class EmailPages:
         return see_other(f"{PATH}?done=sent")
 
     async def _link_page(self, visit: Visit, token: str) -> Answer:
-        target = await self._emails.find_link(token)
+        target = await self._emails.find_link(token, event_source(visit))
         return self._pages.render(
             "portal/email_link.html", visit, target=target, token=token, path=PATH
         )

@@ -48,6 +48,11 @@ async def end_links(transaction: Transaction, account_id: str) -> None:
     await store.delete_all(transaction, account_id)
 
 
+async def end_every_link(transaction: Transaction) -> None:
+    """End the links of all accounts."""
+    await store.delete_every(transaction)
+
+
 async def delete_expired(transaction: Transaction, before: int, limit: int) -> int:
     """Delete up to `limit` links that expired before this moment."""
     return await store.delete_expired(transaction, before, limit)

@@ -33,6 +33,7 @@ DELETE_LINKS_OF: Final = Statement(
     "delete the reset links of an account",
     "DELETE FROM reset_links WHERE account_id = :account_id",
 )
+DELETE_EVERY_LINK: Final = Statement("end every reset link", "DELETE FROM reset_links")
 DELETE_EXPIRED: Final = Statement(
     "delete some reset links that have expired",
     "DELETE FROM reset_links WHERE (account_id, kind) IN ("
@@ -66,6 +67,11 @@ async def use(transaction: Transaction, link: ResetLink) -> bool:
 async def delete_all(transaction: Transaction, account_id: str) -> None:
     """Delete all links of the account."""
     await transaction.execute(DELETE_LINKS_OF, account_id=account_id)
+
+
+async def delete_every(transaction: Transaction) -> None:
+    """Delete the links of all accounts."""
+    await transaction.execute(DELETE_EVERY_LINK)
 
 
 async def delete_expired(transaction: Transaction, before: int, limit: int) -> int:
