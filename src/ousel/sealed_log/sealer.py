@@ -21,7 +21,7 @@ from ousel.ledger.movements import delete_unsealed, movements_at, unsealed_batch
 from ousel.ledger.places import Place, encode_places
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Movement
-from ousel.sealed_log import store
+from ousel.sealed_log import backfill, store
 from ousel.sealed_log.keys import KeyHolder, LogKey, LogKeyUnusable
 from ousel.sealed_log.leaves import SECRET_BYTES, encode_leaf
 from ousel.sealed_log.merkle import leaf_hash, root_hash
@@ -32,6 +32,7 @@ TICK_SECONDS: Final = 0.25
 LOOK_SECONDS: Final = 1.0  # between two looks for what other processes have written
 STEP_BATCHES: Final = 64
 STEP_MOVEMENTS: Final = 512  # a step takes the batches that reach this number
+BACKFILL_LOOK_SECONDS: Final = 600.0  # between two looks for movements without a row
 UNUSABLE_KEY_SECONDS: Final = 60.0  # before another attempt with a wrong key
 # While postings wait, the sealer rests this many times as long as it has worked.
 REST_RATIO: Final = 20
@@ -60,7 +61,7 @@ class Sealer:
         self._notifier = notifier
         self._batches_seen = 0
         self._next_look = 0.0
-        self._is_created = False
+        self._next_backfill_look = 0.0
 
     async def seal_due(self) -> None:
         """Seal all that is unsealed, if this process has written something or the time has come."""
@@ -76,6 +77,9 @@ class Sealer:
 
     async def seal_all(self) -> int:
         """Seal all that is unsealed, step by step; return how many movements were sealed."""
+        if monotonic() >= self._next_backfill_look:
+            self._next_backfill_look = monotonic() + BACKFILL_LOOK_SECONDS
+            await self.prepare()
         sealed = 0
         while True:
             started = monotonic()
@@ -86,11 +90,13 @@ class Sealer:
             seconds = monotonic() - started
             await asyncio.sleep(seconds * REST_RATIO if self._queue.waiting else 0)
 
+    async def prepare(self) -> None:
+        """Create the log if it does not exist, and start a backfill if one is needed."""
+        await self._database.write(store.create_head)
+        await self._database.write(backfill.start_if_needed)
+
     async def seal_some(self) -> Sealed:
         """Seal some movements in one transaction."""
-        if not self._is_created:
-            await self._database.write(store.create_head)
-            self._is_created = True
         key = self._key.key
         sealed = await self._database.write(lambda transaction: _seal_some(transaction, key))
         if sealed.movements:
@@ -103,15 +109,22 @@ async def _seal_some(transaction: Transaction, key: LogKey | None) -> Sealed:
     if head is None or (key is None and head.checkpoint is not None):
         return Sealed(0, is_last=True)
     must_sign = key is not None and key.must_sign(head.checkpoint)
+    # Entries that are read before the batches have either been sealed or are in a batch.
+    page = await backfill.next_page(transaction, head) if head.is_backfilling else []
     batches = await unsealed_batches(transaction, STEP_BATCHES)
+    has_all_batches = len(batches) < STEP_BATCHES
     ids, places = _take_batches(batches)
-    if ids:
-        movements = [_found(each) for each in await movements_at(transaction, places)]
+    movements = [_found(each) for each in await movements_at(transaction, places)]
+    if head.is_backfilling and has_all_batches:
+        waiting = {place[:2] for batch in batches.values() for place in batch}
+        movements += await backfill.movements_without_leaf(transaction, page, waiting)
+        head, must_sign = backfill.move_on(head, page), True
+    if movements or must_sign:
         await append_movements(transaction, head, movements, key)
+    if ids:
         await delete_unsealed(transaction, ids)
-    elif must_sign:
-        await append_movements(transaction, head, [], key)
-    return Sealed(len(places), is_last=len(ids) == len(batches) < STEP_BATCHES)
+    is_last = has_all_batches and len(ids) == len(batches) and not head.is_backfilling
+    return Sealed(len(movements), is_last)
 
 
 def _take_batches(batches: Mapping[str, list[Place]]) -> tuple[list[str], list[Place]]:

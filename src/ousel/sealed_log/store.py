@@ -99,6 +99,11 @@ class Head(msgspec.Struct, frozen=True):
     backfill_account_id: str | None = None
     backfill_sequence: int = 0
 
+    @property
+    def is_backfilling(self) -> bool:
+        """Whether a backfill is running."""
+        return self.backfill_account_id is not None
+
 
 class SealedMovement(msgspec.Struct, frozen=True):
     """A movement that has a leaf."""

@@ -1,0 +1,71 @@
+"""The backfill: finds movements that were written without a row for the sealer.
+
+An older version of Ousel writes no such rows, before an upgrade and, in a rolling upgrade, for a
+while after the migration. The backfill goes through all entries, some at a time, and finds those
+that have no leaf and wait for none. The log is locked meanwhile, so no leaf is added.
+"""
+
+from collections.abc import Collection
+from typing import Final
+
+import msgspec
+
+from ousel.database.port import Transaction
+from ousel.ledger.history import entry_of_transfer
+from ousel.ledger.journal import count_entries, entries_after
+from ousel.ledger.movements import unsealed_batches
+from ousel.ledger.rules import Entry, Movement
+from ousel.sealed_log import store
+
+PAGE_ENTRIES: Final = 100
+UNSEALED_BATCHES_MAX: Final = 1_000
+
+
+async def start_if_needed(transaction: Transaction) -> bool:
+    """Start the backfill if there are more entries than leaves account for; return whether it runs.
+
+    The entries are counted before the rows that wait. So a movement that is written meanwhile
+    cannot look as if it had none.
+    """
+    head = await store.lock_head(transaction)
+    if head is None or head.is_backfilling:
+        return head is not None
+    entries = await count_entries(transaction)
+    waiting = await unsealed_batches(transaction, UNSEALED_BATCHES_MAX)
+    movements = head.size + sum(map(len, waiting.values()))
+    if len(waiting) == UNSEALED_BATCHES_MAX or entries <= 2 * movements:
+        return False
+    await store.write_head(transaction, head, msgspec.structs.replace(head, backfill_account_id=""))
+    return True
+
+
+async def next_page(transaction: Transaction, head: store.Head) -> list[Entry]:
+    """Return the next entries that the running backfill looks at; nothing at its end."""
+    assert head.backfill_account_id is not None
+    return await entries_after(
+        transaction, head.backfill_account_id, head.backfill_sequence, PAGE_ENTRIES
+    )
+
+
+def move_on(head: store.Head, page: list[Entry]) -> store.Head:
+    """Return the state of the log after this page; after an empty one, the backfill has ended."""
+    account_id, sequence = (page[-1].account_id, page[-1].sequence) if page else (None, 0)
+    return msgspec.structs.replace(head, backfill_account_id=account_id, backfill_sequence=sequence)
+
+
+async def movements_without_leaf(
+    transaction: Transaction, page: list[Entry], waiting: Collection[tuple[str, int]]
+) -> list[Movement]:
+    """Return the movements of these entries that are not sealed and do not wait to be sealed."""
+    debits = [entry for entry in page if entry.amount < 0]
+    sealed = await store.sealed_on(transaction, {entry.created_at for entry in debits})
+    return [
+        Movement(
+            entry,
+            await entry_of_transfer(
+                transaction, entry.counterparty_id, entry.transfer_id, entry.created_at
+            ),
+        )
+        for entry in debits
+        if (place := (entry.account_id, entry.sequence)) not in sealed and place not in waiting
+    ]
