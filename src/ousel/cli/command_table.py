@@ -35,7 +35,7 @@ _COMMANDS: Final = (
         "verify",
         "ousel.cli.operations",
         "verify",
-        "Replay the whole ledger and verify every balance, hash and paid charge.",
+        "Replay the whole ledger and verify every balance, hash, paid charge and leaf of the log.",
     ),
     (
         "export",

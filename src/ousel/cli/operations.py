@@ -34,6 +34,8 @@ from ousel.kernel.settings import PORT_DEFAULT, PORT_MAX
 from ousel.ledger import journal
 from ousel.ledger.extension import AccountEnds
 from ousel.ledger.verify import VerifiedTotals
+from ousel.sealed_log.keys import LogKey, known_key
+from ousel.sealed_log.verification import parse_signed_checkpoint, verify_since
 
 WORKERS_MAX: Final = 64
 
@@ -105,33 +107,52 @@ def verify(
             help="Also verify that nothing in this older export has been changed or removed.",
         ),
     ] = None,
+    since: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CHECKPOINT",
+            help="Verify only what the log has added to the checkpoint in this file.",
+        ),
+    ] = None,
     database: DatabaseOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Replay the whole ledger and verify every balance, hash and paid charge."""
+    """Replay the whole ledger and verify every balance, hash, paid charge and leaf of the log."""
     started = time.perf_counter()
     record: dict[str, Any] = {"result": "the books balance"}
     older_ends = read_account_ends(older)
-    if exported is not None:
+    if since is not None:
+        record = {"result": "the log extends the checkpoint"} | _verify_since(database, since)
+    elif exported is not None:
         record |= totals_record(verify_file(exported, older_ends))
     else:
-        totals, charges_paid = run_on_snapshot(
-            database, lambda transaction: _verify_with_progress_bar(transaction, older_ends)
+        log_key = known_key(settings(database))
+        totals, counts = run_on_snapshot(
+            database,
+            lambda transaction: _verify_with_progress_bar(transaction, older_ends, log_key),
         )
-        record |= totals_record(totals) | {"charges_paid": charges_paid}
+        record |= totals_record(totals) | counts
     record["seconds"] = round(time.perf_counter() - started, 3)
     show(record, as_json=as_json)
 
 
+def _verify_since(database: str | None, path: Path) -> dict[str, int]:
+    """Verify what the log has added to this checkpoint; return how much that is."""
+    key = known_key(settings(database))
+    since = parse_signed_checkpoint(path.read_text("utf-8"), key)
+    added = run_on_snapshot(database, lambda transaction: verify_since(transaction, since, key))
+    return {"leaves_before": since.size, "leaves_added": added}
+
+
 async def _verify_with_progress_bar(
-    transaction: Transaction, older: AccountEnds
-) -> tuple[VerifiedTotals, int]:
+    transaction: Transaction, older: AccountEnds, log_key: LogKey | None
+) -> tuple[VerifiedTotals, dict[str, int]]:
     total = await journal.count_entries(transaction)
     with _progress_bar() as progress:
         bar = progress.add_task("entries", total=total)
         return await verify_everything(
-            transaction, lambda done: progress.update(bar, completed=done), older
+            transaction, lambda done: progress.update(bar, completed=done), older, log_key
         )
 
 

@@ -1,4 +1,4 @@
-"""Full verification: the journal, the identifiers, each paid charge and its payment, the dates."""
+"""Full verification: journal, identifiers, charges and their payments, dates, sealed log."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,14 +12,17 @@ from ousel.ledger.extension import AccountEnds, ExtensionCheck
 from ousel.ledger.rules import Entry
 from ousel.ledger.verify import DatabaseLedger, Progress, VerifiedTotals, verify_database
 from ousel.sandbox.clock import time_of_servers
+from ousel.sealed_log.keys import LogKey
+from ousel.sealed_log.verification import verify_log
 
 
 async def verify_everything(
     transaction: Transaction,
     progress: Progress = lambda _: None,
     older: AccountEnds | None = None,
-) -> tuple[VerifiedTotals, int]:
-    """Return the totals and the number of paid charges, or raise the first error found."""
+    log_key: LogKey | None = None,
+) -> tuple[VerifiedTotals, dict[str, int]]:
+    """Return the totals and further counts by name, or raise the first error found."""
     charges = ChargeVerifier(transaction)
     extension = ExtensionCheck(older or {})
     dates = DateVerifier(await time_of_servers(transaction))
@@ -33,8 +36,10 @@ async def verify_everything(
     await extension.finish(DatabaseLedger(transaction))
     await verify_identifiers(transaction)
     charges_paid = await charges.finish()
+    leaves = await verify_log(transaction, log_key)
     dates.finish()
-    return totals, charges_paid
+    unsealed = totals.transfers - leaves
+    return totals, {"charges_paid": charges_paid, "leaves": leaves, "unsealed": unsealed}
 
 
 def totals_record(totals: VerifiedTotals) -> dict[str, Any]:

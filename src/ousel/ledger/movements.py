@@ -1,13 +1,13 @@
 """Reading movements: those that a transaction has written, and those at given places."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from ousel.database.port import Row, Transaction
 from ousel.database.statements import Statement
-from ousel.ledger.journal import ENTRIES
+from ousel.ledger.journal import ENTRIES, ENTRY_COLUMNS, accounts_by_id
 from ousel.ledger.places import Place, decode_places
-from ousel.ledger.rules import FIRST_HASH, Entry, Movement
+from ousel.ledger.rules import Account, Entry, Movement
 
 _DEBIT: Final = ", ".join(f"debit.{name}" for name in ENTRIES.names)
 _CREDIT: Final = ", ".join(f"credit.{name}" for name in ENTRIES.names)
@@ -22,10 +22,9 @@ MOVEMENTS_AT: Final = Statement(
     " JOIN entries AS credit ON credit.account_id = places.credit_account_id"
     " AND credit.sequence = places.credit_sequence",
 )
-HASHES_AT: Final = Statement(
-    "the hashes of the entries with these numbers",
-    "SELECT entries.account_id, entries.sequence, entries.hash"
-    " FROM ROWS(:places, account_id text, sequence bigint)"
+ENTRIES_AT: Final = Statement(
+    "the entries with these numbers",
+    f"SELECT {ENTRY_COLUMNS} FROM ROWS(:places, account_id text, sequence bigint)"
     " JOIN entries ON entries.account_id = places.account_id"
     " AND entries.sequence = places.sequence",
 )
@@ -58,14 +57,18 @@ async def movements_at(transaction: Transaction, places: Sequence[Place]) -> lis
     return [_movement(found.get(each[:2])) for each in places]
 
 
-async def previous_hashes(
+async def entries_before(
     transaction: Transaction, entries: Sequence[Entry]
-) -> dict[tuple[str, int], str]:
-    """Return the hash of the entry before each entry, by the place of the entry."""
+) -> dict[tuple[str, int], Entry]:
+    """Return the entry before each entry, by the place of the latter; a first entry has none."""
     places = [(entry.account_id, entry.sequence - 1) for entry in entries if entry.sequence > 1]
-    rows = await transaction.fetch(HASHES_AT, places=places) if places else []
-    first = {(entry.account_id, 1): FIRST_HASH for entry in entries}
-    return first | {(row[0], row[1] + 1): row[2] for row in rows}
+    rows = await transaction.fetch(ENTRIES_AT, places=places) if places else []
+    return {(row[0], row[1] + 1): Entry(*row) for row in rows}
+
+
+async def account_heads(transaction: Transaction, ids: Collection[str]) -> dict[str, Account]:
+    """Return the accounts with these ids."""
+    return await accounts_by_id(transaction, ids)
 
 
 def _movement(row: Row | None) -> Movement | None:

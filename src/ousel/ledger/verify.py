@@ -125,7 +125,7 @@ class _JournalCheck:
         self._accounts = accounts
         self._transfer_ids = transfer_ids
         self._account: Account | None = None  # as it is stored
-        self._replayed = _empty_account("")  # as computed from its entries
+        self._replayed = empty_account("")  # as computed from its entries
         self.entries = 0
         self.accounts = 0
         self.balances = 0
@@ -150,7 +150,7 @@ class _JournalCheck:
         self._account = await anext(self._accounts, None)
         if self._account is None:
             return False
-        self._replayed = _empty_account(self._account.id)
+        self._replayed = empty_account(self._account.id)
         self.accounts += 1
         self.balances += self._account.balance
         if self._account.id == SYSTEM_ACCOUNT_ID:
@@ -161,7 +161,7 @@ class _JournalCheck:
         for entry in entries:
             if not belongs:
                 raise VerificationFailed(f"{describe_entry(entry)} belongs to no account")
-            _check(entry, self._replayed)
+            check_entry(entry, self._replayed)
             if entry.amount < 0:
                 self.movements.add(_movement_fields(entry))
                 self._transfer_ids.add(entry.transfer_id)
@@ -170,11 +170,12 @@ class _JournalCheck:
             self.entries += 1
 
 
-def _empty_account(account_id: str) -> Account:
+def empty_account(account_id: str) -> Account:
+    """Return an account as it is before its first entry."""
     return Account(account_id, "", "", "", "active", 0, 0, FIRST_HASH, 0, 0)
 
 
-def _check(entry: Entry, last: Account) -> None:
+def check_entry(entry: Entry, last: Account) -> None:
     """Check that the entry follows the account's last entry, and apply it."""
     if entry.sequence != last.sequence + 1:
         missing = f"entry {last.sequence + 1} of account {entry.account_id}"
@@ -245,6 +246,22 @@ def _movement_fields(entry: Entry) -> Hashable:
         entry.charge_id,
         entry.created_at,
     )
+
+
+def check_pair(debit: Entry, credit: Entry) -> None:
+    """Check that these are the two entries of one movement."""
+    if not debit.amount < 0 < credit.amount or _movement_fields(debit) != _movement_fields(credit):
+        raise VerificationFailed(f"{describe_entry(debit)} and {describe_entry(credit)} differ")
+
+
+def check_head(account: Account | None, replayed: Account) -> None:
+    """Check that an account that was replayed up to some entry has that entry."""
+    if account is None or account.sequence < replayed.sequence:
+        raise VerificationFailed(
+            f"account {replayed.id} does not count its entry {replayed.sequence}"
+        )
+    if account.sequence == replayed.sequence:
+        _compare(account, replayed)
 
 
 async def _describe_unpaired(ledger: LedgerSource, movements: BucketSums) -> str:

@@ -189,3 +189,9 @@ class KeyHolder:
             raise LogKeyUnusable(
                 f"there is no log key at {self.path}: run 'ousel log key new' to create it"
             )
+
+
+def known_key(settings: Settings) -> LogKey | None:
+    """Return the key of this installation, or None if it has none here; create nothing."""
+    holder = KeyHolder(settings)
+    return None if holder.path is None else read_key(holder.path, holder.origin)

@@ -7,8 +7,8 @@ from typing import Final
 import msgspec
 
 from ousel.database.port import Database, Transaction
-from ousel.ledger.movements import movements_at, previous_hashes
-from ousel.ledger.rules import Entry
+from ousel.ledger.movements import entries_before, movements_at
+from ousel.ledger.rules import FIRST_HASH, Entry
 from ousel.sealed_log import store
 from ousel.sealed_log.cosignatures import (
     Cosignature,
@@ -130,7 +130,8 @@ class LogReader:
         assert head.checkpoint is not None, "the key has signed it"
         [movement] = await movements_at(transaction, [own.place])
         assert movement is not None, "a sealed movement has been removed"
-        previous = await previous_hashes(transaction, [entry])
+        before = await entries_before(transaction, [entry])
+        previous = before.get((entry.account_id, entry.sequence))
         # A receipt has the newest cosigned checkpoint, unless the movement was sealed after it.
         shown = CosignedCheckpoint(head.size, head.checkpoint)
         cosigned = newest_cosigned(await self._cosignatures(transaction))
@@ -144,7 +145,10 @@ class LogReader:
             shown.note,
         )
         return head, SealedEntry(
-            inclusion, own.secret, previous[entry.account_id, entry.sequence], key.signing_key
+            inclusion,
+            own.secret,
+            FIRST_HASH if previous is None else previous.hash,
+            key.signing_key,
         )
 
     async def _tiles(self, transaction: Transaction, keys: set[TileKey]) -> dict[TileKey, bytes]:

@@ -1,0 +1,179 @@
+"""Verification of the sealed log: its leaves against the entries, and its tiles against both.
+
+The whole log is verified with the whole ledger. With an older checkpoint, only the leaves after it
+are: the checkpoint proves the others, as long as the log still begins with them.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import msgspec
+
+from ousel.database.port import Transaction
+from ousel.ledger.duplicate_finder import DuplicateFinder
+from ousel.ledger.movements import account_heads, entries_before, movements_at
+from ousel.ledger.rules import Movement
+from ousel.ledger.verify import (
+    VerificationFailed,
+    check_entry,
+    check_head,
+    check_pair,
+    empty_account,
+)
+from ousel.sealed_log import store
+from ousel.sealed_log.checkpoints import Checkpoint, parse_checkpoint
+from ousel.sealed_log.keys import LogKey
+from ousel.sealed_log.leaves import encode_leaf
+from ousel.sealed_log.merkle import leaf_hash, root_hash, root_nodes
+from ousel.sealed_log.notes import NoteRefused, split_note
+from ousel.sealed_log.tiles import TileHashes, TileKey, append_leaves, right_edge, tiles_with
+
+PAGE_BATCHES: Final = 500
+
+
+class SealedMovements(msgspec.Struct, frozen=True):
+    """Some movements in the order of their leaves, and the hashes of these leaves."""
+
+    sealed: Sequence[store.SealedMovement]
+    movements: Sequence[Movement]
+    hashes: Sequence[bytes]
+
+
+async def verify_log(transaction: Transaction, key: LogKey | None = None) -> int:
+    """Return the number of leaves, or raise the first error.
+
+    Each leaf must stand for another movement, and the leaves must have the root that the
+    checkpoint states. If the key is given, the checkpoint must be signed with it.
+    """
+    head = await store.read_head(transaction)
+    edge: dict[TileKey, bytes] = {}
+    size = 0
+    with DuplicateFinder() as places:
+        async for page in _sealed_movements(transaction, 0):
+            for each in page.sealed:
+                places.add(_name(each))
+            edge = await _verify_tiles(transaction, edge, size, page.hashes)
+            size += len(page.hashes)
+        suspects = places.suspects()
+    if suspects:
+        await _check_single_leaves(transaction, suspects)
+    _check_head(head, size, edge, key)
+    return size
+
+
+async def verify_since(transaction: Transaction, since: Checkpoint, key: LogKey | None) -> int:
+    """Return the number of leaves after this checkpoint, or raise the first error.
+
+    The log must begin with the leaves of the checkpoint, and each later leaf must stand for a
+    movement whose two entries fit those before them.
+    """
+    head = await store.read_head(transaction)
+    if head.size < since.size:
+        raise VerificationFailed(
+            f"the log has {head.size} leaves, but the checkpoint has {since.size}: leaves have been"
+            " removed"
+        )
+    edge = await store.read_tiles(transaction, tiles_with(root_nodes(since.size)))
+    try:
+        root = root_hash(since.size, TileHashes(edge))
+    except LookupError:
+        raise VerificationFailed("the log lacks tiles that the checkpoint needs") from None
+    if root != since.root:
+        raise VerificationFailed(
+            f"the log does not extend the checkpoint: its first {since.size} leaves are others"
+        )
+    size = since.size
+    async for page in _sealed_movements(transaction, size):
+        await _replay(transaction, page.movements)
+        edge = await _verify_tiles(transaction, edge, size, page.hashes)
+        size += len(page.hashes)
+    _check_head(head, size, edge, key)
+    return size - since.size
+
+
+def parse_signed_checkpoint(note: str, key: LogKey | None) -> Checkpoint:
+    """Return the checkpoint of a note, which the key or a former one must have signed."""
+    try:
+        checkpoint = parse_checkpoint(split_note(note)[0])
+        if key is not None:
+            key.must_sign(note)
+    except (NoteRefused, ValueError) as error:
+        raise VerificationFailed(f"the checkpoint is not one of this log: {error}") from None
+    return checkpoint
+
+
+async def _sealed_movements(transaction: Transaction, first: int) -> AsyncIterator[SealedMovements]:
+    """Yield all movements from this leaf on, or raise an error if one is missing."""
+    while sealed := await store.sealed_from(transaction, first, PAGE_BATCHES):
+        found: list[Movement] = []
+        hashes: list[bytes] = []
+        movements = await movements_at(transaction, [each.place for each in sealed])
+        for each, movement in zip(sealed, movements, strict=True):
+            if each.index != first or movement is None:
+                what = f"leaf {first} of the log"
+                raise VerificationFailed(f"{what} is missing, or its movement has been removed")
+            leaf = encode_leaf(movement.debit, movement.credit.hash, each.secret)
+            hashes.append(leaf_hash(leaf))
+            found.append(movement)
+            first += 1
+        yield SealedMovements(sealed, found, hashes)
+
+
+async def _verify_tiles(
+    transaction: Transaction, edge: dict[TileKey, bytes], size: int, hashes: Sequence[bytes]
+) -> dict[TileKey, bytes]:
+    """Compare the stored tiles with these leaves; return the partial tiles after them."""
+    computed = edge | append_leaves(edge, size, hashes)
+    stored = await store.read_tiles(transaction, computed.keys())
+    for key, content in computed.items():
+        if stored.get(key, b"")[: len(content)] != content:
+            raise VerificationFailed(
+                f"tile {key.level}/{key.index} of the log does not fit the movements: a leaf or a"
+                " movement was changed"
+            )
+    return {key: computed[key] for key in right_edge(size + len(hashes))}
+
+
+def _check_head(
+    head: store.Head, size: int, edge: dict[TileKey, bytes], key: LogKey | None
+) -> None:
+    if head.size != size:
+        raise VerificationFailed(f"the log counts {head.size} leaves, but has {size}")
+    if head.checkpoint is None:
+        return
+    checkpoint = parse_signed_checkpoint(head.checkpoint, key)
+    if (checkpoint.size, checkpoint.root) != (size, root_hash(size, TileHashes(edge))):
+        raise VerificationFailed("the checkpoint of the log does not fit its leaves")
+
+
+async def _check_single_leaves(transaction: Transaction, suspects: set[int]) -> None:
+    """Raise an error if a movement has two leaves."""
+    first: dict[str, int] = {}
+    async for page in _sealed_movements(transaction, 0):
+        for each in page.sealed:
+            if DuplicateFinder.is_suspect(_name(each), suspects):
+                index = first.setdefault(_name(each), each.index)
+                if index != each.index:
+                    both = f"leaves {index} and {each.index} of the log"
+                    raise VerificationFailed(f"{both} stand for the same movement")
+
+
+def _name(sealed: store.SealedMovement) -> str:
+    return f"{sealed.place.debit_account_id}:{sealed.place.debit_sequence}"
+
+
+async def _replay(transaction: Transaction, movements: Sequence[Movement]) -> None:
+    """Check that each entry follows the one before it, and that the heads of accounts fit."""
+    entries = [entry for each in movements for entry in (each.debit, each.credit)]
+    before = await entries_before(transaction, entries)
+    heads = await account_heads(transaction, {entry.account_id for entry in entries})
+    for movement in movements:
+        check_pair(movement.debit, movement.credit)
+    for entry in entries:
+        account = empty_account(entry.account_id)
+        last = before.get((entry.account_id, entry.sequence))
+        if last is not None:
+            account.sequence, account.balance = last.sequence, last.balance_after
+            account.head_hash, account.updated_at = last.hash, last.created_at
+        check_entry(entry, account)
+        check_head(heads.get(entry.account_id), account)

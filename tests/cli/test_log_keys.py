@@ -1,0 +1,77 @@
+"""`ousel log key`, and `ousel verify --since`."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ousel.database.port import Database
+from ousel.sealed_log import store
+from ousel.sealed_log.notes import open_note, parse_verifier_key
+from tests.cli.commands import assert_fails, ousel
+from tests.sealed_log.logs import Log
+from tests.support.accounts import person
+from tests.support.raw_sql import RawSql
+
+
+@pytest.fixture
+def key_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that holds the key, which does not exist yet."""
+    path = tmp_path / "log-key"
+    monkeypatch.setenv("OUSEL_LOG_KEY_FILE", str(path))
+    monkeypatch.setenv("OUSEL_PORTAL_URL", "https://pay.example")
+    return path
+
+
+def test_a_key_is_created_shown_and_replaced(key_file: Path) -> None:
+    """The old key signs the new one; only the owner can read the file."""
+    assert_fails(ousel("log", "key", "show", database="x.db"), "there is no log key")
+    first = ousel("log", "key", "new", "--json", database="x.db").json
+    shown = ousel("log", "key", "show", "--json", database="x.db").json
+    second = ousel("log", "key", "new", "--json", database="x.db").json
+
+    assert first == shown == {"key": first["key"], "file": str(key_file)}
+    assert key_file.stat().st_mode & 0o777 == 0o600
+    assert second["replaces"] == first["key"]
+    note = key_file.read_text().partition("\n\n\n")[2]
+    text = open_note(note, [parse_verifier_key(first["key"])]).text
+    assert text.splitlines()[1:] == [first["key"], second["key"]]
+
+
+def test_a_key_needs_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On PostgreSQL, the setting must name it."""
+    monkeypatch.delenv("OUSEL_LOG_KEY_FILE", raising=False)
+    outcome = ousel("log", "key", "new", database="postgresql://db/ousel")
+    assert_fails(outcome, "set OUSEL_LOG_KEY_FILE")
+
+
+async def test_verify_since_a_checkpoint(
+    database: Database, database_url: str, raw_sql: RawSql, key_file: Path
+) -> None:
+    """It says how much was added, and finds a log that was rewritten."""
+    folder = key_file.parent
+    log = Log(database, folder)
+    await person(database, "ada", "1")
+    await log.sealer.seal_all()
+    checkpoint = folder / "checkpoint"
+    checkpoint.write_text((await database.read(store.read_head)).checkpoint or "")
+    await person(database, "bob", "1")
+    await log.sealer.seal_all()
+
+    since = await asyncio.to_thread(
+        ousel, "verify", "--since", str(checkpoint), "--json", database=database_url
+    )
+    assert since.json | {"seconds": 0} == {
+        "result": "the log extends the checkpoint",
+        "leaves_before": 1,
+        "leaves_added": 1,
+        "seconds": 0,
+    }
+
+    for table in ("sealed_batches", "sealed_tiles", "sealed_log"):
+        await raw_sql.run(f"DELETE FROM {table}")
+    await log.another_sealer().seal_all()
+    rewritten = await asyncio.to_thread(
+        ousel, "verify", "--since", str(checkpoint), database=database_url
+    )
+    assert_fails(rewritten, "its first 1 leaves are others")
