@@ -12,7 +12,7 @@ WORKERS := 3
 # Slow tests wait more: for servers, browsers and elections.
 SLOW_WORKERS := 6
 
-.PHONY: help demo test check types whole quick client-matrix cluster faults fuzz mutants audit bench growth \
+.PHONY: help demo test check types whole quick client-matrix clients cluster faults fuzz mutants audit bench growth \
 	screenshots docs lock fresh-machine container clean
 
 help: ## List the targets
@@ -44,6 +44,9 @@ quick: .venv/bench
 
 client-matrix: ## Test the client on every installed Python
 	@scripts/client-matrix
+
+clients: .venv/test ## Generate clients in four languages from the OpenAPI document, and let each make a whole journey
+	$(BIN)/pytest --timeout=1800 --durations=8 clients/generated/tests
 
 cluster: .venv/cluster ## Kill and switch over the leaders of a PostgreSQL cluster, ten times each
 	OUSEL_CLUSTER=full $(BIN)/pytest tests/cluster

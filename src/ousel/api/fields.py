@@ -16,6 +16,12 @@ KEY_SCHEMA: Final = {
 }
 TEXT_PATTERN: Final = "^[^\\u0000-\\u0008\\u000b-\\u001f\\u007f]*$"
 
+# Go's generator would otherwise read an amount as a 32-bit float, which has 7 digits.
+_EXACT_IN_GO: Final = {
+    "x-go-type": "exact.Number",
+    "x-go-type-import": {"name": "exact", "path": "encoding/json"},
+}
+
 Amount = Annotated[
     msgspec.Raw,
     msgspec.Meta(
@@ -25,6 +31,7 @@ Amount = Annotated[
             "maximum": 999999999.999999,
             "description": "A JSON number with at most 6 decimals; never a string.",
             "examples": [25.00],
+            **_EXACT_IN_GO,
         }
     ),
 ]
@@ -35,6 +42,7 @@ Money = Annotated[
             "type": "number",
             "description": "A JSON number with 2 to 6 decimals.",
             "examples": [25.00],
+            **_EXACT_IN_GO,
         }
     ),
 ]

@@ -82,7 +82,7 @@ def openapi_document(routes: Iterable[Route], settings: Settings, version: str) 
     for route in documented:
         path = route.path.removeprefix(settings.base_path)
         paths.setdefault(path, {})[route.method.lower()] = _operation(route, schemas)
-    return {
+    document = {
         "openapi": "3.1.0",
         "info": {
             "title": "Ousel",
@@ -97,6 +97,8 @@ def openapi_document(routes: Iterable[Route], settings: Settings, version: str) 
             "securitySchemes": _security_schemes(documented, settings),
         },
     }
+    _add_types_of_enums(document)
+    return document
 
 
 def _security_schemes(routes: Iterable[Route], settings: Settings) -> dict[str, Any]:
@@ -160,6 +162,17 @@ def _without_null_defaults(component: dict[str, Any]) -> dict[str, Any]:
         for name, field in component.get("properties", {}).items()
     }
     return component | {"properties": properties}
+
+
+def _add_types_of_enums(value: Any) -> None:
+    """Say that a text is a string where only its values are listed, as code generators expect."""
+    if isinstance(value, dict):
+        choices = value.get("enum")
+        if isinstance(choices, list) and all(isinstance(each, str) for each in choices):
+            value["type"] = "string"
+    for each in value.values() if isinstance(value, dict) else value:
+        if isinstance(each, dict | list):
+            _add_types_of_enums(each)
 
 
 def _require_all_fields_of_answers(
