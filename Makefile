@@ -45,7 +45,7 @@ quick: .venv/bench
 client-matrix: ## Test the client on every installed Python
 	@scripts/client-matrix
 
-clients: .venv/test ## Generate clients in four languages from the OpenAPI document, and let each make a whole journey
+clients: .venv/test ## Generate clients in four languages from the OpenAPI document, and run a partner's journey with each
 	$(BIN)/pytest --timeout=1800 --durations=8 clients/generated/tests
 
 cluster: .venv/cluster ## Kill and switch over the leaders of a PostgreSQL cluster, ten times each

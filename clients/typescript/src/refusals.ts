@@ -170,14 +170,14 @@ export class TransferNotFound extends Missing {
   static override readonly code: string = "transfer_not_found";
 }
 
-/** The transfer is not sealed yet, which takes about a second, or the server has no log key. */
-export class ReceiptNotReady extends Missing {
-  static override readonly code: string = "receipt_not_ready";
-}
-
 /** The app has no rehearsal with this id. */
 export class RehearsalNotFound extends Missing {
   static override readonly code: string = "rehearsal_not_found";
+}
+
+/** The transfer is not sealed yet, which takes about a second, or the server has no log key. */
+export class ReceiptNotReady extends Missing {
+  static override readonly code: string = "receipt_not_ready";
 }
 
 /** Nothing is at this path. The base URL may be wrong, or only a sandbox has this path. */

@@ -21,7 +21,8 @@ def test_the_client_alone() -> None:
 
 
 def test_each_error_code_has_the_class_that_python_has() -> None:
-    """The file of refusals is what its generator writes today."""
-    written = refusals.PATH.read_text()
+    """The file of refusals has the classes that its generator writes today, in any order."""
+    written = set(refusals.PATH.read_text().strip().split("\n\n"))
+    expected = set(refusals.render().strip().split("\n\n"))
 
-    assert written == refusals.render(), f"run python -m {refusals.__name__}"
+    assert written == expected, f"run python -m {refusals.__name__}"
