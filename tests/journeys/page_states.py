@@ -382,6 +382,8 @@ def reflecting_urls(hostile: str) -> list[str]:
         f"/forgot?done={text}",
         f"/reset?token={text}",
         f"/settings/history?before={text}",
+        f"/settings/passkeys?done={text}",
+        f"/settings/passkeys/{text}",
         f"/{text}",
         f"/apps/{text}",
         f"/connect?client_id={text}&redirect_uri={text}",

@@ -6,6 +6,7 @@ import pytest
 
 from ousel.accounts.service import NewHolder
 from ousel.kernel.errors import InvalidField
+from ousel.mail.outbox import Outbox
 from ousel.passkeys.rules import CHALLENGE_SECONDS, PASSKEYS_MAX, Owner
 from ousel.passkeys.service import PasskeyNotAccepted
 from ousel.people.account_settings import AccountSettingsService
@@ -364,3 +365,23 @@ async def test_challenges_are_limited_by_address(
     with pytest.raises(TooManyAttempts):
         await keyring.entrance.options(HOME)
     await keyring.entrance.options(OFFICE)
+
+
+async def test_changes_of_passkeys_are_told(keyring: Keyring, outbox: Outbox) -> None:
+    """One that was added, used on a new device, refused or removed; not what it is called."""
+    await keyring.add(name="A name that a thief has chosen")
+    keyring.phone.counter = 5
+    await keyring.sign_in()
+    keyring.phone.counter = 1
+    with pytest.raises(PasskeyNotAccepted):
+        await keyring.sign_in()
+    await keyring.passkeys.remove(keyring.member.account_id, await keyring.only_id(), HOME)
+
+    mail = await outbox.newest("ada@example.com")
+    assert {each.subject for each in mail} >= {
+        "A passkey was added to your Ousel account",
+        "New sign-in to your Ousel account",
+        "A passkey of your Ousel account was refused",
+        "A passkey of your Ousel account was removed",
+    }
+    assert not any("thief" in each.text + each.html for each in mail)

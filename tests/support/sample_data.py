@@ -67,6 +67,7 @@ class SampleData(msgspec.Struct, frozen=True):
             "settings": "/settings",
             "history": "/settings/history",
             "two-factor": "/settings/two-factor",
+            "passkeys": "/settings/passkeys",
             "email": "/settings/email",
             "verify-email": "/verify-email",
             "not-found": "/nothing-here",
