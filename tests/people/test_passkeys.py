@@ -9,7 +9,7 @@ from ousel.kernel.errors import InvalidField
 from ousel.mail.outbox import Outbox
 from ousel.passkeys.rules import CHALLENGE_SECONDS, PASSKEYS_MAX, Owner
 from ousel.passkeys.service import PasskeyNotAccepted
-from ousel.people.account_settings import AccountSettingsService
+from ousel.people.account_settings import AccountSettings, AccountSettingsService
 from ousel.people.attempts import TooManyAttempts
 from ousel.people.audit import EventSource
 from ousel.people.passkey_sign_in import PasskeySignInService, SecondStep
@@ -61,6 +61,11 @@ class Keyring:
         signed = (authenticator or self.phone).sign(options)
         return (await self.entrance.finish(half_open, signed, HOME)).secret
 
+    async def settings(self) -> AccountSettings:
+        """Return what the settings page shows."""
+        service = AccountSettingsService(self.member.database, self.member.clock)
+        return await service.read(self.member.account_id)
+
     async def only_id(self) -> str:
         """Return the id of the only passkey."""
         [passkey] = await self.listed()
@@ -68,8 +73,7 @@ class Keyring:
 
     async def listed(self) -> list[str]:
         """Return the ids of the passkeys."""
-        settings = AccountSettingsService(self.member.database, self.member.clock)
-        return [each.id for each in (await settings.read(self.member.account_id)).passkeys]
+        return [each.id for each in (await self.settings()).passkeys]
 
     async def details_of(self, kind: str) -> list[str]:
         """Return the details of all events of this kind."""
@@ -286,6 +290,7 @@ async def test_removing_the_last_factor_removes_the_recovery_codes(keyring: Keyr
     await keyring.passkeys.remove(keyring.member.account_id, passkey_id, HOME)
 
     assert await keyring.details_of("passkey_removed") == ["Phone"]
+    assert (await keyring.settings()).recovery_codes_left == 0
     with pytest.raises(PasskeyNotAccepted, match="not known"):
         await keyring.sign_in()
     assert (await keyring.member.sign_in.sign_in("ada", PASSWORD, HOME)).stage == "signed_in"
