@@ -15,6 +15,9 @@ def sized(short: Size, full: Size) -> Size:
 
 
 KILLS = sized(2, 200)  # of the server, on each engine
+CLIENT_KILLS = sized(4, 200)  # of a program that follows its account
+SERVER_KILLS = sized(1, 50)
+MOVEMENTS_FOLLOWED = sized(200, 50_000)
 STOPS = sized(2, 50)  # of PostgreSQL
 NO_FOLLOWER_SECONDS = sized(6.0, 120.0)
 CALM_SECONDS = sized(1.0, 60.0)

@@ -67,9 +67,10 @@ ACCOUNTS_BY_ID: Final = Statement(
     "accounts by id",
     f"SELECT {_ACCOUNT_COLUMNS} FROM accounts WHERE id = ANY(:ids)",
 )
-SEQUENCES_BY_ID: Final = Statement(
-    "the sequences of accounts by their ids",
-    "SELECT id, sequence FROM accounts WHERE id = ANY(:ids)",
+ACCOUNTS_GROWN: Final = Statement(
+    "which of these accounts have an entry after the given sequence number",
+    "SELECT accounts.id FROM ROWS(:marks, id text, sequence bigint)"
+    " JOIN accounts ON accounts.id = marks.id AND accounts.sequence > marks.sequence",
 )
 ACCOUNTS_AFTER: Final = Statement(
     "accounts after an id, in order",
@@ -212,10 +213,12 @@ async def accounts_by_id(transaction: Transaction, ids: Collection[str]) -> dict
     return {row[0]: Account(*row) for row in rows}
 
 
-async def sequences_by_id(transaction: Transaction, ids: Collection[str]) -> list[tuple[str, int]]:
-    """Return the ids of these accounts with the numbers of their last entries."""
-    rows = await transaction.fetch(SEQUENCES_BY_ID, ids=list(ids))
-    return [(row[0], row[1]) for row in rows]
+async def accounts_with_later_entries(
+    transaction: Transaction, sequences: Mapping[str, int]
+) -> list[str]:
+    """Return the ids of the accounts that have an entry after the number given for each."""
+    rows = await transaction.fetch(ACCOUNTS_GROWN, marks=list(sequences.items()))
+    return [row[0] for row in rows]
 
 
 async def accounts_after(transaction: Transaction, after: str, limit: int) -> list[Account]:

@@ -7,7 +7,7 @@ from typing_extensions import override
 from ousel.database.change_notifier import ChangeNotifier
 from ousel.database.port import Transaction
 from ousel.ledger.batch import Blocked, PostingResult
-from ousel.ledger.journal import sequences_by_id
+from ousel.ledger.journal import accounts_with_later_entries
 from ousel.ledger.rules import Account, Movement
 
 
@@ -29,5 +29,4 @@ class MovementNotifier(ChangeNotifier):
     async def _find_changed(
         self, transaction: Transaction, marks: Mapping[str, int]
     ) -> Collection[str]:
-        sequences = await sequences_by_id(transaction, marks)
-        return [id_ for id_, sequence in sequences if sequence > marks[id_]]
+        return await accounts_with_later_entries(transaction, marks)

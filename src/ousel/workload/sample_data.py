@@ -18,7 +18,14 @@ from ousel.kernel.ids import new_id
 from ousel.kernel.money import AMOUNT_MICROS_MAX
 from ousel.ledger import journal
 from ousel.ledger.queue import PostingQueue
-from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Movement, Posting
+from ousel.ledger.rules import (
+    BALANCE_MICROS_MAX,
+    FIRST_HASH,
+    SYSTEM_ACCOUNT_ID,
+    Account,
+    Movement,
+    Posting,
+)
 from ousel.partners.service import NewApp, create_app, issue_key
 
 IDENTIFIERS: Final = Table("identifiers", key=("identifier text",), columns=("account_id text",))
@@ -71,7 +78,8 @@ async def _create(database: Database, partners_wanted: int, recipients_wanted: i
 
         keys = await database.write(fill)
         queue = PostingQueue(database, system_clock, queue_limit=len(partners))
-        funded = await asyncio.gather(*(queue.post(_funding(partner)) for partner in partners))
+        amount = min(AMOUNT_MICROS_MAX, BALANCE_MICROS_MAX // partners_wanted)
+        funded = await asyncio.gather(*(queue.post(_funding(each, amount)) for each in partners))
         assert all(isinstance(posted.outcome, Movement) for posted in funded)
         return SampleData(partners, keys, [f"@{recipient.username}" for recipient in recipients])
     finally:
@@ -112,11 +120,11 @@ async def _create_key(transaction: Transaction, partner: Account) -> str:
     return issued.secret
 
 
-def _funding(partner: Account) -> Posting:
+def _funding(partner: Account, amount: int) -> Posting:
     return Posting(
         transfer_id=new_id("tr_", system_clock),
         kind="funding",
         debit_account_id=SYSTEM_ACCOUNT_ID,
         credit_identifier=f"@{partner.username}",
-        amount=AMOUNT_MICROS_MAX,
+        amount=amount,
     )
