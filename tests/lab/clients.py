@@ -165,5 +165,5 @@ class SecretInPage(GoodClient):
 
     @override
     def _headers(self, attempt: int) -> dict[str, str]:
-        browser = {"Origin": "https://shop.example", "Sec-Fetch-Mode": "cors"}
+        browser = {"Origin": "https://shop.example", "Sec-Fetch-Site": "cross-site"}
         return super()._headers(attempt) | browser

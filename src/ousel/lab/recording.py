@@ -17,8 +17,9 @@ TEXT_CHARACTERS_MAX: Final = 200
 EXCHANGE: Final = "createUserToken"
 
 _KEY_FIELD: Final = "idempotency_key"
-# A browser sends these headers by itself; a page cannot suppress them.
-_BROWSER_HEADERS: Final = (b"origin", b"sec-fetch-mode", b"sec-fetch-site")
+# A browser sends these headers by itself; a page cannot suppress them. Node.js also sends
+# sec-fetch-mode, so that header says nothing.
+_BROWSER_HEADERS: Final = (b"origin", b"sec-fetch-site")
 
 _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
