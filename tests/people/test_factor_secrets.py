@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,7 +157,7 @@ async def test_a_rotation_leaves_nothing_of_the_old_key(
     await sign_in_with_code(ada)
 
 
-@pytest.mark.parametrize("step", ["_encrypt_all", "keep_only"])
+@pytest.mark.parametrize("step", ["encrypt_all", "keep_only"])
 async def test_an_interrupted_rotation_is_continued(
     ada: Member,
     secrets: FactorSecrets,
@@ -171,7 +172,7 @@ async def test_an_interrupted_rotation_is_continued(
         raise RuntimeError("killed")
 
     await ada.turn_on_factor()
-    owner = FactorSecrets if step == "_encrypt_all" else SecretFile
+    owner = FactorSecrets if step == "encrypt_all" else SecretFile
     with monkeypatch.context() as patched:
         patched.setattr(owner, step, kill)
         with pytest.raises(RuntimeError, match="killed"):
@@ -218,6 +219,32 @@ async def test_a_factor_that_is_proposed_during_a_rotation_survives_it(
     stored = await stored_secrets(raw_sql)
     assert stored[ada.account_id].startswith(f"{key_id}.")
     assert decrypted(secrets, stored) == {ada.account_id: ada.factor_secret}
+
+
+async def test_a_start_during_a_rotation_does_not_bring_the_old_key_back(
+    ada: Member,
+    database: Database,
+    tmp_path: Path,
+    raw_sql: RawSql,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever encrypts uses the key that the database records at that moment."""
+    await ada.turn_on_factor()
+    starting, operator, later = (
+        FactorSecrets(database, SecretFile(tmp_path / "secret", is_created=False)) for _ in range(3)
+    )
+    encrypt_all = FactorSecrets.encrypt_all
+
+    async def after_rotation(self: FactorSecrets, *given: Any) -> Any:
+        monkeypatch.setattr(FactorSecrets, "encrypt_all", encrypt_all)
+        await operator.rotate()
+        return await encrypt_all(self, *given)
+
+    monkeypatch.setattr(FactorSecrets, "encrypt_all", after_rotation)
+    await starting.prepare()
+
+    expected = {ada.account_id: ada.factor_secret}
+    assert decrypted(later, await stored_secrets(raw_sql)) == expected
 
 
 async def test_concurrent_rotations_lose_no_secret(

@@ -74,7 +74,7 @@ class FactorSecrets:
         key_id = await self._database.write(needed_key)
         if key_id is not None:
             self._file.get(key_id)
-            await self._encrypt_all(key_id)
+            await self.encrypt_all()
 
     async def add_key(self) -> str:
         """Add a key to the file, for a rotation that follows; return its id."""
@@ -101,7 +101,7 @@ class FactorSecrets:
             return key_id
 
         key_id = await self._database.write(change_key)
-        encrypted, unreadable = await self._encrypt_all(key_id)
+        encrypted, unreadable = await self.encrypt_all()
 
         async def remove_others(transaction: Transaction) -> None:
             if await self._lock_key(transaction) == key_id:  # else another rotation has begun
@@ -117,8 +117,11 @@ class FactorSecrets:
             return await deployment.claim_secret_key(transaction, self._file.ids()[-1])
         return key_id
 
-    async def _encrypt_all(self, key_id: str) -> tuple[int, int]:
-        """Encrypt all secrets with this key; return how many were changed or are unreadable."""
+    async def encrypt_all(self) -> tuple[int, int]:
+        """Encrypt all secrets with the present key; return how many were changed or unreadable.
+
+        The key may change meanwhile. Each transaction uses the one that is recorded then.
+        """
         encrypted = unreadable = 0
         last_account_id: str | None = ""
         while last_account_id is not None:
@@ -127,6 +130,7 @@ class FactorSecrets:
             async def work(
                 transaction: Transaction, after: str = after
             ) -> tuple[list[bool], str | None]:
+                key_id = await self._lock_key(transaction)
                 found = await store.secrets_of_other_keys(transaction, key_id, after, BATCH_ROWS)
                 changed = [await self._renew(transaction, key_id, *row) for row in found]
                 return changed, found[-1][0] if found else None
