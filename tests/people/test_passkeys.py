@@ -156,6 +156,15 @@ async def test_another_accounts_passkey_is_no_second_factor(
         await keyring.sign_in(stick)
 
 
+async def test_a_passkey_names_its_account_only_when_it_is_used_alone(keyring: Keyring) -> None:
+    """Some security keys do not say whom a passkey is for; after the password, this is known."""
+    await keyring.add()
+    keyring.phone.names_user = False
+    with pytest.raises(PasskeyNotAccepted):
+        await keyring.sign_in()
+    await keyring.finish(await keyring.half_open())
+
+
 async def test_an_unconfirmed_app_is_no_second_factor(keyring: Keyring) -> None:
     """A secret that a page has shown does not replace a passkey before a code has confirmed it."""
     await keyring.add()

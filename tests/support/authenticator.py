@@ -27,6 +27,7 @@ class Authenticator:
         self.counts = True
         self.credential_id = secrets.token_bytes(32)
         self.user_handle = b""
+        self.names_user = True
         self._key = ec.generate_private_key(ec.SECP256R1())
 
     def make(self, options: dict[str, Any]) -> str:
@@ -47,11 +48,12 @@ class Authenticator:
         client_data = self._client_data("webauthn.get", options)
         data = self._authenticator_data(0)
         signed = data + hashlib.sha256(client_data).digest()
+        handle = {"userHandle": self.user_handle} if self.names_user else {}
         return self._answer(
             clientDataJSON=client_data,
             authenticatorData=data,
             signature=self._key.sign(signed, ec.ECDSA(hashes.SHA256())),
-            userHandle=self.user_handle,
+            **handle,
         )
 
     def forget_key(self) -> None:

@@ -42,10 +42,7 @@ class BrowserAnswer(msgspec.Struct, frozen=True):
     user_handle: str | None
 
     def names(self, account_id: str) -> bool:
-        """Return whether the authenticator made this passkey for this account.
-
-        Every authenticator that can keep our passkeys also keeps whom they are for.
-        """
+        """Return whether the authenticator says that the passkey is for this account."""
         return self.user_handle == base64url(user_handle(account_id))
 
 

@@ -118,10 +118,15 @@ class Passkeys:
 async def find_answering(
     transaction: Transaction, answer: BrowserAnswer, account_id: str
 ) -> Passkey | None:
-    """Return the passkey that an answer names: of this account or, if none is given, of any."""
+    """Return the passkey that an answer names: of this account or, if none is given, of any.
+
+    If the account is known, the authenticator need not say whom the passkey is for.
+    """
     found = await store.passkeys_by_credential(transaction, answer.credential_id)
     if account_id:
         found = [each for each in found if each.account_id == account_id]
+        if answer.user_handle is None:
+            return found[0] if found else None
     return next((each for each in found if answer.names(each.account_id)), None)
 
 

@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 class PasskeyNotFound(Refusal):
-    """The account has no such passkey, or has it no more."""
+    """The account has no such passkey, or no longer has it."""
 
     status = 404
     code = "passkey_not_found"
@@ -165,6 +165,8 @@ class PasskeyService:
             await self._attempts.count_attempt(transaction, guess)
             if passkey is None:
                 return UNKNOWN
+            # Wait for a recovery of the account, which removes its passkeys and ends its sessions.
+            await accounts.lock_password_hash(transaction, passkey.account_id)
             refused = await self._use(transaction, passkey, sign_count, source)
             if refused is not None:
                 return refused
