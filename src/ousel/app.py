@@ -166,7 +166,7 @@ class Services:
         self.charges = ChargeService(
             database, self.posting_queue, clock, self.telemetry.charge_observer
         )
-        self.checkouts = CheckoutService(database)
+        self.checkouts = CheckoutService(database, self.receipts)
 
     def _add_people(
         self, settings: Settings, database: Database, real_clock: Clock, notices: EventNotices
@@ -351,7 +351,11 @@ class Ousel:
             *PasskeyPages(pages, services.passkeys, services.account_settings).routes(),
             *EmailPages(pages, services.emails).routes(),
             *ActivityPages(
-                pages, services.history, services.emails, self.settings.portal_url
+                pages,
+                services.history,
+                services.receipts,
+                services.emails,
+                self.settings.portal_url,
             ).routes(),
             *SendPages(pages, services.sending, clock, self.settings.confirm_sending_over).routes(),
             *AppPages(pages, services.apps, services.app_overviews, editor).routes(),

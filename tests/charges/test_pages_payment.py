@@ -53,6 +53,8 @@ async def test_paying_moves_the_money_and_leads_to_the_receipt(portal_shop: Port
     for account in (payer.account, portal_shop.merchant):
         assert account.display_name in receipt.text
         assert account.account_number in receipt.text
+    assert f'href="/activity/{debit.sequence}/receipt" download>Download' in receipt.text
+    assert "<dt>Fingerprint</dt>" in receipt.text
 
 
 async def test_paying_over_the_limit_asks_for_the_password(portal_shop: PortalShop) -> None:

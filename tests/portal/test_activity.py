@@ -192,7 +192,7 @@ async def test_filters_hold_for_the_page_and_the_download(portal: Portal, friend
         assert [int(row["entry"]) for row in rows] == entries, query
         page = (await friends.get(f"/activity?{wanted}")).text
         shown = [part.partition('"')[0] for part in page.split('href="/activity/')[1:]]
-        assert [int(number) for number in shown] == entries, query
+        assert [int(number) for number in shown if number.isdigit()] == entries, query
         link = page.partition('href="/activity.csv')[2].partition('"')[0].replace("&amp;", "&")
         assert rows_of(await friends.get(f"/activity.csv{link}")) == rows
 

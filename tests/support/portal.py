@@ -30,6 +30,7 @@ class Portal:
         self.charges = ousel.services.charges
         self.charge_watch = self.charges.notifier
         self.outbox = ousel.services.outbox
+        self.log = ousel.services.log
         self._ousel = ousel
         self._clients: list[httpx2.AsyncClient] = []
 

@@ -13,6 +13,7 @@ from ousel.ledger.history import entry_of_transfer
 from ousel.ledger.refusals import AccountFrozen, InsufficientBalance, SameAccount
 from ousel.ledger.rules import Account, Entry, recipient_refusal, transfer_refusal
 from ousel.partners.service import find_app
+from ousel.transfers.receipts import ReceiptService
 
 CheckoutState = Literal[
     "signed_out",
@@ -61,6 +62,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     merchant: Account
     payer: Account
     entry: Entry  # in the viewer's account
+    fingerprint: str | None = None  # of the movement's receipt from the sealed log, if it is ready
 
 
 def checkout_state(charge: Charge, merchant: Account, viewer: Account | None) -> CheckoutState:
@@ -80,9 +82,10 @@ def checkout_state(charge: Charge, merchant: Account, viewer: Account | None) ->
 class CheckoutService:
     """Reads what the checkout page and the receipt of a charge show."""
 
-    def __init__(self, database: Database) -> None:
-        """Read from this database."""
+    def __init__(self, database: Database, receipts: ReceiptService) -> None:
+        """Read from this database; get the fingerprints of payments from these receipts."""
         self._database = database
+        self._receipts = receipts
 
     async def checkout(self, charge: Charge, viewer_id: str | None) -> Checkout:
         """Return the charge with its merchant and its viewer."""
@@ -117,7 +120,12 @@ class CheckoutService:
                 entry=await _payment_entry(transaction, charge, viewer_id),
             )
 
-        return await self._database.read(read)
+        receipt = await self._database.read(read)
+        parties = (receipt.payer, receipt.merchant)
+        own, other = parties if viewer_id == payer_id else parties[::-1]
+        return msgspec.structs.replace(
+            receipt, fingerprint=await self._receipts.fingerprint(own, receipt.entry, other)
+        )
 
     async def merchant_entry(self, charge: Charge) -> Entry | None:
         """Return the payment's entry in the merchant's account, or None if the charge is unpaid."""

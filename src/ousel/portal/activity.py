@@ -23,8 +23,10 @@ from ousel.people.email_confirmation import EmailConfirmationService
 from ousel.site.qr_codes import cached_qr_code
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
+from ousel.transfers.receipts import ReceiptService
 
 PAGE_ENTRIES: Final = 25
+RECEIPT_SECONDS_MAX: Final = 10  # how long a download waits until the movement is sealed
 SEQUENCE_DIGITS_MAX: Final = 18  # such a number fits into 64 bits
 CSV_PAGE_ENTRIES: Final = 1_000
 CSV_COLUMNS: Final = (
@@ -66,12 +68,14 @@ class ActivityPages:
         self,
         pages: PageRenderer,
         search: HistorySearch,
+        receipts: ReceiptService,
         emails: EmailConfirmationService,
         portal_url: str,
     ) -> None:
         """Find movements with this search; payers open links at this portal address."""
         self._pages = pages
         self._search = search
+        self._receipts = receipts
         self._emails = emails
         self._portal_url = portal_url
 
@@ -81,6 +85,7 @@ class ActivityPages:
             PageRoute(method="GET", path="/activity", answer=self.show_all),
             PageRoute(method="GET", path="/activity.csv", answer=self.download),
             PageRoute(method="GET", path="/activity/{entry}", answer=self.show),
+            PageRoute(method="GET", path="/activity/{entry}/receipt", answer=self.receipt),
         ]
 
     async def show_all(self, visit: Visit) -> Answer:
@@ -94,6 +99,28 @@ class ActivityPages:
 
     async def show(self, visit: Visit) -> Answer:
         """Show one movement."""
+        own, entry, counterparty = await self._find_movement(visit)
+        return self._pages.render(
+            "portal/movement.html",
+            visit,
+            entry=entry,
+            own=own,
+            counterparty=counterparty,
+            fingerprint=await self._receipts.fingerprint(own, entry, counterparty),
+            kinds=KINDS,
+            just_sent=visit.query.get("done") == "sent" and entry.amount < 0,
+        )
+
+    async def receipt(self, visit: Visit) -> Answer:
+        """Answer with the receipt of one movement, as soon as it is sealed."""
+        own, entry, counterparty = await self._find_movement(visit)
+        receipt = await self._receipts.make(own, entry, counterparty, RECEIPT_SECONDS_MAX)
+        name = f"ousel-receipt-{entry.transfer_id}.json"
+        disposition = (b"content-disposition", f'attachment; filename="{name}"'.encode())
+        return Answer(200, receipt.content, headers=(disposition,))
+
+    async def _find_movement(self, visit: Visit) -> tuple[Account, Entry, Account]:
+        """Return the person's account, the entry that the address names, and the counterparty."""
         number = visit.path["entry"]
         if not number.isascii() or not number.isdigit() or len(number) > SEQUENCE_DIGITS_MAX:
             raise NotFound("There is no such movement.")
@@ -103,16 +130,7 @@ class ActivityPages:
         found = await self._search.find(query)
         if not found.entries or found.entries[0][0].sequence != int(number):
             raise NotFound("There is no such movement.")
-        entry, counterparty = found.entries[0]
-        return self._pages.render(
-            "portal/movement.html",
-            visit,
-            entry=entry,
-            own=found.own,
-            counterparty=counterparty,
-            kinds=KINDS,
-            just_sent=visit.query.get("done") == "sent" and entry.amount < 0,
-        )
+        return found.own, *found.entries[0]
 
     async def download(self, visit: Visit) -> Answer:
         """Answer with all movements that match the filters, as a stream of CSV."""

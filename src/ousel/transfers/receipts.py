@@ -1,5 +1,6 @@
 """Receipts: proofs that a transfer is in the sealed log, for one of its two accounts."""
 
+from contextlib import suppress
 from time import monotonic
 from typing import Final
 
@@ -14,6 +15,7 @@ from ousel.sealed_log.receipts import (
     entry_part,
     fingerprint,
 )
+from ousel.sealed_log.refusals import ReceiptNotReady
 from ousel.transfers.records import transfer_record
 
 RECEIPTS_CACHED_MAX: Final = 4_096
@@ -50,10 +52,19 @@ class ReceiptService:
         own, entry, counterparty = await self._search.find_transfer(account_id, transfer_id)
         return await self.make(own, entry, counterparty, seconds)
 
+    async def fingerprint(self, own: Account, entry: Entry, counterparty: Account) -> str | None:
+        """Return the fingerprint of a receipt, or None if it is not ready."""
+        with suppress(ReceiptNotReady):
+            return (await self.make(own, entry, counterparty)).fingerprint
+        return None
+
     async def make(
         self, own: Account, entry: Entry, counterparty: Account, seconds: float = 0
     ) -> Receipt:
         """Return the receipt of this entry for its account, in the same way."""
+        cached = self._cached.get((entry.account_id, entry.transfer_id))
+        if cached is not None and monotonic() < cached.made_at + CACHED_SECONDS:
+            return cached
         sealed = await self._log.find_entry(entry, seconds)
         record = msgspec.json.encode(transfer_record(entry, own, counterparty))
         receipt = Receipt(
