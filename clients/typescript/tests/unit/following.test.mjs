@@ -99,7 +99,11 @@ test("an error of the loop's body is not taken for a failure of the network", as
 
 test("a signal ends following without an error", async () => {
   const stop = new AbortController();
-  const script = new Script([transfers(5), () => (stop.abort(), lost())]);
+  const abort = () => {
+    stop.abort();
+    stop.signal.throwIfAborted(); // as fetch does
+  };
+  const script = new Script([transfers(5), abort]);
   assert.deepEqual(await take(9, start(script, undefined, stop.signal)), [5]);
   assert.deepEqual(await take(9, start(script, undefined, stop.signal)), []);
 });
