@@ -109,7 +109,7 @@ async def _sealed_movements(transaction: Transaction, first: int) -> AsyncIterat
         hashes: list[bytes] = []
         movements = await movements_at(transaction, [each.place for each in sealed])
         for each, movement in zip(sealed, movements, strict=True):
-            if each.index != first or movement is None:
+            if each.index != first or movement is None or movement.debit.amount >= 0:
                 what = f"leaf {first} of the log"
                 raise VerificationFailed(f"{what} is missing, or its movement has been removed")
             leaf = encode_leaf(movement.debit, movement.credit.hash, each.secret)
