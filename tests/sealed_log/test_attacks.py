@@ -34,6 +34,7 @@ async def test_nobody_finds_anything_in_a_sound_log(scene: Scene) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.one_engine
 @pytest.mark.parametrize("name", ATTACKS)
 async def test_an_attack_is_found_by(scene: Scene, name: str) -> None:
     """Those find it whom the documentation names, and nobody else."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import httpx2
 import pytest
 
 from clients.python.tests.test_connect import connected
@@ -27,6 +28,7 @@ def readme(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OUSEL_KEY", sandbox.key)
     monkeypatch.setenv("OUSEL_BASE_URL", sandbox.base_url)
+    monkeypatch.setenv("OUSEL_LOG_KEY", httpx2.get(f"{sandbox.server.origin}/log/key").text)
     module: dict[str, Any] = {"__name__": "readme"}
     yield module
     for name in ("payouts", "books", "client"):
@@ -39,7 +41,7 @@ def test_the_readme_does_what_it_says(
 ) -> None:
     """Every block runs: money moves, an open intent is finished, and a person connects."""
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     for number, block in enumerate(blocks):
         exec(compile(block, f"README.md, block {number + 1}", "exec"), readme)
 
@@ -47,6 +49,8 @@ def test_the_readme_does_what_it_says(
     assert " 25.00 " in printed
     assert "Ask for the recipient again." in printed
     assert f"{sandbox.server.origin}/pay/" in printed
+    assert f"proven: {readme['proof'].transfer_id} " in printed
+    assert readme["receipt"].content == Path("receipt.json").read_bytes()
     payments = readme["books"].execute("SELECT amount FROM payments ORDER BY rowid").fetchall()
     assert payments[-1] == ("9.90",)
     _an_open_intent_is_finished(readme)
