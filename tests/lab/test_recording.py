@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from ousel.database.port import Database
+from ousel.kernel.clock import timestamp
 from ousel.lab.rules import CALLS_MAX, REHEARSALS_MAX
 from tests.lab.conftest import REDIRECT_URI, Lab
 from tests.support.accounts import app_with_key, partner
@@ -60,7 +61,8 @@ async def test_the_number_of_calls_and_of_rehearsals_is_limited(lab: Lab, raw_sq
     await raw_sql.run(f"UPDATE rehearsals SET calls = {CALLS_MAX - 1}")
 
     assert [(await lab.http.get("/me")).status_code for _ in range(3)] == [401, 200, 200]
-    assert (await lab.get(started))["status"] == "ended"
+    ended = await lab.get(started)
+    assert (ended["status"], ended["ends_at"]) == ("ended", timestamp(lab.clock()))
     for _ in range(REHEARSALS_MAX):
         lab.clock.advance(seconds=1)
         await lab.start("slow")

@@ -59,7 +59,7 @@ class UnknownRehearsal(Refusal):
     status = 400
     code = "unknown_rehearsal"
     title = "The rehearsal is unknown"
-    cure = "Send one of the values that the rules list under Sandbox."
+    cure = "Send one of the values that the reference lists under “In a sandbox”."
 
 
 class Disturbance(msgspec.Struct, frozen=True):

@@ -120,9 +120,13 @@ def _check_same_key(evidence: _Evidence) -> Grade:
             return _failed(rule, "The same key was sent with another request.", [call, again[0]])
         if again:
             continue
-        retries = [each for each in evidence.creations if _is_same_intent(each, call)]
-        if retries and retries[-1].sequence > call.sequence:
-            return _failed(rule, "The retry had another key.", [call, retries[-1]])
+        retries = [
+            each
+            for each in evidence.creations
+            if _is_after(each, call) and _is_same_intent(each, call)
+        ]
+        if retries:
+            return _failed(rule, "The retry had another key.", [call, retries[0]])
         if evidence.has_ended:
             reason = "The request was never sent again, so its outcome was never learned."
             return _failed(rule, reason, [call])

@@ -55,9 +55,10 @@ SET_CODE: Final = Statement(
     "set the code of a forged return", f"UPDATE rehearsals SET code_hash = :code_hash WHERE {_THIS}"
 )
 COUNT_CALL: Final = Statement(
-    "count another call of a rehearsal, unless the rehearsal has ended",
-    f"UPDATE rehearsals SET calls = calls + 1 WHERE {_THIS} AND ends_at > :now"
-    f" AND calls < {CALLS_MAX} RETURNING calls",
+    "count another call of a rehearsal, unless the rehearsal has ended; the last call ends it",
+    "UPDATE rehearsals SET calls = calls + 1,"
+    f" ends_at = CASE WHEN calls + 1 < {CALLS_MAX} THEN ends_at ELSE :now END"
+    f" WHERE {_THIS} AND ends_at > :now AND calls < {CALLS_MAX} RETURNING calls",
 )
 CALLS_OF: Final = Statement(
     "the calls of a rehearsal, in their order",
