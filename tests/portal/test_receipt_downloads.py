@@ -34,7 +34,10 @@ async def friends(portal: Portal, ada: Visitor) -> tuple[Visitor, Visitor]:
 async def test_both_people_see_the_same_fingerprint(
     portal: Portal, friends: tuple[Visitor, Visitor]
 ) -> None:
-    """Once the movement is sealed, each page shows it, and each download proves the movement."""
+    """Once the movement is sealed, each page shows it, and each download proves the movement.
+
+    People pass downloads on, so they show no balance.
+    """
     ada, grace = friends
     early = (await ada.get("/activity/2")).text
     assert "Not sealed yet." in early
@@ -55,6 +58,8 @@ async def test_both_people_see_the_same_fingerprint(
         name = f"ousel-receipt-{checked.movement.id}.json"
         assert receipt.headers["content-disposition"] == f'attachment; filename="{name}"'
         assert checked.movement.note == "tea"
+        assert checked.own_entry is None
+        assert "balance_after" not in receipt.text
     assert len(shown) == 1
 
 

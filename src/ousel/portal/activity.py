@@ -112,12 +112,15 @@ class ActivityPages:
         )
 
     async def receipt(self, visit: Visit) -> Answer:
-        """Answer with the receipt of one movement, as soon as it is sealed."""
+        """Answer with the receipt of one movement, as soon as it is sealed.
+
+        It does not show the balance, because people pass it on.
+        """
         own, entry, counterparty = await self._find_movement(visit)
-        receipt = await self._receipts.make(own, entry, counterparty, RECEIPT_SECONDS_MAX)
+        receipt = await self._receipts.make_shareable(own, entry, counterparty, RECEIPT_SECONDS_MAX)
         name = f"ousel-receipt-{entry.transfer_id}.json"
         disposition = (b"content-disposition", f'attachment; filename="{name}"'.encode())
-        return Answer(200, receipt.content, headers=(disposition,))
+        return Answer(200, receipt, headers=(disposition,))
 
     async def _find_movement(self, visit: Visit) -> tuple[Account, Entry, Account]:
         """Return the person's account, the entry that the address names, and the counterparty."""

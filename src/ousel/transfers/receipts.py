@@ -14,6 +14,7 @@ from ousel.sealed_log.receipts import (
     encode_receipt,
     entry_part,
     fingerprint,
+    shareable_transfer,
 )
 from ousel.sealed_log.refusals import ReceiptNotReady
 from ousel.transfers.records import transfer_record
@@ -57,6 +58,16 @@ class ReceiptService:
         with suppress(ReceiptNotReady):
             return (await self.make(own, entry, counterparty)).fingerprint
         return None
+
+    async def make_shareable(
+        self, own: Account, entry: Entry, counterparty: Account, seconds: float = 0
+    ) -> bytes:
+        """Return a receipt without what concerns the account alone, such as its balance."""
+        sealed = await self._log.find_entry(entry, seconds)
+        record = msgspec.json.encode(transfer_record(entry, own, counterparty))
+        members = msgspec.json.decode(record, type=dict[str, msgspec.Raw])
+        shared = msgspec.json.encode(shareable_transfer(members))
+        return encode_receipt(shared, None, sealed.inclusion, sealed.signing_key)
 
     async def make(
         self, own: Account, entry: Entry, counterparty: Account, seconds: float = 0
