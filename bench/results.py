@@ -28,6 +28,8 @@ COMPARED_CASES: Final = (
     "postgresql charge unchanged 256",
     "sqlite charge 256",
     "sqlite charge unchanged 256",
+    "postgresql follow 256",
+    "sqlite follow 256",
     "empty endpoint 1",
     FLUSH_CASE,
     "sqlite hot 1",
@@ -215,6 +217,18 @@ _TARGETS: Final[tuple[Callable[[Samples, str], Target], ...]] = (
         _median_ratio(samples, "postgresql charge 256", EMPTY_CASE),
         "at least",
         0.45,
+    ),
+    lambda samples, _: Target(
+        "SQLite: rate of following, a page of one, relative to empty responses",
+        _median_ratio(samples, "sqlite follow 256", EMPTY_CASE),
+        "at least",
+        0.4,
+    ),
+    lambda samples, _: Target(
+        "PostgreSQL: rate of following, a page of one, relative to empty responses",
+        _median_ratio(samples, "postgresql follow 256", EMPTY_CASE),
+        "at least",
+        0.4,
     ),
     lambda samples, _: Target(
         "SQLite: rate of polls answered 304, relative to polls answered 200",

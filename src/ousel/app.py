@@ -309,7 +309,7 @@ class Ousel:
         base, services = self.settings.base_path, self.services
         clients = ClientAuthenticator(services.partner_keys, authenticator, services.api_errors)
         waits = limit_partner_waits()
-        follower = HistoryFollower(services.history, services.posting_queue.notifier)
+        follower = HistoryFollower(self.database, services.history, services.posting_queue.notifier)
         transfers = TransferEndpoints(
             services.posting_queue, services.history, follower, waits, services.clock
         )

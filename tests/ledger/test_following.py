@@ -119,7 +119,7 @@ def next_query(
 
 def follower_of(database: Database, notifier: MovementNotifier) -> HistoryFollower:
     """Return a follower that waits with this notifier."""
-    return HistoryFollower(HistorySearch(database), notifier)
+    return HistoryFollower(database, HistorySearch(database), notifier)
 
 
 @pytest.fixture

@@ -1,14 +1,22 @@
 """Following a history: its next entries, oldest first, and waiting for them."""
 
 import asyncio
+from typing import Final
 
 import msgspec
 
+from ousel.database.batching import SharedReads
+from ousel.database.port import Database, Transaction
 from ousel.kernel.errors import DatabaseUnavailable
-from ousel.ledger.history import HistoryQuery
+from ousel.ledger.history import HistoryQuery, entries_in_ranges
+from ousel.ledger.journal import accounts_by_id
 from ousel.ledger.notifier import MovementNotifier
 from ousel.ledger.rules import Account, Entry
-from ousel.ledger.search import HistorySearch
+from ousel.ledger.search import HistorySearch, SearchResult
+
+SHARED_ENTRIES_MAX: Final = 500  # a few milliseconds
+
+Wanted = tuple[str, int, int]  # the account's id, the number after which to begin, and the limit
 
 
 class NextEntries(msgspec.Struct, frozen=True):
@@ -23,10 +31,13 @@ class NextEntries(msgspec.Struct, frozen=True):
 class HistoryFollower:
     """Finds the entries that come after a sequence number."""
 
-    def __init__(self, search: HistorySearch, notifier: MovementNotifier) -> None:
+    def __init__(
+        self, database: Database, search: HistorySearch, notifier: MovementNotifier
+    ) -> None:
         """Find entries with this search, and wait for them with this notifier."""
         self._search = search
         self._notifier = notifier
+        self._next_entries = SharedReads(database, _read_next_entries)
 
     async def next_entries(self, query: HistoryQuery, wait_seconds: float) -> NextEntries:
         """Return the next matching entries; wait up to this long until there is one."""
@@ -42,7 +53,7 @@ class HistoryFollower:
             await self._notifier.wait_for_movement(following.own, left_seconds)
 
     async def _read(self, query: HistoryQuery) -> NextEntries:
-        found = await self._search.find(query)
+        found = await self._find(query)
         if found.own.sequence < query.after_sequence:
             raise DatabaseUnavailable(
                 "The database lacks transfers that the cursor has already passed."
@@ -53,3 +64,44 @@ class HistoryFollower:
         # The search has read up to the account's last entry. Later ones may have been found too.
         last = max([found.own.sequence, *(entry.sequence for entry, _ in entries)])
         return NextEntries(found.own, entries, has_more=False, position=last)
+
+    async def _find(self, query: HistoryQuery) -> SearchResult:
+        """Return the next matching entries; followers without filters share their statements."""
+        wanted = (query.account_id, query.after_sequence, query.limit)
+        if query == _unfiltered(*wanted):
+            found = await self._next_entries.get(wanted)
+            if found is not None:
+                return found
+        return await self._search.find(query)
+
+
+def _unfiltered(account_id: str, after_sequence: int, limit: int) -> HistoryQuery:
+    return HistoryQuery(
+        account_id=account_id, limit=limit, oldest_first=True, after_sequence=after_sequence
+    )
+
+
+async def _read_next_entries(
+    transaction: Transaction, wanted: list[Wanted]
+) -> dict[Wanted, SearchResult | None]:
+    """Return the next entries of several accounts, or None for those that would take too long.
+
+    An account's sequence numbers have no gaps, so its last number says which entries there are.
+    """
+    accounts = await accounts_by_id(transaction, {account_id for account_id, _, _ in wanted})
+    ranges: dict[Wanted, range] = {}
+    entries_left = SHARED_ENTRIES_MAX
+    for account_id, after, limit in wanted:
+        last = min(accounts[account_id].sequence, after + limit + 1)
+        numbers = range(after + 1, last + 1)
+        if len(numbers) <= entries_left:
+            ranges[account_id, after, limit] = numbers
+            entries_left -= len(numbers)
+    filled = {(each[0], numbers[0], numbers[-1]) for each, numbers in ranges.items() if numbers}
+    entries = await entries_in_ranges(transaction, filled) if filled else {}
+    return {
+        each: SearchResult(accounts[each[0]], [entries[each[0], number] for number in ranges[each]])
+        if each in ranges
+        else None
+        for each in wanted
+    }

@@ -1,5 +1,6 @@
 """An account's history, newest or oldest first: pages by sequence number, never by offset."""
 
+from collections.abc import Collection
 from typing import Final, get_args
 
 import msgspec
@@ -33,6 +34,14 @@ HISTORY_OLDEST_FIRST: Final = Statement(
 HISTORY_OF_TRANSFER: Final = Statement(
     "an account's entry of a transfer, with its counterparty",
     f"{_MATCHING_ENTRIES}{_IN_RANGE} AND entries.transfer_id = :transfer_id",
+)
+ENTRIES_IN_RANGES: Final = Statement(
+    "the entries of several accounts in a range of sequence numbers each, with counterparties",
+    f"SELECT {ENTRY_COLUMNS}, {_COUNTERPARTY_COLUMNS}"
+    " FROM ROWS(:ranges, account_id text, first bigint, last bigint)"
+    " JOIN entries ON entries.account_id = ranges.account_id"
+    " AND entries.sequence >= ranges.first AND entries.sequence <= ranges.last"
+    " JOIN accounts AS counterparty ON counterparty.id = entries.counterparty_id",
 )
 # No index can serve `sequence + 0`, so PostgreSQL must use the index on the idempotency key,
 # whatever its statistics say.
@@ -120,6 +129,15 @@ async def matching_entries(
         limit=query.limit + 1,
     )
     return [(Entry(*row[:_ENTRY_WIDTH]), Account(*row[_ENTRY_WIDTH:])) for row in rows]
+
+
+async def entries_in_ranges(
+    transaction: Transaction, ranges: Collection[tuple[str, int, int]]
+) -> dict[tuple[str, int], tuple[Entry, Account]]:
+    """Return entries by account id and sequence number; a range has an account, first and last."""
+    rows = await transaction.fetch(ENTRIES_IN_RANGES, ranges=ranges)
+    pairs = ((Entry(*row[:_ENTRY_WIDTH]), Account(*row[_ENTRY_WIDTH:])) for row in rows)
+    return {(entry.account_id, entry.sequence): (entry, other) for entry, other in pairs}
 
 
 def _statement(query: HistoryQuery) -> Statement:
