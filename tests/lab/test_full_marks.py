@@ -66,16 +66,16 @@ async def rehearsing(seeded: SeededServer, name: str) -> AsyncIterator[tuple[Asy
         assert (graded.result, failed) == ("passed", []), (name, graded.grades)
 
 
-async def send(server: Server, name: str, recipient: str) -> None:
+async def send(seeded: SeededServer, name: str, recipient: str) -> None:
     """Send a transfer while its calls are disturbed."""
-    async with rehearsing(await a_partner(server), name) as (client, _):
+    async with rehearsing(seeded, name) as (client, _):
         sent = await client.transfers.send(to=recipient, amount="1.25")
         assert sent.amount + sent.balance_after == 100
 
 
-async def use_revoked_key(server: Server) -> None:
+async def use_revoked_key(seeded: SeededServer) -> None:
     """Make calls until the key is refused."""
-    async with rehearsing(await a_partner(server), "key-revoked") as (client, _):
+    async with rehearsing(seeded, "key-revoked") as (client, _):
         await client.me()
         with pytest.raises(NotAuthenticated):
             await client.transfers.send(to="@nobody", amount=1)
@@ -90,25 +90,25 @@ async def use_expired_token(seeded: SeededServer, token: str) -> None:
             await user.me()
 
 
-async def wait_for_charges(server: Server) -> None:
+async def wait_for_charges(seeded: SeededServer) -> None:
     """Wait for a charge that is paid late and for one that expires; each moves the clock."""
     for name, status in (("paid-in-last-second", "paid"), ("charge-expires", "expired")):
-        async with rehearsing(await a_partner(server), name) as (client, _):
+        async with rehearsing(seeded, name) as (client, _):
             charge = await client.charges.create(amount=5)
             assert (await client.charges.wait(charge.id)).status in (status, "expired")
 
 
-async def read_a_growing_list(server: Server) -> None:
+async def read_a_growing_list(seeded: SeededServer) -> None:
     """Read all transfers of an account while others arrive."""
-    async with rehearsing(await a_partner(server), "page-shifts") as (client, _):
+    async with rehearsing(seeded, "page-shifts") as (client, _):
         ids = [each.id async for each in client.transfers.list()]
         assert len(ids) == len(set(ids)) == LISTED
 
 
-async def refuse_a_forged_return(server: Server) -> None:
+async def refuse_a_forged_return(seeded: SeededServer) -> None:
     """Follow the forged return, and refuse its state."""
     async with (
-        rehearsing(await a_partner(server), "forged-return") as (client, rehearsal),
+        rehearsing(seeded, "forged-return") as (client, rehearsal),
         httpx2.AsyncClient(verify=False) as browser,
     ):
         redirect = await browser.get(rehearsal.return_url)
@@ -118,20 +118,29 @@ async def refuse_a_forged_return(server: Server) -> None:
 
 
 async def test_the_python_client_gets_full_marks_in_every_rehearsal(server: Server) -> None:
-    """Each rehearsal has an app of its own, so all run at the same time."""
+    """Each rehearsal has an app of its own, so all run at the same time.
+
+    The partners get their money first: when a rehearsal has moved the clock of one process, another
+    may for a moment refuse to fund an account.
+    """
     async with open_database(server.database_url) as database:
         recipient = await person(database, unique_name())
-    connected = await a_partner(server)
+    *senders, revoked, connected, merchant, reader, visited = [
+        await a_partner(server) for _ in range(len(SENDING) + 5)
+    ]
     async with client_of("awaiting", connected.key, connected.base_url) as client:
         token, _ = await token_for(client, connected, "profile")
 
     await asyncio.gather(
-        *(send(server, name, recipient.account_number) for name in SENDING),
-        use_revoked_key(server),
+        *(
+            send(sender, name, recipient.account_number)
+            for sender, name in zip(senders, SENDING, strict=True)
+        ),
+        use_revoked_key(revoked),
         use_expired_token(connected, token.access_token),
-        wait_for_charges(server),
-        read_a_growing_list(server),
-        refuse_a_forged_return(server),
+        wait_for_charges(merchant),
+        read_a_growing_list(reader),
+        refuse_a_forged_return(visited),
     )
 
 

@@ -207,6 +207,24 @@ def test_a_person_may_reload_a_page_after_a_final_status(repeats: int) -> None:
     assert verdict("stopped_when_final", *polls) == expected
 
 
+def test_the_outcome_of_a_charge_is_asked_for() -> None:
+    """Until the lab has closed the charge, or until an answer shows that it is closed already."""
+    created = call(1, operation="createCharge", charge_id="ch_1", charge_status="created")
+    asked = call(2, operation="getCharge", charge_id="ch_1", charge_status="created", key=None)
+    closed = msgspec.structs.replace(asked, sequence=3, event="paid")
+    final = msgspec.structs.replace(asked, charge_status="canceled")
+
+    expected: dict[Verdict, list[list[RecordedCall]]] = {
+        "passed": [[created, asked, closed], [created, final]],
+        "failed": [[created], [created, asked]],
+        "not_shown": [[], [call()]],
+    }
+    for wanted, cases in expected.items():
+        for calls in cases:
+            assert verdict("asked_for_outcome", *calls, name="charge-expires") == wanted
+    assert verdict("asked_for_outcome", created, asked) == "not_shown"
+
+
 def test_a_list_is_read_to_its_end() -> None:
     """A client that stops at a short page misses records; the limit of calls is not its fault."""
     listed = {"operation": "listTransfers", "status": 200, "key": None, "intent": None}

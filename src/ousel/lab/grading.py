@@ -233,7 +233,7 @@ def _check_stopped(evidence: _Evidence) -> Grade:
 
 def _check_outcome(evidence: _Evidence) -> Grade:
     rule: Rule = "asked_for_outcome"
-    if any(call.event in ("paid", "expired") for call in evidence.calls):
+    if any(call.event in ("paid", "expired") or _shows_outcome(call) for call in evidence.calls):
         return Grade(rule, "passed", "Ousel was asked for the outcome until it was known.")
     created = [call for call in evidence.creations if call.charge_id is not None]
     if evidence.name not in ("paid-in-last-second", "charge-expires") or not created:
@@ -340,7 +340,11 @@ def _is_final(call: RecordedCall) -> bool:
         HTTPStatus.BAD_REQUEST <= call.status < HTTPStatus.INTERNAL_SERVER_ERROR
         and call.status != HTTPStatus.TOO_MANY_REQUESTS
     )
-    return is_refused or (call.operation == "getCharge" and call.charge_status in _FINAL_STATUSES)
+    return is_refused or _shows_outcome(call)
+
+
+def _shows_outcome(call: RecordedCall) -> bool:
+    return call.operation == "getCharge" and call.charge_status in _FINAL_STATUSES
 
 
 def _question(call: RecordedCall) -> tuple[str | None, ...]:
