@@ -46,7 +46,7 @@ export const transfer = record({
   to: party,
   note: nullable(text),
   charge_id: nullable(text),
-  sequence: integer, // the account's own number of the movement: 1, 2, 3 …
+  sequence: integer, // its number in the reader's own account: 1, 2, 3 …
   balance_after: amount,
   idempotency_key: nullable(text),
   created_at: time,

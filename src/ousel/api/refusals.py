@@ -8,7 +8,7 @@ _BEARER: Final = b"Bearer"
 
 
 class MalformedJson(Refusal):
-    """The body is not a JSON object, is nested too deep, or repeats an invalid field."""
+    """The body is not a JSON object or nested too deep, or a field is there twice and invalid."""
 
     status = 400
     code = "malformed_json"

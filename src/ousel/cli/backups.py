@@ -51,8 +51,8 @@ def restore(
         bool,
         typer.Option(
             "--revoke-keys",
-            help="Revoke all partner keys and user tokens, because the backup makes those valid"
-            " again that were revoked after it.",
+            help="Revoke all partner keys and user tokens, because those that were revoked after"
+            " the backup are valid again.",
         ),
     ] = False,
     as_json: JsonOption = False,

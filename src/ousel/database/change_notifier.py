@@ -45,7 +45,7 @@ class ChangeNotifier(ABC):
     async def _find_changed(
         self, transaction: Transaction, marks: Mapping[str, int]
     ) -> Collection[str]:
-        """Return the ids of the rows that have changed; the caller has seen them at these marks."""
+        """Return the ids of the rows that have changed since the caller saw these marks."""
 
     async def _wait(self, row_id: str, mark: int, seconds: float) -> None:
         """Return when the row may have changed, or after this many seconds.

@@ -111,7 +111,7 @@ def _idempotency_key(request: Request, fields: Fields, query: dict[str, str]) ->
 
 
 def _intent_of(fields: Fields) -> str:
-    """Return a hash of what is to be created, whatever the order of the fields and the key."""
+    """Return a hash of what is to be created, without the key; the order of fields is ignored."""
     wanted = [
         name.encode("utf-8", "replace") + b":" + bytes(value)
         for name, value in sorted(fields.items())

@@ -9,7 +9,7 @@ import msgspec
 CALLS_MAX: Final = 200  # of one rehearsal; after the last one, the rehearsal has ended
 SECONDS_MAX: Final = 15 * 60  # how long a rehearsal lasts, unless it is finished earlier
 REHEARSALS_MAX: Final = 20  # of one account; the oldest are deleted
-PAGE_RECORDS: Final = 2  # how many transfers a page has that shifts
+PAGE_RECORDS: Final = 2  # how many transfers a page has in the rehearsal page-shifts
 
 RehearsalName = Literal[
     "answer-lost-after-commit",

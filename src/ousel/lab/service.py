@@ -135,7 +135,7 @@ class LabService:
         )
 
     async def begin(self, rehearsal: Rehearsal, call: RecordedCall) -> ArrivedCall | None:
-        """Record that a call has arrived, and decide what happens to it; None if it is over."""
+        """Record that a call arrived, and decide what happens to it; None after the rehearsal."""
         now = self._clock()
 
         async def work(transaction: Transaction) -> ArrivedCall | None:

@@ -95,7 +95,7 @@ def check_new(answer: BrowserAnswer, site: RelyingParty) -> NewCredential | None
 def check_signature(answer: BrowserAnswer, passkey: Passkey, site: RelyingParty) -> int | None:
     """Return the authenticator's counter if the passkey signed the challenge for this site.
 
-    The counter itself is not checked: that takes the transaction that stores it.
+    The counter itself is not checked here, but in the transaction that stores it.
     """
     import webauthn
 

@@ -94,7 +94,7 @@ def user_handle(account_id: str) -> bytes:
 def creation_options(
     site: RelyingParty, owner: Owner, challenge: str, known: Collection[str]
 ) -> dict[str, Any]:
-    """Return the options with which a browser makes a passkey, unless it has one of the known."""
+    """Return the options for a new passkey on a device that has none of the known passkeys."""
     return {
         "rp": {"id": site.id, "name": SITE_NAME},
         "user": {

@@ -1,4 +1,4 @@
-"""Identity checks: people who are signed in prove again who they are, before what matters.
+"""Identity checks: signed-in people prove again who they are, before an action that matters.
 
 A session records when its last check succeeded. Signing in is a check too.
 """
@@ -62,7 +62,7 @@ class IdentityCheckService:
         A passkey that is not right is refused with the reason.
         """
         if way not in await self.ways(account_id):
-            # Above all, no code of a second factor that was only proposed.
+            # Above all, this refuses the code of a second factor that was only proposed.
             raise IdentityCheckNeeded("This is no longer how you prove who you are.")
         match way:
             case "password":

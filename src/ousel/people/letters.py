@@ -1,7 +1,7 @@
 """What Ousel writes to people about their passwords, and about what happened to their accounts.
 
 A notice tells what happened, when and from where, and what to do if it was not the holder. It
-contains no secret, and of the words of others at most a username or the name of an app.
+contains no secret, and nothing that others wrote except a username or the name of an app.
 """
 
 from typing import Final, Literal
@@ -74,7 +74,7 @@ _NOTICES: Final[dict[NoticeKind, _Notice]] = {
     ),
     "second_factor_turned_off": _Notice(
         "Two-factor sign-in was turned off",
-        "Signing in to your Ousel account @{username} no longer needs a code.",
+        "Codes of an authenticator app no longer sign in to your Ousel account @{username}.",
         "If it was not you, change your password and turn two-factor sign-in on again. "
         f"{_OPERATOR}",
         _SETTINGS,

@@ -1,4 +1,4 @@
-"""Notices by mail: each is written in the transaction of what it tells of.
+"""Notices by mail: each is written in the same transaction as the event that it is about.
 
 They go to the proven email of the account. An account without one gets none.
 """

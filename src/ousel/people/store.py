@@ -81,7 +81,7 @@ PROPOSE_FACTOR: Final = Statement(
     " ON CONFLICT (account_id) DO UPDATE SET secret = second_factors.secret RETURNING secret",
 )
 SECRETS_OF_OTHER_KEYS: Final = Statement(
-    "some secrets of second factors that are not encrypted with a key",
+    "some secrets of second factors that a given key has not encrypted",
     "SELECT account_id, secret FROM second_factors"
     " WHERE account_id > :after AND secret NOT LIKE :pattern ORDER BY account_id LIMIT :limit",
 )
@@ -251,7 +251,7 @@ async def propose_factor(transaction: Transaction, account_id: str, secret: str)
 async def secrets_of_other_keys(
     transaction: Transaction, key_id: str, after: str, limit: int
 ) -> list[tuple[str, str]]:
-    """Return secrets that this key has not encrypted, by account id, after this account."""
+    """Return some accounts after this one, with the secrets that this key has not encrypted."""
     rows = await transaction.fetch(
         SECRETS_OF_OTHER_KEYS, pattern=f"{key_id}.%", after=after, limit=limit
     )

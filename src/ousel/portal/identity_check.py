@@ -41,7 +41,7 @@ class IdentityCheckPages:
         self._identity_checks = identity_checks
 
     def routes(self) -> list[PageRoute]:
-        """Return the route to which the check before a page without a form is sent."""
+        """Return the routes of checks that are needed by pages without a form."""
         return [
             PageRoute(method="POST", path=PATH, answer=self.continue_to_page),
             PageRoute(method="POST", path=OPTIONS_PATH, answer=self.passkey_options),

@@ -16,7 +16,9 @@ from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit, require_identity_check
 
 PATH: Final = "/settings/passkeys"
-CHECK_ENDED: Final = "Reload the page: it asks again who you are after ten minutes."
+CHECK_ENDED: Final = (
+    "More than ten minutes have passed. Reload the page, and confirm again that it is you."
+)
 FIRST: Final = (
     "The passkey has been added. From now on, your password needs a passkey or a recovery code"
     " as well."

@@ -22,7 +22,7 @@ class CosignedCheckpoint(msgspec.Struct, frozen=True):
 
 
 def add_cosignatures(checkpoint: str, cosignatures: Sequence[Cosignature]) -> str:
-    """Return the checkpoint with those of these cosignatures that are on it."""
+    """Return the checkpoint, followed by the cosignatures that were made for it."""
     return checkpoint + "".join(each.line for each in cosignatures if each.checkpoint == checkpoint)
 
 

@@ -104,7 +104,7 @@ def commitment(salt: bytes, entry_hash: str) -> str:
 
 
 def encode_canonically(value: Any) -> bytes:
-    """Return JSON without spaces in UTF-8, which is also how the hash of an entry encodes it."""
+    """Return JSON without spaces in UTF-8, which is also what the hash of an entry covers."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 

@@ -353,7 +353,8 @@ def _as_served(content: bytes) -> bytes:
     """Return a receipt as the server wrote it, if a program has only reformatted it.
 
     Only the usual outputs of JSON encoders are recognized: on one line with spaces, or indented by
-    two, with or without escapes, with amounts such as 25.00, 25.0 or 25. So each byte counts.
+    two, with or without escapes, with amounts such as 25.00, 25.0 or 25. Any other change of a byte
+    makes the signature wrong.
     """
     content = content.rstrip(b"\r\n")
     receipt = _decode(content)

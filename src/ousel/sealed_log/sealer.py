@@ -31,7 +31,7 @@ from ousel.sealed_log.tiles import TileHashes, append_leaves, right_edge
 TICK_SECONDS: Final = 0.25
 LOOK_SECONDS: Final = 1.0  # between two looks for what other processes have written
 STEP_BATCHES: Final = 64
-STEP_MOVEMENTS: Final = 512  # a step takes the batches that reach this number
+STEP_MOVEMENTS: Final = 512  # a step takes batches until it has this many movements
 BACKFILL_LOOK_SECONDS: Final = 600.0  # between two looks for movements without a row
 UNUSABLE_KEY_SECONDS: Final = 60.0  # before another attempt with a wrong key
 # While postings wait, the sealer rests this many times as long as it has worked.

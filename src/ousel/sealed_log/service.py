@@ -78,7 +78,7 @@ class LogReader:
         return consistency_proof(old_size, size, TileHashes(tiles))
 
     async def tile(self, tile: Tile) -> bytes | None:
-        """Return the hashes of a tile, or None if it does not have so many."""
+        """Return the hashes of a tile, or None if fewer are stored than its width says."""
         tiles = await self._database.read(lambda each: self._tiles(each, {tile.key}))
         hashes = tiles.get(tile.key, b"")[: tile.width * HASH_BYTES]
         return hashes if len(hashes) == tile.width * HASH_BYTES else None

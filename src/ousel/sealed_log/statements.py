@@ -56,7 +56,7 @@ def not_proven(receipt: CheckedReceipt) -> list[str]:
         sentences.append("The balance of either account: this receipt does not show it.")
     if receipt.unknown_signatures:
         sentences.append(
-            f"Anything by {receipt.unknown_signatures} more signature(s) on the checkpoint: their"
-            " keys were not given."
+            f"What {receipt.unknown_signatures} more signature(s) on the checkpoint say: their keys"
+            " were not given."
         )
     return sentences

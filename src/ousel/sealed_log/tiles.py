@@ -22,7 +22,7 @@ _LEVEL_MAX: Final = 63
 
 
 class TileKey(msgspec.Struct, frozen=True, gc=False):
-    """The place of a tile, by which it is stored: its hashes are only ever added to."""
+    """The place of a tile, under which it is stored while hashes are added to it."""
 
     level: int
     index: int

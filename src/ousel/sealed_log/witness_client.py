@@ -1,4 +1,4 @@
-"""The other side of a witness: offers it checkpoints, and returns its cosignatures."""
+"""The client of a witness: offers it checkpoints, and returns its cosignatures."""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence

@@ -40,7 +40,7 @@ class Witness:
         state: Path,
         clock_seconds: Callable[[], int],
     ) -> None:
-        """Cosign with this key what these keys have signed; keep the last ones in this file."""
+        """Cosign with this key what these keys sign; keep the last checkpoints in this file."""
         self._key = key
         self._log_keys = log_keys
         self._state = state

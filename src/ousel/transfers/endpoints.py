@@ -238,7 +238,7 @@ class TransferEndpoints:
         )
 
     async def _follow(self, wanted: HistoryQuery, seconds: int | None) -> Answer:
-        """Answer with the next transfers; if the caller asks to wait, when there is one."""
+        """Answer with the next transfers, and wait for one if the caller asks for that."""
         if seconds is not None:
             with self._waits.hold(wanted.account_id) as may_wait:
                 if may_wait:

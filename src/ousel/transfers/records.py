@@ -37,7 +37,7 @@ class TransferRecord(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ]
     sequence: Annotated[
         int,
-        msgspec.Meta(ge=1, description="Your account's own number of the transfer: 1, 2, 3 …"),
+        msgspec.Meta(ge=1, description="The number of the transfer in your own account: 1, 2, 3 …"),
     ]
     balance_after: Annotated[Money, msgspec.Meta(description="Your balance after the transfer.")]
     idempotency_key: Annotated[str | None, msgspec.Meta(description="Shown only to the sender.")]

@@ -69,7 +69,7 @@ class Charges(Resource[Driver]):
         reference: str | None = None,
         page_size: int = 100,
     ) -> PageSteps[Charge]:
-        """Iterate over the matching charges in the order of their creation."""
+        """Iterate over the matching charges, the newest first unless `order` says otherwise."""
         query = {
             "order": None if order == "newest" else order,
             "status": status,

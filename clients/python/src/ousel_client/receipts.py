@@ -110,7 +110,10 @@ def _check(content: bytes, log: _Key, witnesses: list[_Key]) -> ReceiptProof:
     size, root, cosigned_by = _open_checkpoint(receipt["checkpoint"], log, witnesses)
     sealed = _decode(receipt["leaf"])
     proof = [_decode(each) for each in receipt["proof"]]
-    _require(_root(sealed, receipt["index"], size, proof) == root, "The log has another leaf.")
+    _require(
+        _root(sealed, receipt["index"], size, proof) == root,
+        "The inclusion proof does not lead from this leaf to the root of the log.",
+    )
     leaf: dict[str, Any] = json.loads(sealed)
     is_known = _encode(leaf) == sealed and leaf["format"] == _LEAF_FORMAT
     _require(is_known, "The leaf has an unknown form.")

@@ -150,7 +150,7 @@ class SandboxTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[Record]):
-    """One page of a list, newest first."""
+    """One page of a list."""
 
     data: list[Record]
     next_cursor: str | None

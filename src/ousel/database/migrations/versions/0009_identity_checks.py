@@ -1,4 +1,4 @@
-"""When the person of a session last proved who they are; in older sessions, too long ago."""
+"""When the person of a session last proved who they are; for older sessions, never."""
 
 from alembic import op
 
