@@ -78,6 +78,11 @@ class PostingQueue:
         return waiting
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a batch is being written, or postings wait for a locked row."""
+        return self._writer.is_running or bool(self._blocked_writers)
+
+    @property
     def batches_written(self) -> int:
         """How many batches this process has written."""
         return self._context.batches_written

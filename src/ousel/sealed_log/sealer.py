@@ -34,8 +34,8 @@ STEP_BATCHES: Final = 64
 STEP_MOVEMENTS: Final = 512  # a step takes batches until it has this many movements
 BACKFILL_LOOK_SECONDS: Final = 600.0  # between two looks for movements without a row
 UNUSABLE_KEY_SECONDS: Final = 60.0  # before another attempt with a wrong key
-# While postings wait, the sealer rests this many times as long as it has worked.
-REST_RATIO: Final = 20
+# While postings are written, the sealer rests this many times as long as it has worked.
+REST_RATIO: Final = 40
 
 
 _log = structlog.get_logger()
@@ -88,7 +88,7 @@ class Sealer:
             if step.is_last:
                 return sealed
             seconds = monotonic() - started
-            await asyncio.sleep(seconds * REST_RATIO if self._queue.waiting else 0)
+            await asyncio.sleep(seconds * REST_RATIO if self._queue.is_busy else 0)
 
     async def prepare(self) -> None:
         """Create the log if it does not exist, and start a backfill if one is needed."""
