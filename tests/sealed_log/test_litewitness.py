@@ -17,32 +17,19 @@ from ousel.sealed_log.remote import RemoteUnreachable, request
 from ousel.sealed_log.witness_client import WitnessAddress, WitnessClient, WitnessRefused
 from tests.faults.sizes import sized
 from tests.sealed_log.examples import KEY, ORIGIN, LogInMemory
-from tests.support.programs import program
+from tests.support import go
 from tests.support.server import free_port
 from tests.support.waiting import wait_until
 
 MODULE = "filippo.io/torchwood"
 NAME = "witness.example.com/lite"
-INSTALL_SECONDS_MAX = 550
 
 pytestmark = [pytest.mark.slow, pytest.mark.one_engine]
 
 
 def installed(name: str, folder: Path) -> str:
     """Return the path of one of the module's programs; skip the test if it is not available."""
-    found = shutil.which(name)
-    if found is not None:
-        return found
-    done = subprocess.run(
-        [program("golang-go"), "install", f"{MODULE}/cmd/{name}@latest"],
-        env=os.environ | {"GOBIN": str(folder), "GOFLAGS": ""},
-        capture_output=True,
-        timeout=INSTALL_SECONDS_MAX,
-        check=False,
-    )
-    if done.returncode:
-        pytest.skip(f"Go cannot install {name} from its module proxy")
-    return str(folder / name)
+    return shutil.which(name) or str(go.install(f"{MODULE}/cmd/{name}", folder))
 
 
 @contextmanager
