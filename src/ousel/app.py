@@ -411,8 +411,14 @@ def _make_mail_sender(
 
 
 async def run_repeatedly(seconds: float, task: BackgroundTask) -> None:
-    """Run the task again and again, with this pause before each run."""
-    while True:
+    """Run the task again and again, with this pause before each run, until it is canceled.
+
+    A driver may turn a cancellation into another error, so the loop also looks for a request to
+    cancel it.
+    """
+    running = asyncio.current_task()
+    assert running is not None
+    while not running.cancelling():
         await asyncio.sleep(seconds)
         await _run_once(task)
 

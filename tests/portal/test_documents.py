@@ -17,7 +17,7 @@ async def test_every_document_of_the_contents_opens(portal: Portal) -> None:
         for target in re.findall(r'<a href="([^"]+)"', page):
             assert target.startswith(("/", "#", "http")), (address, target)
             path, _, anchor = target.partition("#")
-            if anchor:
+            if anchor and not target.startswith("http"):
                 assert f'id="{anchor}"' in pages[path or address], (address, target)
 
 

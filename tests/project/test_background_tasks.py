@@ -1,6 +1,7 @@
 """Background tasks: after a failure, the next run tries again."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 import structlog
@@ -8,6 +9,8 @@ import structlog
 from ousel.app import Ousel, run_repeatedly
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.settings import Settings
+
+TASK_SECONDS_MAX = 60
 
 
 async def test_a_background_task_runs_again_after_any_failure(
@@ -25,7 +28,7 @@ async def test_a_background_task_runs_again_after_any_failure(
         done.set()
 
     again = asyncio.create_task(run_repeatedly(0.001, task))
-    await asyncio.wait_for(done.wait(), timeout=5)
+    await asyncio.wait_for(done.wait(), timeout=TASK_SECONDS_MAX)
     again.cancel()
 
     assert [call.method_name for call in written.calls] == ["warning", "exception", "exception"]
@@ -58,3 +61,23 @@ async def test_a_service_closes_its_database_whatever_happens(
         pass
 
     assert tried == ["failed", "succeeded", "closed"]
+
+
+async def test_a_task_that_fails_when_it_is_canceled_is_not_run_again() -> None:
+    """A write that was begun fails with its own error, and the service must still be able to end."""
+    runs = []
+
+    async def write() -> None:
+        runs.append(1)
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        raise DatabaseUnavailable("The connection was lost.")
+
+    again = asyncio.create_task(run_repeatedly(0, write))
+    while not runs:
+        await asyncio.sleep(0)
+    again.cancel()
+    await asyncio.wait([again], timeout=TASK_SECONDS_MAX)
+
+    assert again.done()
+    assert runs == [1]

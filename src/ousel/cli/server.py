@@ -43,7 +43,6 @@ async def prepare_database(settings: Settings, port: int, workers: int) -> None:
     embedded = not is_postgres(settings.database_url)
     if embedded and workers > 1:
         fail("an SQLite database is served by one process: use PostgreSQL for more workers")
-    KeyHolder(settings).read()
     database = database_at(settings.database_url)
     _check_observation(settings, port, workers)
     await database.open()
@@ -52,6 +51,7 @@ async def prepare_database(settings: Settings, port: int, workers: int) -> None:
         if embedded and not schema.is_supported(version):
             await schema.migrate(settings.database_url)
         await check_schema(database, settings.database_url)
+        KeyHolder(settings).read()
         await FactorSecrets(database, secret_file_of(settings)).prepare()
     finally:
         await database.close()
