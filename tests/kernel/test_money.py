@@ -13,6 +13,7 @@ from ousel.kernel.money import (
     MICROS_PER_UNIT,
     json_from_micros,
     micros_from_json,
+    money_text,
 )
 
 EXACT = Context(prec=2000, Emax=999_999, Emin=-999_999)
@@ -164,3 +165,17 @@ def test_a_client_that_reads_doubles_sees_every_digit(micros: int) -> None:
 def test_an_amount_is_written_for_people(micros: int, text: str) -> None:
     """Two decimals, and more only where they are needed."""
     assert json_from_micros(micros) == text
+
+
+@pytest.mark.parametrize(
+    ("micros", "text"),
+    [
+        (0, "0.00 OUSD"),
+        (25_000_000, "25.00 OUSD"),
+        (10_000_000_000, "10,000.00 OUSD"),
+        (-1_234_567_890_001, "-1,234,567.890001 OUSD"),
+    ],
+)
+def test_an_amount_in_a_message_is_grouped(micros: int, text: str) -> None:
+    """Thousands are separated, and the currency follows."""
+    assert money_text(micros) == text
