@@ -6,7 +6,7 @@ from typing import Final
 from ousel.database.port import Row, Transaction
 from ousel.database.statements import Statement
 from ousel.ledger.journal import ENTRIES, ENTRY_COLUMNS, accounts_by_id
-from ousel.ledger.places import Place, decode_places
+from ousel.ledger.places import Place
 from ousel.ledger.rules import Account, Entry, Movement
 
 _DEBIT: Final = ", ".join(f"debit.{name}" for name in ENTRIES.names)
@@ -38,10 +38,10 @@ UNSEALED_DELETED: Final = Statement(
 )
 
 
-async def unsealed_batches(transaction: Transaction, limit: int) -> dict[str, list[Place]]:
-    """Return the oldest batches that are not sealed, by id."""
+async def unsealed_batches(transaction: Transaction, limit: int) -> dict[str, str]:
+    """Return the places of the oldest batches that are not sealed, as texts, by id."""
     rows = await transaction.fetch(UNSEALED, limit=limit)
-    return {id_: decode_places(movements) for id_, movements in rows}
+    return {row[0]: row[1] for row in rows}
 
 
 async def delete_unsealed(transaction: Transaction, ids: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ import structlog
 
 from ousel.database.port import Database, Transaction
 from ousel.ledger.movements import delete_unsealed, movements_at, unsealed_batches
-from ousel.ledger.places import Place, encode_places
+from ousel.ledger.places import Place, decode_places, encode_places
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Movement
 from ousel.sealed_log import backfill, store
@@ -116,7 +116,7 @@ async def _seal_some(transaction: Transaction, key: LogKey | None) -> Sealed:
     ids, places = _take_batches(batches)
     movements = [_found(each) for each in await movements_at(transaction, places)]
     if head.is_backfilling and has_all_batches:
-        waiting = {place[:2] for batch in batches.values() for place in batch}
+        waiting = {place[:2] for batch in batches.values() for place in decode_places(batch)}
         movements += await backfill.movements_without_leaf(transaction, page, waiting)
         head, must_sign = backfill.move_on(head, page), True
     if movements or must_sign:
@@ -127,7 +127,7 @@ async def _seal_some(transaction: Transaction, key: LogKey | None) -> Sealed:
     return Sealed(len(movements), is_last)
 
 
-def _take_batches(batches: Mapping[str, list[Place]]) -> tuple[list[str], list[Place]]:
+def _take_batches(batches: Mapping[str, str]) -> tuple[list[str], list[Place]]:
     """Return the ids of the first batches, and the places of their movements."""
     ids: list[str] = []
     places: list[Place] = []
@@ -135,7 +135,7 @@ def _take_batches(batches: Mapping[str, list[Place]]) -> tuple[list[str], list[P
         if len(places) >= STEP_MOVEMENTS:
             break
         ids.append(id_)
-        places += batch
+        places += decode_places(batch)
     return ids, places
 
 
