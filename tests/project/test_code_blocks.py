@@ -46,6 +46,7 @@ CANNOT_RUN = {
     "docs/operating/install.md-4": ("it builds a container", "tests/project/test_deploy.py"),
     "docs/operating/performance.md-1": ("it measures for minutes", "tests/bench"),
     "docs/operating/postgresql.md-1": ("it serves until it is stopped", "tests/support/engines.py"),
+    "docs/operating/sealed-log.md-2": ("it serves until it is stopped", "tests/cli/test_log.py"),
     "docs/operating/monitor.md-1": (
         "it serves until it is stopped",
         "tests/observation/test_admin.py",
