@@ -133,9 +133,11 @@ class SharedServers:
         key = (engine, *options)
         if key not in self._running:
             url = self._engines.fresh_url(engine, self._folder)
-            log_key = self._folder / f"log-key-{len(self._running)}"
-            write_key(log_key, new_key("tests.example/log"))
-            environment = {"OUSEL_LOG_LEVEL": "error", "OUSEL_LOG_KEY_FILE": str(log_key)}
+            environment = {"OUSEL_LOG_LEVEL": "error"}
+            if engine == "postgresql":  # beside an SQLite file, Ousel creates its key by itself
+                log_key = self._folder / f"log-key-{len(self._running)}"
+                write_key(log_key, new_key("tests.example/log"))
+                environment["OUSEL_LOG_KEY_FILE"] = str(log_key)
             self._running[key] = Server(url, *options, **environment).__enter__()
         return self._running[key]
 
