@@ -4,7 +4,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
-from playwright.sync_api import Page, Request
+from playwright.sync_api import Page, Request, Response
 
 from tests.support.browser import axe_violations
 
@@ -54,12 +54,12 @@ class PageMonitor:
 
     def report_with_weight(self) -> PageReport:
         """Report on the page, and on the weight of everything that it loaded."""
+        self._page.wait_for_load_state("load")
+        # At once, because a page that reloads itself takes its bodies with it.
+        weight_bytes = sum(len(_response(request).body()) for request in list(self._finished))
+        requests = sum(not address.startswith("data:") for address in self._requested)
         report = self.report()
-        report.requests = sum(not address.startswith("data:") for address in self._requested)
-        for request in self._finished:
-            response = request.response()
-            assert response is not None
-            report.weight_bytes += len(response.body())
+        report.weight_bytes, report.requests = weight_bytes, requests
         return report
 
     def report(self) -> PageReport:
@@ -78,6 +78,12 @@ class PageMonitor:
                 report.too_wide_at.append(width)
         self._page.set_viewport_size({"width": 1280, "height": 800})
         return report
+
+
+def _response(request: Request) -> Response:
+    response = request.response()
+    assert response is not None
+    return response
 
 
 def violations(reports: dict[str, PageReport]) -> dict[str, list[str]]:
