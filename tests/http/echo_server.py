@@ -11,7 +11,7 @@ from ousel.http.messages import AnswerDropped, Request, Response, header_lines
 from ousel.kernel.cancellation import run_to_end
 
 PATIENCE_SECONDS = 30.0  # a busy machine is not a defect
-IDLE_SECONDS = 1
+IDLE_SECONDS = 600.0  # longer than any stall of the machine
 PIECE_BYTES = 64 * 1024
 STREAM_PIECES = 256
 

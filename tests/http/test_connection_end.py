@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import time
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from tests.http.echo_server import (
     get,
     post,
 )
+from tests.support.loop_time import LoopTime
 from tests.support.waiting import until
 
 
@@ -159,8 +159,7 @@ async def test_noise_in_a_body_that_is_answered_already_ends_the_connection(
     client.send(b"noise")
 
     assert answered[1] == b"/a too large"
-    async with asyncio.timeout(IDLE_SECONDS / 2):
-        assert await client.rest() == b""
+    assert await client.rest() == b""
 
 
 @pytest.mark.parametrize("way", ["close", "half-close", "reset"])
@@ -214,16 +213,17 @@ async def test_a_stream_that_nobody_reads_any_more_ends(
     assert echo_server.application.pieces_sent < STREAM_PIECES
 
 
-async def test_an_idle_connection_is_closed(client: EchoClient) -> None:
+async def test_an_idle_connection_is_closed(client: EchoClient, loop_time: LoopTime) -> None:
     """Some time after its last answer the server lets go of a connection."""
     client.send(post("/a", b""))
     await client.answer()
+    loop_time.advance(IDLE_SECONDS)
 
     assert await client.rest() == b""
 
 
 async def test_a_request_has_no_longer_to_arrive_than_a_connection_may_be_idle(
-    echo_server: EchoServer,
+    echo_server: EchoServer, loop_time: LoopTime
 ) -> None:
     """A byte now and then does not keep a connection open: its request's start counts."""
     head, post_head = b"GET /b HTTP/1.1\r\nHost: x\r\nX: ", b"POST /a HTTP/1.1\r\nHost: x\r\n"
@@ -235,39 +235,40 @@ async def test_a_request_has_no_longer_to_arrive_than_a_connection_may_be_idle(
         (post("/a", b"1"), b"\r\n"),
         (post("/a", b"1") + head, b"x"),
     ]
+    async with contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(echo_server.connect()) for _ in slow]
+        for client, (start, _) in zip(clients, slow, strict=True):
+            client.send(start)
+        await until(lambda: echo_server.bytes_received == sum(len(start) for start, _ in slow))
+        await until(lambda: not echo_server.state.tasks)
+        for _ in range(9):
+            loop_time.advance(IDLE_SECONDS / 10)
+            for client, (_, little) in zip(clients, slow, strict=True):
+                client.send(little)
+                await client.wait_until_received()
+            assert len(echo_server.state.connections) == len(slow)
 
-    lasted = await asyncio.gather(*[_seconds_open(echo_server, *each) for each in slow])
+        loop_time.advance(IDLE_SECONDS / 10)
 
-    assert all(IDLE_SECONDS * 0.9 < seconds < PATIENCE_SECONDS for seconds in lasted), lasted
-
-
-async def _seconds_open(echo_server: EchoServer, start: bytes, dribble: bytes) -> float:
-    """Return how long a connection stays open to a client that sends a little now and then."""
-    started = time.monotonic()
-    async with echo_server.connect() as client:
-        client.send(start)
-        with contextlib.suppress(ConnectionError):
-            while not client.reader.at_eof() and time.monotonic() < started + PATIENCE_SECONDS:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(IDLE_SECONDS / 10):
-                        await client.reader.read()
-                client.send(dribble)
-    return time.monotonic() - started
+        await until(lambda: not echo_server.state.connections)
 
 
 async def test_an_answer_under_way_keeps_the_connection(
-    echo_server: EchoServer, client: EchoClient
+    echo_server: EchoServer, client: EchoClient, loop_time: LoopTime
 ) -> None:
     """A request that takes longer than a connection may be idle is answered."""
-    client.send(get("/slow"))
-    await asyncio.sleep(IDLE_SECONDS * 1.2)  # an idle connection would be closed by now
+    async with echo_server.connect() as idle:
+        client.send(get("/slow"))
+        await until(lambda: echo_server.application.requests)
+        loop_time.advance(IDLE_SECONDS)
+        assert await idle.rest() == b""
     echo_server.application.let_go.set()
 
     assert (await client.answer())[1] == b"slow"
 
 
 async def test_a_client_that_reads_nothing_is_not_waited_for_longer_than_an_idle_one(
-    echo_server: EchoServer,
+    echo_server: EchoServer, loop_time: LoopTime
 ) -> None:
     """An answer that the client does not read is dropped, even if the client goes on sending."""
     async with contextlib.AsyncExitStack() as stack:
@@ -283,34 +284,38 @@ async def test_a_client_that_reads_nothing_is_not_waited_for_longer_than_an_idle
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             client.send(requests)
             lines.append(client)
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while echo_server.state.connections or echo_server.state.tasks:
-                for each in lines:
-                    if not each.writer.is_closing():
-                        each.send(b"GET /more HTTP/1.1\r\n")
-                await asyncio.sleep(IDLE_SECONDS / 10)
+        await until(lambda: echo_server.writing_pauses >= len(lines))
+
+        def has_let_go() -> bool:
+            loop_time.advance(IDLE_SECONDS / 4)
+            for each in lines:
+                if not each.writer.is_closing():
+                    each.send(b"GET /more HTTP/1.1\r\n")
+            return not echo_server.state.connections and not echo_server.state.tasks
+
+        await until(has_let_go)
 
 
 @pytest.mark.parametrize("path", ["/stream", "/large"])
 async def test_a_server_that_stops_does_not_wait_for_a_client_that_reads_nothing(
-    echo_server: EchoServer, monkeypatch: pytest.MonkeyPatch, path: str
+    echo_server: EchoServer, loop_time: LoopTime, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     """It has a limited time to read; a client that reads gets its whole answer."""
-    monkeypatch.setattr(connection, "LINGER_SECONDS_MAX", 1.0)
-    echo_server.idle_seconds = 60
+    monkeypatch.setattr(connection, "LINGER_SECONDS_MAX", IDLE_SECONDS / 4)
     async with echo_server.connect() as idle, echo_server.connect() as reading:
         for client in (idle, reading):
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             client.send(get(path))
-        await until(lambda: echo_server.writing_pauses == 2)
+        await until(lambda: echo_server.writing_pauses >= 2)
         for each in list(echo_server.state.connections):
             each.shutdown()
         reading.writer.transport.resume_reading()  # type: ignore[attr-defined]
         answered = await reading.rest()
+        await until(lambda: len(echo_server.state.connections) == 1)
+        loop_time.advance(IDLE_SECONDS / 4)
 
         assert len(answered) > PIECE_BYTES * STREAM_PIECES
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await until(lambda: not echo_server.state.connections)
+        await until(lambda: not echo_server.state.connections)
 
 
 async def test_a_server_that_stops_finishes_what_was_begun(

@@ -118,7 +118,8 @@ async def test_a_body_that_is_too_large_has_a_limited_number_of_chunks_too(
     client: EchoClient,
 ) -> None:
     """A body that was refused for its size ends the connection if its chunks do not end."""
-    client.send(CHUNKED + b"20000\r\n%b\r\n" % (b"x" * 0x20000) + b"1\r\na\r\n" * CHUNKS_MAX)
+    many = b"1\r\na\r\n" * (CHUNKS_MAX + 1)
+    client.send(CHUNKED + b"20000\r\n%b\r\n" % (b"x" * 0x20000) + many)
 
     answered = await client.rest()
 
