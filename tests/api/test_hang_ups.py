@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ousel.app import Ousel
+from ousel.app.ousel import Ousel
 from ousel.charges.rules import ChargeTerms
 from ousel.http.connection import Connection, OwnServerState
 from ousel.kernel.settings import Settings

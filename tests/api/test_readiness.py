@@ -5,7 +5,7 @@ import time
 import httpx2
 import pytest
 
-from ousel.app import Ousel
+from ousel.app.ousel import Ousel
 from ousel.kernel.settings import Settings
 from tests.support.in_process import InProcessTransport
 

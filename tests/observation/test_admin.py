@@ -8,7 +8,7 @@ import psutil
 import pytest
 import structlog
 
-from ousel.app import Ousel
+from ousel.app.ousel import Ousel
 from ousel.kernel.settings import Settings
 from tests.cli.commands import assert_fails, ousel
 from tests.observation.observed_server import ObservedServer, Scraped

@@ -116,7 +116,7 @@ def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:
     """Neither the service nor the command line imports OpenTelemetry."""
     program = (
         "import sys; from ousel.cli.command_table import load_commands; load_commands();"
-        "from ousel.app import Ousel;"
+        "from ousel.app.ousel import Ousel;"
         "from ousel.kernel.settings import Settings; Ousel(Settings());"
         "print(sum(name.startswith('opentelemetry') for name in sys.modules))"
     )

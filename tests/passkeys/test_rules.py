@@ -124,7 +124,7 @@ def test_nothing_is_imported_for_passkeys_until_one_is_used() -> None:
     """Neither the service nor the command line pays for a package that few processes need."""
     program = (
         "import sys; from ousel.cli.command_table import load_commands; load_commands();"
-        "from ousel.app import Ousel;"
+        "from ousel.app.ousel import Ousel;"
         "from ousel.kernel.settings import Settings; Ousel(Settings());"
         "print(sum(name.startswith(('webauthn', 'cbor2')) for name in sys.modules))"
     )

@@ -18,7 +18,7 @@ FINGERPRINT = re.compile(r"[0-9A-F]{4}(?:-[0-9A-F]{4}){3}")
 @pytest.fixture(autouse=True)
 def _without_sealer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests seal by themselves. This takes effect before the portal is opened."""
-    monkeypatch.setattr("ousel.app.TICK_SECONDS", 3_600)
+    monkeypatch.setattr("ousel.app.background_tasks.TICK_SECONDS", 3_600)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ousel.app import Ousel
+from ousel.app.ousel import Ousel
 from ousel.cli.command_table import load_commands
 from ousel.docs.documents import anchor_of
 from ousel.kernel.errors import all_refusals

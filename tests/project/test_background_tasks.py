@@ -6,7 +6,8 @@ from contextlib import suppress
 import pytest
 import structlog
 
-from ousel.app import Ousel, run_repeatedly
+from ousel.app.background_tasks import run_repeatedly
+from ousel.app.ousel import Ousel
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.settings import Settings
 
@@ -18,7 +19,7 @@ async def test_a_background_task_runs_again_after_any_failure(
 ) -> None:
     """A refusal is logged as a warning, anything else as an error with its traceback."""
     written = structlog.testing.CapturingLogger()
-    monkeypatch.setattr("ousel.app._log", written)
+    monkeypatch.setattr("ousel.app.background_tasks._log", written)
     failures = [DatabaseUnavailable("away"), KeyError("a defect"), TimeoutError()]
     done = asyncio.Event()
 

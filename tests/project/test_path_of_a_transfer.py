@@ -11,7 +11,7 @@ import httpx2
 import msgspec
 import pytest
 
-from ousel.app import Ousel
+from ousel.app.ousel import Ousel
 from ousel.database.port import Database
 from ousel.http.connection import Connection, OwnServerState
 from ousel.kernel.settings import Settings
@@ -75,7 +75,7 @@ def table() -> list[Hop]:
 @pytest.fixture(autouse=True)
 def _without_sealer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sealer does not run meanwhile, because it calls some of the same functions."""
-    monkeypatch.setattr("ousel.app.TICK_SECONDS", 3_600)
+    monkeypatch.setattr("ousel.app.background_tasks.TICK_SECONDS", 3_600)
 
 
 async def traced_transfer(database: Database, database_url: str) -> Trace:

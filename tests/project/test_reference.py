@@ -10,7 +10,7 @@ import pytest
 
 from ousel.api.openapi import refusals_of
 from ousel.api.route import NoBody, Route
-from ousel.app import Ousel
+from ousel.app.ousel import Ousel
 from ousel.kernel.errors import all_refusals
 from ousel.kernel.settings import Settings
 from tests.support.portal import open_portal

@@ -7,7 +7,7 @@ import pytest
 
 from ousel.api.openapi import refusals_of
 from ousel.api.route import Route
-from ousel.app import Ousel
+from ousel.app.ousel import Ousel
 from ousel.kernel.errors import Refusal, all_refusals
 from ousel.kernel.settings import Settings
 

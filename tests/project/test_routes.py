@@ -11,7 +11,7 @@ from schemathesis.core.result import Err
 
 from ousel.api.openapi import refusals_of
 from ousel.api.route import NoBody, Route
-from ousel.app import Ousel
+from ousel.app.ousel import Ousel
 from ousel.kernel.settings import Settings
 from ousel.site.visits import PageRoute
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from ousel.app import Ousel
+from ousel.app.ousel import Ousel
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.settings import Settings

@@ -22,7 +22,7 @@ async def client(
     log: Log, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """A client of the log's portal; the test seals by itself."""
-    monkeypatch.setattr("ousel.app.TICK_SECONDS", 3_600)
+    monkeypatch.setattr("ousel.app.background_tasks.TICK_SECONDS", 3_600)
     async with in_process_client(
         database_url, portal_url=PORTAL, base_url=f"{PORTAL}/v1", log_key_file=log.key.path
     ) as opened:

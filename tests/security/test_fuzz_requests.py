@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ousel.app import Ousel
+from ousel.app.ousel import Ousel
 from ousel.database.schema import migrate
 from ousel.http.messages import Request
 from ousel.kernel.settings import Settings

@@ -4,7 +4,7 @@ Everything follows from one seed, so a failure can be repeated exactly:
 
     python -m tests.simulation --seeds 17 --trace
 
-What is real: the services as `ousel.app.Services` wires them (the posting queue and its batches,
+What is real: the services as `ousel.app.services` wires them (the posting queue and its batches,
 charges, OAuth), the retry policy, all SQL statements and the schema, and for SQLite the whole of
 `ousel.database.sqlite`. What is simulated: time, the network between clients and processes, the
 processes themselves (they freeze, are killed and restart), and the database's behaviour:

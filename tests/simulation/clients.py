@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from ousel.app import Services
+from ousel.app.services import Services
 from ousel.charges.rules import Charge, ChargeTerms
 from ousel.kernel.ids import handle_of
 from ousel.ledger.funding import issue_money

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 from typing_extensions import override
 
-from ousel.app import Services
+from ousel.app.services import Services
 from ousel.kernel.clock import SystemClock
 from ousel.kernel.deadlines import set_deadline
 from ousel.kernel.errors import Refusal

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ousel.app import Services
+from ousel.app.services import Services
 from ousel.database.clock import MEASURE_SECONDS, PostgresClock
 from ousel.database.port import Database
 from ousel.database.sqlite import SqliteDatabase

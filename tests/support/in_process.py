@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 from typing_extensions import override
 
-from ousel.app import Ousel
+from ousel.app.ousel import Ousel
 from ousel.http.messages import BODY_BYTES_MAX, AnswerDropped, Request, Responder
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.settings import Settings

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 
 from ousel.accounts.service import find_account
-from ousel.app import Ousel
+from ousel.app.ousel import Ousel
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.money import micros_from_json
 from ousel.kernel.settings import Settings

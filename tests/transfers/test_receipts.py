@@ -113,7 +113,9 @@ async def test_a_receipt_is_not_ready_before_the_transfer_is_sealed(
     log: Log, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer says when to ask again; then the receipt is there."""
-    monkeypatch.setattr("ousel.app.TICK_SECONDS", 3_600)  # the test seals by itself
+    monkeypatch.setattr(
+        "ousel.app.background_tasks.TICK_SECONDS", 3_600
+    )  # the test seals by itself
     sender = await accounts.partner(log.database, "shop", "5")
     async with in_process_client(database_url, log_key_file=log.key.path) as client:
         headers = {"Authorization": f"Bearer {sender.key}"}

@@ -6,7 +6,7 @@ from email.utils import formatdate
 
 import pytest
 
-import ousel.app
+import ousel.app.ousel
 from clients.python.tests.scripts import refused, said
 from ousel.kernel.errors import Refusal, all_refusals
 from ousel_client import errors, refusals
@@ -26,7 +26,7 @@ CODES_OF_PAGES = {
 @pytest.fixture(scope="module")
 def known() -> dict[str, type[Refusal]]:
     """The refusals of the API, by their codes."""
-    assert ousel.app.__name__ in sys.modules, "importing the app imports all refusals"
+    assert ousel.app.ousel.__name__ in sys.modules, "importing the app imports all refusals"
     return {
         refusal.code: refusal
         for refusal in all_refusals()

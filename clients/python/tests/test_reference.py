@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from clients.python.tests.test_connect import connected
-from ousel.app import Ousel
+from ousel.app.ousel import Ousel
 from ousel.docs.client_examples import PYTHON_EXAMPLES
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.settings import Settings

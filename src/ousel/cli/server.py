@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import structlog
 import uvicorn
 
-from ousel.app import Ousel, in_worker
+from ousel.app.ousel import Ousel, in_worker
 from ousel.cli.console import check_schema, fail
 from ousel.cli.supervisor import Heartbeat, Supervisor
 from ousel.database import schema

@@ -36,7 +36,7 @@ class ChargeLocks(msgspec.Struct, frozen=True):
 
 
 class ChargeRows(Protocol):
-    """The rows of the charges that postings pay; `ousel.app` passes the implementation."""
+    """The rows of the charges that postings pay; `ousel.app.services` passes the implementation."""
 
     async def wait(self, transaction: Transaction, charge_id: str) -> None:
         """Lock one charge; wait until no other transaction has locked it."""
@@ -73,7 +73,7 @@ class NoCharges:
 
 
 class RecipientNotices(Protocol):
-    """Messages to people who receive money; `ousel.app` passes the implementation."""
+    """Messages to people who receive money; `ousel.app.services` passes the implementation."""
 
     async def write(
         self,
