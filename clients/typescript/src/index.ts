@@ -17,6 +17,7 @@ export {
 } from "./connect.ts";
 export * from "./errors.ts";
 export { JsonNumber } from "./json.ts";
+export { Receipt, type ReceiptProof, ReceiptRefused } from "./receipts.ts";
 export {
   type Account,
   type Balance,
@@ -26,6 +27,7 @@ export {
   type OwnAccount,
   type Page,
   type Party,
+  type Rehearsal,
   type SandboxMail,
   type Transfer,
   type UserToken,

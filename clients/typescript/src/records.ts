@@ -81,6 +81,22 @@ export const userToken = record({
 export const sandboxTime = record({ now: time });
 export const sandboxMail = record({ to: text, subject: text, text, created_at: time });
 
+const grade = record({
+  rule: text,
+  verdict: word<"passed" | "failed" | "not_shown">(),
+  reason: text,
+});
+export const rehearsal = record({
+  id: text,
+  rehearsal: text,
+  status: word<"running" | "ended">(),
+  result: word<"passed" | "failed" | "incomplete">(),
+  started_at: time,
+  ends_at: time,
+  return_url: nullable(text),
+  grades: list(grade),
+});
+
 /** An account as anyone sees it. */
 export type Account = Decoded<typeof account>;
 /** An account as its holder sees it. */
@@ -96,6 +112,8 @@ export type Transfer = Decoded<typeof transfer>;
 export type Charge = Decoded<typeof charge>;
 export type UserToken = Decoded<typeof userToken>;
 export type SandboxMail = Decoded<typeof sandboxMail>;
+/** A rehearsal in a sandbox's lab, with the grades of your software so far. */
+export type Rehearsal = Decoded<typeof rehearsal>;
 
 /** One page of a list. */
 export interface Page<Value> {

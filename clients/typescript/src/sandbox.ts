@@ -1,8 +1,8 @@
 /**
- * Calls that only a sandbox has: time, payers, money and mail. A live server answers NotFound.
+ * Calls that only a sandbox has: time, payers, money, mail and rehearsals.
  *
- * Those that change something have no idempotency key, so after a lost answer they are not sent
- * again.
+ * A live server answers NotFound. Those that change something have no idempotency key, so after a
+ * lost answer they are not sent again.
  */
 
 import { Amount, type AmountLike } from "./amounts.ts";
@@ -12,6 +12,8 @@ import { encodeObject } from "./json.ts";
 import {
   type Charge,
   charge,
+  type Rehearsal,
+  rehearsal,
   type SandboxMail,
   sandboxMail,
   sandboxTime,
@@ -41,6 +43,22 @@ export class Sandbox extends Resource {
   /** Iterates over the messages to this email, or to everyone, newest first. */
   mail(filters: { readonly to?: string } = {}): AsyncGenerator<SandboxMail> {
     return this.walk(sandboxMail, "/sandbox/mail", { ...filters, limit: 100 });
+  }
+
+  /** Starts a rehearsal, such as `answer-lost-after-commit`: calls of the app now go wrong. */
+  async startRehearsal(name: string): Promise<Rehearsal> {
+    return this.#post(rehearsal, "/sandbox/lab", { rehearsal: name });
+  }
+
+  /** Returns the rehearsal with its grades so far. */
+  async getRehearsal(rehearsalId: string): Promise<Rehearsal> {
+    return this.read(rehearsal, `/sandbox/lab/${segment(rehearsalId)}`);
+  }
+
+  /** Ends the rehearsal, and returns its grades. */
+  async finishRehearsal(rehearsalId: string): Promise<Rehearsal> {
+    const path = `/sandbox/lab/${segment(rehearsalId)}/finish`;
+    return this.record(rehearsal, { method: "POST", path });
   }
 
   #post<Value>(

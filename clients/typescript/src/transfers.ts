@@ -4,9 +4,13 @@ import { Amount, type AmountLike } from "./amounts.ts";
 import { segment } from "./exchange.ts";
 import { follow } from "./following.ts";
 import { encodeObject } from "./json.ts";
+import { Receipt } from "./receipts.ts";
 import { account, type Page, type Transfer, transfer } from "./records.ts";
 import { IdempotencyConflict } from "./refusals.ts";
 import { parseKey, Resource, withKeyInErrors } from "./resource.ts";
+
+/** How long the server may wait until the transfer is sealed. */
+const RECEIPT_SECONDS_MAX = 10;
 
 /** A transfer to be made. Without an idempotency key, a new one is created. */
 export interface TransferRequest {
@@ -63,6 +67,17 @@ export class Transfers extends Resource {
   /** Returns a transfer that the account sent or received. */
   async get(transferId: string): Promise<Transfer> {
     return this.read(transfer, `/transfers/${segment(transferId)}`);
+  }
+
+  /** Returns the receipt of a transfer, as soon as the transfer is sealed. */
+  async receipt(transferId: string): Promise<Receipt> {
+    const { body } = await this.caller.send({
+      method: "GET",
+      path: `/transfers/${segment(transferId)}/receipt`,
+      headers: { Prefer: `wait=${RECEIPT_SECONDS_MAX}` },
+      heldSeconds: RECEIPT_SECONDS_MAX,
+    });
+    return new Receipt(body);
   }
 
   /** Returns the transfer that was sent with this key, or null. */

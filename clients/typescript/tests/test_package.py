@@ -4,6 +4,7 @@ import re
 import shutil
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from clients.python.tests.test_connect import connected
@@ -39,7 +40,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "package.json").write_text('{"type": "module"}')
     (folder / "node.d.ts").write_text(NODE_TYPES)
     blocks = re.findall(r"```ts\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     end = (PROGRAMS / "readme_end.ts").read_text()
     (folder / "readme.ts").write_text("\n".join([*blocks, end]))
     shutil.copy(PROGRAMS / "wrong_uses.ts", folder)
@@ -71,10 +72,12 @@ async def test_the_readme_does_what_it_says(
     monkeypatch.chdir(project)
     monkeypatch.setenv("OUSEL_KEY", sandbox.key)
     monkeypatch.setenv("OUSEL_BASE_URL", sandbox.base_url)
+    monkeypatch.setenv("OUSEL_LOG_KEY", httpx2.get(f"{sandbox.server.origin}/log/key").text)
     seen = await run_partner_program(node.NODE, "readme.ts", options={}, open_address=open_address)
 
     assert seen == {
         "isSame": True,
+        "isProven": True,
         "isFollowed": True,
         "greeting": f"{names[0]} has 12.50 OUSD.",
         "denied": "You did not connect your account.",

@@ -20,4 +20,6 @@ const answer = new URLSearchParams({ error: "access_denied", state: session.stat
 const denied = await finishConnecting(session, `${app.redirect_uri}?${answer}`);
 const isFollowed = stored.sequence > transfer.sequence;
 const isSame = found?.id === first.id && readdirSync("payouts").length === 0;
-console.log(JSON.stringify({ isSame, isFollowed, greeting, denied, paid: charge.status, total }));
+const isProven = proof.transfer_id === transfer.id && proof.balance_after !== null;
+const paid = charge.status;
+console.log(JSON.stringify({ isSame, isProven, isFollowed, greeting, denied, paid, total }));
