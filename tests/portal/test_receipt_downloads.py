@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ousel.ledger.queue import PostingQueue
-from ousel.sealed_log.receipts import check_receipt
+from ousel.sealed_log.receipt_check import check_receipt
 from tests.ledger.examples import posting
 from tests.support.portal import Portal
 from tests.support.visitor import Visitor

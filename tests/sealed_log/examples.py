@@ -10,12 +10,7 @@ from ousel.sealed_log.checkpoints import Checkpoint
 from ousel.sealed_log.leaves import encode_leaf
 from ousel.sealed_log.merkle import inclusion_proof, leaf_hash, root_hash
 from ousel.sealed_log.notes import SigningKey, sign_note
-from ousel.sealed_log.receipts import (
-    Inclusion,
-    encode_receipt,
-    entry_part,
-    shareable_transfer,
-)
+from ousel.sealed_log.receipts import Inclusion, encode_receipt, entry_part, shareable_transfer
 from ousel.sealed_log.tiles import TileHashes, TileKey, append_leaves
 from tests.ledger.examples import NOW, MemoryLedger, account, posting
 

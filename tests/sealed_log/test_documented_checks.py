@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ousel.sealed_log.receipts import encode_proof_text
+from ousel.sealed_log.proof_text import encode_proof_text
 from tests.project.code_blocks import Block, blocks_in
 from tests.sealed_log.examples import KEY, log_with, movement, receipt_of
 from tests.support import go

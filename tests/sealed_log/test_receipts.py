@@ -16,12 +16,9 @@ from ousel.sealed_log.leaves import (
     encode_leaf,
 )
 from ousel.sealed_log.notes import COSIGNATURE, SigningKey, from_base64, to_base64
-from ousel.sealed_log.receipts import (
-    CheckedReceipt,
-    ReceiptRefused,
-    check_receipt,
-    encode_proof_text,
-)
+from ousel.sealed_log.proof_text import encode_proof_text
+from ousel.sealed_log.receipt_check import CheckedReceipt, check_receipt
+from ousel.sealed_log.receipts import ReceiptRefused
 from tests.sealed_log.examples import KEY, SECRET, log_with, movement, receipt_of
 
 WITNESS = SigningKey("witness.example.com/w1", bytes(32), COSIGNATURE)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ousel.sealed_log.notes import COSIGNATURE, SigningKey
-from ousel.sealed_log.receipts import encode_proof_text
+from ousel.sealed_log.proof_text import encode_proof_text
 from tests.sealed_log.examples import KEY, log_with, movement, receipt_of
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "check_receipt.py"

@@ -12,7 +12,7 @@ from ousel.sealed_log.audit import Auditor
 from ousel.sealed_log.checkpoints import open_checkpoint
 from ousel.sealed_log.keys import new_key, write_key
 from ousel.sealed_log.notes import COSIGNATURE, SigningKey, VerifierKey, parse_verifier_key
-from ousel.sealed_log.receipts import check_receipt
+from ousel.sealed_log.receipt_check import check_receipt
 from ousel.sealed_log.remote import RemoteLog
 from ousel.sealed_log.witness_server import Witness, serve_witness
 from tests.support.accounts import open_database, partner, unique_name

@@ -9,7 +9,8 @@ import pytest
 from ousel.database.port import Database
 from ousel.kernel.settings import Settings
 from ousel.sealed_log.notes import VerifierKey, parse_verifier_key
-from ousel.sealed_log.receipts import ReceiptRefused, check_receipt
+from ousel.sealed_log.receipt_check import check_receipt
+from ousel.sealed_log.receipts import ReceiptRefused
 from tests.sealed_log.logs import Log
 from tests.support import accounts
 from tests.support.in_process import in_process_client

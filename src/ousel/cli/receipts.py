@@ -9,13 +9,9 @@ import typer
 from ousel.cli.console import JsonOption, fail, print_json
 from ousel.kernel.money import json_from_micros
 from ousel.sealed_log.notes import NoteRefused, VerifierKey, parse_verifier_key
-from ousel.sealed_log.receipts import (
-    RECEIPT_BYTES_MAX,
-    CheckedReceipt,
-    ReceiptRefused,
-    check_receipt,
-)
-from ousel.sealed_log.statements import not_proven, proven
+from ousel.sealed_log.receipt_check import RECEIPT_BYTES_MAX, CheckedReceipt, check_receipt
+from ousel.sealed_log.receipt_sentences import not_proven, proven
+from ousel.sealed_log.receipts import ReceiptRefused
 
 receipts = typer.Typer(no_args_is_help=True, help="Check receipts.")
 

@@ -7,8 +7,9 @@ from typing import Any, Final
 from ousel.http.messages import Answer
 from ousel.sealed_log.log import SealedLog
 from ousel.sealed_log.notes import NoteRefused, VerifierKey, parse_verifier_key
-from ousel.sealed_log.receipts import ReceiptRefused, check_receipt
-from ousel.sealed_log.statements import not_proven, proven
+from ousel.sealed_log.receipt_check import check_receipt
+from ousel.sealed_log.receipt_sentences import not_proven, proven
+from ousel.sealed_log.receipts import ReceiptRefused
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 

@@ -9,13 +9,8 @@ import msgspec
 from ousel.ledger.rules import Account, Entry
 from ousel.ledger.search import HistorySearch
 from ousel.sealed_log.log import SealedLog
-from ousel.sealed_log.receipts import (
-    encode_proof_text,
-    encode_receipt,
-    entry_part,
-    fingerprint,
-    shareable_transfer,
-)
+from ousel.sealed_log.proof_text import encode_proof_text
+from ousel.sealed_log.receipts import encode_receipt, entry_part, fingerprint, shareable_transfer
 from ousel.sealed_log.refusals import ReceiptNotReady
 from ousel.transfers.records import transfer_record
 

@@ -2,7 +2,7 @@
 
 from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
 from ousel.kernel.money import json_from_micros
-from ousel.sealed_log.receipts import CheckedReceipt
+from ousel.sealed_log.receipt_check import CheckedReceipt
 
 
 def proven(receipt: CheckedReceipt) -> list[str]:
