@@ -11,7 +11,7 @@ from ousel.cli.verification import verify_everything
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.ids import new_id
-from ousel.ledger.batch import ChargeLocks
+from ousel.ledger.interfaces import ChargeLocks
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Kind, Movement, Posting
 from ousel.ledger.verify import VerificationFailed

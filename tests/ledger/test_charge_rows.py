@@ -8,7 +8,7 @@ import pytest
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
 from ousel.kernel.clock import Clock, system_clock
-from ousel.ledger.batch import ChargeLocks
+from ousel.ledger.interfaces import ChargeLocks
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import InsufficientBalance
 from ousel.ledger.rules import ChargeClosed, ClosedCharges, Movement, Posting, Refused

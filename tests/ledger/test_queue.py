@@ -9,7 +9,8 @@ from ousel.database.batching import BATCH_ITEMS_MAX
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.kernel.observers import NO_OBSERVER
-from ousel.ledger.batch import NoCharges, NoNotices, PostingResult
+from ousel.ledger.batch import PostingResult
+from ousel.ledger.interfaces import NoCharges, NoNotices
 from ousel.ledger.notifier import MovementNotifier
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import (

@@ -18,7 +18,8 @@ from ousel.database.port import Transaction
 from ousel.database.statements import Statement
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
 from ousel.ledger import batch, rules
-from ousel.ledger.batch import ChargeLocks, PostingBatch
+from ousel.ledger.batch import PostingBatch
+from ousel.ledger.interfaces import ChargeLocks
 from ousel.ledger.rules import Movement, Posting
 from ousel.oauth import store as oauth_store
 from tests.simulation import network, postgres, statements

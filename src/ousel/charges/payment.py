@@ -8,7 +8,7 @@ from ousel.charges.rules import Charge
 from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.ids import new_id
-from ousel.ledger.batch import ChargeLocks
+from ousel.ledger.interfaces import ChargeLocks
 from ousel.ledger.rules import ClosedCharges, Movement, Posting
 
 

@@ -13,16 +13,8 @@ from ousel.database.statements import UnstorableValue
 from ousel.kernel.clock import Clock
 from ousel.kernel.deadlines import current_deadline
 from ousel.kernel.observers import NO_OBSERVER, PostingObserver
-from ousel.ledger.batch import (
-    Blocked,
-    ChargeRows,
-    NoCharges,
-    NoNotices,
-    PostingResult,
-    RecipientNotices,
-    WaitingPosting,
-    rows_of,
-)
+from ousel.ledger.batch import Blocked, PostingResult, WaitingPosting, rows_of
+from ousel.ledger.interfaces import ChargeRows, NoCharges, NoNotices, RecipientNotices
 from ousel.ledger.notifier import MovementNotifier
 from ousel.ledger.refusals import PostingRefused, QueueFull
 from ousel.ledger.rules import Posting

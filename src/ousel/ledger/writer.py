@@ -19,14 +19,8 @@ from ousel.database.retries import RowsLocked
 from ousel.kernel.clock import Clock
 from ousel.kernel.deadlines import NO_DEADLINE, deadline_exceeded
 from ousel.kernel.observers import PostingObserver
-from ousel.ledger.batch import (
-    Blocked,
-    ChargeRows,
-    PostingBatch,
-    PostingResult,
-    RecipientNotices,
-    WaitingPosting,
-)
+from ousel.ledger.batch import Blocked, PostingBatch, PostingResult, WaitingPosting
+from ousel.ledger.interfaces import ChargeRows, RecipientNotices
 from ousel.ledger.notifier import MovementNotifier
 from ousel.ledger.rules import Posting
 
