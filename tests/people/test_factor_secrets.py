@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ousel.database.port import Database, Transaction
-from ousel.people import factor_secrets, store
+from ousel.people import factor_secrets, factor_store
 from ousel.people.attempts import AttemptCounter
 from ousel.people.factor_secrets import FactorSecrets
 from ousel.people.notices import EventNotices
@@ -196,14 +196,14 @@ async def test_a_factor_that_is_proposed_during_a_rotation_survives_it(
     """The rotation waits for a transaction that has encrypted with the old key."""
     await secrets.rotate()
     encrypted, rotating = asyncio.Event(), asyncio.Event()
-    propose = store.propose_factor
+    propose = factor_store.propose_factor
 
     async def slowly(transaction: Transaction, account_id: str, secret: str) -> str:
         encrypted.set()
         await rotating.wait()
         return await propose(transaction, account_id, secret)
 
-    monkeypatch.setattr(store, "propose_factor", slowly)
+    monkeypatch.setattr(factor_store, "propose_factor", slowly)
     proposing = asyncio.create_task(ada.second_factors.propose(ada.account_id))
     await encrypted.wait()
     rotation = asyncio.create_task(secrets.rotate())

@@ -14,7 +14,7 @@ def may_contain_sql(path: Path) -> bool:
     """Return whether the architecture allows SQL in this file."""
     package = path.parts[0]
     return (
-        path.name == "store.py"
+        path.name.endswith("store.py")
         or package == "database"
         or (package == "ledger" and path.name in IN_THE_LEDGER)
     )

@@ -11,7 +11,7 @@ from ousel.kernel.clock import Clock
 from ousel.ledger.rules import Account
 from ousel.passkeys.rules import Passkey
 from ousel.passkeys.service import passkeys_of
-from ousel.people import store
+from ousel.people import factor_store, store
 from ousel.people.audit import EventSource, record_event
 from ousel.people.rules import AuditEvent, SecondFactor, Session
 
@@ -57,9 +57,9 @@ class AccountSettingsService:
                 sessions=await store.sessions_of(
                     transaction, account_id, self._clock(), SESSIONS_SHOWN
                 ),
-                factor=await store.second_factor_of(transaction, account_id),
+                factor=await factor_store.second_factor_of(transaction, account_id),
                 passkeys=await passkeys_of(transaction, account_id),
-                recovery_codes_left=await store.recovery_codes_left(transaction, account_id),
+                recovery_codes_left=await factor_store.recovery_codes_left(transaction, account_id),
                 wants_money_notices=await accounts.wants_money_notices(transaction, account_id),
                 events=await store.events_before(
                     transaction, account_id, AFTER_ALL_EVENTS, RECENT_EVENTS_SHOWN
@@ -86,7 +86,7 @@ class AccountSettingsService:
 
         async def work(transaction: Transaction) -> None:
             if await store.end_session(transaction, account_id, session_hash):
-                await store.remove_proposed_factor(transaction, account_id)
+                await factor_store.remove_proposed_factor(transaction, account_id)
                 await record_event(transaction, account_id, "session_ended", source, self._clock)
 
         await self._database.write(work)

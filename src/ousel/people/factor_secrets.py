@@ -15,7 +15,7 @@ import structlog
 
 from ousel.database import deployment
 from ousel.database.port import Database, Transaction
-from ousel.people import store
+from ousel.people import factor_store
 from ousel.people.secret_file import SecretFile
 
 NONCE_BYTES: Final = 12
@@ -67,7 +67,7 @@ class FactorSecrets:
 
         async def needed_key(transaction: Transaction) -> str | None:
             key_id = await deployment.secret_key_id(transaction)
-            if key_id is None and await store.secrets_of_other_keys(transaction, "", "", 1):
+            if key_id is None and await factor_store.secrets_of_other_keys(transaction, "", "", 1):
                 return await self._lock_key(transaction)
             return key_id
 
@@ -131,7 +131,9 @@ class FactorSecrets:
                 transaction: Transaction, after: str = after
             ) -> tuple[list[bool], str | None]:
                 key_id = await self._lock_key(transaction)
-                found = await store.secrets_of_other_keys(transaction, key_id, after, BATCH_ROWS)
+                found = await factor_store.secrets_of_other_keys(
+                    transaction, key_id, after, BATCH_ROWS
+                )
                 changed = [await self._renew(transaction, key_id, *row) for row in found]
                 return changed, found[-1][0] if found else None
 
@@ -148,7 +150,7 @@ class FactorSecrets:
         if secret is None:
             return False
         renewed = self._encrypt(key_id, account_id, secret)
-        await store.replace_secret(transaction, account_id, stored, renewed)
+        await factor_store.replace_secret(transaction, account_id, stored, renewed)
         return True
 
     def _encrypt(self, key_id: str, account_id: str, secret: str) -> str:

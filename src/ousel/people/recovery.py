@@ -12,7 +12,7 @@ from ousel.kernel.errors import Refusal
 from ousel.ledger.refusals import AccountNotFound
 from ousel.ledger.rules import Account
 from ousel.mail.outbox import Outbox
-from ousel.people import letters, rules, store
+from ousel.people import factor_store, letters, rules, store
 from ousel.people.attempts import AttemptCounter
 from ousel.people.audit import BY_OPERATOR, EventSource
 from ousel.people.notices import EventNotices
@@ -132,7 +132,7 @@ class RecoveryService:
             await accounts.set_password_hash(transaction, account_id, hashed)
             await store.end_other_sessions(transaction, account_id, "")
             await store.forget_other_browsers(transaction, account_id, source.browser)
-            await store.remove_proposed_factor(transaction, account_id)
+            await factor_store.remove_proposed_factor(transaction, account_id)
             await self._notices.record(
                 transaction, account_id, "password_reset", source, _LINK_NAMES[link.kind]
             )

@@ -14,7 +14,7 @@ from ousel.kernel.errors import InvalidField
 from ousel.kernel.ids import secret_hash
 from ousel.passkeys import service as passkeys
 from ousel.passkeys.service import has_passkey
-from ousel.people import rules, store
+from ousel.people import factor_store, rules
 from ousel.people.attempts import AttemptCounter, Guess
 from ousel.people.audit import EventSource, record_failed_sign_in
 from ousel.people.factor_secrets import FactorSecrets
@@ -36,7 +36,7 @@ async def has_second_factor(transaction: Transaction, account_id: str) -> bool:
 
 async def has_authenticator_app(transaction: Transaction, account_id: str) -> bool:
     """Return whether an authenticator app's codes sign in to the account."""
-    factor = await store.second_factor_of(transaction, account_id)
+    factor = await factor_store.second_factor_of(transaction, account_id)
     return factor is not None and factor.confirmed_at is not None
 
 
@@ -44,21 +44,21 @@ async def make_recovery_codes(transaction: Transaction, account_id: str) -> list
     """Return new recovery codes, which replace earlier ones."""
     codes = [_new_recovery_code() for _ in range(rules.RECOVERY_CODES)]
     hashes = [secret_hash(_normalize_code(each)) for each in codes]
-    await store.replace_recovery_codes(transaction, account_id, hashes)
+    await factor_store.replace_recovery_codes(transaction, account_id, hashes)
     return codes
 
 
 async def remove_useless_recovery_codes(transaction: Transaction, account_id: str) -> None:
     """Remove the recovery codes if the account has no second factor any more."""
     if not await has_second_factor(transaction, account_id):
-        await store.remove_recovery_codes(transaction, account_id)
+        await factor_store.remove_recovery_codes(transaction, account_id)
 
 
 async def remove_second_factors(transaction: Transaction, account_id: str) -> None:
     """Remove the authenticator app, all passkeys and the recovery codes."""
-    await store.remove_factor(transaction, account_id)
+    await factor_store.remove_factor(transaction, account_id)
     await passkeys.remove_all(transaction, account_id)
-    await store.remove_recovery_codes(transaction, account_id)
+    await factor_store.remove_recovery_codes(transaction, account_id)
 
 
 class SecondFactorService:
@@ -93,11 +93,11 @@ class SecondFactorService:
         async def work(transaction: Transaction) -> str:
             secret = base64.b32encode(os.urandom(FACTOR_SECRET_BYTES)).decode()
             encrypted = await self._secrets.encrypt(transaction, account_id, secret)
-            stored = await store.propose_factor(transaction, account_id, encrypted)
+            stored = await factor_store.propose_factor(transaction, account_id, encrypted)
             proposed = self._secrets.decrypt(account_id, stored)
             if proposed is None:  # its key is lost
-                await store.remove_proposed_factor(transaction, account_id)
-                await store.propose_factor(transaction, account_id, encrypted)
+                await factor_store.remove_proposed_factor(transaction, account_id)
+                await factor_store.propose_factor(transaction, account_id, encrypted)
             return proposed or secret
 
         return await self._database.write(work)
@@ -120,7 +120,7 @@ class SecondFactorService:
         """Turn the second factor off, which requires a code."""
 
         async def turn_off(transaction: Transaction, _: CodeKind) -> bool:
-            await store.remove_factor(transaction, account_id)
+            await factor_store.remove_factor(transaction, account_id)
             await remove_useless_recovery_codes(transaction, account_id)
             await self._notices.record(transaction, account_id, "second_factor_turned_off", source)
             return True
@@ -164,7 +164,7 @@ class SecondFactorService:
         ):
             return "one_time"
         hash_ = secret_hash(_normalize_code(code))
-        if await store.use_recovery_code(transaction, account_id, hash_, self._clock()):
+        if await factor_store.use_recovery_code(transaction, account_id, hash_, self._clock()):
             return "recovery"
         return None
 
@@ -172,7 +172,7 @@ class SecondFactorService:
         self, transaction: Transaction, account_id: str, code: str
     ) -> CodeKind | None:
         """Use a one-time code, which confirms the secret if it was not."""
-        factor = await store.second_factor_of(transaction, account_id)
+        factor = await factor_store.second_factor_of(transaction, account_id)
         if factor is None:
             return None
         secret = self._secrets.decrypt(account_id, factor.secret)
@@ -183,7 +183,7 @@ class SecondFactorService:
         )
         if step is None:
             return None
-        is_unused = await store.use_step(transaction, account_id, step, self._clock())
+        is_unused = await factor_store.use_step(transaction, account_id, step, self._clock())
         return "one_time" if is_unused else None
 
 

@@ -12,7 +12,7 @@ from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import FieldChecks, InvalidField, Refusal
 from ousel.kernel.ids import new_secret, secret_hash
 from ousel.ledger.refusals import AccountNotFound
-from ousel.people import rules, store
+from ousel.people import factor_store, rules, store
 from ousel.people.attempts import AttemptCounter, Guess, TooManyAttempts
 from ousel.people.audit import EventSource, record_event, record_failed_sign_in
 from ousel.people.notices import EventNotices
@@ -197,7 +197,7 @@ class SignInService:
             await accounts.set_password_hash(transaction, account_id, hashed)
             await store.end_other_sessions(transaction, account_id, source.session)
             await store.forget_other_browsers(transaction, account_id, source.browser)
-            await store.remove_proposed_factor(transaction, account_id)
+            await factor_store.remove_proposed_factor(transaction, account_id)
             await resets.end_links(transaction, account_id)
             await self._notices.record(transaction, account_id, "password_changed", source)
             return True

@@ -1,4 +1,4 @@
-"""The rows of sessions, second factors, failed attempts and audit events."""
+"""The rows of sessions, failed attempts, known browsers and audit events."""
 
 from collections.abc import Collection
 from typing import Final
@@ -8,7 +8,7 @@ import msgspec
 from ousel.database.last_uses import Uses
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, Table
-from ousel.people.rules import AuditEvent, SecondFactor, Session
+from ousel.people.rules import AuditEvent, Session
 
 SESSIONS: Final = Table(
     "sessions",
@@ -35,9 +35,6 @@ AUDIT_EVENTS: Final = Table(
         "device text",
         "created_at bigint",
     ),
-)
-RECOVERY_CODES: Final = Table(
-    "recovery_codes", key=("account_id text", "hash text"), columns=("used_at bigint",)
 )
 
 _SESSION_COLUMNS: Final = ", ".join(SESSIONS.names)
@@ -68,52 +65,6 @@ DELETE_ALL_SESSIONS: Final = Statement("end every session", "DELETE FROM session
 DELETE_EXPIRED_SESSIONS: Final = Statement(
     "remove sessions that have expired",
     "DELETE FROM sessions WHERE account_id = :account_id AND expires_at <= :now",
-)
-FACTOR_OF: Final = Statement(
-    "the second factor of an account",
-    "SELECT account_id, secret, confirmed_at, last_step FROM second_factors"
-    " WHERE account_id = :account_id",
-)
-PROPOSE_FACTOR: Final = Statement(
-    "propose a second factor, or find the one that is there",
-    "INSERT INTO second_factors (account_id, secret, confirmed_at, last_step)"
-    " VALUES (:account_id, :secret, NULL, 0)"
-    " ON CONFLICT (account_id) DO UPDATE SET secret = second_factors.secret RETURNING secret",
-)
-SECRETS_OF_OTHER_KEYS: Final = Statement(
-    "some secrets of second factors that a given key has not encrypted",
-    "SELECT account_id, secret FROM second_factors"
-    " WHERE account_id > :after AND secret NOT LIKE :pattern ORDER BY account_id LIMIT :limit",
-)
-REPLACE_SECRET: Final = Statement(
-    "store the secret of a second factor, encrypted with another key",
-    "UPDATE second_factors SET secret = :renewed"
-    " WHERE account_id = :account_id AND secret = :stored",
-)
-DELETE_PROPOSED_FACTOR: Final = Statement(
-    "delete a second factor that was not confirmed",
-    "DELETE FROM second_factors WHERE account_id = :account_id AND confirmed_at IS NULL",
-)
-USE_STEP: Final = Statement(
-    "use a time step of a second factor, once",
-    "UPDATE second_factors SET last_step = :step, confirmed_at = COALESCE(confirmed_at, :now)"
-    " WHERE account_id = :account_id AND last_step < :step",
-)
-DELETE_FACTOR: Final = Statement(
-    "remove a second factor", "DELETE FROM second_factors WHERE account_id = :account_id"
-)
-DELETE_RECOVERY_CODES: Final = Statement(
-    "remove an account's recovery codes",
-    "DELETE FROM recovery_codes WHERE account_id = :account_id",
-)
-USE_RECOVERY_CODE: Final = Statement(
-    "use a recovery code, once",
-    "UPDATE recovery_codes SET used_at = :now"
-    " WHERE account_id = :account_id AND hash = :hash AND used_at IS NULL",
-)
-COUNT_UNUSED_RECOVERY_CODES: Final = Statement(
-    "how many recovery codes are left",
-    "SELECT COUNT(*) FROM recovery_codes WHERE account_id = :account_id AND used_at IS NULL",
 )
 FAILURES_OF: Final = Statement(
     "the failures of subjects",
@@ -234,78 +185,6 @@ async def end_other_sessions(transaction: Transaction, account_id: str, hash_: s
 async def end_all_sessions(transaction: Transaction) -> int:
     """End the sessions of all accounts; return how many there were."""
     return await transaction.execute(DELETE_ALL_SESSIONS)
-
-
-async def second_factor_of(transaction: Transaction, account_id: str) -> SecondFactor | None:
-    """Return the account's second factor, confirmed or proposed."""
-    rows = await transaction.fetch(FACTOR_OF, account_id=account_id)
-    return SecondFactor(*rows[0]) if rows else None
-
-
-async def propose_factor(transaction: Transaction, account_id: str, secret: str) -> str:
-    """Store a secret that a code must confirm, unless there is one; return the stored secret."""
-    [[stored]] = await transaction.fetch(PROPOSE_FACTOR, account_id=account_id, secret=secret)
-    return str(stored)
-
-
-async def secrets_of_other_keys(
-    transaction: Transaction, key_id: str, after: str, limit: int
-) -> list[tuple[str, str]]:
-    """Return some accounts after this one, with the secrets that this key has not encrypted."""
-    rows = await transaction.fetch(
-        SECRETS_OF_OTHER_KEYS, pattern=f"{key_id}.%", after=after, limit=limit
-    )
-    return [(row[0], row[1]) for row in rows]
-
-
-async def replace_secret(
-    transaction: Transaction, account_id: str, stored: str, renewed: str
-) -> None:
-    """Store the same secret in another form, unless it has been replaced or removed meanwhile."""
-    await transaction.execute(REPLACE_SECRET, account_id=account_id, stored=stored, renewed=renewed)
-
-
-async def remove_proposed_factor(transaction: Transaction, account_id: str) -> None:
-    """Delete a secret that was not confirmed: a session that has ended may have seen it."""
-    await transaction.execute(DELETE_PROPOSED_FACTOR, account_id=account_id)
-
-
-async def use_step(transaction: Transaction, account_id: str, step: int, now: int) -> bool:
-    """Mark a time step as used, so that its code works once; return whether it was unused."""
-    used = await transaction.execute(USE_STEP, account_id=account_id, step=step, now=now)
-    return used > 0
-
-
-async def remove_factor(transaction: Transaction, account_id: str) -> None:
-    """Remove the second factor."""
-    await transaction.execute(DELETE_FACTOR, account_id=account_id)
-
-
-async def remove_recovery_codes(transaction: Transaction, account_id: str) -> None:
-    """Remove the account's recovery codes."""
-    await transaction.execute(DELETE_RECOVERY_CODES, account_id=account_id)
-
-
-async def replace_recovery_codes(
-    transaction: Transaction, account_id: str, hashes: Collection[str]
-) -> None:
-    """Replace the account's recovery codes with these."""
-    await transaction.execute(DELETE_RECOVERY_CODES, account_id=account_id)
-    await transaction.insert(RECOVERY_CODES, [(account_id, hash_, None) for hash_ in hashes])
-
-
-async def use_recovery_code(
-    transaction: Transaction, account_id: str, hash_: str, now: int
-) -> bool:
-    """Mark a recovery code as used; return whether it was valid."""
-    used = await transaction.execute(USE_RECOVERY_CODE, account_id=account_id, hash=hash_, now=now)
-    return used > 0
-
-
-async def recovery_codes_left(transaction: Transaction, account_id: str) -> int:
-    """Return how many recovery codes are unused."""
-    rows = await transaction.fetch(COUNT_UNUSED_RECOVERY_CODES, account_id=account_id)
-    return int(rows[0][0])
 
 
 async def failures_of(
