@@ -5,7 +5,6 @@ The header `Ousel-Rehearse` names the disturbance of one call.
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
 from typing import Any, Final, Literal
 
 import msgspec
@@ -27,7 +26,6 @@ DisturbanceKind = Literal[
     "slow",
     "key-revoked",
 ]
-Endpoint = Callable[[Call[Any, Any]], Awaitable[Answer]]
 
 _VALUE: Final = re.compile(
     rb"(?P<name>[a-z-]+)"

@@ -19,12 +19,6 @@ class Place(NamedTuple):
     credit_sequence: int
 
 
-def place_of(movement: Movement) -> Place:
-    """Return where the entries of this movement are."""
-    debit, credit = movement.debit, movement.credit
-    return Place(debit.account_id, debit.sequence, credit.account_id, credit.sequence)
-
-
 def encode_places(movements: Iterable[Movement]) -> str:
     """Return the places of these movements as one text."""
     return " ".join(
