@@ -152,5 +152,25 @@ def bulk_update(table: Table) -> Statement:
     return Statement(f"update {table.name}", text)
 
 
+def deletion_of_oldest(
+    name: str, table: Table, *, by: str, condition: str | None = None
+) -> Statement:
+    """Return the statement that deletes up to `limit` rows, those with the oldest times first.
+
+    The column `by` has the times; rows whose time is after `before` stay. All processes lock the
+    rows in the same order, so they cannot deadlock. PostgreSQL chooses a materialized list of rows
+    only once.
+    """
+    key = ", ".join(table.key_names)
+    old = f"{by} <= :before" + (f" AND {condition}" if condition else "")
+    text = (
+        f"DELETE FROM {table.name} WHERE ({key}) IN ("
+        f" WITH oldest AS MATERIALIZED (SELECT {key} FROM {table.name}"
+        f" WHERE {old} ORDER BY {by}, {key} LIMIT :limit FOR UPDATE)"
+        f" SELECT {key} FROM oldest)"
+    )
+    return Statement(name, text)
+
+
 def _rows(table: Table) -> str:
     return f"ROWS(:rows, {', '.join(table.key + table.columns)})"

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from ousel.database.port import Transaction
-from ousel.database.statements import Statement, Table
+from ousel.database.statements import Statement, Table, deletion_of_oldest
 from ousel.emails.rules import EmailProof
 
 EMAIL_PROOFS: Final = Table(
@@ -42,12 +42,8 @@ COUNT_WRONG_CODE: Final = Statement(
 DELETE_PROOF: Final = Statement(
     "delete the proof of an account", "DELETE FROM email_proofs WHERE account_id = :account_id"
 )
-DELETE_EXPIRED: Final = Statement(
-    "delete some proofs that have expired",
-    "DELETE FROM email_proofs WHERE account_id IN ("
-    " WITH expired AS MATERIALIZED (SELECT account_id FROM email_proofs"
-    " WHERE expires_at <= :before ORDER BY expires_at, account_id LIMIT :limit FOR UPDATE)"
-    " SELECT account_id FROM expired)",
+DELETE_EXPIRED: Final = deletion_of_oldest(
+    "delete some proofs that have expired", EMAIL_PROOFS, by="expires_at"
 )
 
 

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from ousel.database.port import Transaction
-from ousel.database.statements import Statement, Table
+from ousel.database.statements import Statement, Table, deletion_of_oldest
 from ousel.mail.rules import Mail, OutboxFigures
 
 OUTBOX: Final = Table(
@@ -58,13 +58,11 @@ NEWEST_TO: Final = Statement(
     f"SELECT {_COLUMNS} FROM outbox WHERE recipient = :recipient AND id < :before"
     " ORDER BY id DESC LIMIT :limit",
 )
-DELETE_OLD: Final = Statement(
+DELETE_OLD: Final = deletion_of_oldest(
     "delete some old messages that are not to be sent",
-    "DELETE FROM outbox WHERE (account_id, id) IN ("
-    " WITH old AS MATERIALIZED (SELECT account_id, id FROM outbox"
-    " WHERE created_at <= :before AND due_at IS NULL"
-    " ORDER BY created_at, account_id, id LIMIT :limit FOR UPDATE)"
-    " SELECT account_id, id FROM old)",
+    OUTBOX,
+    by="created_at",
+    condition="due_at IS NULL",
 )
 
 

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from ousel.database.port import Transaction
-from ousel.database.statements import Statement, Table
+from ousel.database.statements import Statement, Table, deletion_of_oldest
 from ousel.oauth.rules import Code, Token
 
 TOKENS_LISTED_MAX: Final = 1_000
@@ -95,19 +95,11 @@ DELETE_TOKENS_OF_APP: Final = Statement(
 )
 DELETE_ALL_CODES: Final = Statement("end every code", "DELETE FROM authorization_codes")
 DELETE_ALL_TOKENS: Final = Statement("end every token", "DELETE FROM user_tokens")
-DELETE_OLD_CODES: Final = Statement(
-    "delete some codes that are no longer needed",
-    "DELETE FROM authorization_codes WHERE (account_id, handle) IN ("
-    " WITH ended AS MATERIALIZED (SELECT account_id, handle FROM authorization_codes"
-    " WHERE kept_until <= :now ORDER BY kept_until, account_id, handle LIMIT :limit FOR UPDATE)"
-    " SELECT account_id, handle FROM ended)",
+DELETE_OLD_CODES: Final = deletion_of_oldest(
+    "delete some codes that are no longer needed", CODES, by="kept_until"
 )
-DELETE_EXPIRED_TOKENS: Final = Statement(
-    "delete some tokens that have expired",
-    "DELETE FROM user_tokens WHERE (account_id, handle) IN ("
-    " WITH ended AS MATERIALIZED (SELECT account_id, handle FROM user_tokens"
-    " WHERE expires_at <= :now ORDER BY expires_at, account_id, handle LIMIT :limit FOR UPDATE)"
-    " SELECT account_id, handle FROM ended)",
+DELETE_EXPIRED_TOKENS: Final = deletion_of_oldest(
+    "delete some tokens that have expired", TOKENS, by="expires_at"
 )
 
 
@@ -197,5 +189,5 @@ async def record_uses(transaction: Transaction, uses: dict[tuple[str, str], int]
 
 async def sweep(transaction: Transaction, now: int, limit: int) -> int:
     """Remove up to `limit` old codes and `limit` expired tokens; return how many."""
-    codes = await transaction.execute(DELETE_OLD_CODES, now=now, limit=limit)
-    return codes + await transaction.execute(DELETE_EXPIRED_TOKENS, now=now, limit=limit)
+    codes = await transaction.execute(DELETE_OLD_CODES, before=now, limit=limit)
+    return codes + await transaction.execute(DELETE_EXPIRED_TOKENS, before=now, limit=limit)

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from ousel.database.port import Transaction
-from ousel.database.statements import Statement, Table
+from ousel.database.statements import Statement, Table, deletion_of_oldest
 from ousel.passkeys.rules import Challenge, Passkey
 
 PASSKEYS: Final = Table(
@@ -62,12 +62,8 @@ USE_CHALLENGE: Final = Statement(
     "DELETE FROM passkey_challenges WHERE hash = :hash AND browser = :browser"
     " AND account_id = :account_id AND expires_at > :now",
 )
-DELETE_EXPIRED_CHALLENGES: Final = Statement(
-    "delete some challenges that have expired",
-    "DELETE FROM passkey_challenges WHERE hash IN ("
-    " WITH expired AS MATERIALIZED (SELECT hash FROM passkey_challenges"
-    " WHERE expires_at <= :before ORDER BY expires_at, hash LIMIT :limit FOR UPDATE)"
-    " SELECT hash FROM expired)",
+DELETE_EXPIRED_CHALLENGES: Final = deletion_of_oldest(
+    "delete some challenges that have expired", CHALLENGES, by="expires_at"
 )
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from ousel.database.last_uses import Uses
 from ousel.database.port import Transaction
-from ousel.database.statements import Statement, Table
+from ousel.database.statements import Statement, Table, deletion_of_oldest
 from ousel.people.rules import AuditEvent, Session
 
 SESSIONS: Final = Table(
@@ -35,6 +35,11 @@ AUDIT_EVENTS: Final = Table(
         "device text",
         "created_at bigint",
     ),
+)
+KNOWN_BROWSERS: Final = Table(
+    "known_browsers",
+    key=("account_id text", "browser text"),
+    columns=("last_used_at bigint",),
 )
 
 _SESSION_COLUMNS: Final = ", ".join(SESSIONS.names)
@@ -109,27 +114,16 @@ FORGET_OTHER_BROWSERS: Final = Statement(
     "forget an account's other browsers",
     "DELETE FROM known_browsers WHERE account_id = :account_id AND browser <> :browser",
 )
-DELETE_UNUSED_BROWSERS: Final = Statement(
+DELETE_UNUSED_BROWSERS: Final = deletion_of_oldest(
     "delete some browsers that have not been used for a long time",
-    "DELETE FROM known_browsers WHERE (account_id, browser) IN ("
-    " WITH unused AS MATERIALIZED (SELECT account_id, browser FROM known_browsers"
-    " WHERE last_used_at <= :before ORDER BY last_used_at, account_id, browser"
-    " LIMIT :limit FOR UPDATE)"
-    " SELECT account_id, browser FROM unused)",
+    KNOWN_BROWSERS,
+    by="last_used_at",
 )
-DELETE_SOME_EXPIRED_SESSIONS: Final = Statement(
-    "delete some sessions that have expired",
-    "DELETE FROM sessions WHERE hash IN ("
-    " WITH expired AS MATERIALIZED (SELECT hash FROM sessions"
-    " WHERE expires_at <= :before ORDER BY expires_at, hash LIMIT :limit FOR UPDATE)"
-    " SELECT hash FROM expired)",
+DELETE_SOME_EXPIRED_SESSIONS: Final = deletion_of_oldest(
+    "delete some sessions that have expired", SESSIONS, by="expires_at"
 )
-DELETE_OLD_EVENTS: Final = Statement(
-    "delete some old events",
-    "DELETE FROM audit_events WHERE (account_id, id) IN ("
-    " WITH old AS MATERIALIZED (SELECT account_id, id FROM audit_events"
-    " WHERE created_at <= :before ORDER BY created_at, account_id, id LIMIT :limit FOR UPDATE)"
-    " SELECT account_id, id FROM old)",
+DELETE_OLD_EVENTS: Final = deletion_of_oldest(
+    "delete some old events", AUDIT_EVENTS, by="created_at"
 )
 
 

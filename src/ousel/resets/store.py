@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from ousel.database.port import Transaction
-from ousel.database.statements import Statement, Table
+from ousel.database.statements import Statement, Table, deletion_of_oldest
 from ousel.resets.rules import ResetLink
 
 RESET_LINKS: Final = Table(
@@ -34,13 +34,8 @@ DELETE_LINKS_OF: Final = Statement(
     "DELETE FROM reset_links WHERE account_id = :account_id",
 )
 DELETE_EVERY_LINK: Final = Statement("end every reset link", "DELETE FROM reset_links")
-DELETE_EXPIRED: Final = Statement(
-    "delete some reset links that have expired",
-    "DELETE FROM reset_links WHERE (account_id, kind) IN ("
-    " WITH expired AS MATERIALIZED (SELECT account_id, kind FROM reset_links"
-    " WHERE expires_at <= :before ORDER BY expires_at, account_id, kind"
-    " LIMIT :limit FOR UPDATE)"
-    " SELECT account_id, kind FROM expired)",
+DELETE_EXPIRED: Final = deletion_of_oldest(
+    "delete some reset links that have expired", RESET_LINKS, by="expires_at"
 )
 
 
