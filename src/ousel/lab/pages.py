@@ -78,7 +78,6 @@ class LabPages:
         )
         context: dict[str, Any] = {
             "view": view,
-            "refusal": refusal,
             "descriptions": DESCRIPTIONS,
             "rule_titles": RULE_TITLES,
             "what_happened": what_happened,
@@ -87,8 +86,7 @@ class LabPages:
             "faults": _faults(view),
             "key_names": {} if view.shown is None else _key_names(view.shown),
         }
-        status = 200 if refusal is None else refusal.status
-        return self._pages.render("lab/lab.html", visit, status=status, **context)
+        return self._pages.render("lab/lab.html", visit, refusal=refusal, **context)
 
 
 def _faults(view: LabView) -> dict[int, list[Grade]]:

@@ -5,7 +5,6 @@ import io
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
-from http import HTTPStatus
 from typing import Any, Final, get_args
 
 import msgspec
@@ -179,10 +178,8 @@ class ActivityPages:
             else None,
             "filters": filters,
             "kinds": KINDS,
-            "refusal": refusal,
         }
-        status = HTTPStatus.OK if refusal is None else refusal.status
-        return self._pages.render("portal/activity.html", visit, status=status, **context)
+        return self._pages.render("portal/activity.html", visit, refusal=refusal, **context)
 
 
 def _parse_filters(visit: Visit, limit: int) -> HistoryQuery:

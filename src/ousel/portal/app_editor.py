@@ -1,14 +1,12 @@
 """An app's own page, from which its owner changes it."""
 
 from collections.abc import Awaitable
-from http import HTTPStatus
 from typing import Any, Final
 
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.partners.service import IssuedKey
 from ousel.portal.app_overview import AppOverviewService
-from ousel.portal.sign_in import field_errors
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import Visit
@@ -30,13 +28,10 @@ class AppEditor:
         """Show the app, with a refusal or a newly issued key."""
         context: dict[str, Any] = {
             "view": await self._overviews.read(visit.signed_in.account_id, visit.path["client_id"]),
-            "refusal": refusal,
-            "errors": field_errors(refusal),
             "issued": issued,
             "overlaps": OVERLAP_LABELS,
         }
-        status = HTTPStatus.OK if refusal is None else refusal.status
-        return self._pages.render("portal/app.html", visit, status=status, **context)
+        return self._pages.render("portal/app.html", visit, refusal=refusal, **context)
 
     async def apply(self, visit: Visit, change: Awaitable[None]) -> Answer:
         """Await the change and show the app again, or show what is wrong with the input."""

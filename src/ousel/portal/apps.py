@@ -6,7 +6,7 @@ from ousel.partners.app_service import AppService
 from ousel.partners.service import AppHasKeys
 from ousel.portal.app_editor import AppEditor
 from ousel.portal.app_overview import AppOverviewService
-from ousel.portal.sign_in import event_source, field_errors
+from ousel.portal.sign_in import event_source
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
@@ -49,7 +49,7 @@ class AppPages:
 
     async def show_new(self, visit: Visit) -> Answer:
         """Show the form that creates an app."""
-        return self._pages.render("portal/app_new.html", visit, errors={})
+        return self._pages.render("portal/app_new.html", visit)
 
     async def create(self, visit: Visit) -> Answer:
         """Create an app."""
@@ -58,9 +58,7 @@ class AppPages:
                 visit.signed_in.account_id, visit.form.get("name", ""), event_source(visit)
             )
         except InvalidField as refusal:
-            return self._pages.render(
-                "portal/app_new.html", visit, status=refusal.status, errors=field_errors(refusal)
-            )
+            return self._pages.render("portal/app_new.html", visit, refusal=refusal)
         return see_other(f"/apps/{app.id}")
 
     async def show(self, visit: Visit) -> Answer:

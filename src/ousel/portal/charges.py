@@ -64,10 +64,8 @@ class ChargePages:
                 name: visit.query[name] for name in ("status", "reference") if visit.query.get(name)
             },
             "statuses": STATUSES,
-            "refusal": refusal,
         }
-        status = 200 if refusal is None else refusal.status
-        return self._pages.render("portal/charges.html", visit, status=status, **context)
+        return self._pages.render("portal/charges.html", visit, refusal=refusal, **context)
 
     async def show_charge(self, visit: Visit) -> Answer:
         """Show one of the app's charges and its history."""

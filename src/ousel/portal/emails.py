@@ -1,13 +1,11 @@
 """Pages on which people confirm their email by a code or a link, and change it."""
 
-from http import HTTPStatus
-
 from ousel.accounts.service import IdentifierInUse
 from ousel.emails.service import PATH
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.people.email_confirmation import EmailConfirmationService
-from ousel.portal.sign_in import event_source, field_errors
+from ousel.portal.sign_in import event_source
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
@@ -97,8 +95,7 @@ class EmailPages:
         return self._pages.render(
             template,
             visit,
-            status=HTTPStatus.OK if refusal is None else refusal.status,
+            refusal=refusal,
             state=await self._emails.state(visit.signed_in.account_id),
-            errors=field_errors(refusal),
             path=PATH,
         )

@@ -81,7 +81,7 @@ class IdentityCheckPages:
         answer = self._pages.render(
             "portal/identity_check.html",
             visit,
-            status=refusal.status,
+            refusal=refusal,
             action=action,
             fields={
                 name: value
@@ -91,6 +91,5 @@ class IdentityCheckPages:
             options=OPTIONS_PATH,
             site=self._identity_checks.site,
             ways=await self._identity_checks.ways(visit.signed_in.account_id),
-            errors={} if refusal.param is None else {refusal.param: refusal.detail},
         )
         return msgspec.structs.replace(answer, code=refusal.code)

@@ -1,6 +1,5 @@
 """Settings: pages on which people add, rename and remove passkeys."""
 
-from http import HTTPStatus
 from typing import Final
 
 from ousel.http.messages import Answer, json_answer
@@ -10,7 +9,7 @@ from ousel.passkeys.service import PasskeyNotAccepted
 from ousel.people.account_settings import AccountSettingsService
 from ousel.people.passkeys import PasskeyService
 from ousel.people.rules import device_name
-from ousel.portal.sign_in import event_source, field_errors, options_answer
+from ousel.portal.sign_in import event_source, options_answer
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit, require_identity_check
@@ -109,12 +108,10 @@ class PasskeyPages:
         return self._pages.render(
             "portal/passkeys.html",
             visit,
-            status=HTTPStatus.OK if refusal is None else refusal.status,
+            refusal=refusal,
             view=await self._settings.read(visit.signed_in.account_id),
             site=self._passkeys.site,
             suggested_name=device_name(visit.device),
-            refusal=refusal,
-            errors=field_errors(refusal),
         )
 
     async def _page_of_one(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
@@ -124,8 +121,7 @@ class PasskeyPages:
         return self._pages.render(
             "portal/passkey.html",
             visit,
-            status=HTTPStatus.OK if refusal is None else refusal.status,
+            refusal=refusal,
             passkey=passkey,
             is_last_factor=view.last_factor_is_passkey,
-            errors=field_errors(refusal),
         )

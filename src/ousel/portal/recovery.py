@@ -1,13 +1,12 @@
 """Pages for people who have forgotten their password: asking for a link, and using it."""
 
-from http import HTTPStatus
 from typing import Final
 
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.people.email_confirmation import NoMail
 from ousel.people.recovery import PATH, RecoveryService, ResetLinkEnded
-from ousel.portal.sign_in import event_source, field_errors
+from ousel.portal.sign_in import event_source
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
@@ -68,18 +67,14 @@ class RecoveryPages:
         return self._pages.render(
             "portal/reset.html",
             visit,
-            status=HTTPStatus.OK if refusal is None else refusal.status,
+            refusal=refusal,
             target=target,
             token=token,
             path=PATH,
-            errors=field_errors(refusal),
         )
 
     def _request_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
+        accepts_mail = self._recovery.accepts_mail
         return self._pages.render(
-            "portal/forgot.html",
-            visit,
-            status=HTTPStatus.OK if refusal is None else refusal.status,
-            refusal=refusal,
-            accepts_mail=self._recovery.accepts_mail,
+            "portal/forgot.html", visit, refusal=refusal, accepts_mail=accepts_mail
         )

@@ -1,6 +1,5 @@
 """Settings: sessions, the password, two-factor sign-in, and the account's history."""
 
-from http import HTTPStatus
 from typing import Any, Final
 
 from ousel.http.messages import Answer
@@ -10,7 +9,7 @@ from ousel.people.account_settings import AFTER_ALL_EVENTS, AccountSettingsServi
 from ousel.people.rules import provisioning_uri
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.sign_in import SignInService
-from ousel.portal.sign_in import event_source, field_errors
+from ousel.portal.sign_in import event_source
 from ousel.site.qr_codes import qr_code
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
@@ -155,24 +154,21 @@ class SettingsPages:
         )
 
     async def _settings_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
-        status = HTTPStatus.OK if refusal is None else refusal.status
         return self._pages.render(
             "portal/settings.html",
             visit,
-            status=status,
+            refusal=refusal,
             view=await self._settings.read(visit.signed_in.account_id),
-            errors=field_errors(refusal),
             event_labels=EVENT_LABELS,
         )
 
     async def _factor_page(self, visit: Visit, refusal: Refusal | None = None) -> Answer:
         person = visit.signed_in
         confirmed = await self._second_factors.is_on(person.account_id)
-        context: dict[str, Any] = {"confirmed": confirmed, "errors": field_errors(refusal)}
+        context: dict[str, Any] = {"confirmed": confirmed}
         if not confirmed:
             require_identity_check(visit)  # whoever sees the secret can compute its codes
             secret = await self._second_factors.propose(person.account_id)
             uri = provisioning_uri(secret, person.username, "Ousel")
             context |= {"secret_value": secret, "qr_code": qr_code(uri)}
-        status = HTTPStatus.OK if refusal is None else refusal.status
-        return self._pages.render("portal/two_factor.html", visit, status=status, **context)
+        return self._pages.render("portal/two_factor.html", visit, refusal=refusal, **context)

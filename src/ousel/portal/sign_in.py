@@ -1,13 +1,12 @@
 """Pages on which people sign up, sign in, enter a code or use a passkey, and sign out."""
 
 from collections.abc import Awaitable
-from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
 
 from ousel.accounts.service import IdentifierInUse, NewHolder
 from ousel.http.messages import Answer, json_answer
-from ousel.kernel.errors import InvalidField, InvalidForm, Refusal
+from ousel.kernel.errors import InvalidField, Refusal
 from ousel.kernel.ids import secret_hash
 from ousel.passkeys.service import PasskeyNotAccepted
 from ousel.people.attempts import TooManyAttempts
@@ -188,16 +187,11 @@ class SignInPages:
         step = await self._passkeys.second_step(pending)
         return self._form("portal/code.html", visit, refusal, step=step)
 
-    def _form(self, template: str, visit: Visit, refusal: Refusal | None, **more: object) -> Answer:
-        context: dict[str, Any] = {
-            "next": _next_of(visit),
-            "refusal": refusal,
-            "errors": field_errors(refusal),
-            "site": self._passkeys.site,
-            **more,
-        }
-        status = HTTPStatus.OK if refusal is None else refusal.status
-        return self._pages.render(template, visit, status=status, **context)
+    def _form(self, template: str, visit: Visit, refusal: Refusal | None, **more: Any) -> Answer:
+        site = self._passkeys.site
+        return self._pages.render(
+            template, visit, refusal=refusal, next=_next_of(visit), site=site, **more
+        )
 
 
 def event_source(visit: Visit) -> EventSource:
@@ -212,15 +206,6 @@ async def options_answer(options: Awaitable[dict[str, Any]]) -> Answer:
         return json_answer(await options)
     except (InvalidField, PasskeyNotAccepted, TooManyAttempts, WrongPassword) as refusal:
         return json_answer({"detail": refusal.detail}, refusal.status)
-
-
-def field_errors(refusal: Refusal | None) -> dict[str, str]:
-    """Return what is wrong with each field, by name."""
-    if isinstance(refusal, InvalidForm):
-        return refusal.errors
-    if refusal is None or refusal.param is None:
-        return {}
-    return {refusal.param: refusal.detail}
 
 
 def _next_of(visit: Visit) -> str:

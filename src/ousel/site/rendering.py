@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from ousel.http.messages import Answer, RawHeader
 from ousel.kernel.clock import timestamp
-from ousel.kernel.errors import Refusal
+from ousel.kernel.errors import InvalidForm, Refusal
 from ousel.kernel.money import money_text
 from ousel.kernel.settings import Settings
 from ousel.site.assets import Assets
@@ -50,16 +50,21 @@ class PageRenderer:
         template: str,
         visit: Visit,
         *,
-        status: int = 200,
+        refusal: Refusal | None = None,
+        status: int | None = None,
         headers: tuple[RawHeader, ...] = (),
         forms_lead_to: str = "",
         **context: Any,
     ) -> Answer:
         """Return a rendered page.
 
+        After a refusal, it has the status of the refusal and says what is wrong with each field.
         Its forms may also redirect to the sources in `forms_lead_to`, such as `https:`.
         """
-        variables = self._common_context | context
+        if status is None:
+            status = HTTPStatus.OK if refusal is None else refusal.status
+        outcome = {"refusal": refusal, "errors": _field_errors(refusal)}
+        variables = self._common_context | outcome | context
         html = self._environment.get_template(template).render(visit=visit, **variables)
         policy = f"{_CONTENT_SECURITY_POLICY} {forms_lead_to}".rstrip().encode()
         return Answer(
@@ -77,9 +82,8 @@ class PageRenderer:
         return self.render(
             "site/problem.html",
             visit,
-            status=HTTPStatus(refusal.status),
-            headers=headers,
             refusal=refusal,
+            headers=headers,
             again=again,
         )
 
@@ -96,6 +100,15 @@ def _environment(packages: tuple[str, ...]) -> Environment:
     )
     environment.filters |= {"money": money_text, "moment": time_element, "prose": inline_code}
     return environment
+
+
+def _field_errors(refusal: Refusal | None) -> dict[str, str]:
+    """Return what is wrong with each field, by name."""
+    if isinstance(refusal, InvalidForm):
+        return refusal.errors
+    if refusal is None or refusal.param is None:
+        return {}
+    return {refusal.param: refusal.detail}
 
 
 def inline_code(text: str) -> Markup:
