@@ -7,7 +7,7 @@ from ousel.http.messages import Answer
 from ousel.kernel.clock import Clock
 from ousel.oauth import rules
 from ousel.oauth.connect import ConnectService, ErrorRedirect
-from ousel.people.audit import EventSource
+from ousel.people.event_source import event_source
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
@@ -77,7 +77,7 @@ class ConnectPages:
         if decision == "deny":
             return see_other(await self._service.deny(_query_of(visit)))
         location = await self._service.allow(
-            _query_of(visit), visit.person.account_id, EventSource(visit.ip_address, visit.device)
+            _query_of(visit), visit.person.account_id, event_source(visit)
         )
         return see_other(location)
 

@@ -4,8 +4,8 @@ from functools import partial
 
 from ousel.http.messages import Answer
 from ousel.partners.app_service import ORIGIN, REDIRECT_URI, AddressKind, AppService
+from ousel.people.event_source import event_source
 from ousel.portal.app_editor import AppEditor
-from ousel.portal.sign_in import event_source
 from ousel.site.visits import PageRoute, Visit
 
 

@@ -4,9 +4,9 @@ from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField
 from ousel.partners.app_service import AppService
 from ousel.partners.service import AppHasKeys
+from ousel.people.event_source import event_source
 from ousel.portal.app_editor import AppEditor
 from ousel.portal.app_overview import AppOverviewService
-from ousel.portal.sign_in import event_source
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit

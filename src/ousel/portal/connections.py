@@ -4,7 +4,7 @@ from ousel.http.messages import Answer
 from ousel.http.refusals import NotFound
 from ousel.oauth.pages import SCOPE_LABELS
 from ousel.oauth.service import ConnectionService
-from ousel.portal.sign_in import event_source
+from ousel.people.event_source import event_source
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit

@@ -5,7 +5,7 @@ from ousel.emails.service import PATH
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.people.email_confirmation import EmailConfirmationService
-from ousel.portal.sign_in import event_source
+from ousel.people.event_source import event_source
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit

@@ -7,8 +7,10 @@ import msgspec
 from ousel.http.messages import Answer
 from ousel.kernel.errors import IdentityCheckNeeded
 from ousel.passkeys.service import PasskeyNotAccepted
+from ousel.people.event_source import event_source
 from ousel.people.identity_check import IdentityCheckService, Way
-from ousel.portal.sign_in import HOME, event_source, options_answer
+from ousel.portal.passkey_options import options_answer
+from ousel.portal.sign_in import HOME
 from ousel.site.redirects import local_path, see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit, require_identity_check

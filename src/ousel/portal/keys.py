@@ -7,8 +7,8 @@ from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField
 from ousel.partners.key_service import KeyService, SecondFactorNeeded
 from ousel.partners.service import IssuedKey
+from ousel.people.event_source import event_source
 from ousel.portal.app_editor import OVERLAP_LABELS, AppEditor
-from ousel.portal.sign_in import event_source
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit, require_identity_check

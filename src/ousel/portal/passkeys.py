@@ -7,9 +7,10 @@ from ousel.kernel.errors import IdentityCheckNeeded, InvalidField, Refusal
 from ousel.passkeys.rules import Owner
 from ousel.passkeys.service import PasskeyNotAccepted
 from ousel.people.account_settings import AccountSettingsService
+from ousel.people.event_source import event_source
 from ousel.people.passkeys import PasskeyService
 from ousel.people.rules import device_name
-from ousel.portal.sign_in import event_source, options_answer
+from ousel.portal.passkey_options import options_answer
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit, require_identity_check

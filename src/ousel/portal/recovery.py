@@ -5,8 +5,8 @@ from typing import Final
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.people.email_confirmation import NoMail
+from ousel.people.event_source import event_source
 from ousel.people.recovery import PATH, RecoveryService, ResetLinkEnded
-from ousel.portal.sign_in import event_source
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit

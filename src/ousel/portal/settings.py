@@ -6,10 +6,10 @@ from ousel.http.messages import Answer
 from ousel.http.refusals import NotFound
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.people.account_settings import AFTER_ALL_EVENTS, AccountSettingsService
+from ousel.people.event_source import event_source
 from ousel.people.rules import provisioning_uri
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.sign_in import SignInService
-from ousel.portal.sign_in import event_source
 from ousel.site.qr_codes import qr_code
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer

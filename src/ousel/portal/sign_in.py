@@ -1,24 +1,26 @@
 """Pages on which people sign up, sign in, enter a code or use a passkey, and sign out."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from urllib.parse import quote
 
 from ousel.accounts.service import IdentifierInUse, NewHolder
-from ousel.http.messages import Answer, json_answer
+from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField, Refusal
-from ousel.kernel.ids import secret_hash
 from ousel.passkeys.service import PasskeyNotAccepted
-from ousel.people.attempts import TooManyAttempts
 from ousel.people.audit import EventSource
+from ousel.people.event_source import event_source
 from ousel.people.passkey_sign_in import PasskeySignInService
 from ousel.people.sign_in import NewSession, SignInService, WrongCode, WrongPassword
+from ousel.portal.passkey_options import options_answer
 from ousel.site.cookies import Cookies
 from ousel.site.redirects import local_path, see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
 HOME: Final = "/activity"
+
+SecondStep = Callable[[str, str, EventSource], Awaitable[NewSession]]  # of signing in
 
 
 class SignInPages:
@@ -112,16 +114,7 @@ class SignInPages:
 
     async def enter_code(self, visit: Visit) -> Answer:
         """Finish signing in with a code."""
-        pending = self._cookies.session(visit.headers) or ""
-        try:
-            signed_in = await self._sign_in_service.sign_in_with_code(
-                pending, visit.form.get("code", ""), event_source(visit)
-            )
-        except WrongCode as refusal:
-            return await self._code_page(visit, refusal)
-        except WrongPassword as refusal:
-            return self._sign_in_page(visit, refusal)
-        return self._redirect_signed_in(signed_in, visit)
+        return await self._finish(visit, self._sign_in_service.sign_in_with_code, "code")
 
     async def passkey_options(self, visit: Visit) -> Answer:
         """Return what the browser is to ask of a passkey."""
@@ -146,16 +139,7 @@ class SignInPages:
 
     async def use_passkey_as_code(self, visit: Visit) -> Answer:
         """Finish signing in with a passkey instead of a code."""
-        pending = self._cookies.session(visit.headers) or ""
-        try:
-            signed_in = await self._passkeys.finish(
-                pending, visit.form.get("credential", ""), event_source(visit)
-            )
-        except PasskeyNotAccepted as refusal:
-            return await self._code_page(visit, refusal)
-        except WrongPassword as refusal:
-            return self._sign_in_page(visit, refusal)
-        return self._redirect_signed_in(signed_in, visit)
+        return await self._finish(visit, self._passkeys.finish, "credential")
 
     async def sign_out(self, visit: Visit) -> Answer:
         """End the session; the next sign-in leads to the page that the form names, or to HOME."""
@@ -164,6 +148,17 @@ class SignInPages:
             person.account_id, person.session_hash, event_source(visit)
         )
         return see_other(_with_next("/login", _next_of(visit)), self._cookies.sign_out())
+
+    async def _finish(self, visit: Visit, second_step: SecondStep, field: str) -> Answer:
+        """Finish signing in with what this field of the form contains."""
+        pending = self._cookies.session(visit.headers) or ""
+        try:
+            signed_in = await second_step(pending, visit.form.get(field, ""), event_source(visit))
+        except (WrongCode, PasskeyNotAccepted) as refusal:
+            return await self._code_page(visit, refusal)
+        except WrongPassword as refusal:
+            return self._sign_in_page(visit, refusal)
+        return self._redirect_signed_in(signed_in, visit)
 
     def _redirect_signed_in(self, signed_in: NewSession, visit: Visit) -> Answer:
         """Redirect, set the session cookie, and renew the cookie by which the browser is known."""
@@ -192,20 +187,6 @@ class SignInPages:
         return self._pages.render(
             template, visit, refusal=refusal, next=_next_of(visit), site=site, **more
         )
-
-
-def event_source(visit: Visit) -> EventSource:
-    """Return where a visit comes from, for the audit record."""
-    session = "" if visit.person is None else visit.person.session_hash
-    return EventSource(visit.ip_address, visit.device, secret_hash(visit.visitor), session)
-
-
-async def options_answer(options: Awaitable[dict[str, Any]]) -> Answer:
-    """Return options for a script, or the reason why there are none."""
-    try:
-        return json_answer(await options)
-    except (InvalidField, PasskeyNotAccepted, TooManyAttempts, WrongPassword) as refusal:
-        return json_answer({"detail": refusal.detail}, refusal.status)
 
 
 def _next_of(visit: Visit) -> str:
