@@ -8,23 +8,19 @@ import pytest
 from ousel.database.batching import BATCH_ITEMS_MAX
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
-from ousel.kernel.observers import NO_OBSERVER
 from ousel.ledger.batch import PostingResult
-from ousel.ledger.interfaces import NoCharges, NoNotices
-from ousel.ledger.notifier import MovementNotifier
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import (
-    AccountNotFound,
     IdempotencyConflict,
     InsufficientBalance,
     PostingRefused,
     QueueFull,
 )
 from ousel.ledger.rules import Movement, Posting, Replay
-from ousel.ledger.writer import UNHALVED_POSTINGS_MAX, PostingContext
+from ousel.ledger.writer import UNHALVED_POSTINGS_MAX
 from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting, refusals
-from tests.support.accounts import balance, person, verify
+from tests.support.accounts import verify
 from tests.support.waiting import until
 
 
@@ -202,78 +198,6 @@ async def test_a_full_queue_refuses(world: LedgerWorld) -> None:
     assert await world.balances() == (96, 4)
 
 
-async def test_a_caller_canceled_in_the_queue_leaves_nothing(world: LedgerWorld) -> None:
-    """A posting that is canceled before its batch begins is skipped."""
-    world.controlled.hold()
-    first = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
-    await world.controlled.write_started.wait()
-    leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 20, key="k")))
-    staying = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 2)))
-    await until(lambda: world.queue.waiting == 2)
-    leaving.cancel()
-    world.controlled.release()
-    await asyncio.gather(first, staying)
-
-    assert leaving.cancelled()
-    assert await world.balances() == (97, 3)
-    key_is_free = await world.queue.post(posting(world.ada.id, "@bob", 30, key="k"))
-    assert isinstance(key_is_free.outcome, Movement)
-
-
-async def test_a_caller_canceled_during_its_batch_leaves_a_complete_movement(
-    world: LedgerWorld,
-) -> None:
-    """If a posting is canceled while its batch is committed, both entries and the key exist."""
-    leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 20, key="k")))
-    staying = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
-    world.controlled.actions_before_commit.append(leaving.cancel)
-    await staying
-
-    assert leaving.cancelled()
-    assert await world.balances() == (79, 21)
-    again = await world.queue.post(posting(world.ada.id, "@bob", 20, key="k"))
-    assert isinstance(again.outcome, Replay)
-    await verify(world.database)
-
-
-async def test_a_caller_canceled_before_its_batch_is_decided_leaves_nothing(
-    world: LedgerWorld,
-) -> None:
-    """A posting that has joined a batch, but has not begun to be written, is dropped."""
-    world.controlled.hold()
-    leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 20, key="k")))
-    staying = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
-    await world.controlled.write_started.wait()
-    leaving.cancel()
-    world.controlled.release()
-    await staying
-
-    assert leaving.cancelled()
-    assert await world.balances() == (99, 1)
-    key_is_free = await world.queue.post(posting(world.ada.id, "@bob", 30, key="k"))
-    assert isinstance(key_is_free.outcome, Movement)
-
-
-async def test_the_queue_works_after_all_callers_were_canceled(world: LedgerWorld) -> None:
-    """If all waiting callers were canceled, the queue is emptied without a transaction."""
-    world.controlled.hold()
-    first = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 1)))
-    await world.controlled.write_started.wait()
-    leaving = [
-        asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob"))) for _ in range(9)
-    ]
-    await until(lambda: world.queue.waiting == len(leaving))
-    for task in leaving:
-        task.cancel()
-    world.controlled.release()
-    await first
-    await world.queue.close()
-
-    assert world.controlled.writes == 1
-    await world.queue.post(posting(world.ada.id, "@bob", 1))
-    assert await world.balances() == (98, 2)
-
-
 async def test_closing_writes_the_waiting_postings(world: LedgerWorld) -> None:
     """A server that stops answers every caller; an idle queue closes at once."""
     await world.queue.close()
@@ -285,74 +209,6 @@ async def test_closing_writes_the_waiting_postings(world: LedgerWorld) -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_a_recipient_is_looked_up_when_the_batch_is_written(world: LedgerWorld) -> None:
-    """An account that is opened while the posting waits is found; an unknown one is not cached."""
-    unknown = await world.queue.post(posting(world.ada.id, "@eve"))
-    world.controlled.hold()
-    waiting = asyncio.create_task(world.queue.post(posting(world.ada.id, "@eve", 7)))
-    await world.controlled.write_started.wait()
-    eve = await person(world.database, "eve")
-    world.controlled.release()
-
-    assert refusals([unknown.outcome]) == [AccountNotFound]
-    assert isinstance((await waiting).outcome, Movement)
-    assert await balance(world.database, eve) == 7
-
-
-async def test_every_identifier_finds_the_account(world: LedgerWorld) -> None:
-    """Username, email and account number name the same recipient."""
-    for name in ("@bob", "bob@example.com", world.bob.account_number):
-        await world.queue.post(posting(world.ada.id, name, 5))
-
-    assert await world.balances() == (85, 15)
-
-
-async def test_the_cache_of_recipients_has_a_limit(
-    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After the cache is cleared, recipients are looked up again."""
-    monkeypatch.setattr("ousel.ledger.writer.RECIPIENTS_CACHED_MAX", 1)
-    for name in ("@bob", "bob@example.com", world.bob.account_number) * 2:
-        await world.queue.post(posting(world.ada.id, name, 5))
-
-    assert await world.balances() == (70, 30)
-
-
-async def test_a_batch_in_progress_keeps_the_recipients_that_it_has_found(
-    world: LedgerWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A full cache is replaced, not emptied: another writer may be using it."""
-    monkeypatch.setattr("ousel.ledger.writer.RECIPIENTS_CACHED_MAX", 0)
-    context = PostingContext(
-        world.controlled,
-        system_clock,
-        NoCharges(),
-        NoNotices(),
-        NO_OBSERVER,
-        MovementNotifier(world.controlled),
-        lambda *_: None,
-    )
-    in_use = context.recipients
-    in_use["@bob"] = world.bob.id
-
-    context.limit_recipients()
-
-    assert context.recipients == {}
-    assert in_use == {"@bob": world.bob.id}
-
-
-async def test_a_frozen_account_is_frozen_for_the_next_posting(
-    world: LedgerWorld, raw_sql: Any
-) -> None:
-    """The next batch sees what another process has changed: the status is not cached."""
-    await world.queue.post(posting(world.ada.id, "@bob", 1))
-    await raw_sql.run("UPDATE accounts SET status = 'frozen' WHERE username = 'bob'")
-
-    answer = await world.queue.post(posting(world.ada.id, "@bob", 1))
-
-    assert [kind.__name__ for kind in refusals([answer.outcome])] == ["AccountFrozen"]
-
-
 async def test_an_unavailable_database_fails_only_the_current_batch(world: LedgerWorld) -> None:
     """Every caller of the batch gets the refusal; the next posting is written."""
     world.controlled.faults.append("away")
@@ -361,22 +217,6 @@ async def test_an_unavailable_database_fails_only_the_current_batch(world: Ledge
 
     assert [type(answer) for answer in answers] == [DatabaseUnavailable] * 3
     assert world.controlled.writes == 1
-    await world.queue.post(posting(world.ada.id, "@bob"))
-    assert await world.balances() == (99, 1)
-
-
-async def test_a_canceled_caller_gets_no_failure(world: LedgerWorld) -> None:
-    """If a caller was canceled before the failure, the others get it, and the queue continues."""
-    world.controlled.faults.append("away")
-    world.controlled.hold()
-    leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob")))
-    staying = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob")))
-    await world.controlled.write_started.wait()
-    leaving.cancel()
-    world.controlled.release()
-
-    with pytest.raises(DatabaseUnavailable):
-        await staying
     await world.queue.post(posting(world.ada.id, "@bob"))
     assert await world.balances() == (99, 1)
 

@@ -15,11 +15,14 @@ from ousel.people.factor_secrets import FactorSecrets
 from ousel.people.notices import EventNotices
 from ousel.people.passkey_sign_in import PasskeySignInService
 from ousel.people.passkeys import PasskeyService
+from ousel.people.recovery import OperatorRecovery, RecoveryService
 from ousel.people.second_factor import SecondFactorService
 from ousel.people.secret_file import SecretFile
 from ousel.people.sign_in import SignInService
+from tests.people.keyrings import Keyring
 from tests.people.mailboxes import People
 from tests.people.members import Member
+from tests.people.recoveries import Recovery
 from tests.support.clock import ManualClock
 from tests.support.passwords import hash_quickly
 
@@ -129,3 +132,25 @@ def people(
         database, clock, attempts, email_proofs, sign_in.password_check
     )
     return People(database, clock, sign_in, emails, outbox)
+
+
+@pytest.fixture
+def keyring(
+    ada: Member, passkeys: PasskeyService, passkey_sign_in: PasskeySignInService
+) -> Keyring:
+    """Ada with an authenticator, and no passkey yet."""
+    return Keyring(ada, passkeys, passkey_sign_in)
+
+
+@pytest.fixture
+def recovery(
+    database: Database,
+    clock: ManualClock,
+    attempts: AttemptCounter,
+    outbox: Outbox,
+    sign_in: SignInService,
+    notices: EventNotices,
+) -> Recovery:
+    """The recovery service of a fresh database."""
+    service = RecoveryService(database, clock, attempts, outbox, notices, sign_in.passwords)
+    return Recovery(service, OperatorRecovery(database, clock, outbox), outbox, clock)
