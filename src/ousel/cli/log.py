@@ -14,11 +14,11 @@ import typer
 from ousel.cli.console import JsonOption, clean_up_on_signal, error_console, fail, show
 from ousel.cli.log_keys import keys
 from ousel.cli.receipts import KeyOption, parse_keys
+from ousel.kernel.files import read_if_there, write_durably
 from ousel.kernel.settings import PORT_MAX
 from ousel.sealed_log.audit import Audited, AuditFailed, Auditor, LogInconsistent
 from ousel.sealed_log.notes import COSIGNATURE, NoteRefused, SigningKey, parse_signing_key
 from ousel.sealed_log.remote import RemoteLog, RemoteUnreachable
-from ousel.sealed_log.state_files import read_if_there, write_durably
 from ousel.sealed_log.witness_server import StateUnusable, Witness, serve_witness
 
 WITNESS_PORT_DEFAULT: Final = 8100

@@ -3,19 +3,19 @@
 import base64
 import binascii
 import hashlib
-import os
 import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from ousel.database.addresses import is_postgres, sqlite_path
 from ousel.kernel.errors import Refusal
+from ousel.kernel.files import write_durably
 from ousel.kernel.settings import Settings
 
 KEY_BYTES: Final = 32
 KEYS_MAX: Final = 100
-OWNER_ONLY: Final = 0o600
 COMMENT: Final = (
     "# Ousel encrypts the secrets of second factors with these keys. Whoever has the database and\n"
     "# this file can compute people's codes. Back this file up, but not with the database.\n"
@@ -81,14 +81,8 @@ class SecretFile:
     def create(self) -> str:
         """Create the file with one key, and return the path; an existing file stays as it is."""
         path = self._require_path()
-        draft = _write_draft(path, [secrets.token_bytes(KEY_BYTES)])
-        try:
-            os.link(draft, path)  # unlike a rename, this never replaces a file
-        except FileExistsError:
-            pass
-        finally:
-            draft.unlink()
-        _flush_folder(path)
+        with suppress(FileExistsError):
+            _write(path, [secrets.token_bytes(KEY_BYTES)], replaces=False)
         return str(path)
 
     def exists(self) -> bool:
@@ -112,10 +106,9 @@ class SecretFile:
         self._replace([self.get(key_id)])
 
     def _replace(self, keys: Iterable[bytes]) -> None:
-        """Write the file anew; a crash leaves the old file or the new one, never a part of it."""
+        """Write the file anew."""
         path = self._require_path()
-        _write_draft(path, keys).replace(path)
-        _flush_folder(path)
+        _write(path, keys, replaces=True)
         self._read(path)
 
     def _read(self, path: Path) -> dict[str, bytes]:
@@ -168,21 +161,6 @@ def _parse_key(line: str, path: Path) -> bytes:
     return key
 
 
-def _write_draft(path: Path, keys: Iterable[bytes]) -> Path:
-    """Write the keys to a new file beside this path, on disk, for its owner alone."""
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
+def _write(path: Path, keys: Iterable[bytes], *, replaces: bool) -> None:
     lines = "".join(f"{base64.b64encode(key).decode()}\n" for key in keys)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(COMMENT + lines)
-        file.flush()
-        os.fsync(file.fileno())
-    return draft
-
-
-def _flush_folder(path: Path) -> None:
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    write_durably(path, (COMMENT + lines).encode(), for_owner_only=True, replaces=replaces)

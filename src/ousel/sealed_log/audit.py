@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from ousel.kernel.files import read_if_there, write_durably
 from ousel.sealed_log.checkpoints import Checkpoint, open_checkpoint
 from ousel.sealed_log.merkle import (
     EMPTY_ROOT,
@@ -19,7 +20,6 @@ from ousel.sealed_log.merkle import (
     root_nodes,
 )
 from ousel.sealed_log.notes import NoteRefused, Signature, VerifierKey
-from ousel.sealed_log.state_files import read_if_there, write_durably
 
 EVIDENCE_SUFFIX: Final = ".evidence"
 

@@ -4,7 +4,6 @@ The first line of the file is the private key, in the form that Go's note packag
 come the notes by which earlier keys have named their successors, if the key was ever replaced.
 """
 
-import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ousel.database.addresses import is_postgres, sqlite_path
+from ousel.kernel.files import write_durably
 from ousel.kernel.settings import SettingError, Settings
 from ousel.sealed_log.checkpoints import Checkpoint, open_checkpoint
 from ousel.sealed_log.notes import (
@@ -28,7 +28,6 @@ from ousel.sealed_log.notes import (
 SEED_BYTES: Final = 32
 SUCCESSION_FORMAT: Final = "ousel-log-key/v1"
 
-_OWNER_ONLY: Final = 0o600
 _SEPARATOR: Final = "\n\n\n"  # between the key and the notes; no note contains it
 
 
@@ -143,23 +142,12 @@ def write_key(path: Path, key: LogKey, *, replaces: bool = False) -> None:
     """
     parts = [key.signing_key.private_text, *key.successions]
     content = _SEPARATOR.join([part.rstrip("\n") for part in parts])
-    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}.unfinished")
     try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(content + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        if replaces:
-            unfinished.replace(path)
-        else:
-            path.hardlink_to(unfinished)
+        write_durably(path, f"{content}\n".encode(), for_owner_only=True, replaces=replaces)
     except FileExistsError:
         raise KeyExists(f"there is a log key at {path} already") from None
     except OSError as error:
         raise LogKeyUnusable(f"the log key {path} cannot be written: {error.strerror}") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 class KeyHolder:

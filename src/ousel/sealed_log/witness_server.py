@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 from typing_extensions import override
 
+from ousel.kernel.files import read_if_there, write_durably
 from ousel.sealed_log.checkpoints import parse_checkpoint
 from ousel.sealed_log.notes import SigningKey, VerifierKey, split_note
-from ousel.sealed_log.state_files import read_if_there, write_durably
 from ousel.sealed_log.witness_rules import (
     REQUEST_BYTES_MAX,
     SIZE_CONTENT_TYPE,

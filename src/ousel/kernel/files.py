@@ -1,0 +1,53 @@
+"""Files that are written as a whole, and survive a crash."""
+
+import os
+import secrets
+from pathlib import Path
+from typing import Final
+
+_OWNER_ONLY: Final = 0o600
+_BY_UMASK: Final = 0o666
+
+
+def write_durably(
+    path: Path, content: bytes, *, for_owner_only: bool = False, replaces: bool = True
+) -> None:
+    """Write a file as a whole: after a crash, it has the old content or the new.
+
+    If the content does not replace the old one, raise FileExistsError if there is a file.
+    """
+    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}.unfinished")
+    mode = _OWNER_ONLY if for_owner_only else _BY_UMASK
+    try:
+        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if replaces:
+            unfinished.replace(path)
+        else:
+            path.hardlink_to(unfinished)  # unlike a rename, this never replaces a file
+    except FileExistsError:
+        _flush_folder(path.parent)  # whoever has just written the file may not have done so yet
+        raise
+    finally:
+        unfinished.unlink(missing_ok=True)
+    _flush_folder(path.parent)
+
+
+def read_if_there(path: Path) -> bytes | None:
+    """Return the content of a file, or None if there is no such file."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _flush_folder(folder: Path) -> None:
+    """Write the names of the folder's files to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
