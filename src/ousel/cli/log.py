@@ -1,7 +1,6 @@
 """`ousel log`: the key of your own log; run a witness for somebody else's, and audit one."""
 
 import fcntl
-import secrets
 import sys
 import time
 from collections.abc import Iterator
@@ -17,12 +16,17 @@ from ousel.cli.receipts import KeyOption, parse_keys
 from ousel.kernel.files import read_if_there, write_durably
 from ousel.kernel.settings import PORT_MAX
 from ousel.sealed_log.audit import Audited, AuditFailed, Auditor, LogInconsistent
-from ousel.sealed_log.notes import COSIGNATURE, NoteRefused, SigningKey, parse_signing_key
+from ousel.sealed_log.notes import (
+    COSIGNATURE,
+    NoteRefused,
+    SigningKey,
+    new_signing_key,
+    parse_signing_key,
+)
 from ousel.sealed_log.remote import RemoteLog, RemoteUnreachable
 from ousel.sealed_log.witness_server import StateUnusable, Witness, serve_witness
 
 WITNESS_PORT_DEFAULT: Final = 8100
-SEED_BYTES: Final = 32
 
 log = typer.Typer(
     no_args_is_help=True, help="Create the key of your log; audit a log, or run a witness for one."
@@ -137,7 +141,7 @@ def _witness_key(path: Path, name: str) -> SigningKey:
     content = read_if_there(path)
     try:
         if content is None:
-            key = SigningKey(name, secrets.token_bytes(SEED_BYTES), COSIGNATURE)
+            key = new_signing_key(name, COSIGNATURE)
             write_durably(path, f"{key.private_text}\n".encode())
             return key
         key = parse_signing_key(content.decode())

@@ -4,7 +4,6 @@ The first line of the file is the private key, in the form that Go's note packag
 come the notes by which earlier keys have named their successors, if the key was ever replaced.
 """
 
-import secrets
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -20,12 +19,12 @@ from ousel.sealed_log.notes import (
     SigningKey,
     VerifierKey,
     from_base64,
+    new_signing_key,
     open_note,
     parse_verifier_key,
     sign_note,
 )
 
-SEED_BYTES: Final = 32
 SUCCESSION_FORMAT: Final = "ousel-log-key/v1"
 
 _SEPARATOR: Final = "\n\n\n"  # between the key and the notes; no note contains it
@@ -99,14 +98,14 @@ class LogKey:
 
     def succeeding(self) -> "LogKey":
         """Return a new key, with a note in which this key names it as its successor."""
-        new = SigningKey(self.origin, secrets.token_bytes(SEED_BYTES))
+        new = new_signing_key(self.origin)
         text = f"{SUCCESSION_FORMAT}\n{self.verifier}\n{new.verifier}\n"
         return LogKey(new, (*self.successions, sign_note(text, [self.signing_key])))
 
 
 def new_key(origin: str) -> LogKey:
     """Return a key that was drawn at random."""
-    return LogKey(SigningKey(origin, secrets.token_bytes(SEED_BYTES)))
+    return LogKey(new_signing_key(origin))
 
 
 def read_key(path: Path, origin: str) -> LogKey | None:

@@ -8,6 +8,7 @@ import base64
 import binascii
 import hashlib
 import re
+import secrets
 from collections.abc import Sequence
 from typing import Final
 
@@ -102,6 +103,11 @@ class OpenedNote(msgspec.Struct, frozen=True):
     def is_signed_by(self, key: VerifierKey) -> bool:
         """Return whether this key signed the text."""
         return any(signature.key == key for signature in self.signatures)
+
+
+def new_signing_key(name: str, type_: int = ED25519) -> SigningKey:
+    """Return a key with this name that is drawn at random."""
+    return SigningKey(name, secrets.token_bytes(_KEY_BYTES), type_)
 
 
 def parse_verifier_key(text: str) -> VerifierKey:
