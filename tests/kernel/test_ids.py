@@ -4,9 +4,11 @@ import hashlib
 import itertools
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ousel.emails import rules as emails
 from ousel.kernel.ids import (
     HANDLE_CHARACTERS,
     handle_of,
@@ -16,7 +18,11 @@ from ousel.kernel.ids import (
     new_secret,
     secret_hash,
     time_of_id,
+    without_secrets,
 )
+from ousel.oauth.rules import CODE_PREFIX
+from ousel.oauth.service import token_prefix
+from ousel.resets import rules as resets
 from tests.support.clock import TIME_MICROS_MAX
 
 BITS_A_CHARACTER = 5
@@ -95,6 +101,28 @@ def test_a_handle_is_the_prefix_and_the_first_eight_characters() -> None:
     secret = new_secret("sk_live_")
 
     assert handle_of(secret) == secret[: len("sk_live_") + 8]
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        *("sk_live_", "sk_test_", token_prefix("live"), token_prefix("test"), "os_"),
+        *(CODE_PREFIX, emails.LINK_PREFIX, resets.LINK_PREFIX, "zz_"),
+    ],
+)
+def test_each_kind_of_secret_is_cut_down_to_its_handle(prefix: str) -> None:
+    """Wherever it is in a text; this holds for kinds that do not exist yet, too."""
+    secret = new_secret(prefix)
+    line = without_secrets(f'{{"path": "/x/{secret}/y", "error": "{secret}{secret}"}}')
+    shown = f"{handle_of(secret)}..."
+    assert line == f'{{"path": "/x/{shown}/y", "error": "{shown}{shown}"}}'
+
+
+def test_ids_and_hashes_are_not_cut_down() -> None:
+    """They are no secrets."""
+    ids = [new_id(prefix, lambda: 0) for prefix in ("acct_", "tr_", "ch_", "app_", "req_")]
+    harmless = f"{ids} {'0a' * 32}"
+    assert without_secrets(harmless) == harmless
 
 
 def test_only_a_sha_256_of_a_secret_is_kept() -> None:

@@ -88,10 +88,12 @@ async def test_changes_of_what_protects_an_account_are_told(ada: Member, outbox:
     await ada.second_factors.remove(ada.account_id, ada.code(), HOME)
     await ada.sign_in.change_password(ada.account_id, PASSWORD, NEW_PASSWORD, HOME)
     assert await subjects(outbox) == [
+        "A second factor was removed from your Ousel account",
+        "An authenticator app was added to your Ousel account",
         "The password of your Ousel account was changed",
-        "Two-factor sign-in was turned off",
-        "Two-factor sign-in was turned on",
     ]
+    removed = await text_of(outbox, "A second factor was removed from your Ousel account")
+    assert "account @ada: the authenticator app." in removed
     secrets = [PASSWORD, NEW_PASSWORD, ada.factor_secret, *ada.recovery_codes]
     texts = [each.text + each.html for each in await outbox.newest(EMAIL)]
     assert not any(secret in text for secret in secrets for text in texts)

@@ -70,7 +70,7 @@ async def test_the_operators_link_removes_the_second_factor(
     subjects = [each.subject for each in mail]
     assert "The operator has issued a link to your Ousel account" in subjects
     assert "The password of your Ousel account was changed" in subjects
-    assert "Two-factor sign-in was turned off" in subjects
+    assert "A second factor was removed from your Ousel account" in subjects
     assert not any(link in each.text for each in mail)
 
 
@@ -84,6 +84,8 @@ async def test_passkeys_are_kept_by_mail_and_removed_by_the_operator(
     assert (await ada.sign_in.sign_in("ada", NEW_PASSWORD, HOME)).stage == "awaits_code"
     await recovery.use(await recovery.operator_link(), PASSWORD)
     assert (await ada.sign_in.sign_in("ada", PASSWORD, HOME)).stage == "signed_in"
+    texts = [each.text for each in await recovery.outbox.newest(EMAIL)]
+    assert any("every authenticator app, passkey and recovery code" in text for text in texts)
 
 
 async def test_the_operators_link_works_without_a_factor_and_without_a_proven_email(

@@ -42,7 +42,7 @@ async def test_the_first_passkey_brings_recovery_codes(ada: Visitor, phone: Auth
     )
     assert second.headers["location"] == f"{LIST}?done=added"
     settings = (await ada.get("/settings")).text
-    assert "Your password needs a passkey as well. 10 recovery codes are left." in settings
+    assert "also needs a passkey or a recovery code. 10 recovery codes are left." in settings
 
 
 async def test_the_name_is_suggested_and_checked(ada: Visitor, phone: Authenticator) -> None:
@@ -146,6 +146,7 @@ async def test_changing_passkeys_asks_again_who_the_person_is(
 
     asked = await ada.get(LIST)
     assert (asked.status_code, ASKED in asked.text) == (403, True)
+    assert "authenticator app if you have one" in asked.text
     assert "Reload" in (await ada.post(f"{LIST}/options", token)).json()["detail"]
     assert ASKED in (await ada.post(LIST, token | {"name": "Key", "credential": "{}"})).text
     assert ASKED in (await ada.send(removal, removal.fields)).text

@@ -53,7 +53,7 @@ class Accounts extends Resource {
   }
 }
 
-/** The client for a partner key. It belongs on a server: a browser refuses it. */
+/** The client for a partner key. It belongs on a server: in a browser, the constructor throws. */
 export class Client extends Connect {
   readonly accounts: Accounts;
   readonly transfers: Transfers;

@@ -8,7 +8,7 @@ _BEARER: Final = b"Bearer"
 
 
 class MalformedJson(Refusal):
-    """The body is not a JSON object or nested too deep, or a field is there twice and invalid."""
+    """The body is not a JSON object, is nested too deep, or has an invalid field more than once."""
 
     status = 400
     code = "malformed_json"

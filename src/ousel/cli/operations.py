@@ -111,7 +111,7 @@ def verify(
         Path | None,
         typer.Option(
             metavar="CHECKPOINT",
-            help="Verify only what the log has added to the checkpoint in this file.",
+            help="Verify only what was added to the log after the checkpoint in this file.",
         ),
     ] = None,
     database: DatabaseOption = None,
@@ -138,7 +138,7 @@ def verify(
 
 
 def _verify_since(database: str | None, path: Path) -> dict[str, int]:
-    """Verify what the log has added to this checkpoint; return how much that is."""
+    """Verify what was added to the log after this checkpoint; return how many leaves that is."""
     key = known_key(settings(database))
     since = parse_signed_checkpoint(path.read_text("utf-8"), key)
     added = run_on_snapshot(database, lambda transaction: verify_since(transaction, since, key))

@@ -21,7 +21,7 @@ _log = structlog.get_logger()
 
 
 class _AwaitedRow:
-    """Those who wait for a row, and a number by which a poll recognizes a change."""
+    """Those who wait for a row, and the mark by which a poll recognizes a change."""
 
     __slots__ = ("mark", "waiters")
 
@@ -31,7 +31,10 @@ class _AwaitedRow:
 
 
 class ChangeNotifier(ABC):
-    """Wakes those who wait for a row when it may have changed."""
+    """Wakes those who wait for a row when it may have changed.
+
+    Whoever waits gives a mark: a number of the row, as it was when they last read the row.
+    """
 
     def __init__(self, database: Database) -> None:
         """Poll this database for what other processes write."""
@@ -45,7 +48,7 @@ class ChangeNotifier(ABC):
     async def _find_changed(
         self, transaction: Transaction, marks: Mapping[str, int]
     ) -> Collection[str]:
-        """Return the ids of the rows that have changed since the caller saw these marks."""
+        """Return the ids of the rows that have changed since they had these marks."""
 
     async def _wait(self, row_id: str, mark: int, seconds: float) -> None:
         """Return when the row may have changed, or after this many seconds.

@@ -18,6 +18,8 @@ _TIME_SHIFTS: Final = (40, 30, 20, 10, 0)
 _TIME_DIGITS: Final = 2 * len(_TIME_SHIFTS)
 _RANDOM_DIGITS: Final = 16
 _SECRET_TAIL: Final = re.compile(r"[0-9a-v]{40}")
+# Every secret of `new_secret`, whatever its prefix; the group is its handle.
+_ANY_SECRET: Final = re.compile(r"([a-z]{2}_(?:live_|test_)?[0-9a-v]{8})[0-9a-v]{32}")
 _MICROS_PER_MILLISECOND: Final = 1_000
 _TAILS_DRAWN_AT_ONCE: Final = 256
 
@@ -42,7 +44,10 @@ def time_of_id(id_: str) -> int:
 
 
 def new_secret(prefix: str) -> str:
-    """Return a new secret with 200 random bits, of which the first 40 are its public handle."""
+    """Return a new secret with 200 random bits, of which the first 40 are its public handle.
+
+    The prefix is two letters and `_`. The mode may follow, as in `sk_live_`.
+    """
     return prefix + _random(SECRET_CHARACTERS)
 
 
@@ -54,6 +59,11 @@ def is_secret(text: str, prefix: str) -> bool:
 def handle_of(secret: str) -> str:
     """Return the public handle of a secret: its prefix and the first characters after it."""
     return secret[: secret.rindex("_") + 1 + HANDLE_CHARACTERS]
+
+
+def without_secrets(text: str) -> str:
+    """Return the text with every secret cut down to its public handle."""
+    return _ANY_SECRET.sub(r"\1...", text)
 
 
 def secret_hash(secret: str) -> str:

@@ -62,7 +62,7 @@ class LabEndpoints:
                 endpoint=self.finish,
                 name="finishRehearsal",
                 summary="End a rehearsal and read its grades",
-                description="A call that is still missing then counts as never made.",
+                description="A call that has not arrived by then counts as never made.",
                 path_parameters=_ID,
                 successes={200: AnswerDescription("The final grades.", RehearsalRecord)},
                 refusals=(RehearsalNotFound,),

@@ -23,8 +23,8 @@ from ousel.lab.rules import (
 REPEATS_MAX: Final = 2
 PAUSES_MIN: Final = 3  # fewer pauses say nothing about backoff, because each may be random
 TOLERANCE_MICROS: Final = MICROS_PER_SECOND // 10  # timers of a client may run slightly fast
-# With n pauses, clients must have paused for n * n times this long. Backoff with full jitter that
-# begins at 0.2 seconds practically always does.
+# The n pauses of a client must add up to at least n * n times this long. With full jitter that
+# begins at 0.2 seconds, they practically always do.
 PAUSE_MICROS: Final = MICROS_PER_SECOND // 100
 
 Verdict = Literal["passed", "failed", "not_shown"]

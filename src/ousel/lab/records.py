@@ -45,7 +45,7 @@ class RehearsalRecord(msgspec.Struct, frozen=True, kw_only=True):
     result: Annotated[
         Result,
         msgspec.Meta(
-            description="Passed if no rule was broken and the rules of this rehearsal were kept."
+            description="Passed if no rule failed and the rules that the rehearsal is about passed."
         ),
     ]
     started_at: Time

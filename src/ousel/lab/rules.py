@@ -229,7 +229,7 @@ def plan_call(name: RehearsalName, call: RecordedCall, earlier: Sequence[Recorde
 
 
 def _plan_revocation(prefix: str, call: RecordedCall, earlier: Sequence[RecordedCall]) -> Plan:
-    """Refuse the credential of the second call from then on; another credential works."""
+    """Refuse the second call, and all later calls with the same credential, but no others."""
     credential = call.credential or ""
     used = [each for each in earlier if (each.credential or "").startswith(prefix)]
     if not credential.startswith(prefix) or not used:

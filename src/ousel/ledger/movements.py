@@ -60,7 +60,10 @@ async def movements_at(transaction: Transaction, places: Sequence[Place]) -> lis
 async def entries_before(
     transaction: Transaction, entries: Sequence[Entry]
 ) -> dict[tuple[str, int], Entry]:
-    """Return the entry before each entry, by the place of the latter; a first entry has none."""
+    """Return the predecessors of these entries, each by the place of the entry that it precedes.
+
+    The first entry of an account has none.
+    """
     places = [(entry.account_id, entry.sequence - 1) for entry in entries if entry.sequence > 1]
     rows = await transaction.fetch(ENTRIES_AT, places=places) if places else []
     return {(row[0], row[1] + 1): Entry(*row) for row in rows}

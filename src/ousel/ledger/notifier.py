@@ -12,7 +12,7 @@ from ousel.ledger.rules import Account, Movement
 
 
 class MovementNotifier(ChangeNotifier):
-    """Wakes those who wait for an account's next entry. Its marks are sequence numbers."""
+    """Wakes those who wait for an account's next entry; its mark is the last sequence number."""
 
     async def wait_for_movement(self, account: Account, seconds: float) -> None:
         """Return when the account may have an entry after its last one, or after these seconds."""

@@ -49,7 +49,7 @@ class VerifiedTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerificationFailed(Exception):
-    """The first error that was found in the ledger, in one sentence."""
+    """The ledger has an error; the message describes the first one that was found."""
 
 
 class DatabaseLedger:
@@ -255,7 +255,10 @@ def check_pair(debit: Entry, credit: Entry) -> None:
 
 
 def check_head(account: Account | None, replayed: Account) -> None:
-    """Check that an account that was replayed up to some entry has that entry."""
+    """Check that the stored account has the replayed entries.
+
+    If it has no others, it must also agree with the last of them.
+    """
     if account is None or account.sequence < replayed.sequence:
         raise VerificationFailed(
             f"account {replayed.id} does not count its entry {replayed.sequence}"

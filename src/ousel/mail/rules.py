@@ -46,7 +46,7 @@ class OutboxFigures(msgspec.Struct, frozen=True):
 
 
 def next_attempt_at(mail: Mail, now: int, *, is_refused: bool) -> int | None:
-    """Return when to try a message again that was not sent, or None to give it up.
+    """Return when to retry a message that was not sent, or None to give it up.
 
     The message has been tried `mail.attempts` times. `is_refused` says that
     the mail server has answered that it will never accept the message.

@@ -3,12 +3,13 @@
 import contextlib
 import io
 import logging
-import re
 import sys
 from typing import Final, TextIO, cast
 
 import structlog
 from typing_extensions import override
+
+from ousel.kernel.ids import without_secrets
 
 _SHARED: Final[list[structlog.typing.Processor]] = [
     structlog.stdlib.add_log_level,
@@ -17,13 +18,6 @@ _SHARED: Final[list[structlog.typing.Processor]] = [
 ]
 
 _render: Final = structlog.processors.JSONRenderer()
-# A key, token, code or session that was logged by mistake; its public beginning is kept.
-_SECRET: Final = re.compile(r"((?:[a-z]{2}_(?:live|test)|ac|ep|os)_[0-9a-v]{8})[0-9a-v]{32}")
-
-
-def without_secrets(text: str) -> str:
-    """Return the text with every secret cut down to its public beginning."""
-    return _SECRET.sub(r"\1...", text)
 
 
 class _StandardError(io.TextIOBase):
@@ -42,6 +36,7 @@ class _StandardError(io.TextIOBase):
 
 
 def _render_without_secrets(logger: object, name: str, event: structlog.typing.EventDict) -> str:
+    """Return the line of an event; a secret that was logged by mistake is cut down."""
     return without_secrets(str(_render(logger, name, event)))
 
 

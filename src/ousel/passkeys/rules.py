@@ -15,7 +15,8 @@ SITE_NAME: Final = "Ousel"
 PASSKEYS_MAX: Final = 20  # of one account
 NAME_CHARACTERS_MAX: Final = 60
 CHALLENGE_SECONDS: Final = 5 * 60
-ALGORITHMS: Final = (-8, -7, -257)  # Ed25519, ECDSA with P-256, RSA: those of COSE, preferred first
+# COSE numbers, the preferred one first: Ed25519, ECDSA with P-256, RSA
+ALGORITHMS: Final = (-8, -7, -257)
 
 _STANDARD_PORTS: Final = {"http": 80, "https": 443}
 

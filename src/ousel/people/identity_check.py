@@ -63,7 +63,7 @@ class IdentityCheckService:
         """
         if way not in await self.ways(account_id):
             # Above all, this refuses the code of a second factor that was only proposed.
-            raise IdentityCheckNeeded("This is no longer how you prove who you are.")
+            raise IdentityCheckNeeded("You can no longer confirm in this way that it is you.")
         match way:
             case "password":
                 return await self._check_password(account_id, given, source)

@@ -66,15 +66,15 @@ _NOTICES: Final[dict[NoticeKind, _Notice]] = {
         _FORGOT,
     ),
     "second_factor_turned_on": _Notice(
-        "Two-factor sign-in was turned on",
-        "Signing in to your Ousel account @{username} now needs a code from an authenticator app.",
+        "An authenticator app was added to your Ousel account",
+        "After the password, codes from the new app now sign in to your Ousel account @{username}.",
         "If it was not you, somebody used your account. Set a new password, and ask the operator "
         "of this server to remove that app.",
         _FORGOT,
     ),
     "second_factor_turned_off": _Notice(
-        "Two-factor sign-in was turned off",
-        "Codes of an authenticator app no longer sign in to your Ousel account @{username}.",
+        "A second factor was removed from your Ousel account",
+        "This was removed from your Ousel account @{username}: {detail}.",
         "If it was not you, change your password and turn two-factor sign-in on again. "
         f"{_OPERATOR}",
         _SETTINGS,

@@ -23,6 +23,7 @@ from ousel.resets.rules import LinkKind
 
 PATH: Final = "/reset"
 
+_ALL_FACTORS: Final = "every authenticator app, passkey and recovery code"
 _LINK_NAMES: Final[dict[LinkKind, str]] = {
     "mail": "a link by mail",
     "operator": "a link from the operator",
@@ -139,7 +140,7 @@ class RecoveryService:
             if link.kind == "operator" and await has_second_factor(transaction, account_id):
                 await remove_second_factors(transaction, account_id)
                 await self._notices.record(
-                    transaction, account_id, "second_factor_turned_off", source
+                    transaction, account_id, "second_factor_turned_off", source, _ALL_FACTORS
                 )
             return True
 
@@ -192,7 +193,7 @@ async def _find_account_id(transaction: Transaction, name: str) -> str | None:
 
 
 def _decoy_id(name: str) -> str:
-    """Return the id under which links are stored that nobody gets; it belongs to no account."""
+    """Return the id, of no account, under which decoy links are stored; nobody gets them."""
     return f"none_{hashlib.sha256(name.lower().encode(errors='surrogatepass')).hexdigest()}"
 
 

@@ -62,7 +62,7 @@ async def remove_second_factors(transaction: Transaction, account_id: str) -> No
 
 
 class SecondFactorService:
-    """Turns second factors on and off, and checks codes."""
+    """Turns authenticator apps on and off, and checks codes."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class SecondFactorService:
         )
 
     async def propose(self, account_id: str) -> str:
-        """Return a secret for the authenticator app; its first code turns the factor on."""
+        """Return a secret for the authenticator app; its first code turns the app on."""
 
         async def work(transaction: Transaction) -> str:
             secret = base64.b32encode(os.urandom(FACTOR_SECRET_BYTES)).decode()
@@ -103,9 +103,9 @@ class SecondFactorService:
         return await self._database.write(work)
 
     async def confirm(self, account_id: str, code: str, source: EventSource) -> list[str]:
-        """Turn the second factor on with its first code; return the recovery codes."""
+        """Turn the authenticator app on with its first code; return the recovery codes."""
         if await self.is_on(account_id):
-            raise InvalidField("Two-factor sign-in is on already.", param="code")
+            raise InvalidField("An authenticator app is set up already.", param="code")
 
         async def turn_on(transaction: Transaction, _: CodeKind) -> list[str]:
             await self._notices.record(transaction, account_id, "second_factor_turned_on", source)
@@ -117,12 +117,14 @@ class SecondFactorService:
         return shown
 
     async def remove(self, account_id: str, code: str, source: EventSource) -> None:
-        """Turn the second factor off, which requires a code."""
+        """Turn the authenticator app off, which requires a code."""
 
         async def turn_off(transaction: Transaction, _: CodeKind) -> bool:
             await factor_store.remove_factor(transaction, account_id)
             await remove_useless_recovery_codes(transaction, account_id)
-            await self._notices.record(transaction, account_id, "second_factor_turned_off", source)
+            await self._notices.record(
+                transaction, account_id, "second_factor_turned_off", source, "the authenticator app"
+            )
             return True
 
         if not await self.with_code(account_id, code, source, turn_off):

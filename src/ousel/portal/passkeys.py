@@ -20,8 +20,8 @@ CHECK_ENDED: Final = (
     "More than ten minutes have passed. Reload the page, and confirm again that it is you."
 )
 FIRST: Final = (
-    "The passkey has been added. From now on, your password needs a passkey or a recovery code"
-    " as well."
+    "The passkey has been added. From now on, signing in with your password also needs a passkey"
+    " or a recovery code."
 )
 
 
@@ -65,7 +65,7 @@ class PasskeyPages:
         return await options_answer(self._passkeys.creation_options(owner, event_source(visit)))
 
     async def add(self, visit: Visit) -> Answer:
-        """Add a passkey; with the first one, show the recovery codes once."""
+        """Add a passkey; if it is the only second factor, show new recovery codes once."""
         require_identity_check(visit)
         try:
             codes = await self._passkeys.add(

@@ -25,8 +25,8 @@ EVENT_LABELS: Final = {
     "password_changed": "Password changed",
     "password_reset": "New password set by a link",
     "recovery_link_issued": "Recovery link issued",
-    "second_factor_turned_on": "Two-factor sign-in turned on",
-    "second_factor_turned_off": "Two-factor sign-in turned off",
+    "second_factor_turned_on": "Authenticator app turned on",
+    "second_factor_turned_off": "Second factor removed",
     "recovery_code_used": "Recovery code used",
     "passkey_added": "Passkey added",
     "passkey_renamed": "Passkey renamed",
@@ -111,11 +111,11 @@ class SettingsPages:
         return see_other("/settings?done=session")
 
     async def show_factor(self, visit: Visit) -> Answer:
-        """Show how to turn two-factor sign-in on, or that it is on."""
+        """Show how to set up an authenticator app, or the form that turns it off."""
         return await self._factor_page(visit)
 
     async def confirm_factor(self, visit: Visit) -> Answer:
-        """Turn two-factor sign-in on, and show the recovery codes once."""
+        """Turn an authenticator app on, and show the recovery codes once."""
         require_identity_check(visit)
         try:
             codes = await self._second_factors.confirm(
@@ -128,7 +128,7 @@ class SettingsPages:
         )
 
     async def remove_factor(self, visit: Visit) -> Answer:
-        """Turn two-factor sign-in off."""
+        """Turn the authenticator app off."""
         try:
             await self._second_factors.remove(
                 visit.signed_in.account_id, visit.form.get("code", ""), event_source(visit)

@@ -37,7 +37,7 @@ class PublicLog(Protocol):
 
 
 class LogInconsistent(Exception):
-    """The log contradicts what it has signed before, in one sentence."""
+    """The log contradicts what it has signed before; the message says how in one sentence."""
 
 
 class AuditFailed(Exception):

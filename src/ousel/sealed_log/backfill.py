@@ -25,8 +25,8 @@ UNSEALED_BATCHES_MAX: Final = 1_000
 async def start_if_needed(transaction: Transaction) -> bool:
     """Start the backfill if there are more entries than leaves account for; return whether it runs.
 
-    The entries are counted before the rows that wait. So a movement that is written meanwhile
-    cannot look as if it had none.
+    The entries are counted first, and the rows that wait afterwards. So a movement that is written
+    in between cannot look as if it had no row.
     """
     head = await store.lock_head(transaction)
     if head is None or head.is_backfilling:

@@ -26,8 +26,8 @@ _log = structlog.get_logger()
 class Cosigning:
     """Offers the newest checkpoint to one witness, and stores its cosignature.
 
-    Each process has one for each witness. The one that has claimed the witness asks it, and the
-    others do so only once the claim has ended.
+    Each process has a `Cosigning` for each witness. Only the process that has claimed a witness
+    asks it. When the claim has ended, another process can claim the witness.
     """
 
     def __init__(

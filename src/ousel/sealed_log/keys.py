@@ -31,7 +31,7 @@ _SEPARATOR: Final = "\n\n\n"  # between the key and the notes; no note contains 
 
 
 class LogKeyUnusable(SettingError):
-    """The file of the key cannot be read or written, or its content is wrong; in one sentence."""
+    """The file of the key cannot be read or written, or its content is wrong."""
 
 
 class KeyExists(LogKeyUnusable):

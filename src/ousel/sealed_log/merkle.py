@@ -28,7 +28,7 @@ LeafRange = tuple[int, int]  # the first leaf, and the leaf after the last
 
 
 class ProofRefused(Exception):
-    """The proof does not prove what it should, in one sentence."""
+    """The proof does not prove what it should; the message says why in one sentence."""
 
 
 def leaf_hash(leaf: bytes) -> bytes:

@@ -30,7 +30,7 @@ _SIGNATURE_LINE: Final = re.compile(r"— (?P<name>[^\s+]+) (?P<signature>[A-Za-
 
 
 class NoteRefused(Exception):
-    """The note or the key is malformed, or a signature is wrong, in one sentence."""
+    """The note or the key is malformed, or a signature is wrong; the message says which."""
 
 
 class VerifierKey(msgspec.Struct, frozen=True):

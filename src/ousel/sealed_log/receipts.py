@@ -35,7 +35,7 @@ PRIVATE_FIELDS: Final = ("balance_after", "idempotency_key", "sequence")
 
 
 class ReceiptRefused(Exception):
-    """The receipt proves nothing: the reason in one sentence."""
+    """The receipt proves nothing; the message says why in one sentence."""
 
 
 class Inclusion(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ REQUEST_SECONDS_MAX: Final = 10.0
 
 
 class RemoteUnreachable(Exception):
-    """A server does not answer, or not with what was asked for; in one sentence."""
+    """A server does not answer, or its answer is not what was asked for."""
 
 
 class RemoteAnswer(msgspec.Struct, frozen=True):

@@ -109,7 +109,8 @@ async def _seal_some(transaction: Transaction, key: LogKey | None) -> Sealed:
     if head is None or (key is None and head.checkpoint is not None):
         return Sealed(0, is_last=True)
     must_sign = key is not None and key.must_sign(head.checkpoint)
-    # Entries that are read before the batches have either been sealed or are in a batch.
+    # The entries are read first. So each one that was written with a row has either been sealed, or
+    # its row is among the batches that are read next.
     page = await backfill.next_page(transaction, head) if head.is_backfilling else []
     batches = await unsealed_batches(transaction, STEP_BATCHES)
     has_all_batches = len(batches) < STEP_BATCHES

@@ -1,7 +1,7 @@
 """Verification of the sealed log: its leaves against the entries, and its tiles against both.
 
-The whole log is verified with the whole ledger. With an older checkpoint, only the leaves after it
-are: the checkpoint proves the others, as long as the log still begins with them.
+The whole log is verified with the whole ledger. If an older checkpoint is given, only the leaves
+after it are verified. For the leaves before it, it is enough that the log still begins with them.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -42,7 +42,7 @@ class SealedMovements(msgspec.Struct, frozen=True):
 async def verify_log(transaction: Transaction, key: LogKey | None = None) -> int:
     """Return the number of leaves, or raise the first error.
 
-    Each leaf must stand for another movement, and the leaves must have the root that the
+    No two leaves may stand for the same movement, and the leaves must have the root that the
     checkpoint states. If the key is given, the checkpoint must be signed with it.
     """
     head = await store.read_head(transaction)
@@ -163,7 +163,7 @@ def _name(sealed: store.SealedMovement) -> str:
 
 
 async def _replay(transaction: Transaction, movements: Sequence[Movement]) -> None:
-    """Check that each entry follows the one before it, and that the heads of accounts fit."""
+    """Check that each entry follows the one before it, and that the accounts' rows agree."""
     entries = [entry for each in movements for entry in (each.debit, each.credit)]
     before = await entries_before(transaction, entries)
     heads = await account_heads(transaction, {entry.account_id for entry in entries})

@@ -28,7 +28,7 @@ MakeProof = Callable[[int, int], Awaitable[list[bytes]]]
 
 
 class WitnessRefused(Exception):
-    """A witness does not cosign a checkpoint; the reason in one sentence."""
+    """A witness does not cosign a checkpoint; the message says why in one sentence."""
 
 
 class WitnessAddress(msgspec.Struct, frozen=True):

@@ -30,7 +30,7 @@ _OLD_SIZE: Final = re.compile(r"old (0|[1-9][0-9]{0,18})")
 
 
 class RequestMalformed(Exception):
-    """The request does not follow the protocol, in one sentence."""
+    """The request does not follow the protocol; the message says why in one sentence."""
 
 
 class AddCheckpoint(msgspec.Struct, frozen=True):

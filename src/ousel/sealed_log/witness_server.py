@@ -1,4 +1,7 @@
-"""A witness for somebody else's log, as in C2SP tlog-witness: it cosigns what extends the past."""
+"""A witness for somebody else's log, as in C2SP tlog-witness.
+
+It cosigns each checkpoint that extends the last one that it has cosigned.
+"""
 
 import hashlib
 import threading
@@ -127,7 +130,7 @@ class _WitnessHandler(BaseHTTPRequestHandler):
 
 
 class StateUnusable(Exception):
-    """The state file of a witness cannot be used; in one sentence."""
+    """The state file of a witness cannot be used; the message says why in one sentence."""
 
 
 def _encode_state(notes: Mapping[str, str]) -> bytes:

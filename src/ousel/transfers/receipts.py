@@ -67,7 +67,7 @@ class ReceiptService:
     async def make(
         self, own: Account, entry: Entry, counterparty: Account, seconds: float = 0
     ) -> Receipt:
-        """Return the receipt of this entry for its account, in the same way."""
+        """Return the receipt of this entry for its account; wait for the seal as `find` does."""
         cached = self._cached.get((entry.account_id, entry.transfer_id))
         if cached is not None and monotonic() < cached.made_at + CACHED_SECONDS:
             return cached

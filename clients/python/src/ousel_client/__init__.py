@@ -2,7 +2,8 @@
 
 `Client` and `AsyncClient` do what a partner key allows. `UserClient` and `AsyncUserClient` read
 what a user token allows. Every exception is an `OuselError`, except ValueError and TypeError for
-wrong arguments. `ousel_client.refusals` has the classes for the error codes of the API.
+wrong arguments, and ImportError if a receipt is checked without the extra `receipts`.
+`ousel_client.refusals` has the classes for the error codes of the API.
 """
 
 from ousel_client.clients import AsyncClient, AsyncUserClient, Client, UserClient

@@ -69,7 +69,7 @@ async function useForm(form) {
   button.disabled = false;
 }
 
-// The page says that passkeys do not work, until here.
+// Until this code has run, the page says that passkeys do not work.
 for (const form of document.querySelectorAll("form[data-passkey]")) {
   const isElsewhere = location.origin !== form.dataset.origin;
   form.hidden = isElsewhere || !window.PublicKeyCredential;
