@@ -30,10 +30,9 @@ from tests.support.server import Server
 CLIENTS = 3  # of each group
 OPENING = 1_000
 AMOUNT_MAX = 400
-PAUSE_SECONDS_MAX = 0.1
+PAUSE_SECONDS = 0.1
 SENT_AGAIN = 0.1  # so many answered transfers are sent again, perhaps to another server
-ACKNOWLEDGED_SECONDS_MAX = 120.0
-ANSWER_SECONDS_MAX = 20.0  # the client hangs up then
+ACKNOWLEDGED_SECONDS_MAX = 240.0
 PAID = "paid"  # stands for the id of a payment's transfer, which the payer is not told
 NOTHING_WRITTEN = {"database_unavailable", "deadline_exceeded", "queue_full"}
 
@@ -63,9 +62,19 @@ class Clients:
     A history that is too long takes too long to check, so clients may go on to other groups.
     """
 
-    def __init__(self, servers: Sequence[Server], seed: int) -> None:
+    def __init__(
+        self,
+        servers: Sequence[Server],
+        seed: int,
+        *,
+        pause_seconds_max: float = 0.1,
+        answer_seconds_max: float = 20.0,
+    ) -> None:
+        """Pause between requests, and hang up if an answer takes too long."""
         self._servers = servers
         self._seed = seed
+        self._pause_seconds_max = pause_seconds_max
+        self._answer_seconds_max = answer_seconds_max
         self._groups: list[list[Member]] = []
         self._operations: list[Operation] = []
         self._keys: list[list[tuple[Member, str]]] = []  # sent by each group
@@ -153,7 +162,7 @@ class Clients:
         """Ask what became of each key whose transfer was never answered."""
         unknown = {each.intent for each in self._operations if each.outcome == "unknown"}
         unknown -= {each.intent for each in self._operations if each.result is not None}
-        async with httpx2.AsyncClient(timeout=ANSWER_SECONDS_MAX, verify=False) as http:
+        async with self._caller() as http:
             for group, keys in enumerate(self._keys):
                 for sender, intent in keys:
                     if intent in unknown:
@@ -161,7 +170,7 @@ class Clients:
 
     async def _work(self, place: int, client: int) -> None:
         dice = random.Random(f"{self._seed}/{place}/{client}")
-        async with httpx2.AsyncClient(timeout=ANSWER_SECONDS_MAX, verify=False) as http:
+        async with self._caller() as http:
             for turn in count():
                 if self._stopping:
                     return
@@ -176,7 +185,7 @@ class Clients:
                     await self._balance(http, group, account, dice)
                 else:
                     await self._look_up(http, group, *dice.choice(self._keys[group]), dice)
-                await asyncio.sleep(dice.uniform(0, PAUSE_SECONDS_MAX))
+                await asyncio.sleep(dice.uniform(0, self._pause_seconds_max))
 
     async def _transfer(
         self, http: httpx2.AsyncClient, group: int, sender: Member, intent: str, dice: random.Random
@@ -204,7 +213,7 @@ class Clients:
                 self._news.set()
             if operation.outcome == "ok" and dice.random() >= SENT_AGAIN:
                 return
-            await asyncio.sleep(PAUSE_SECONDS_MAX)
+            await asyncio.sleep(PAUSE_SECONDS)
 
     async def _use_charge(
         self, http: httpx2.AsyncClient, group: int, account: Member, dice: random.Random
@@ -336,6 +345,9 @@ class Clients:
         if "/receipt" in location:
             return "ok", PAID
         return ("unknown" if answer.is_server_error else "fail"), None
+
+    def _caller(self) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(timeout=self._answer_seconds_max, verify=False)
 
     def _url(self, dice: random.Random, path: str) -> str:
         return f"{dice.choice(self._servers).base_url}{path}"
