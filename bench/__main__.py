@@ -15,6 +15,7 @@ from ousel.workload.processes import MeasurementFailed
 
 FOLDER: Final = Path(".build/bench")
 SECONDS: Final = 1.0
+QUICK_SECONDS: Final = 0.1
 ROUNDS: Final = 7
 
 _console = Console(stderr=True)
@@ -38,7 +39,7 @@ def main(
 ) -> None:
     """Measure Ousel against pgbench, an empty endpoint and a plain FastAPI application."""
     if quick:
-        seconds, rounds = 1.0, 1
+        seconds, rounds = QUICK_SECONDS, 1
     FOLDER.mkdir(parents=True, exist_ok=True)
     try:
         if grow:

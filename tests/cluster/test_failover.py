@@ -13,11 +13,12 @@ import pytest
 
 from ousel.database.schema import migrate
 from tests.cli.commands import ousel_process
-from tests.cluster.clusters import LOOK_SECONDS, Cluster
+from tests.cluster.clusters import Cluster
 from tests.cluster.nodes import POSTGRES_BIN
 from tests.faults.histories.clients import Clients
 from tests.faults.histories.verdict import assert_correct
 from tests.support.server import Server
+from tests.support.waiting import until_async
 
 FULL = os.environ.get("OUSEL_CLUSTER") == "full"
 ROUNDS = 10 if FULL else 1
@@ -101,8 +102,7 @@ async def _disturbed(cluster: Cluster, clients: Clients) -> dict[str, list[float
         await cluster.whole()
         await clients.further(TRANSFERS_BETWEEN)
         gaps[disturbance].append(clients.longest_gap_seconds(started))
-    while not await _lists_two_standbys(cluster):
-        await asyncio.sleep(LOOK_SECONDS)
+    await until_async(lambda: _lists_two_standbys(cluster))
     return gaps
 
 

@@ -28,7 +28,7 @@ def bench(
             help="An empty PostgreSQL database to fill; default: a temporary SQLite file.",
         ),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="How long each load lasts.", min=1)] = 3.0,
+    seconds: Annotated[float, typer.Option(help="How long each load lasts.", min=0.1)] = 3.0,
     *,
     as_json: JsonOption = False,
 ) -> None:

@@ -9,7 +9,7 @@ from ousel.workload.load import LoadPlan
 from ousel.workload.processes import Server
 from ousel.workload.sample_data import SampleData
 
-WARM_SECONDS: Final = 0.5
+WARM_SECONDS_MAX: Final = 0.5
 
 Shape = Literal["hot", "spread", "fan-in"]  # one sender, many senders, or one recipient
 
@@ -50,7 +50,7 @@ def read_plan(
     return LoadPlan(
         port=server.port,
         connections=connections,
-        warm_seconds=WARM_SECONDS,
+        warm_seconds=warm_seconds(seconds),
         seconds=seconds,
         statuses=[status],
         heads=heads,
@@ -64,11 +64,16 @@ def one_time_plan(
     return LoadPlan(
         port=server.port,
         connections=connections,
-        warm_seconds=WARM_SECONDS,
+        warm_seconds=warm_seconds(seconds),
         seconds=seconds,
         statuses=[303],
         requests=requests,
     )
+
+
+def warm_seconds(seconds: float) -> float:
+    """Return how long a load runs before the seconds that are measured."""
+    return min(WARM_SECONDS_MAX, seconds / 2)
 
 
 def form_request(path: str, cookie: str, body: str) -> bytes:
@@ -103,7 +108,7 @@ def _post_plan(
     return LoadPlan(
         port=server.port,
         connections=connections,
-        warm_seconds=WARM_SECONDS,
+        warm_seconds=warm_seconds(seconds),
         seconds=seconds,
         statuses=[201],
         heads=heads,

@@ -17,9 +17,9 @@ import msgspec
 
 from ousel.workload.load import LoadPlan, LoadResult
 
-START_SECONDS_MAX: Final = 20.0
+START_SECONDS_MAX: Final = 120.0
 STOP_SECONDS_MAX: Final = 60.0
-LOAD_SECONDS_SPARE: Final = 40.0
+LOAD_SECONDS_SPARE: Final = 240.0
 
 
 class MeasurementFailed(Exception):
