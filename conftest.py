@@ -36,6 +36,6 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     """Fail if tests have left processes behind. The run's guard stops them in any case."""
     yield
     folder = session.config.stash.get(RUN_FOLDER, None)
-    if folder and session.exitstatus == pytest.ExitCode.OK and (left := folder.processes()):
+    if folder and session.exitstatus == pytest.ExitCode.OK and (left := folder.processes_left()):
         print("\nleft behind:", *left, sep="\n")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -9,10 +9,13 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from tests.support import run_guard
 
+END_SECONDS_MAX = 30.0
+ENDS_WITH_PYTEST = "multiprocessing.resource_tracker"
 LENGTH_MAX = 40  # the address of a Unix socket in this folder must not exceed 107 bytes
 
 
@@ -30,9 +33,16 @@ class RunFolder:
         os.environ["TMPDIR"] = tempfile.tempdir = str(self._path)
         atexit.register(self._guard.communicate)
 
-    def processes(self) -> list[str]:
-        """Return the command lines of the processes of this run that are still alive."""
-        return [run_guard.command(pid) for pid in run_guard.processes(self._path)]
+    def processes_left(self) -> list[str]:
+        """Return the command lines of the processes of this run that do not end by themselves."""
+        deadline = time.monotonic() + END_SECONDS_MAX
+        while (left := self._processes()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return left
+
+    def _processes(self) -> list[str]:
+        commands = map(run_guard.command, run_guard.processes(self._path))
+        return [command for command in commands if command and ENDS_WITH_PYTEST not in command]
 
 
 def _parent() -> str:
