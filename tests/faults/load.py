@@ -10,12 +10,15 @@ from typing import Any
 
 import msgspec
 
-from tests.support.seeded import SeededDatabase, run_verify
+from tests.faults.sizes import sized
+from tests.support.accounts import open_database, verify
+from tests.support.seeded import SeededDatabase
 from tests.support.waiting import until
 
-WORKERS = 16
-ANSWER_SECONDS_MAX = 60.0
-PAUSE_SECONDS = 0.03
+WORKERS = sized(8, 16)
+ANSWER_SECONDS_MAX = 240.0
+BETWEEN_SECONDS = sized(0.05, 0.0)  # from the answer of a transfer to the next one
+PAUSE_SECONDS = sized(0.1, 0.03)  # before a transfer is sent again
 SETTLE_SECONDS_MAX = 240.0
 
 Wire = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -92,6 +95,7 @@ class Load:
                 if not await self._settled(connection, number, in_doubt=in_doubt):
                     self.unanswered.append(number)
                     return
+                await asyncio.sleep(BETWEEN_SECONDS)
         finally:
             connection.close()
 
@@ -190,4 +194,5 @@ async def assert_settled_exactly_once(load: Load) -> None:
     ]
     stored = await load.seeded.transfers()
     assert [(each.idempotency_key, each.id, each.amount) for each in stored] == expected
-    run_verify(load.seeded.url)
+    async with open_database(load.seeded.url) as database:
+        await verify(database)

@@ -28,9 +28,9 @@ from tests.support.server import Server
 
 pytestmark = pytest.mark.slow
 
-ENTRIES = sized(2_000, 12_000)
+ENTRIES = sized(500, 12_000)
 ROUNDS = sized(1, 9)
-SECONDS = sized(0.5, 1.5)
+SECONDS = sized(0.2, 1.5)
 RATE_LIMIT = "100/second"  # the default
 PACE_SECONDS = 0.011  # between requests, to stay below it
 # Headers and chunks are refused before the database is asked, so its engine does not matter.

@@ -16,9 +16,10 @@ import pytest
 from tests.faults.conftest import Figure
 from tests.faults.paced import PacedPlan, PacedTally
 from tests.faults.sizes import CALM_SECONDS, NO_FOLLOWER_SECONDS
+from tests.support.accounts import open_database, verify
 from tests.support.postgres_server import PostgresServer
 from tests.support.raw_sql import RawSql
-from tests.support.seeded import SeededDatabase, run_verify
+from tests.support.seeded import SeededDatabase
 from tests.support.server import Server
 from tests.support.waiting import until
 
@@ -186,7 +187,8 @@ async def test_reads_are_answered_without_a_follower(
     assert "Traceback" not in log, log
     moved = {each.idempotency_key for each in await seeded.transfers()}
     assert moved == {key for key, code in writes.transfers.items() if not code}
-    run_verify(seeded.url)
+    async with open_database(seeded.url) as database:
+        await verify(database)
     figure(
         f"postgresql: no follower for {NO_FOLLOWER_SECONDS:.0f} s at {WRITES_PER_SECOND:.0f} "
         f"writes/s: reads before {figures_of(before)}; meanwhile {figures_of(meanwhile)}; "

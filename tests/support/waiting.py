@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from tests.support.raw_sql import RawSql
 
 WAIT_SECONDS_MAX = 240.0  # a busy machine is not a defect
-CHECK_SECONDS = 0.005
+PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.005, 0.1  # between two checks
 BLOCKED = (
     "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 )
@@ -25,10 +25,10 @@ async def until(condition: Callable[[], object]) -> None:
 
 async def until_async(condition: Callable[[], Awaitable[object]]) -> None:
     """Wait until the awaited condition holds; fail after four minutes."""
-    for _ in range(int(WAIT_SECONDS_MAX / CHECK_SECONDS)):
+    for pause_seconds in _pauses(WAIT_SECONDS_MAX):
         if await condition():
             return
-        await asyncio.sleep(CHECK_SECONDS)
+        await asyncio.sleep(pause_seconds)
     raise AssertionError(f"the condition did not hold within {WAIT_SECONDS_MAX} s")
 
 
@@ -40,10 +40,21 @@ async def assert_none_ends(*tasks: asyncio.Task[Any], seconds: float) -> None:
 
 def wait_until(condition: Callable[[], object], seconds_max: float = WAIT_SECONDS_MAX) -> None:
     """Block this thread until the condition holds; fail after this many seconds."""
-    deadline = time.monotonic() + seconds_max
-    while not condition():
-        assert time.monotonic() < deadline, f"the condition did not hold within {seconds_max} s"
-        time.sleep(CHECK_SECONDS)
+    for pause_seconds in _pauses(seconds_max):
+        if condition():
+            return
+        time.sleep(pause_seconds)
+    raise AssertionError(f"the condition did not hold within {seconds_max} s")
+
+
+def _pauses(seconds_max: float) -> Iterator[float]:
+    """Yield the pause after each check, until this time is over.
+
+    Checks cost CPU time that others need, so the pauses grow: each is a tenth of the time waited.
+    """
+    begun = time.monotonic()
+    while (waited_seconds := time.monotonic() - begun) < seconds_max:
+        yield min(max(waited_seconds / 10, PAUSE_SECONDS_MIN), PAUSE_SECONDS_MAX)
 
 
 async def until_blocked(postgres_url: str, times: int = 1) -> None:
