@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from ousel.emails import rules as emails
 from ousel.kernel.ids import (
     HANDLE_CHARACTERS,
+    derive_secret,
     handle_of,
     is_secret,
     matches_hash,
+    new_handle,
     new_id,
     new_secret,
     secret_hash,
@@ -123,6 +125,18 @@ def test_ids_and_hashes_are_not_cut_down() -> None:
     ids = [new_id(prefix, lambda: 0) for prefix in ("acct_", "tr_", "ch_", "app_", "req_")]
     harmless = f"{ids} {'0a' * 32}"
     assert without_secrets(harmless) == harmless
+
+
+def test_a_derived_secret_is_found_again_by_its_handle_and_its_parent_alone() -> None:
+    """It has the form of a secret; another parent or another handle gives another."""
+    parents = [new_secret("os_") for _ in range(2)]
+    handles = [new_handle("sk_test_") for _ in range(2)]
+    secrets = [derive_secret(handle, parent) for handle in handles for parent in parents]
+
+    assert len({secret.removeprefix("sk_test_")[8:] for secret in secrets}) == 4
+    assert all(is_secret(secret, "sk_test_") for secret in secrets)
+    assert [handle_of(secret) for secret in secrets[::2]] == handles
+    assert derive_secret(handles[0], parents[0]) == secrets[0]
 
 
 def test_only_a_sha_256_of_a_secret_is_kept() -> None:

@@ -28,6 +28,7 @@ SANDBOX = {
 }
 NOT_IN_THE_REFERENCE = {
     "GET /v1/openapi.json",
+    "GET /v1/collection.json",
     "GET /healthz",
     "GET /readyz",
     "GET /.well-known/oauth-authorization-server",

@@ -27,6 +27,7 @@ class _Reader(HTMLParser):
         self.forms: list[Form] = []
         self._inside: Form | None = None
         self._select: str | None = None
+        self._textarea: str | None = None
         self._button: dict[str, str] | None = None
         self._said = ""
 
@@ -40,6 +41,7 @@ class _Reader(HTMLParser):
             return
         elif tag in {"input", "textarea"} and "name" in given:
             self._inside.fields[given["name"]] = given.get("value", "")
+            self._textarea, self._said = given["name"] if tag == "textarea" else None, ""
         elif tag == "select":
             self._select = given["name"]
         elif tag == "option" and self._select is not None:
@@ -59,6 +61,9 @@ class _Reader(HTMLParser):
             self._inside = None
         elif tag == "select":
             self._select = None
+        elif tag == "textarea" and self._textarea is not None and self._inside is not None:
+            self._inside.fields[self._textarea] = self._said
+            self._textarea = None
         elif tag == "button" and self._button is not None and self._inside is not None:
             self._inside.buttons[self._said.strip()] = self._button
             self._button = None

@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from clients.python.tests.test_connect import connected
+from ousel.docs.client_examples import PYTHON_EXAMPLES, TYPESCRIPT_EXAMPLES
 from tests.support import node
 from tests.support.partner_program import run_partner_program
 from tests.support.seeded import SeededServer
@@ -44,7 +45,51 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     end = (PROGRAMS / "readme_end.ts").read_text()
     (folder / "readme.ts").write_text("\n".join([*blocks, end]))
     shutil.copy(PROGRAMS / "wrong_uses.ts", folder)
+    (folder / "examples.ts").write_text(_program_of_examples())
     return folder
+
+
+# What examples need besides the client.
+NEEDED = {
+    **dict.fromkeys(
+        ("getTransfer", "getReceipt"),
+        'const transferId = (await client.transfers.send({ to: "@ada", amount: 1n })).id;',
+    ),
+    **dict.fromkeys(
+        ("getCharge", "paySandboxCharge", "cancelCharge"),
+        "const chargeId = (await client.charges.create({ amount: 1n })).id;",
+    ),
+    **dict.fromkeys(
+        ("getRehearsal", "finishRehearsal"),
+        'const rehearsalId = (await client.sandbox.startRehearsal("slow")).id;',
+    ),
+}
+# These need a person who connects, or would change the time of other tests.
+NOT_RUN = ("createUserToken", "revokeUserToken", "getUser", "getUserBalance", "advanceSandboxClock")
+ARGUMENTS = ("code", "token", "clientId", "redirectUri", "codeVerifier")
+
+
+def _program_of_examples() -> str:
+    """Return a program with the examples of the API reference, each in a block of its own."""
+    blocks = {
+        name: f"{{ {NEEDED.get(name, '')}\n{example}\n}}"
+        for name, example in TYPESCRIPT_EXAMPLES.items()
+    }
+    first = "fundSandboxAccount"  # the payer needs money
+    arguments = ", ".join(f"{name}: string" for name in ARGUMENTS)
+    names = [first, *(name for name in blocks if name not in {first, *NOT_RUN})]
+    return "\n".join(
+        [
+            'import { Client } from "ousel-client";',
+            "const baseUrl = process.env.OUSEL_BASE_URL!;",
+            "const client = new Client(process.env.OUSEL_KEY!, { baseUrl });",
+            *(blocks[name] for name in names),
+            f"export async function notRun({arguments}) {{",
+            *(blocks[name] for name in NOT_RUN),
+            "}",
+            f"console.log({len(names)});",
+        ]
+    )
 
 
 def compile_in(folder: Path, *options: str) -> None:
@@ -54,8 +99,23 @@ def compile_in(folder: Path, *options: str) -> None:
 
 
 def test_types_guard_a_partners_program(project: Path) -> None:
-    """The README's code compiles under the strictest rules, and wrong uses do not."""
-    compile_in(project, *STRICT, *MODERN, "--noEmit", "node.d.ts", "readme.ts", "wrong_uses.ts")
+    """The README's code and all examples compile under the strictest rules; wrong uses do not."""
+    programs = ("readme.ts", "examples.ts", "wrong_uses.ts")
+    compile_in(project, *STRICT, *MODERN, "--noEmit", "node.d.ts", *programs)
+
+
+async def test_the_examples_of_the_reference_run(
+    project: Path, sandbox: SeededServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every operation has an example; each is compiled, and all but a few are run."""
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("OUSEL_KEY", sandbox.key)
+    monkeypatch.setenv("OUSEL_BASE_URL", sandbox.base_url)
+
+    count = await run_partner_program(node.NODE, "examples.ts", options={})
+
+    assert sorted(TYPESCRIPT_EXAMPLES) == sorted(PYTHON_EXAMPLES)
+    assert count == len(TYPESCRIPT_EXAMPLES) - len(NOT_RUN)
 
 
 async def test_the_readme_does_what_it_says(

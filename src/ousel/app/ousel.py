@@ -19,6 +19,7 @@ from ousel.database.addresses import database_at
 from ousel.database.clock import clock_of
 from ousel.docs.documents import Documents
 from ousel.docs.reference import ApiReference
+from ousel.docs.trial import Trials
 from ousel.http.shutdown import on_stop_signal, stop_with_parent
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import Refusal
@@ -26,10 +27,12 @@ from ousel.kernel.garbage_collection import tune_garbage_collector
 from ousel.kernel.settings import Settings
 from ousel.observation.gauges import GaugeReader
 from ousel.observation.logs import log_to_standard_error
+from ousel.portal.docs_keys import SessionDocsKeys
 from ousel.portal.identity_check import IdentityCheckPages
 from ousel.sealed_log.endpoints import LogEndpoints
 from ousel.sealed_log.keys import LogKeyUnusable
 from ousel.site.assets import Assets
+from ousel.site.cookies import Cookies
 from ousel.site.page_server import PageServer
 from ousel.site.rendering import PageRenderer
 
@@ -68,7 +71,8 @@ class Ousel:
         pages = PageRenderer(settings, assets, packages=TEMPLATE_PACKAGES)
         identity_checks = IdentityCheckPages(pages, services.identity_checks)
         page_server = PageServer(services.sessions, identity_checks, pages, settings)
-        reference = ApiReference(lambda: self.openapi, self._operations, pages)
+        trials = self._make_trials(page_server.cookies) if settings.sandbox else None
+        reference = ApiReference(lambda: self.openapi, self._operations, pages, trials)
         self.routes: list[Route | PageRoute] = [
             *self._operations,
             *reference.routes(settings.base_path),
@@ -88,6 +92,11 @@ class Ousel:
             settings,
             services.telemetry.request_observers,
         ).respond
+
+    def _make_trials(self, cookies: Cookies) -> Trials:
+        """Return the trials of the API reference, whose calls this service answers itself."""
+        keys = SessionDocsKeys(self.services.keys, self.services.apps, cookies)
+        return Trials(keys, self)
 
     @cached_property
     def openapi(self) -> dict[str, Any]:

@@ -7,42 +7,19 @@ from typing import Any, Final
 
 import msgspec
 
-from ousel.api.openapi import refusals_of
 from ousel.api.route import Call, NoBody, NoQuery, Route
-from ousel.docs.client_examples import PYTHON_EXAMPLES
-from ousel.http.messages import Answer
+from ousel.docs.collection import postman_collection
+from ousel.docs.examples import programs
+from ousel.docs.operations import Operation, operations_of
+from ousel.docs.trial import Trials, TrialView
+from ousel.http.messages import Answer, RawHeader
 from ousel.http.refusals import NotFound
 from ousel.kernel.errors import all_refusals
+from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
 
-_REFERENCE: Final = "#/components/schemas/"
-
-
-class Field(msgspec.Struct, frozen=True):
-    """A field or parameter, as the reference shows it."""
-
-    name: str
-    kind: str
-    required: bool
-    description: str
-
-
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One endpoint, as the reference shows it."""
-
-    name: str
-    method: str
-    path: str
-    summary: str
-    description: str
-    parameters: list[Field]
-    body: list[Field]
-    answers: dict[str, str]
-    record: list[Field]
-    refusals: list[Any]
-    example: str
-    example_in_python: str
+_COLLECTION_NAME: Final = b"ousel.postman_collection.json"
 
 
 class ApiReference:
@@ -53,27 +30,32 @@ class ApiReference:
         find_document: Callable[[], dict[str, Any]],
         routes: Sequence[Route],
         pages: PageRenderer,
+        trials: Trials | None,
     ) -> None:
-        """Serve the reference of these routes; `find_document` returns their OpenAPI document."""
+        """Serve the reference of these routes; `find_document` returns their OpenAPI document.
+
+        Only a sandbox has trials.
+        """
         self._find_document = find_document
         self._routes = routes
         self._pages = pages
+        self._trials = trials
 
     @cached_property
     def operations(self) -> list[Operation]:
         """The endpoints in the order of the OpenAPI document."""
-        return _operations(self._find_document(), self._routes)
+        return operations_of(self._find_document(), self._routes)
 
     @cached_property
-    def _json(self) -> bytes:
+    def _document_json(self) -> bytes:
         return msgspec.json.encode(self._find_document())
 
     @cached_property
-    def _tag(self) -> bytes:
-        return f'"{hashlib.sha256(self._json).hexdigest()[:32]}"'.encode()
+    def _collection_json(self) -> bytes:
+        return msgspec.json.encode(postman_collection(self.operations))
 
     def routes(self, base: str) -> list[Route]:
-        """Return the route of the OpenAPI document."""
+        """Return the routes of the OpenAPI document and of the collection."""
         return [
             Route(
                 method="GET",
@@ -84,24 +66,40 @@ class ApiReference:
                 access="public",
                 in_reference=False,
             ),
+            Route(
+                method="GET",
+                path=f"{base}/collection.json",
+                endpoint=self.collection,
+                name="collection",
+                summary="A Postman collection of all calls",
+                access="public",
+                in_reference=False,
+            ),
         ]
 
     def page_routes(self) -> list[PageRoute]:
         """Return the routes of the pages."""
-        return [
+        path = "/docs/api/{name}"
+        routes = [
             PageRoute(method="GET", path="/docs/api", answer=self.endpoints, for_everyone=True),
-            PageRoute(
-                method="GET", path="/docs/api/{name}", answer=self.endpoint, for_everyone=True
-            ),
+            PageRoute(method="GET", path=path, answer=self.endpoint, for_everyone=True),
             PageRoute(method="GET", path="/docs/errors", answer=self.errors, for_everyone=True),
         ]
+        if self._trials is not None:
+            routes += [
+                PageRoute(method="POST", path=path, answer=self.run),
+                PageRoute(method="POST", path=f"{path}/key", answer=self.issue_key),
+            ]
+        return routes
 
     async def openapi(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Return the OpenAPI document, or 304 if the caller has it already."""
-        headers = ((b"etag", self._tag), (b"cache-control", b"no-cache"))
-        if call.headers.get(b"if-none-match") == self._tag:
-            return Answer(304, b"", headers=headers)
-        return Answer(200, self._json, headers=headers)
+        return _unless_known(call, self._document_json)
+
+    async def collection(self, call: Call[NoBody, NoQuery]) -> Answer:
+        """Return the collection as a file, or 304 if the caller has it already."""
+        disposition = b'attachment; filename="%b"' % _COLLECTION_NAME
+        return _unless_known(call, self._collection_json, (b"content-disposition", disposition))
 
     async def endpoints(self, visit: Visit) -> Answer:
         """List every endpoint, with a link to its page."""
@@ -109,10 +107,38 @@ class ApiReference:
 
     async def endpoint(self, visit: Visit) -> Answer:
         """Show one endpoint: examples, fields, answers and errors."""
+        operation = self._operation(visit)
+        view = None if self._trials is None else await self._trials.view(visit, operation)
+        return self._page(visit, operation, view)
+
+    async def run(self, visit: Visit) -> Answer:
+        """Make the call, and show its answer on the page of the endpoint."""
+        assert self._trials is not None
+        operation = self._operation(visit)
+        return self._page(visit, operation, await self._trials.run(visit, operation))
+
+    async def issue_key(self, visit: Visit) -> Answer:
+        """Issue a docs key, and show the page again, filled with it."""
+        assert self._trials is not None
+        operation = self._operation(visit)
+        await self._trials.keys.issue(visit, visit.form.get("client_id", ""))
+        return see_other(f"/docs/api/{operation.name}")
+
+    def _operation(self, visit: Visit) -> Operation:
         for operation in self.operations:
             if operation.name == visit.path["name"]:
-                return self._pages.render("docs/endpoint.html", visit, operation=operation)
+                return operation
         raise NotFound("There is no such endpoint.")
+
+    def _page(self, visit: Visit, operation: Operation, view: TrialView | None) -> Answer:
+        key = None if view is None else view.key
+        return self._pages.render(
+            "docs/endpoint.html",
+            visit,
+            operation=operation,
+            programs=programs(operation.call, key),
+            trial=view,
+        )
 
     async def errors(self, visit: Visit) -> Answer:
         """Show every error code with its cause and cure."""
@@ -120,111 +146,10 @@ class ApiReference:
         return self._pages.render("docs/errors.html", visit, refusals=refusals)
 
 
-def _operations(document: dict[str, Any], routes: Sequence[Route]) -> list[Operation]:
-    by_name = {route.name: route for route in routes}
-    schemas = document["components"]["schemas"]
-    base_url = document["servers"][0]["url"]
-    return [
-        _operation(by_name[operation["operationId"]], f"{base_url}{path}", path, operation, schemas)
-        for path, operations in document["paths"].items()
-        for operation in operations.values()
-    ]
-
-
-def _operation(
-    route: Route, url: str, path: str, operation: dict[str, Any], schemas: dict[str, Any]
-) -> Operation:
-    body: dict[str, Any] = {}
-    for media in operation.get("requestBody", {}).get("content", {}).values():
-        body = body or media["schema"]
-    responses = operation["responses"]
-    record: dict[str, Any] = {}
-    for status in ("201", "200"):
-        content = responses.get(status, {}).get("content", {}).get("application/json", {})
-        record = record or content.get("schema", {})
-    return Operation(
-        name=route.name,
-        method=route.method,
-        path=path,
-        summary=operation["summary"],
-        description=operation["description"],
-        parameters=[
-            Field(
-                each["name"],
-                _kind(each["schema"], schemas),
-                each["required"],
-                each.get("description")
-                or each["schema"].get("description", f"In the {each['in']}."),
-            )
-            for each in operation.get("parameters", [])
-        ],
-        body=_fields(body, schemas),
-        answers={
-            status: answer["description"] for status, answer in responses.items() if status < "400"
-        },
-        record=_fields(record, schemas),
-        refusals=refusals_of(route),
-        example=_example(route, url, body, schemas),
-        example_in_python=PYTHON_EXAMPLES[route.name],
-    )
-
-
-def _resolve(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    while "$ref" in schema:
-        schema = schemas[schema["$ref"].removeprefix(_REFERENCE)]
-    return schema
-
-
-def _fields(schema: dict[str, Any], schemas: dict[str, Any]) -> list[Field]:
-    schema = _resolve(schema, schemas)
-    required = schema.get("required", ())
-    return [
-        Field(
-            name,
-            _kind(field, schemas),
-            name in required,
-            field.get("description") or _resolve(field, schemas).get("description", ""),
-        )
-        for name, field in schema.get("properties", {}).items()
-    ]
-
-
-def _kind(schema: dict[str, Any], schemas: dict[str, Any]) -> str:
-    """Return the type of a value in a few words."""
-    if "anyOf" in schema:
-        return " or ".join(dict.fromkeys(_kind(each, schemas) for each in schema["anyOf"]))
-    if "enum" in schema or "const" in schema:
-        choices = schema.get("enum", [schema.get("const")])
-        return " or ".join("null" if each is None else f'"{each}"' for each in choices)
-    resolved = _resolve(schema, schemas)
-    kind = resolved.get("type", "any")
-    if kind == "array":
-        return f"list of {_kind(resolved['items'], schemas)}"
-    if "$ref" in schema:
-        return str(resolved.get("title", "object")).removesuffix("Record").lower()
-    if schema.get("format") == "date-time":
-        kind = "time"
-    return " or ".join(kind) if isinstance(kind, list) else str(kind)
-
-
-def _example(route: Route, url: str, body: dict[str, Any], schemas: dict[str, Any]) -> str:
-    """Return a curl command with example values."""
-    example = {"identifier": "%40ada", "id": "tr_…" if "/transfers/" in url else "ch_…"}
-    for name in route.path_parameters:
-        url = url.replace(f"{{{name}}}", example.get(name, "…"))
-    lines = [f"curl {url}"]
-    if route.access == "client":
-        lines.append('-u "$CLIENT_ID:$OUSEL_KEY"')
-    elif route.access != "public":
-        secret = "$OUSEL_KEY" if route.access == "partner" else "$USER_TOKEN"
-        lines.append(f'-H "Authorization: Bearer {secret}"')
-    fields = _resolve(body, schemas).get("properties", {})
-    values = {name: field["examples"][0] for name, field in fields.items() if "examples" in field}
-    if "Idempotency-Key" in route.request_headers:
-        lines.append('-H "Idempotency-Key: order-2001"')
-    if values:
-        lines.append('-H "Content-Type: application/json"')
-        lines.append(f"-d '{msgspec.json.encode(values).decode()}'")
-    elif route.method == "POST":
-        lines.insert(1, "-X POST")
-    return " \\\n  ".join(lines)
+def _unless_known(call: Call[NoBody, NoQuery], content: bytes, *headers: RawHeader) -> Answer:
+    """Return the content, or 304 if the caller has it already."""
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'.encode()
+    common: tuple[RawHeader, ...] = ((b"etag", tag), (b"cache-control", b"no-cache"))
+    if call.headers.get(b"if-none-match") == tag:
+        return Answer(304, b"", headers=common)
+    return Answer(200, content, headers=(*common, *headers))

@@ -51,6 +51,20 @@ def new_secret(prefix: str) -> str:
     return prefix + _random(SECRET_CHARACTERS)
 
 
+def new_handle(prefix: str) -> str:
+    """Return a new handle, for a secret that is derived from another."""
+    return prefix + _random(HANDLE_CHARACTERS)
+
+
+def derive_secret(handle: str, parent: str) -> str:
+    """Return the secret with this handle that only the holder of the parent secret can compute.
+
+    It has 160 bits besides its handle, and reveals nothing about its parent.
+    """
+    digest = hmac.digest(parent.encode(), handle.encode(), "sha256")
+    return handle + digest.translate(_DIGIT_OF_BYTE).decode()
+
+
 def is_secret(text: str, prefix: str) -> bool:
     """Return whether a text has the form of a secret with this prefix."""
     return text.startswith(prefix) and _SECRET_TAIL.fullmatch(text, len(prefix)) is not None

@@ -3,8 +3,9 @@
 from typing import Final
 
 from ousel.database.port import Database, Transaction
-from ousel.kernel.clock import Clock
+from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import InvalidField, Refusal
+from ousel.kernel.ids import derive_secret, matches_hash, new_handle
 from ousel.partners import rules, service
 from ousel.partners.rules import App, Key
 from ousel.partners.service import IssuedKey, own_app, own_key
@@ -13,6 +14,8 @@ from ousel.people.notices import EventNotices
 from ousel.people.second_factor import has_second_factor
 
 KEYS_MAX: Final = 50  # valid at the same time, of one app
+DOCS_KEY_NAME: Final = "API reference"
+DOCS_KEY_SECONDS: Final = 24 * 3600
 
 
 class SecondFactorNeeded(Refusal):
@@ -63,6 +66,45 @@ class KeyService:
             return issued
 
         return await self._database.write(work)
+
+    async def issue_docs_key(
+        self, account_id: str, app_id: str, session_secret: str, source: EventSource
+    ) -> None:
+        """Issue a key that `find_docs_key` can show again to this session, for a day.
+
+        The secret is derived from that of the session, so it need not be stored.
+        """
+        assert not self.issues_live_keys
+
+        async def work(transaction: Transaction) -> None:
+            app = await own_app(transaction, account_id, app_id)
+            await self._check_limit(transaction, app, param="client_id")
+            secret = derive_secret(new_handle(f"sk_{self._mode}_"), session_secret)
+            ends_at = self._clock() + DOCS_KEY_SECONDS * MICROS_PER_SECOND
+            issued = await service.add_key(
+                transaction, app, DOCS_KEY_NAME, secret, self._clock, ends_at=ends_at
+            )
+            await self._notices.record(
+                transaction, account_id, "key_issued", source, issued.key.label
+            )
+
+        await self._database.write(work)
+
+    async def find_docs_key(
+        self, account_id: str, session_secret: str
+    ) -> tuple[App, IssuedKey] | None:
+        """Return the newest valid key that this session issued for the docs, and its app."""
+        assert not self.issues_live_keys
+
+        async def read(transaction: Transaction) -> tuple[App, IssuedKey] | None:
+            now = self._clock()
+            for key in reversed(await service.keys_of_account(transaction, account_id)):
+                secret = derive_secret(key.handle, session_secret)
+                if key.is_valid_at(now) and matches_hash(key.hash, secret):
+                    return await service.app_by_id(transaction, key.app_id), IssuedKey(key, secret)
+            return None
+
+        return await self._database.read(read)
 
     async def rotate(
         self, account_id: str, app_id: str, handle: str, overlap_seconds: int, source: EventSource

@@ -137,8 +137,19 @@ async def issue_key(
     transaction: Transaction, app: App, name: str, mode: str, clock: Clock
 ) -> IssuedKey:
     """Issue a key to the app; `mode` is live, or test in a sandbox."""
-    prefix = f"sk_{mode}_"
-    secret = new_secret(prefix)
+    return await add_key(transaction, app, name, new_secret(f"sk_{mode}_"), clock)
+
+
+async def add_key(
+    transaction: Transaction,
+    app: App,
+    name: str,
+    secret: str,
+    clock: Clock,
+    *,
+    ends_at: int | None = None,
+) -> IssuedKey:
+    """Add a key with this secret to the app."""
     key = Key(
         account_id=app.account_id,
         handle=handle_of(secret),
@@ -146,7 +157,7 @@ async def issue_key(
         name=rules.parse_name(name),
         hash=secret_hash(secret),
         created_at=clock(),
-        stored_end=None,
+        stored_end=ends_at,
         last_used_at=None,
     )
     await store.add_key(transaction, key)
@@ -212,6 +223,11 @@ async def redirect_uris_of(transaction: Transaction, app: App) -> list[str]:
 async def origins_of(transaction: Transaction, app: App) -> list[str]:
     """Return the origins of an app."""
     return await store.addresses_of(transaction, app, store.ORIGIN_STATEMENTS)
+
+
+async def keys_of_account(transaction: Transaction, account_id: str) -> list[Key]:
+    """Return the keys of all apps of an account, oldest first."""
+    return await store.keys_of_account(transaction, account_id)
 
 
 async def keys_of(transaction: Transaction, app: App) -> list[Key]:

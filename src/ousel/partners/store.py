@@ -84,6 +84,11 @@ KEYS_OF_APP: Final = Statement(
     f"SELECT {_KEY_COLUMNS} FROM partner_keys"
     " WHERE account_id = :account_id AND app_id = :app_id ORDER BY created_at, handle",
 )
+KEYS_OF_ACCOUNT: Final = Statement(
+    "the keys of all apps of an account, oldest first",
+    f"SELECT {_KEY_COLUMNS} FROM partner_keys"
+    " WHERE account_id = :account_id ORDER BY created_at, handle",
+)
 END_KEY: Final = Statement(
     "set when a key ends",
     "UPDATE partner_keys SET ends_at = :ends_at"
@@ -250,6 +255,12 @@ async def keys_by_handle(
 async def keys_of(transaction: Transaction, app: App) -> list[Key]:
     """Return the keys of an app, oldest first."""
     rows = await transaction.fetch(KEYS_OF_APP, account_id=app.account_id, app_id=app.id)
+    return [Key(*row) for row in rows]
+
+
+async def keys_of_account(transaction: Transaction, account_id: str) -> list[Key]:
+    """Return the keys of all apps of an account, oldest first."""
+    rows = await transaction.fetch(KEYS_OF_ACCOUNT, account_id=account_id)
     return [Key(*row) for row in rows]
 
 

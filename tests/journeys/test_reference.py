@@ -1,0 +1,95 @@
+"""The API reference in a browser: a partner fills in a key, runs calls, and downloads them all."""
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.journeys.page_reports import PageMonitor, console_errors, too_wide, violations
+from tests.support.browser import sign_in
+from tests.support.browser_world import SampleWorld
+
+pytestmark = pytest.mark.slow
+
+NO_SCRIPTS: dict[str, Any] = {"java_script_enabled": False}
+LANGUAGES = ("curl", "Python", "TypeScript")
+
+
+def sign_in_anew(browser_world: SampleWorld, **options: Any) -> Page:
+    """Return a page with a session of its own, which has no key yet."""
+    page = browser_world.page(**options)
+    sign_in(page, "ada")
+    page.wait_for_url("**/activity")
+    return page
+
+
+def open_filled(page: Page) -> None:
+    """Open the page of an endpoint, and fill in a key."""
+    page.goto("/docs/api")
+    page.get_by_role("link", name="POST /transfers").click()
+    page.get_by_role("button", name="Fill in my key").click()
+    for language in LANGUAGES:
+        example = page.get_by_role("region", name=f"Example in {language}")
+        expect(example).to_contain_text("sk_test_")
+
+
+def run(page: Page, key: str, amount: str) -> None:
+    """Run a transfer."""
+    page.get_by_label("Idempotency-Key").fill(key)
+    page.get_by_label("Body").fill(f'{{"to": "@grace", "amount": {amount}}}')
+    page.get_by_role("button", name="Run").click()
+
+
+@pytest.mark.parametrize("options", [{}, NO_SCRIPTS], ids=["scripts", "no-scripts"])
+def test_a_call_is_made_and_made_again(browser_world: SampleWorld, options: dict[str, Any]) -> None:
+    """The second time, the page shows that it is a replay; the address never has the key."""
+    page = sign_in_anew(browser_world, **options)
+    open_filled(page)
+    key = f"reference-{len(options)}"
+
+    run(page, key, "1.50")
+    answer = page.get_by_role("region", name="Answer")
+    expect(page.get_by_text("201 Created")).to_be_visible()
+    expect(answer).to_contain_text('"amount": 1.50')
+    run(page, key, "1.5")
+    expect(page.get_by_text("200 OK")).to_be_visible()
+    expect(answer).to_contain_text("idempotent-replayed: true")
+
+    assert page.url.removeprefix(browser_world.server.origin) == "/docs/api/createTransfer#answer"
+    moved = browser_world.call("GET", f"/transfers?idempotency_key={key}")["data"]
+    assert [each["amount"] for each in moved] == [1.5]
+
+
+def test_the_collection_is_a_file_to_keep(browser_world: SampleWorld) -> None:
+    """It is downloaded under the name by which programs know its format."""
+    page = browser_world.page()
+    page.goto("/docs/api")
+    with page.expect_download() as downloading:
+        page.get_by_role("link", name="Download the collection").click()
+
+    assert downloading.value.suggested_filename == "ousel.postman_collection.json"
+    assert json.loads(downloading.value.path().read_text())["info"]["name"] == "Ousel"
+
+
+def test_every_state_is_accessible_and_of_any_width(browser_world: SampleWorld) -> None:
+    """Before and after a key is filled in, with an answer and with a refusal."""
+    page = sign_in_anew(browser_world)
+    monitor = PageMonitor(page)
+    page.goto("/docs/api/createTransfer")
+    reports = {"empty": monitor.report()}
+    open_filled(page)
+    reports["filled"] = monitor.report()
+    run(page, "reference-states", "1")
+    expect(page.get_by_text("201 Created")).to_be_visible()
+    reports["answered"] = monitor.report()
+    run(page, "reference-states", "2")
+    expect(page.get_by_text("409 Conflict")).to_be_visible()
+    reports["refused"] = monitor.report()
+    page.goto("/docs/api/listTransfers")
+    page.get_by_text("Optional parameters").click()
+    reports["optional"] = monitor.report()
+
+    assert violations(reports) == {}
+    assert too_wide(reports) == {}
+    assert console_errors(reports) == {}
