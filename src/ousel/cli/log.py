@@ -142,7 +142,7 @@ def _witness_key(path: Path, name: str) -> SigningKey:
     try:
         if content is None:
             key = new_signing_key(name, COSIGNATURE)
-            write_durably(path, f"{key.private_text}\n".encode(), for_owner_only=True)
+            write_durably(path, f"{key.private_text}\n".encode())
             return key
         key = parse_signing_key(content.decode())
     except (NoteRefused, UnicodeDecodeError) as error:
