@@ -5,8 +5,6 @@ import contextlib
 import smtplib
 import socket
 import ssl
-import threading
-from collections.abc import Callable
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.utils import format_datetime, parseaddr
@@ -15,6 +13,7 @@ from typing import Final
 
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.mail_servers import MailServer
+from ousel.kernel.threads import run_on_thread
 from ousel.mail.rules import Mail
 
 REPLY_SECONDS_MAX: Final = 30  # for each reply of the server
@@ -52,8 +51,8 @@ class SmtpClient:
         try:
             message = self._message(mail)
             async with asyncio.timeout(seconds_max):
-                await _on_thread(
-                    partial(attempt.run, message, self._sender_address, mail.recipient)
+                await run_on_thread(
+                    "mail", partial(attempt.run, message, self._sender_address, mail.recipient)
                 )
         except TimeoutError:
             raise NotSent("the mail server took too long") from None
@@ -127,32 +126,6 @@ class _Attempt:
         return smtplib.SMTP(
             server.host, server.port, local_hostname=self._domain, timeout=REPLY_SECONDS_MAX
         )
-
-
-async def _on_thread(work: Callable[[], None]) -> None:
-    """Run the work on a thread of its own, which neither a stop nor the process's end waits for."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def settle(error: Exception | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
-
-    def run() -> None:
-        error: Exception | None = None
-        try:
-            work()
-        except Exception as failure:  # noqa: BLE001 - it is passed on to whoever waits
-            error = failure
-        with contextlib.suppress(RuntimeError):  # the loop has been closed
-            loop.call_soon_threadsafe(settle, error)
-
-    threading.Thread(target=run, name="mail", daemon=True).start()
-    await done
 
 
 def _not_sent(error: Exception) -> NotSent:

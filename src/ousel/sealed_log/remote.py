@@ -1,8 +1,5 @@
 """Requests to other servers: the public files of a log, and the services of witnesses."""
 
-import asyncio
-import contextlib
-import threading
 from collections.abc import Iterable
 from http.client import HTTPException
 from typing import Final
@@ -53,35 +50,6 @@ def request(url: str, body: bytes | None = None) -> RemoteAnswer:
     except (URLError, HTTPException, OSError) as error:
         reason = error.reason if isinstance(error, URLError) else error
         raise RemoteUnreachable(f"{url} does not answer: {reason}") from None
-
-
-async def request_in_background(url: str, body: bytes | None = None) -> RemoteAnswer:
-    """Return the answer without blocking the event loop.
-
-    The thread is a daemon, so that a process can stop while another server does not answer.
-    """
-    loop = asyncio.get_running_loop()
-    answered: asyncio.Future[RemoteAnswer] = loop.create_future()
-
-    def deliver(answer: RemoteAnswer | None, error: RemoteUnreachable | None) -> None:
-        if answered.done():  # the caller has given up
-            return
-        if error is not None:
-            answered.set_exception(error)
-        elif answer is not None:
-            answered.set_result(answer)
-
-    def run() -> None:
-        answer, error = None, None
-        try:
-            answer = request(url, body)
-        except RemoteUnreachable as unreachable:
-            error = unreachable
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-            loop.call_soon_threadsafe(deliver, answer, error)
-
-    threading.Thread(target=run, name="witness", daemon=True).start()
-    return await answered
 
 
 class RemoteLog:

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
 
+from ousel.kernel.threads import run_on_thread
 from ousel.sealed_log.checkpoints import parse_checkpoint
 from ousel.sealed_log.notes import (
     COSIGNATURE,
@@ -15,7 +17,7 @@ from ousel.sealed_log.notes import (
     parse_verifier_key,
     split_note,
 )
-from ousel.sealed_log.remote import is_http_address, request_in_background
+from ousel.sealed_log.remote import is_http_address, request
 from ousel.sealed_log.witness_rules import AddCheckpoint
 
 ATTEMPTS_MAX: Final = 3
@@ -63,13 +65,14 @@ class WitnessClient:
     async def cosign(self, note: str, make_proof: MakeProof) -> str:
         """Return the witness's cosignature of this checkpoint, as one line."""
         checkpoint = parse_checkpoint(split_note(note)[0])
+        url = f"{self.address.url}/add-checkpoint"
         for _ in range(ATTEMPTS_MAX):
             if self._size > checkpoint.size:
                 seen, self._size = self._size, 0
                 raise WitnessRefused(f"it has seen {seen} leaves, more than {checkpoint.size}")
             proof = await make_proof(self._size, checkpoint.size)
             body = AddCheckpoint(self._size, proof, note).encode()
-            answer = await request_in_background(f"{self.address.url}/add-checkpoint", body)
+            answer = await run_on_thread("witness", partial(request, url, body))
             if answer.status == _OK:
                 line = self._cosignature(note, answer.content)
                 self._size = checkpoint.size

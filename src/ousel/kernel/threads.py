@@ -1,0 +1,35 @@
+"""Work on threads that nobody has to wait for."""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+async def run_on_thread(name: str, work: Callable[[], Result]) -> Result:
+    """Return what the work returns, or raise what it raises, without blocking the event loop.
+
+    The work has a thread of its own, which is a daemon: a process can stop while, for example,
+    another server does not answer. If the caller is canceled, the thread goes on.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Result] = loop.create_future()
+
+    def settle(set_outcome: Callable[[Any], None], outcome: object) -> None:
+        if not done.done():  # else the caller has given up
+            set_outcome(outcome)
+
+    def run() -> None:
+        try:
+            settled = partial(settle, done.set_result, work())
+        except Exception as error:  # noqa: BLE001 - it is passed on to the caller
+            settled = partial(settle, done.set_exception, error)
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(settled)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return await done
