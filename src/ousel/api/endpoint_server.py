@@ -11,8 +11,8 @@ import msgspec
 
 from ousel.api.authentication import ApiAuthenticator
 from ousel.api.decoding import decode_body, decode_form, decode_query, is_form
+from ousel.api.disturbances import REHEARSE, SandboxOnly, disturbed_route, parse_disturbance
 from ousel.api.error_log import ApiErrorRecorder
-from ousel.api.rehearsals import REHEARSE, SandboxOnly, disturbed_route, parse_disturbance
 from ousel.api.route import Call, NoBody, NoQuery, Route
 from ousel.http.messages import Answer, RawHeader, Request, whole_body
 from ousel.kernel.errors import Refusal

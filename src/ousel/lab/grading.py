@@ -2,16 +2,24 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from http import HTTPStatus
 from itertools import pairwise
 from typing import Final, Literal
 
 import msgspec
 
 from ousel.kernel.clock import MICROS_PER_SECOND
+from ousel.lab.evidence import (
+    Evidence,
+    is_after,
+    is_final,
+    is_open,
+    is_same_intent,
+    is_unresolved,
+    question,
+    shows_outcome,
+)
 from ousel.lab.rules import (
     CALLS_MAX,
-    CREATES,
     DESCRIPTIONS,
     OPEN_RETURN,
     RecordedCall,
@@ -44,10 +52,7 @@ RULE_TITLES: Final[dict[Rule, str]] = {
     "kept_secret_on_server": "Kept the secret on the server",
 }
 
-_FINAL_STATUSES: Final = frozenset({"paid", "canceled", "expired"})
 _EXACT: Final = re.compile(r"(0|[1-9][0-9]*)(\.[0-9]{1,6})?", re.ASCII)
-
-Calls = Sequence[RecordedCall]
 
 
 class Grade(msgspec.Struct, frozen=True):
@@ -66,30 +71,9 @@ class Report(msgspec.Struct, frozen=True):
     grades: list[Grade]
 
 
-class _Evidence(msgspec.Struct, frozen=True):
-    """What a check knows."""
-
-    name: RehearsalName
-    calls: Calls
-    has_ended: bool
-
-    @property
-    def creations(self) -> list[RecordedCall]:
-        """The requests for transfers and charges."""
-        return [call for call in self.calls if call.operation in CREATES]
-
-    @property
-    def attempts_by_intent(self) -> list[list[RecordedCall]]:
-        """The requests for each transfer or charge, in their order."""
-        attempts: dict[tuple[str, str | None], list[RecordedCall]] = {}
-        for call in self.creations:
-            attempts.setdefault((call.operation, call.intent), []).append(call)
-        return list(attempts.values())
-
-
-def grade_calls(name: RehearsalName, calls: Calls, *, has_ended: bool) -> Report:
+def grade_calls(name: RehearsalName, calls: Sequence[RecordedCall], *, has_ended: bool) -> Report:
     """Return the report on a rehearsal; until it has ended, a missing call may still come."""
-    evidence = _Evidence(name, calls, has_ended)
+    evidence = Evidence(name, calls, has_ended)
     grades = [check(evidence) for check in _CHECKS]
     passed = {grade.rule for grade in grades if grade.verdict == "passed"}
     if any(grade.verdict == "failed" for grade in grades):
@@ -97,7 +81,7 @@ def grade_calls(name: RehearsalName, calls: Calls, *, has_ended: bool) -> Report
     return Report("passed" if passed.issuperset(DESCRIPTIONS[name].rules) else "incomplete", grades)
 
 
-def _check_key_sent(evidence: _Evidence) -> Grade:
+def _check_key_sent(evidence: Evidence) -> Grade:
     creations = evidence.creations
     without = [call for call in creations if call.key is None]
     if without:
@@ -111,11 +95,11 @@ def _check_key_sent(evidence: _Evidence) -> Grade:
     return Grade("key_sent", "passed", "Each transfer or charge had an Idempotency-Key.")
 
 
-def _check_same_key(evidence: _Evidence) -> Grade:
+def _check_same_key(evidence: Evidence) -> Grade:
     rule: Rule = "same_key_on_retry"
-    unresolved = [call for call in evidence.creations if call.key and _is_unresolved(call)]
+    unresolved = [call for call in evidence.creations if call.key and is_unresolved(call)]
     for call in unresolved:
-        again = [each for each in evidence.calls if _is_after(each, call) and each.key == call.key]
+        again = [each for each in evidence.calls if is_after(each, call) and each.key == call.key]
         if again and again[0].operation == call.operation and again[0].intent != call.intent:
             return _failed(rule, "The same key was sent with another request.", [call, again[0]])
         if again:
@@ -123,7 +107,7 @@ def _check_same_key(evidence: _Evidence) -> Grade:
         retries = [
             each
             for each in evidence.creations
-            if _is_after(each, call) and _is_same_intent(each, call)
+            if is_after(each, call) and is_same_intent(each, call)
         ]
         if retries:
             return _failed(rule, "The retry had another key.", [call, retries[0]])
@@ -136,16 +120,16 @@ def _check_same_key(evidence: _Evidence) -> Grade:
     return Grade(rule, "passed", "Each unresolved request was followed up with its own key.")
 
 
-def _check_no_new_key(evidence: _Evidence) -> Grade:
+def _check_no_new_key(evidence: Evidence) -> Grade:
     rule: Rule = "no_new_key_for_old_intent"
     retried = False
     for call in evidence.creations:
         before = [
             each
             for each in evidence.creations
-            if each.sequence < call.sequence and _is_same_intent(each, call)
+            if each.sequence < call.sequence and is_same_intent(each, call)
         ]
-        if not before or not _is_open(before[-1], call):
+        if not before or not is_open(before[-1], call):
             continue
         retried = True
         if call.key is not None and before[-1].key not in (None, call.key):
@@ -156,14 +140,14 @@ def _check_no_new_key(evidence: _Evidence) -> Grade:
     return Grade(rule, "passed", "No request whose outcome was not known got a second key.")
 
 
-def _check_backoff(evidence: _Evidence) -> Grade:
+def _check_backoff(evidence: Evidence) -> Grade:
     rule: Rule = "backed_off"
     graded = False
     for attempts in evidence.attempts_by_intent:
         pauses = [
             later.arrived_at - (earlier.answered_at or earlier.arrived_at)
             for earlier, later in pairwise(attempts)
-            if _is_unresolved(earlier) and earlier.retry_after is None
+            if is_unresolved(earlier) and earlier.retry_after is None
         ]
         if len(pauses) < PAUSES_MIN:
             continue
@@ -178,7 +162,7 @@ def _check_backoff(evidence: _Evidence) -> Grade:
     return Grade(rule, "passed", "The retries left the server time to recover.")
 
 
-def _check_retry_after(evidence: _Evidence) -> Grade:
+def _check_retry_after(evidence: Evidence) -> Grade:
     rule: Rule = "honoured_retry_after"
     honoured = False
     for attempts in evidence.attempts_by_intent:
@@ -198,7 +182,7 @@ def _check_retry_after(evidence: _Evidence) -> Grade:
     return Grade(rule, "passed", "Each retry waited at least as long as Retry-After said.")
 
 
-def _check_amounts(evidence: _Evidence) -> Grade:
+def _check_amounts(evidence: Evidence) -> Grade:
     rule: Rule = "exact_amounts"
     sent = [call for call in evidence.creations if call.amount is not None]
     for call in sent:
@@ -210,17 +194,17 @@ def _check_amounts(evidence: _Evidence) -> Grade:
     return Grade(rule, "passed", "Each amount is a number with at most six decimals.")
 
 
-def _check_stopped(evidence: _Evidence) -> Grade:
+def _check_stopped(evidence: Evidence) -> Grade:
     rule: Rule = "stopped_when_final"
-    final_calls = [call for call in evidence.calls if _is_final(call)]
+    final_calls = [call for call in evidence.calls if is_final(call)]
     for call in final_calls:
         assert call.answered_at is not None
         again = [
             each
             for each in evidence.calls
             if each.arrived_at >= call.answered_at
-            and _is_after(each, call)
-            and _question(each) == _question(call)
+            and is_after(each, call)
+            and question(each) == question(call)
         ]
         if len(again) > REPEATS_MAX:
             answer = call.charge_status if call.code is None else f"{call.status} {call.code}"
@@ -231,9 +215,9 @@ def _check_stopped(evidence: _Evidence) -> Grade:
     return Grade(rule, "passed", "Nothing was asked again and again after a final answer.")
 
 
-def _check_outcome(evidence: _Evidence) -> Grade:
+def _check_outcome(evidence: Evidence) -> Grade:
     rule: Rule = "asked_for_outcome"
-    if any(call.event in ("paid", "expired") or _shows_outcome(call) for call in evidence.calls):
+    if any(call.event in ("paid", "expired") or shows_outcome(call) for call in evidence.calls):
         return Grade(rule, "passed", "Ousel was asked for the outcome until it was known.")
     created = [call for call in evidence.creations if call.charge_id is not None]
     if evidence.name not in ("paid-in-last-second", "charge-expires") or not created:
@@ -244,7 +228,7 @@ def _check_outcome(evidence: _Evidence) -> Grade:
     return _failed(rule, reason, created)
 
 
-def _check_cursor(evidence: _Evidence) -> Grade:
+def _check_cursor(evidence: Evidence) -> Grade:
     rule: Rule = "followed_cursor"
     pages = [call for call in evidence.calls if call.event in ("shortened", "shifted")]
     cursors: set[str | None] = {None}
@@ -261,7 +245,7 @@ def _check_cursor(evidence: _Evidence) -> Grade:
     return Grade(rule, "passed", "Each page continued at the next_cursor of an earlier one.")
 
 
-def _check_state(evidence: _Evidence) -> Grade:
+def _check_state(evidence: Evidence) -> Grade:
     rule: Rule = "checked_state"
     exchanged = [call for call in evidence.calls if call.is_forged]
     if exchanged:
@@ -274,7 +258,7 @@ def _check_state(evidence: _Evidence) -> Grade:
     return Grade(rule, "passed", "The code that came with a wrong state was not exchanged.")
 
 
-def _check_secret(evidence: _Evidence) -> Grade:
+def _check_secret(evidence: Evidence) -> Grade:
     rule: Rule = "kept_secret_on_server"
     with_key = [call for call in evidence.calls if (call.credential or "").startswith("sk_")]
     from_browser = [call for call in with_key if call.from_browser]
@@ -286,7 +270,7 @@ def _check_secret(evidence: _Evidence) -> Grade:
     return Grade(rule, "passed", "No browser sent the partner key.")
 
 
-_CHECKS: Final[tuple[Callable[[_Evidence], Grade], ...]] = (
+_CHECKS: Final[tuple[Callable[[Evidence], Grade], ...]] = (
     _check_key_sent,
     _check_same_key,
     _check_no_new_key,
@@ -307,45 +291,3 @@ def _failed(rule: Rule, reason: str, calls: Iterable[RecordedCall]) -> Grade:
 
 def _not_shown(rule: Rule, reason: str) -> Grade:
     return Grade(rule, "not_shown", reason)
-
-
-def _is_unresolved(call: RecordedCall) -> bool:
-    """Return whether the client cannot know the outcome, or was told to try again."""
-    return (
-        call.status is None
-        or call.status == HTTPStatus.TOO_MANY_REQUESTS
-        or call.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    )
-
-
-def _is_after(call: RecordedCall, earlier: RecordedCall) -> bool:
-    return call.sequence > earlier.sequence
-
-
-def _is_same_intent(call: RecordedCall, other: RecordedCall) -> bool:
-    return (call.operation, call.intent) == (other.operation, other.intent)
-
-
-def _is_open(earlier: RecordedCall, call: RecordedCall) -> bool:
-    """Return whether the earlier call had failed, without a known outcome, when this one came."""
-    failed_at = earlier.answered_at
-    return failed_at is not None and failed_at <= call.arrived_at and _is_unresolved(earlier)
-
-
-def _is_final(call: RecordedCall) -> bool:
-    """Return whether the same call can only get the same answer again."""
-    if call.answered_at is None or call.status is None or call.retry_after is not None:
-        return False
-    is_refused = (
-        HTTPStatus.BAD_REQUEST <= call.status < HTTPStatus.INTERNAL_SERVER_ERROR
-        and call.status != HTTPStatus.TOO_MANY_REQUESTS
-    )
-    return is_refused or _shows_outcome(call)
-
-
-def _shows_outcome(call: RecordedCall) -> bool:
-    return call.operation == "getCharge" and call.charge_status in _FINAL_STATUSES
-
-
-def _question(call: RecordedCall) -> tuple[str | None, ...]:
-    return (call.operation, call.path, call.credential, call.key, call.intent, call.cursor)

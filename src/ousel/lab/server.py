@@ -7,8 +7,8 @@ import msgspec
 
 from ousel.api.authentication import ApiAuthenticator
 from ousel.api.callers import Partner, User
+from ousel.api.disturbances import disturbed_route, parse_disturbance
 from ousel.api.endpoint_server import EndpointServer
-from ousel.api.rehearsals import disturbed_route, parse_disturbance
 from ousel.api.route import Route
 from ousel.http.messages import Answer, AnswerDropped, RawHeader, Request
 from ousel.kernel.errors import Refusal

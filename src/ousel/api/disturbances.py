@@ -1,4 +1,4 @@
-"""Rehearsals: a sandbox disturbs a call as its caller asks, so that clients can be tested.
+"""Disturbances: a sandbox makes a call go wrong as its caller asks, so that clients can be tested.
 
 The header `Ousel-Rehearse` names the disturbance of one call.
 """
