@@ -348,15 +348,15 @@ ATTACKS: dict[str, tuple[Callable[[Scene], Awaitable[None]], set[str]]] = {
         erase_the_last_movement_and_fix_both_heads,
         {"verify"},
     ),
-    "exchange sender and recipient, and all hashes after it": (
+    "exchange sender and recipient, and fix all hashes after it": (
         exchange_sender_and_recipient,
         {"verify", "receipt"},
     ),
-    "date a movement otherwise, and all hashes after it": (
+    "change a date, and all hashes after it": (
         redate_a_movement,
         {"verify", "receipt"},
     ),
-    "add an idempotency key, and all hashes after it": (add_an_idempotency_key, {"verify"}),
+    "add an idempotency key, and fix all hashes after it": (add_an_idempotency_key, {"verify"}),
     "invent a movement in the past": (invent_a_movement, {"verify"}),
     "change the published hashes": (
         change_a_tile,
