@@ -12,10 +12,11 @@ from ousel.kernel.errors import Refusal
 from ousel.ledger.refusals import AccountNotFound
 from ousel.ledger.rules import Account
 from ousel.mail.outbox import Outbox
-from ousel.people import factor_store, letters, rules, store
+from ousel.people import letters, rules
 from ousel.people.attempts import AttemptCounter
 from ousel.people.audit import BY_OPERATOR, EventSource
 from ousel.people.notices import EventNotices
+from ousel.people.password_change import replace_password
 from ousel.people.passwords import PasswordService
 from ousel.people.second_factor import has_second_factor, remove_second_factors
 from ousel.resets import service as resets
@@ -130,10 +131,9 @@ class RecoveryService:
             await accounts.lock_password_hash(transaction, account_id)
             if not await resets.use_link(transaction, link):
                 return False
-            await accounts.set_password_hash(transaction, account_id, hashed)
-            await store.end_other_sessions(transaction, account_id, "")
-            await store.forget_other_browsers(transaction, account_id, source.browser)
-            await factor_store.remove_proposed_factor(transaction, account_id)
+            await replace_password(
+                transaction, account_id, hashed, session="", browser=source.browser
+            )
             await self._notices.record(
                 transaction, account_id, "password_reset", source, _LINK_NAMES[link.kind]
             )

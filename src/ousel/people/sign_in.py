@@ -12,10 +12,11 @@ from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import FieldChecks, InvalidField, Refusal
 from ousel.kernel.ids import new_secret, secret_hash
 from ousel.ledger.refusals import AccountNotFound
-from ousel.people import factor_store, rules, store
+from ousel.people import rules, store
 from ousel.people.attempts import AttemptCounter, Guess, TooManyAttempts
 from ousel.people.audit import EventSource, record_event, record_failed_sign_in
 from ousel.people.notices import EventNotices
+from ousel.people.password_change import replace_password
 from ousel.people.password_check import PasswordCheck, password_subject
 from ousel.people.passwords import PasswordService
 from ousel.people.rules import Session, Stage
@@ -194,10 +195,9 @@ class SignInService:
         async def work(transaction: Transaction) -> bool:
             if not await self.password_check.confirm(transaction, compared):
                 return False
-            await accounts.set_password_hash(transaction, account_id, hashed)
-            await store.end_other_sessions(transaction, account_id, source.session)
-            await store.forget_other_browsers(transaction, account_id, source.browser)
-            await factor_store.remove_proposed_factor(transaction, account_id)
+            await replace_password(
+                transaction, account_id, hashed, session=source.session, browser=source.browser
+            )
             await resets.end_links(transaction, account_id)
             await self._notices.record(transaction, account_id, "password_changed", source)
             return True

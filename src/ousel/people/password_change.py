@@ -1,0 +1,19 @@
+"""What a new password ends, however it was set."""
+
+from ousel.accounts import service as accounts
+from ousel.database.port import Transaction
+from ousel.people import factor_store, store
+
+
+async def replace_password(
+    transaction: Transaction, account_id: str, hashed: str, *, session: str, browser: str
+) -> None:
+    """Store a new password, and let in nobody who knew only the old one.
+
+    All sessions but this one end, all browsers but this one are forgotten, and a second factor
+    that was only proposed is removed. The caller has locked the password.
+    """
+    await accounts.set_password_hash(transaction, account_id, hashed)
+    await store.end_other_sessions(transaction, account_id, session)
+    await store.forget_other_browsers(transaction, account_id, browser)
+    await factor_store.remove_proposed_factor(transaction, account_id)
