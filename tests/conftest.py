@@ -46,8 +46,6 @@ LONGEST_FIRST = (
     "tests/packaging",
     "tests/journeys/test_checkout.py",
     "tests/journeys/test_pages.py",
-    "tests/journeys/test_page_states.py",
-    "tests/journeys/test_checkout_pages.py",
     "tests/api/test_conformance.py",
     "clients/python/tests/test_faults.py",
     "tests/charges",

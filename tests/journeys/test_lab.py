@@ -1,6 +1,5 @@
 """The lab in a browser, from choosing a rehearsal to the printed grade."""
 
-import contextlib
 from typing import Any
 
 import httpx2
@@ -8,7 +7,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ousel_client import Client
-from tests.journeys.page_reports import PageMonitor, console_errors, too_wide, violations
 from tests.support.browser_world import SampleWorld
 
 pytestmark = pytest.mark.slow
@@ -34,21 +32,6 @@ def send_well(world: SampleWorld) -> None:
         client.transfers.send(to="@grace", amount="1.00")
 
 
-def send_badly(world: SampleWorld) -> None:
-    """Send a transfer three times, with a new key each time."""
-    for attempt in range(3):
-        with contextlib.suppress(httpx2.TransportError):
-            httpx2.post(
-                f"{world.server.base_url}/transfers",
-                json={"to": "@grace", "amount": 1},
-                headers={
-                    "Authorization": f"Bearer {world.sample.key}",
-                    "Idempotency-Key": f"attempt-{attempt}",
-                },
-                verify=False,
-            )
-
-
 @pytest.mark.parametrize("options", [{}, NO_SCRIPTS], ids=["scripts", "no-scripts"])
 def test_a_good_client_is_graded_and_its_grade_printed(
     browser_world: SampleWorld, options: dict[str, Any]
@@ -70,24 +53,3 @@ def test_a_good_client_is_graded_and_its_grade_printed(
     for name in ("Start rehearsal", "Print this grade"):
         expect(page.get_by_role("button", name=name)).to_be_hidden()
     assert page.pdf().startswith(b"%PDF")
-
-
-def test_every_state_of_the_lab_is_accessible_and_of_any_width(browser_world: SampleWorld) -> None:
-    """While it waits for calls, with broken rules, and when it has ended."""
-    page = browser_world.page("ada")
-    monitor = PageMonitor(page)
-    start(page, browser_world)
-    reports = {"running": monitor.report()}
-    send_badly(browser_world)
-    page.get_by_role("link", name="Reload").click()
-    expect(page.get_by_text("The retry had another key.")).to_be_visible()
-    reports["failing"] = monitor.report()
-    page.get_by_role("button", name="Finish rehearsal").click()
-    expect(page.get_by_text("failed", exact=True).first).to_be_visible()
-    reports["failed"] = monitor.report()
-    page.get_by_text("What each rehearsal does").click()
-    reports["explained"] = monitor.report()
-
-    assert violations(reports) == {}
-    assert too_wide(reports) == {}
-    assert console_errors(reports) == {}

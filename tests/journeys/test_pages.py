@@ -1,97 +1,74 @@
-"""Every page of the portal: accessible, of any width, and light."""
+"""Every page of the portal in every state: accessible, of any width, and light."""
 
 from collections.abc import Callable
 
 import pytest
+from playwright.sync_api import Browser, expect
 
-from tests.journeys.page_reports import (
-    PageMonitor,
-    PageReport,
-    console_errors,
-    other_hosts,
-    too_heavy,
-    too_wide,
-    violations,
-)
-from tests.support.browser import sign_up
-from tests.support.browser_world import SampleWorld
+from tests.journeys.page_reports import PageReport, PageWindow, assets_of
+from tests.journeys.page_states import PageStates, visit_all
+from tests.support.browser import run_in_thread
 
 pytestmark = pytest.mark.slow
 
 WEIGHT_BYTES_MAX = 100_000
+CHECKOUT_WEIGHT_BYTES_MAX = 60_000
+REQUESTS_MAX = 8
 
 Tell = Callable[[str, object], None]
 
 
 @pytest.fixture(scope="module")
-def reports(browser_world: SampleWorld) -> dict[str, PageReport]:
+def states(tmp_path_factory: pytest.TempPathFactory) -> PageStates:
+    """The answers of the service, by the name of the page."""
+    return run_in_thread(visit_all(str(tmp_path_factory.mktemp("pages") / "ousel.db")))
+
+
+@pytest.fixture(scope="module")
+def window(browser: Browser, states: PageStates) -> PageWindow:
+    """A window that shows them."""
+    return PageWindow(browser, states.answers["login"], states.assets)
+
+
+@pytest.fixture(scope="module")
+def reports(states: PageStates, window: PageWindow) -> dict[str, PageReport]:
     """A report on each page."""
-    _add_extreme_texts(browser_world)
-    widest = {"activity-widest": "/activity", "movement-widest": "/activity/2"}
-    return (
-        _report_on(browser_world, None, browser_world.sample.open_paths())
-        | _report_on(browser_world, "ada", browser_world.sample.paths())
-        | _report_on(browser_world, "wide", widest)
-    )
-
-
-def _add_extreme_texts(browser_world: SampleWorld) -> None:
-    """Add the longest texts and the largest amounts to the sample data."""
-    page = browser_world.page()
-    sign_up(page, "wide", **{"Display name": "W" * 100})
-    page.context.close()
-    browser_world.call("POST", "/sandbox/fund", to="@wide", amount=999_999_999)
-    browser_world.call("POST", "/transfers", to="@wide", amount=0.999999, note="W" * 500)
-
-
-def _report_on(
-    browser_world: SampleWorld, username: str | None, paths: dict[str, str]
-) -> dict[str, PageReport]:
-    """Report on pages that are reached by their address."""
-    found = {}
-    page = browser_world.page(username)
-    monitor = PageMonitor(page)
-    for name, path in paths.items():
-        page.goto("about:blank")
-        monitor.reset()
-        page.goto(path)
-        found[name] = monitor.report_with_weight()
-    page.context.close()
+    found = {name: window.report(answer.text) for name, answer in states.answers.items()}
+    window.show(states.answers["app-issued-key"].text)
+    expect(window.page.get_by_role("button", name="Copy")).to_be_visible()  # by its script
     return found
 
 
-def test_every_page_is_reported(reports: dict[str, PageReport], browser_world: SampleWorld) -> None:
-    """No page is left out, and each loads its document, style, script and icon."""
-    assert set(reports) >= {*browser_world.sample.open_paths(), *browser_world.sample.paths()}
-    assert all(each.requests >= 3 for each in reports.values()), reports
-
-
 def test_every_page_is_accessible(reports: dict[str, PageReport]) -> None:
-    """Axe finds no violation, in light and in dark."""
-    assert violations(reports) == {}
+    """Axe finds no violation, in light and in dark, in error states too."""
+    assert {name: each.violations for name, each in reports.items() if each.violations} == {}
 
 
 def test_no_page_scrolls_sideways(reports: dict[str, PageReport]) -> None:
     """No page is too wide for any screen, even with the longest texts and amounts."""
-    assert too_wide(reports) == {}
+    assert {name: each.too_wide_at for name, each in reports.items() if each.too_wide_at} == {}
 
 
-def test_every_page_is_light(reports: dict[str, PageReport], record_property: Tell) -> None:
-    """A page weighs under 100 KB before compression, in at most 8 requests."""
-    weights = {name: (each.weight_bytes, each.requests) for name, each in reports.items()}
-    heaviest = sorted(weights.items(), key=lambda item: item[1], reverse=True)[:5]
-    record_property("figure", f"heaviest pages, in bytes and requests: {dict(heaviest)}")
-    assert too_heavy(reports, WEIGHT_BYTES_MAX) == {}
-
-
-def test_no_page_loads_from_another_host(
-    reports: dict[str, PageReport], browser_world: SampleWorld
-) -> None:
-    """A page loads from no host but the portal's own."""
-    assert other_hosts(reports, browser_world.server.origin) == {}
-    assert all(each.hosts for each in reports.values())
-
-
-def test_no_page_breaks_its_own_policy(reports: dict[str, PageReport]) -> None:
+def test_no_page_breaks_its_own_policy(reports: dict[str, PageReport], states: PageStates) -> None:
     """The browser's console is empty: no blocked style, no failing script."""
-    assert console_errors(reports) == {}
+    assert {name: each.console for name, each in reports.items() if each.console} == {}
+    policies = {each.headers["content-security-policy"] for each in states.answers.values()}
+    assert len({policy.partition("form-action")[0] for policy in policies}) == 1
+
+
+def test_no_page_loads_from_another_host(reports: dict[str, PageReport]) -> None:
+    """A page loads its own style, scripts and icon, and nothing else."""
+    assert {name: each.requests for name, each in reports.items() if each.requests} == {}
+
+
+def test_every_page_is_light(states: PageStates, record_property: Tell) -> None:
+    """A page weighs under 100 KB before compression, a checkout 60 KB, in at most 8 requests."""
+    heaviest = []
+    for name, answer in states.answers.items():
+        urls = assets_of(answer.text)
+        weight = len(answer.content) + sum(len(states.assets[url].content) for url in urls)
+        limit = CHECKOUT_WEIGHT_BYTES_MAX if name in states.checkouts else WEIGHT_BYTES_MAX
+        assert 10_000 < weight < limit, (name, weight)
+        assert 3 <= 1 + len(urls) <= REQUESTS_MAX, (name, urls)
+        heaviest.append((weight, name))
+    record_property("figure", f"heaviest pages, in bytes: {sorted(heaviest)[-5:]}")

@@ -1,7 +1,6 @@
 """Passkeys in Chromium: added, used alone and after the password, removed, copied, misled."""
 
 import json
-import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -9,9 +8,15 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.journeys.page_reports import PageMonitor
 from tests.support.accounts import unique_name
-from tests.support.browser import WAIT_MILLISECONDS, code_of, sign_in, sign_up, turn_on_factor
+from tests.support.browser import (
+    WAIT_MILLISECONDS,
+    axe_violations,
+    code_of,
+    sign_in,
+    sign_up,
+    turn_on_factor,
+)
 from tests.support.engines import Engine
 from tests.support.server import Server, SharedServers
 from tests.support.site import Site
@@ -235,6 +240,7 @@ def test_a_person_who_is_not_recognized_stays_out(visit: Visit) -> None:
     visit.authenticator.recognize(owner=False)
     visit.press_passkey()
     visit.expect_refused("The passkey was not used.")
+    assert axe_violations(visit.page) == []
     visit.authenticator.recognize(owner=True)
     visit.press_passkey()
     visit.expect_signed_in()
@@ -266,35 +272,3 @@ def test_at_another_address_the_page_says_where_passkeys_work(visit: Visit) -> N
     expect(page.get_by_role("button", name=WITH_PASSKEY)).to_be_hidden()
     page.get_by_role("link", name=visit.origin).click()
     expect(page.get_by_role("button", name=WITH_PASSKEY)).to_be_visible()
-
-
-@pytest.mark.one_engine
-def test_every_page_about_passkeys_is_accessible(visit: Visit) -> None:
-    """Axe finds nothing, no page is too wide, and the browser does not complain."""
-    page = visit.page
-    monitor = PageMonitor(page)
-    pages = {"without": "/settings/passkeys", "with": "/settings/passkeys", "sign-in": "/login"}
-    for state, path in pages.items():
-        if state == "with":
-            visit.add_passkey("W" * 60)
-        if state == "sign-in":
-            page.goto("/settings/passkeys")
-            page.get_by_role("link", name=re.compile("^Change W")).click()
-            _check(monitor)
-            visit.sign_out()
-        page.goto(path)
-        _check(monitor)
-    visit.authenticator.forget()
-    visit.authenticator.recognize(owner=False)
-    visit.press_passkey()
-    visit.expect_refused("The passkey was not used.")
-    _check(monitor)
-    sign_in(page, visit.username)
-    expect(page.get_by_role("heading", name="Use your passkey")).to_be_visible()
-    _check(monitor)
-
-
-def _check(monitor: PageMonitor) -> None:
-    report = monitor.report()
-    assert (report.violations, report.too_wide_at, report.console) == ([], [], [])
-    monitor.reset()
