@@ -90,6 +90,7 @@ async def visit_all(database_url: str) -> PageStates:
             await _visit_sending(states)
             await _visit_passkeys(states)
             await _visit_identity_checks(states)
+            await _visit_reference(states)
             await _visit_lab(states)
             await _fetch_assets(states)
             return states
@@ -269,6 +270,21 @@ async def _visit_identity_checks(states: PageStates) -> None:
     filled = {"current_password": PASSWORD, "new_password": "a better horse battery"}
     asked = await ida.press("/settings", "Change password", **filled)
     keep("identity-check-code", asked, shows='name="identity_code"')
+
+
+async def _visit_reference(states: PageStates) -> None:
+    """Run calls on the page of an endpoint: with an answer, and with a refusal."""
+    ada, keep, path = await states.visitor("ada"), states.keep, "/docs/api/createTransfer"
+    keep("endpoint-own", await ada.get(path), shows="Fill in my key</button>")
+    await ada.press(path, "Fill in my key")
+    keep("endpoint-filled", await ada.get(path), shows="Run</button>")
+    for name, amount, status in (("answered", 1, "201 Created"), ("refused", 2, "409 Conflict")):
+        body = f'{{"to": "@grace", "amount": {amount}}}'
+        filled = {"header.Idempotency-Key": "states", "body": body}
+        ran = await ada.press(path, "Run", **filled)
+        keep(f"endpoint-{name}", ran, shows=status)
+    optional = await ada.get("/docs/api/listTransfers")
+    keep("endpoint-optional", optional, shows="Optional parameters")
 
 
 async def _visit_lab(states: PageStates) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.journeys.page_reports import PageMonitor, console_errors, too_wide, violations
 from tests.support.browser import sign_in
 from tests.support.browser_world import SampleWorld
 
@@ -70,26 +69,3 @@ def test_the_collection_is_a_file_to_keep(browser_world: SampleWorld) -> None:
 
     assert downloading.value.suggested_filename == "ousel.postman_collection.json"
     assert json.loads(downloading.value.path().read_text())["info"]["name"] == "Ousel"
-
-
-def test_every_state_is_accessible_and_of_any_width(browser_world: SampleWorld) -> None:
-    """Before and after a key is filled in, with an answer and with a refusal."""
-    page = sign_in_anew(browser_world)
-    monitor = PageMonitor(page)
-    page.goto("/docs/api/createTransfer")
-    reports = {"empty": monitor.report()}
-    open_filled(page)
-    reports["filled"] = monitor.report()
-    run(page, "reference-states", "1")
-    expect(page.get_by_text("201 Created")).to_be_visible()
-    reports["answered"] = monitor.report()
-    run(page, "reference-states", "2")
-    expect(page.get_by_text("409 Conflict")).to_be_visible()
-    reports["refused"] = monitor.report()
-    page.goto("/docs/api/listTransfers")
-    page.get_by_text("Optional parameters").click()
-    reports["optional"] = monitor.report()
-
-    assert violations(reports) == {}
-    assert too_wide(reports) == {}
-    assert console_errors(reports) == {}
