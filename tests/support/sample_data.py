@@ -57,6 +57,7 @@ class SampleData(msgspec.Struct, frozen=True):
             "apps": "/apps",
             "app-new": "/apps/new",
             "app": f"/apps/{self.app.id}",
+            "endpoint-to-try": "/docs/api/createTransfer",
             "first-steps": f"/apps/{self.app.id}/first-steps",
             "lab": f"/apps/{self.app.id}/lab",
             "connect": self._connect_path(),

@@ -98,9 +98,10 @@ class KeyService:
 
         async def read(transaction: Transaction) -> tuple[App, IssuedKey] | None:
             now = self._clock()
-            for key in reversed(await service.keys_of_account(transaction, account_id)):
+            keys = await service.keys_of_account(transaction, account_id)
+            for key in reversed([key for key in keys if key.is_valid_at(now)]):
                 secret = derive_secret(key.handle, session_secret)
-                if key.is_valid_at(now) and matches_hash(key.hash, secret):
+                if matches_hash(key.hash, secret):
                     return await service.app_by_id(transaction, key.app_id), IssuedKey(key, secret)
             return None
 
