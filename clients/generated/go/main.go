@@ -17,7 +17,7 @@ import (
 const attemptsMax = 5
 
 var options struct {
-	BaseURL, PortalURL, Key, ClientID, RedirectURI, Reference, Amount string // matched without case
+	BaseURL, PortalURL, Key, ClientID, RedirectURI, Reference, Amount string // encoding/json ignores the case of names
 }
 
 func main() {

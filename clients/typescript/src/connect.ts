@@ -69,7 +69,7 @@ export class Connect extends Resource {
     return `${this.#portalUrl}/connect?${new URLSearchParams(parameters)}`;
   }
 
-  /** Returns the code in the address to which the person returned, or throws its error. */
+  /** Returns the code in the address to which the person returned, or throws the error in it. */
   codeFrom(returnUrl: string, { state }: { readonly state: string }): string {
     const answer = new URL(returnUrl).searchParams;
     if (!state || !areEqual(answer.get("state") ?? "", state)) {

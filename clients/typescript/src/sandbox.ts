@@ -1,8 +1,8 @@
 /**
  * Calls that only a sandbox has: time, payers, money, mail and rehearsals.
  *
- * A live server answers NotFound. Those that change something have no idempotency key, so after a
- * lost answer they are not sent again.
+ * A live server answers NotFound. Calls that change something have no idempotency key, so they are
+ * not sent again after a lost answer.
  */
 
 import { Amount, type AmountLike } from "./amounts.ts";

@@ -165,7 +165,7 @@ def _without_null_defaults(component: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_types_of_enums(value: Any) -> None:
-    """Say that a text is a string where only its values are listed, as code generators expect."""
+    """Add the type `string` to lists of allowed texts, because code generators expect it."""
     if isinstance(value, dict):
         choices = value.get("enum")
         if isinstance(choices, list) and all(isinstance(each, str) for each in choices):

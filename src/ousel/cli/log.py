@@ -1,4 +1,4 @@
-"""`ousel log`: the key of your own log; run a witness for somebody else's, and audit one."""
+"""`ousel log`: the key of your own log, and the witness and the audit of somebody else's."""
 
 import fcntl
 import sys

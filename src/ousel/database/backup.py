@@ -147,7 +147,7 @@ def _split_password(url: str) -> tuple[str, dict[str, str]]:
             "PostgreSQL's tools would show the sslpassword to everyone: remove it from the address"
         )
     # If the address has a password before the host and one in its options, the driver of Ousel's
-    # servers uses the former.
+    # servers uses the one before the host.
     used_password = unquote(password) or secrets["password"]
     address = scheme + user + place + ("?" + "&".join(public) if public else "")
     return address, {"PGPASSWORD": used_password} if used_password else {}

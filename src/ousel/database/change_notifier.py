@@ -33,7 +33,8 @@ class _AwaitedRow:
 class ChangeNotifier(ABC):
     """Wakes those who wait for a row when it may have changed.
 
-    Whoever waits gives a mark: a number of the row, as it was when they last read the row.
+    Whoever waits gives a mark: a number that they have read in the row. A poll compares it, to find
+    out whether the row has changed.
     """
 
     def __init__(self, database: Database) -> None:

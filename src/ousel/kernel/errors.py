@@ -84,12 +84,12 @@ class FieldChecks:
 
 
 class IdentityCheckNeeded(Refusal):
-    """The action needs the person's password or code, which was not given recently or was wrong."""
+    """The action needs a password, code or passkey; none was given recently, or it was wrong."""
 
     status = 403
     code = "identity_check_needed"
     title = "Confirm that it is you"
-    cure = "Type the password, or the code if two-factor sign-in is on."
+    cure = "Give the password or, if two-factor sign-in is on, a code or a passkey."
 
 
 class RateLimited(Refusal):

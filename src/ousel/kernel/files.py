@@ -14,7 +14,7 @@ def write_durably(
 ) -> None:
     """Write a file as a whole: after a crash, it has the old content or the new.
 
-    If the content does not replace the old one, raise FileExistsError if there is a file.
+    If `replaces` is False and the file exists, raise FileExistsError.
     """
     unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}.unfinished")
     mode = _OWNER_ONLY if for_owner_only else _BY_UMASK
@@ -29,7 +29,7 @@ def write_durably(
         else:
             path.hardlink_to(unfinished)  # unlike a rename, this never replaces a file
     except FileExistsError:
-        _flush_folder(path.parent)  # whoever has just written the file may not have done so yet
+        _flush_folder(path.parent)  # another process may have written the file only just now
         raise
     finally:
         unfinished.unlink(missing_ok=True)

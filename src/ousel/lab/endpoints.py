@@ -40,8 +40,8 @@ class LabEndpoints:
                 summary="Start a rehearsal",
                 description=(
                     "From now on, the calls of your app are recorded, and disturbed as the "
-                    "rehearsal says. A rehearsal of the same app that still runs ends. Calls "
-                    "below /sandbox are neither recorded nor disturbed."
+                    "rehearsal says. If another rehearsal of the app is still running, it ends. "
+                    "Calls below /sandbox are neither recorded nor disturbed."
                 ),
                 body=RehearsalRequest,
                 successes={201: AnswerDescription("The rehearsal runs.", RehearsalRecord)},

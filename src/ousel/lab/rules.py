@@ -111,7 +111,7 @@ class Description(msgspec.Struct, frozen=True):
     title: str
     happens: str
     task: str
-    rules: tuple[Rule, ...]  # those that a client must show in this rehearsal
+    rules: tuple[Rule, ...]  # those that the rehearsal is about
 
 
 _SEND: Final = "Let your software send a transfer or create a charge."

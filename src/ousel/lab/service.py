@@ -70,7 +70,7 @@ class LabService:
         self._running = SharedReads(database, self._read_running)
 
     async def start(self, account_id: str, app_id: str, name: RehearsalName) -> GradedRehearsal:
-        """Start a rehearsal of the app; one that still runs ends."""
+        """Start a rehearsal of the app, and end an earlier one that still runs."""
         now = self._clock()
         rehearsal = Rehearsal(
             account_id=account_id,

@@ -39,10 +39,10 @@ class Outbox:
             await store.add(transaction, self._mail(account_id, recipient, letter, now, due_at))
 
     async def add_decoy(self, transaction: Transaction, account_id: str, letter: Letter) -> None:
-        """Do the work of `add` for a message that nobody gets, so that its time reveals nothing.
+        """Do the work of `add` for a message that nobody gets, so that a caller sees no difference.
 
-        The row is as old as can be, so the next sweep deletes it. A sandbox shows all its mail to
-        everyone, so it has nothing to hide.
+        The row has the oldest possible date, so the next sweep deletes it. A sandbox shows all its
+        mail to everyone, so it has nothing to hide.
         """
         if self.accepts_mail and not self._keeps:
             await store.add(transaction, self._mail(account_id, "", letter, 0, None))

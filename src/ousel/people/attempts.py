@@ -3,7 +3,7 @@
 A browser that has signed in to the account before has a limit of its own instead. So strangers who
 guess from many addresses lock themselves out, but not the account's holder.
 
-The codes of one account are limited to 30 wrong ones a day: ten from browsers that the account
+At most 30 wrong codes can be tried on one account in a day: ten from browsers that the account
 knows, ten from all others, and ten codes by mail.
 
 Sign-ups are limited by IP address, since the server must hash a password for each. Messages by mail
@@ -153,7 +153,7 @@ class AttemptCounter:
         await self._count(transaction, limits, "Passkeys were asked for too often.")
 
     async def forgive(self, transaction: Transaction, guess: Guess) -> None:
-        """Uncount a successful attempt.
+        """Stop counting an attempt, because it was successful.
 
         Also forget earlier failures at the same subject, from the same address or browser.
         """
@@ -180,7 +180,7 @@ class AttemptCounter:
             self._check_limit(limits[subject], count, since, reason)
 
     async def _is_within(self, transaction: Transaction, subject: str, limit: AttemptLimit) -> bool:
-        """Count for a limit of which nobody is told; return whether it is not exceeded."""
+        """Count one more for a limit, and refuse nothing; return whether the limit is kept."""
         try:
             await self._count(transaction, {subject: limit}, "")
         except TooManyAttempts:

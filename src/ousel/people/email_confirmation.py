@@ -101,7 +101,7 @@ class EmailConfirmationService:
     async def change(
         self, account_id: str, password: str, new_email: str, source: EventSource
     ) -> None:
-        """Send a message to a new email, which replaces the old one once it is confirmed."""
+        """Send a message to a new email, which replaces the old one when it is confirmed."""
         email = parse_email(new_email)
         self._require_mail()
         compared = await self._password_check.compare(account_id, password, source)

@@ -35,8 +35,9 @@ class _Notice(msgspec.Struct, frozen=True):
 
 _OPERATOR: Final = "If you cannot sign in, ask the operator of this server to freeze the account."
 _CHANGE_PASSWORD: Final = (
-    "If it was not you, somebody knows your password. Change it under Settings, which also "
-    f"signs out all other devices. {_OPERATOR}"
+    "If it was not you, somebody knows your password or has one of your passkeys. Under Settings, "
+    "change the password, which also signs out all other devices, and remove passkeys that are not "
+    f"yours. {_OPERATOR}"
 )
 _SETTINGS: Final = ("Open your settings", "/settings")
 _FORGOT: Final = ("Set a new password", "/forgot")
@@ -61,7 +62,7 @@ _NOTICES: Final[dict[NoticeKind, _Notice]] = {
         "The password of your Ousel account was changed",
         "Somebody used {detail} to set a new password for your Ousel account @{username}. All "
         "sessions were signed out.",
-        "If it was not you, somebody may read your mail. Secure your mailbox, then set a new "
+        "If it was not you, somebody else has got that link. Secure your mailbox, then set a new "
         f"password. {_OPERATOR}",
         _FORGOT,
     ),
@@ -75,8 +76,7 @@ _NOTICES: Final[dict[NoticeKind, _Notice]] = {
     "second_factor_turned_off": _Notice(
         "A second factor was removed from your Ousel account",
         "This was removed from your Ousel account @{username}: {detail}.",
-        "If it was not you, change your password and turn two-factor sign-in on again. "
-        f"{_OPERATOR}",
+        f"If it was not you, change your password and set up two-factor sign-in again. {_OPERATOR}",
         _SETTINGS,
     ),
     "passkey_added": _Notice(

@@ -124,7 +124,7 @@ class PasskeyService:
         await self._database.write(work)
 
     async def remove(self, account_id: str, passkey_id: str, source: EventSource) -> None:
-        """Remove a passkey; without any second factor, the recovery codes go too."""
+        """Remove a passkey; with the last second factor, the recovery codes are removed too."""
 
         async def work(transaction: Transaction) -> None:
             await accounts.lock_password_hash(transaction, account_id)

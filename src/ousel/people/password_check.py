@@ -68,7 +68,7 @@ class PasswordCheck:
     async def _record_check(self, transaction: Transaction, account_id: str, session: str) -> None:
         """Count the password as an identity check, unless the account has a second factor.
 
-        With a second factor, the password is not enough: a code must have been given recently.
+        With a second factor, a code or a passkey must have been given recently as well.
         """
         now = self._clock()
         if not await has_second_factor(transaction, account_id):
@@ -76,7 +76,7 @@ class PasswordCheck:
             return
         found = await store.sessions_by_hash(transaction, [session])
         if not any(each.is_recently_checked_at(now) for each in found):
-            raise IdentityCheckNeeded("This needs a code as well as your password.")
+            raise IdentityCheckNeeded("This needs a code or a passkey as well as your password.")
 
 
 def password_subject(account_id: str) -> str:

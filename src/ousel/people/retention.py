@@ -18,7 +18,7 @@ _MICROS_PER_DAY: Final = 24 * 3600 * MICROS_PER_SECOND
 
 
 class RetentionService:
-    """Keeps the tables about people from growing forever, also for dormant accounts."""
+    """Deletes old rows about people, so that no table grows forever, even for dormant accounts."""
 
     def __init__(self, database: Database, clock: Clock, email_proofs: EmailProofs) -> None:
         """Delete from this database, by a clock that callers cannot advance."""

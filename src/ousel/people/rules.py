@@ -29,7 +29,7 @@ Stage = Literal["signed_in", "awaits_code"]
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A browser that is signed in, or that has sent the password and must still send a code."""
+    """A browser that is signed in, or that has sent the password but no second factor yet."""
 
     hash: str
     account_id: str
@@ -51,7 +51,7 @@ class Session(msgspec.Struct, frozen=True):
 
 
 class SecondFactor(msgspec.Struct, frozen=True):
-    """The secret of an authenticator app; signing in needs its codes once it is confirmed."""
+    """The secret of an authenticator app, whose codes sign in after it has been confirmed."""
 
     account_id: str
     secret: str  # encrypted

@@ -43,7 +43,7 @@ class WrongCode(Refusal):
 
 
 class NewSession(msgspec.Struct, frozen=True):
-    """A new session's secret, for the cookie, and whether a code must still be sent."""
+    """A new session's secret, for the cookie, and whether the second factor is still needed."""
 
     secret: str
     seconds: int
@@ -93,7 +93,7 @@ class SignInService:
         return await self._database.write(work)
 
     async def sign_in(self, identifier: str, password: str, source: EventSource) -> NewSession:
-        """Sign in with a password; if a second factor is on, a code must follow."""
+        """Sign in with a password; if the account has a second factor, it must follow."""
         name = _sign_in_name(identifier)
         account_id = await self._account_id(name)
         subject = name if account_id is None else password_subject(account_id)

@@ -15,7 +15,7 @@ OVERLAP_LABELS: Final = {"0": "at once", "3600": "1 hour", "86400": "24 hours", 
 
 
 class AppEditor:
-    """Shows an app to its owner, also after a change."""
+    """Shows an app to its owner, when its page is opened and after each change."""
 
     def __init__(self, pages: PageRenderer, overviews: AppOverviewService) -> None:
         """Show the apps that this service reads."""

@@ -33,8 +33,8 @@ WRONG: Final[dict[Way, str]] = {
 class IdentityCheckPages:
     """Asks for a password, a code or a passkey in place of the page that needs it.
 
-    The page repeats the fields of the form that was sent. So the person's answer sends the whole
-    form again, which also works without scripts, and nothing of it gets into an address.
+    The page repeats the fields of the form that was sent. When the person replies, the whole form
+    is sent again. This also works without scripts, and nothing of the form gets into an address.
     """
 
     def __init__(self, pages: PageRenderer, identity_checks: IdentityCheckService) -> None:

@@ -23,7 +23,7 @@ _OCTETS: Final = b"application/octet-stream"
 _FOREVER: Final = (b"cache-control", b"public, max-age=31536000, immutable")
 _FOR_A_SECOND: Final = (b"cache-control", b"public, max-age=1")
 _FOR_A_MINUTE: Final = (b"cache-control", b"public, max-age=60")
-# Anyone may read these files, also from a page of another origin.
+# Anyone may read these files, even from a page of another origin.
 _FOR_EVERYONE: Final = (b"access-control-allow-origin", b"*")
 
 

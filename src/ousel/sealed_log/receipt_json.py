@@ -1,4 +1,4 @@
-"""Reading the JSON of a receipt, strictly, also after a program has reformatted it."""
+"""Strict reading of the JSON of a receipt, even if a program has reformatted it."""
 
 import json
 import re

@@ -12,7 +12,7 @@ A receipt is a JSON object on one line, without spaces:
   `idempotency_key` or `sequence`: see `shareable_transfer`.
 - `leaf` is the leaf (see `leaves`); `index`, `proof` and `checkpoint` show that the log has it.
 - `signature` is the log key's Ed25519 signature of `ousel-receipt/v1`, a newline, and the bytes
-  of the receipt without `,"signature":"…"`. So every byte counts, also in what the leaf does not
+  of the receipt without `,"signature":"…"`. So every byte counts, even in what the leaf does not
   bind: the names of the two accounts.
 
 A receipt must be signed by a key that also signed its checkpoint.

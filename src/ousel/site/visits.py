@@ -16,7 +16,7 @@ class Person(msgspec.Struct, frozen=True):
     username: str
     display_name: str
     session_hash: str
-    is_recently_checked: bool = False  # whether they gave a password or a code a short time ago
+    is_recently_checked: bool = False  # see IdentityChecks
 
 
 class Sessions(Protocol):
@@ -54,24 +54,25 @@ class IdentityChecks(Protocol):
     """Asks people who are signed in to prove again who they are."""
 
     async def check(self, visit: Visit) -> Visit:
-        """Check the password or code in a form; return the visit with the person's new state.
+        """Check the password, code or passkey in a form; return the visit of the checked person.
 
         A form without them is not checked. Raises IdentityCheckNeeded if they are wrong.
         """
         ...
 
     async def ask(self, visit: Visit, refusal: IdentityCheckNeeded) -> Answer:
-        """Return the page that asks for the password or code, and then continues."""
+        """Return the page that asks for a password, code or passkey, and then continues."""
         ...
 
 
 def require_identity_check(visit: Visit) -> None:
     """Raise IdentityCheckNeeded unless the person was checked recently.
 
-    A page calls this before it changes anything: the check sends the same request again.
+    A page calls this before it changes anything, because the same request is sent again after the
+    check.
     """
     if not visit.signed_in.is_recently_checked:
-        raise IdentityCheckNeeded("This needs your password, or your code.")
+        raise IdentityCheckNeeded("This needs your password, a code or a passkey.")
 
 
 def needs_identity_check(visit: Visit, micros: int, over_micros: int | None) -> bool:

@@ -92,7 +92,7 @@ class SendPages:
         return await self._confirmation_page(visit, intent)
 
     async def send(self, visit: Visit) -> Answer:
-        """Send the money, and lead to the receipt; sent again, it leads to the same receipt."""
+        """Send the money once, and lead to the receipt, however often the form is sent."""
         intent = _unsealed_intent(visit, visit.form)
         if intent is None:
             return _back_to_form(visit.form)

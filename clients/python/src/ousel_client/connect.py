@@ -80,7 +80,7 @@ class Connect(Resource[Driver]):
         return f"{self._portal_url}/connect?{urlencode(parameters, quote_via=quote)}"
 
     def code_from(self, return_url: str, *, state: str) -> str:
-        """Return the code in the address to which the person returned, or raise its error."""
+        """Return the code in the address to which the person returned, or raise the error in it."""
         answer = {name: each[-1] for name, each in parse_qs(urlsplit(return_url).query).items()}
         if not state or not _equal(answer.get("state", ""), state):
             raise ReturnNotTrusted("The state in the address is not the one that was sent.")

@@ -133,7 +133,7 @@ class UserToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxMail:
-    """A message that a sandbox did not send."""
+    """A message that the sandbox would have sent if it were live."""
 
     to: str
     subject: str

@@ -1,6 +1,6 @@
 """The sealed log: a Merkle tree with one leaf for each movement.
 
-Movements of before this migration are sealed by the servers, in the background.
+Movements from before this migration are sealed by the servers, in the background.
 """
 
 from alembic import op
@@ -35,8 +35,8 @@ STATEMENTS = (
         PRIMARY KEY (level, position)
     )
     """,
-    # The state of the log, in one row: whoever has locked it may append leaves. The movement after
-    # `backfill_account_id` and `backfill_sequence` is the next one to be looked at by a backfill.
+    # The state of the log, in one row: whoever has locked it may append leaves. A backfill has last
+    # looked at the entry that `backfill_account_id` and `backfill_sequence` name.
     """
     CREATE TABLE sealed_log (
         id BIGINT NOT NULL PRIMARY KEY,
