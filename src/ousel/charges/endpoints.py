@@ -48,6 +48,7 @@ _POLLING_HEADERS: Final[dict[str, dict[str, Any]]] = {
     "If-None-Match": {"type": "string", "description": "The ETag of an earlier answer."},
     "Prefer": prefer_header("the status is final"),
 }
+_ID: Final = {"id": "The charge's id."}
 
 
 class ChargeRequest(
@@ -121,73 +122,38 @@ class ChargeEndpoints:
 
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""
-        id_parameter = {"id": "The charge's id."}
         return [
-            Route(
-                method="POST",
-                path=f"{base}/charges",
-                endpoint=self.create,
-                name="createCharge",
-                summary="Create a charge",
-                description=(
-                    "Send the payer to its checkout_url, then poll the charge until its status "
-                    "is final; a payer who returns to success_url has not necessarily paid. "
-                    "A retry with the same Idempotency-Key and the same request returns the "
-                    "first charge in its current state."
-                ),
-                body=ChargeRequest,
-                request_headers={"Idempotency-Key": KEY_SCHEMA},
-                successes={
-                    201: AnswerDescription("The charge is created.", ChargeRecord),
-                    200: AnswerDescription(
-                        "The same request was made before, and this is its charge.",
-                        ChargeRecord,
-                        {"Idempotent-Replayed": "true"},
-                    ),
-                },
-                refusals=(InvalidAmount, IdempotencyConflict, QueueFull),
-            ),
-            Route(
-                method="GET",
-                path=f"{base}/charges",
-                endpoint=self.list,
-                name="listCharges",
-                summary="List your charges",
-                description="By time of creation. Follow next_cursor to read all.",
-                query=ChargesQuery,
-                successes={200: AnswerDescription("A page of charges.", Page[ChargeRecord])},
-            ),
-            Route(
-                method="GET",
-                path=f"{base}/charges/{{id}}",
-                endpoint=self.read,
-                name="getCharge",
-                summary="Read a charge",
-                description=(
-                    "Each answer has an ETag. Send it back as If-None-Match: if the charge has not "
-                    "changed, the answer is 304. With Prefer: wait=N, the answer is delayed until "
-                    "the status is final, or for N seconds, and has Preference-Applied: wait=N."
-                ),
-                path_parameters=id_parameter,
-                request_headers=_POLLING_HEADERS,
-                successes={
-                    200: AnswerDescription("The charge.", ChargeRecord, _ETAG_HEADER),
-                    304: AnswerDescription("The charge has not changed.", None, _ETAG_HEADER),
-                },
-                refusals=(ChargeNotFound,),
-            ),
-            Route(
-                method="POST",
-                path=f"{base}/charges/{{id}}/cancel",
-                endpoint=self.cancel,
-                name="cancelCharge",
-                summary="Cancel a charge",
-                description="A charge can be canceled only while its status is created.",
-                path_parameters=id_parameter,
-                successes={200: AnswerDescription("The charge is canceled.", ChargeRecord)},
-                refusals=(ChargeNotFound, ChargeNotCancelable),
-            ),
+            self._route_to_create(base),
+            self._route_to_list(base),
+            self._route_to_read(base),
+            self._route_to_cancel(base),
         ]
+
+    def _route_to_create(self, base: str) -> Route:
+        return Route(
+            method="POST",
+            path=f"{base}/charges",
+            endpoint=self.create,
+            name="createCharge",
+            summary="Create a charge",
+            description=(
+                "Send the payer to its checkout_url, then poll the charge until its status "
+                "is final; a payer who returns to success_url has not necessarily paid. "
+                "A retry with the same Idempotency-Key and the same request returns the "
+                "first charge in its current state."
+            ),
+            body=ChargeRequest,
+            request_headers={"Idempotency-Key": KEY_SCHEMA},
+            successes={
+                201: AnswerDescription("The charge is created.", ChargeRecord),
+                200: AnswerDescription(
+                    "The same request was made before, and this is its charge.",
+                    ChargeRecord,
+                    {"Idempotent-Replayed": "true"},
+                ),
+            },
+            refusals=(InvalidAmount, IdempotencyConflict, QueueFull),
+        )
 
     async def create(self, call: Call[ChargeRequest, NoQuery]) -> Answer:
         """Create a charge."""
@@ -202,6 +168,27 @@ class ChargeEndpoints:
         if created.replayed:
             return json_answer(record, headers=_REPLAYED_HEADERS)
         return json_answer(record, status=201)
+
+    def _route_to_read(self, base: str) -> Route:
+        return Route(
+            method="GET",
+            path=f"{base}/charges/{{id}}",
+            endpoint=self.read,
+            name="getCharge",
+            summary="Read a charge",
+            description=(
+                "Each answer has an ETag. Send it back as If-None-Match: if the charge has not "
+                "changed, the answer is 304. With Prefer: wait=N, the answer is delayed until "
+                "the status is final, or for N seconds, and has Preference-Applied: wait=N."
+            ),
+            path_parameters=_ID,
+            request_headers=_POLLING_HEADERS,
+            successes={
+                200: AnswerDescription("The charge.", ChargeRecord, _ETAG_HEADER),
+                304: AnswerDescription("The charge has not changed.", None, _ETAG_HEADER),
+            },
+            refusals=(ChargeNotFound,),
+        )
 
     async def read(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Answer with the charge.
@@ -218,6 +205,18 @@ class ChargeEndpoints:
                     answer = json_answer(self._record(charge), headers=(applied,))
                     return tag_answer(answer).answer_to(call.headers)
         return self._tagged_answer(await self._charges.own_charge(*key)).answer_to(call.headers)
+
+    def _route_to_list(self, base: str) -> Route:
+        return Route(
+            method="GET",
+            path=f"{base}/charges",
+            endpoint=self.list,
+            name="listCharges",
+            summary="List your charges",
+            description="By time of creation. Follow next_cursor to read all.",
+            query=ChargesQuery,
+            successes={200: AnswerDescription("A page of charges.", Page[ChargeRecord])},
+        )
 
     async def list(self, call: Call[NoBody, ChargesQuery]) -> Answer:
         """Answer with a page of the caller's charges."""
@@ -239,6 +238,19 @@ class ChargeEndpoints:
         )
         return json_answer(
             make_page(charges, query.limit, record=self._record, position=position_of_charge)
+        )
+
+    def _route_to_cancel(self, base: str) -> Route:
+        return Route(
+            method="POST",
+            path=f"{base}/charges/{{id}}/cancel",
+            endpoint=self.cancel,
+            name="cancelCharge",
+            summary="Cancel a charge",
+            description="A charge can be canceled only while its status is created.",
+            path_parameters=_ID,
+            successes={200: AnswerDescription("The charge is canceled.", ChargeRecord)},
+            refusals=(ChargeNotFound, ChargeNotCancelable),
         )
 
     async def cancel(self, call: Call[NoBody, NoQuery]) -> Answer:

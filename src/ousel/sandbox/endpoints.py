@@ -128,78 +128,54 @@ class SandboxEndpoints:
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""
         return [
-            Route(
-                method="POST",
-                path=f"{base}/sandbox/clock",
-                endpoint=self.advance,
-                name="advanceSandboxClock",
-                summary="Move the sandbox's clock forward",
-                description=(
-                    "This clock decides when charges, codes and tokens expire. All processes of "
-                    "the sandbox follow within a second, and the clock stays ahead after a restart."
-                ),
-                body=ClockRequest,
-                successes={200: AnswerDescription("The new time of the sandbox.", ClockRecord)},
-            ),
-            Route(
-                method="POST",
-                path=f"{base}/sandbox/charges/{{id}}/pay",
-                endpoint=self.pay,
-                name="paySandboxCharge",
-                summary="Pay one of your charges from a payer's account",
-                body=PayRequest,
-                path_parameters={"id": "The charge's id."},
-                successes={200: AnswerDescription("The charge is paid.", ChargeRecord)},
-                refusals=(
-                    ChargeNotFound,
-                    ChargeNotPayable,
-                    OwnCharge,
-                    refusals.AccountNotFound,
-                    refusals.AccountFrozen,
-                    refusals.InsufficientBalance,
-                    refusals.BalanceLimitReached,
-                    refusals.EntryAheadOfClock,
-                    refusals.QueueFull,
-                ),
-            ),
-            Route(
-                method="POST",
-                path=f"{base}/sandbox/fund",
-                endpoint=self.fund,
-                name="fundSandboxAccount",
-                summary="Issue money to any account",
-                description="Returns the transfer as its recipient sees it.",
-                body=FundRequest,
-                successes={201: AnswerDescription("The money was issued.", TransferRecord)},
-                refusals=(
-                    InvalidAmount,
-                    refusals.AccountNotFound,
-                    refusals.AccountFrozen,
-                    refusals.InsufficientBalance,
-                    refusals.BalanceLimitReached,
-                    refusals.EntryAheadOfClock,
-                    refusals.QueueFull,
-                ),
-            ),
-            Route(
-                method="GET",
-                path=f"{base}/sandbox/mail",
-                endpoint=self.mail,
-                name="listSandboxMail",
-                summary="Read the sandbox's mail",
-                description=(
-                    "A sandbox sends no mail. The messages to all people are listed here, the "
-                    "newest first, with the codes and links that confirm emails."
-                ),
-                query=MailQuery,
-                successes={200: AnswerDescription("A page of messages.", Page[MailRecord])},
-            ),
+            self._route_to_advance(base),
+            self._route_to_pay(base),
+            self._route_to_fund(base),
+            self._route_to_mail(base),
         ]
+
+    def _route_to_advance(self, base: str) -> Route:
+        return Route(
+            method="POST",
+            path=f"{base}/sandbox/clock",
+            endpoint=self.advance,
+            name="advanceSandboxClock",
+            summary="Move the sandbox's clock forward",
+            description=(
+                "This clock decides when charges, codes and tokens expire. All processes of "
+                "the sandbox follow within a second, and the clock stays ahead after a restart."
+            ),
+            body=ClockRequest,
+            successes={200: AnswerDescription("The new time of the sandbox.", ClockRecord)},
+        )
 
     async def advance(self, call: Call[ClockRequest, NoQuery]) -> Answer:
         """Advance the clock."""
         await self._clock.advance(call.body.advance)
         return json_answer(ClockRecord(now=timestamp(self._clock())))
+
+    def _route_to_pay(self, base: str) -> Route:
+        return Route(
+            method="POST",
+            path=f"{base}/sandbox/charges/{{id}}/pay",
+            endpoint=self.pay,
+            name="paySandboxCharge",
+            summary="Pay one of your charges from a payer's account",
+            body=PayRequest,
+            path_parameters={"id": "The charge's id."},
+            successes={200: AnswerDescription("The charge is paid.", ChargeRecord)},
+            refusals=(
+                ChargeNotFound,
+                ChargeNotPayable,
+                OwnCharge,
+                refusals.AccountNotFound,
+                refusals.AccountFrozen,
+                refusals.InsufficientBalance,
+                refusals.BalanceLimitReached,
+                refusals.EntryAheadOfClock,
+                refusals.QueueFull,
+            ),
+        )
 
     async def pay(self, call: Call[PayRequest, NoQuery]) -> Answer:
         """Pay the caller's charge from the payer's balance."""
@@ -208,6 +184,21 @@ class SandboxEndpoints:
         await self._charges.pay(charge, payer.id)
         paid = await self._charges.own_charge(charge.account_id, charge.id)
         return json_answer(charge_record(paid, self._portal_url))
+
+    def _route_to_mail(self, base: str) -> Route:
+        return Route(
+            method="GET",
+            path=f"{base}/sandbox/mail",
+            endpoint=self.mail,
+            name="listSandboxMail",
+            summary="Read the sandbox's mail",
+            description=(
+                "A sandbox sends no mail. The messages to all people are listed here, the "
+                "newest first, with the codes and links that confirm emails."
+            ),
+            query=MailQuery,
+            successes={200: AnswerDescription("A page of messages.", Page[MailRecord])},
+        )
 
     async def mail(self, call: Call[NoBody, MailQuery]) -> Answer:
         """Answer with a page of messages."""
@@ -219,6 +210,27 @@ class SandboxEndpoints:
         messages = await self._outbox.newest(recipient, before, query.limit + 1)
         return json_answer(
             make_page(messages, query.limit, record=_mail_record, position=lambda mail: mail.id)
+        )
+
+    def _route_to_fund(self, base: str) -> Route:
+        return Route(
+            method="POST",
+            path=f"{base}/sandbox/fund",
+            endpoint=self.fund,
+            name="fundSandboxAccount",
+            summary="Issue money to any account",
+            description="Returns the transfer as its recipient sees it.",
+            body=FundRequest,
+            successes={201: AnswerDescription("The money was issued.", TransferRecord)},
+            refusals=(
+                InvalidAmount,
+                refusals.AccountNotFound,
+                refusals.AccountFrozen,
+                refusals.InsufficientBalance,
+                refusals.BalanceLimitReached,
+                refusals.EntryAheadOfClock,
+                refusals.QueueFull,
+            ),
         )
 
     async def fund(self, call: Call[FundRequest, NoQuery]) -> Answer:

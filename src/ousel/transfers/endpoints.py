@@ -122,73 +122,47 @@ class TransferEndpoints:
     def routes(self, base: str) -> list[Route]:
         """Return the routes below the base path."""
         return [
-            Route(
-                method="POST",
-                path=f"{base}/transfers",
-                endpoint=self.create,
-                name="createTransfer",
-                summary="Send a transfer",
-                description=(
-                    "Moves money from the account that owns the key to the recipient. Send an "
-                    "Idempotency-Key: a retry with the same key and the same request returns "
-                    "the first transfer and moves nothing."
-                ),
-                body=TransferRequest,
-                request_headers={"Idempotency-Key": KEY_SCHEMA},
-                checks_key_in_transaction=True,
-                successes={
-                    201: AnswerDescription("The money moved.", TransferRecord),
-                    200: AnswerDescription(
-                        "The same request was made before, and no money moved this time.",
-                        TransferRecord,
-                        {"Idempotent-Replayed": "true"},
-                    ),
-                },
-                refusals=(
-                    InvalidAmount,
-                    refusals.InsufficientBalance,
-                    refusals.SameAccount,
-                    refusals.AccountFrozen,
-                    refusals.BalanceLimitReached,
-                    refusals.AccountNotFound,
-                    refusals.IdempotencyConflict,
-                    refusals.PostingRefused,
-                    refusals.EntryAheadOfClock,
-                    refusals.QueueFull,
-                ),
-            ),
-            Route(
-                method="GET",
-                path=f"{base}/transfers",
-                endpoint=self.list,
-                name="listTransfers",
-                summary="List your transfers",
-                description=(
-                    "Transfers in both directions. Follow next_cursor to read the whole list: "
-                    "nothing is skipped or repeated, whatever is written meanwhile. With "
-                    "order=oldest, next_cursor is never null: store it, and continue with it "
-                    "later to get everything that has happened since. The cursor may also be the "
-                    "sequence of the last transfer that you have handled. With Prefer: wait=N as "
-                    "well, an empty page is delayed until there is a transfer, or for N seconds. "
-                    "Use idempotency_key to find out what happened to a transfer whose answer was "
-                    "lost."
-                ),
-                query=TransfersQuery,
-                request_headers={"Prefer": prefer_header("there is a transfer (order=oldest)")},
-                successes={200: AnswerDescription("A page of transfers.", Page[TransferRecord])},
-            ),
-            Route(
-                method="GET",
-                path=f"{base}/transfers/{{id}}",
-                endpoint=self.read,
-                name="getTransfer",
-                summary="Read a transfer",
-                description="Sender and recipient can read it, each from their own account.",
-                path_parameters={"id": "The transfer's id."},
-                successes={200: AnswerDescription("The transfer.", TransferRecord)},
-                refusals=(refusals.TransferNotFound,),
-            ),
+            self._route_to_create(base),
+            self._route_to_list(base),
+            self._route_to_read(base),
         ]
+
+    def _route_to_create(self, base: str) -> Route:
+        return Route(
+            method="POST",
+            path=f"{base}/transfers",
+            endpoint=self.create,
+            name="createTransfer",
+            summary="Send a transfer",
+            description=(
+                "Moves money from the account that owns the key to the recipient. Send an "
+                "Idempotency-Key: a retry with the same key and the same request returns "
+                "the first transfer and moves nothing."
+            ),
+            body=TransferRequest,
+            request_headers={"Idempotency-Key": KEY_SCHEMA},
+            checks_key_in_transaction=True,
+            successes={
+                201: AnswerDescription("The money moved.", TransferRecord),
+                200: AnswerDescription(
+                    "The same request was made before, and no money moved this time.",
+                    TransferRecord,
+                    {"Idempotent-Replayed": "true"},
+                ),
+            },
+            refusals=(
+                InvalidAmount,
+                refusals.InsufficientBalance,
+                refusals.SameAccount,
+                refusals.AccountFrozen,
+                refusals.BalanceLimitReached,
+                refusals.AccountNotFound,
+                refusals.IdempotencyConflict,
+                refusals.PostingRefused,
+                refusals.EntryAheadOfClock,
+                refusals.QueueFull,
+            ),
+        )
 
     async def create(self, call: Call[TransferRequest, NoQuery]) -> Answer:
         """Send a transfer."""
@@ -215,12 +189,47 @@ class TransferEndpoints:
             return json_answer(record, headers=_REPLAYED)
         return json_answer(record, status=201)
 
+    def _route_to_read(self, base: str) -> Route:
+        return Route(
+            method="GET",
+            path=f"{base}/transfers/{{id}}",
+            endpoint=self.read,
+            name="getTransfer",
+            summary="Read a transfer",
+            description="Sender and recipient can read it, each from their own account.",
+            path_parameters={"id": "The transfer's id."},
+            successes={200: AnswerDescription("The transfer.", TransferRecord)},
+            refusals=(refusals.TransferNotFound,),
+        )
+
     async def read(self, call: Call[NoBody, NoQuery]) -> Answer:
         """Answer with one of the caller's transfers."""
         own, entry, counterparty = await self._search.find_transfer(
             call.partner.account_id, call.path["id"]
         )
         return json_answer(transfer_record(entry, own, counterparty))
+
+    def _route_to_list(self, base: str) -> Route:
+        return Route(
+            method="GET",
+            path=f"{base}/transfers",
+            endpoint=self.list,
+            name="listTransfers",
+            summary="List your transfers",
+            description=(
+                "Transfers in both directions. Follow next_cursor to read the whole list: "
+                "nothing is skipped or repeated, whatever is written meanwhile. With "
+                "order=oldest, next_cursor is never null: store it, and continue with it "
+                "later to get everything that has happened since. The cursor may also be the "
+                "sequence of the last transfer that you have handled. With Prefer: wait=N as "
+                "well, an empty page is delayed until there is a transfer, or for N seconds. "
+                "Use idempotency_key to find out what happened to a transfer whose answer was "
+                "lost."
+            ),
+            query=TransfersQuery,
+            request_headers={"Prefer": prefer_header("there is a transfer (order=oldest)")},
+            successes={200: AnswerDescription("A page of transfers.", Page[TransferRecord])},
+        )
 
     async def list(self, call: Call[NoBody, TransfersQuery]) -> Answer:
         """Answer with a page of the caller's transfers."""
