@@ -1,7 +1,6 @@
 """Spans are sent to a collector if tracing is on, and do not exist otherwise."""
 
 import queue
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -109,19 +108,6 @@ async def test_a_trace_that_is_not_to_be_recorded_is_not(
     assert answer.headers["traceresponse"].startswith(f"00-{TRACE}-")
     assert answer.headers["traceresponse"].endswith("-00")
     assert received.empty()
-
-
-@pytest.mark.slow
-def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:
-    """Neither the service nor the command line imports OpenTelemetry."""
-    program = (
-        "import sys; from ousel.cli.command_table import load_commands; load_commands();"
-        "from ousel.app.ousel import Ousel;"
-        "from ousel.kernel.settings import Settings; Ousel(Settings());"
-        "print(sum(name.startswith('opentelemetry') for name in sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert done.stdout == b"0\n"
 
 
 def test_without_the_extra_the_start_says_how_to_get_it(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Passkeys: the site that they are made for, their names, and what browsers send."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
@@ -117,16 +115,3 @@ def test_a_right_answer_is_accepted() -> None:
     assert signed is not None
     assert signed.names("acct_1")
     assert check_signature(signed, passkey, SITE) == 1
-
-
-@pytest.mark.slow
-def test_nothing_is_imported_for_passkeys_until_one_is_used() -> None:
-    """Neither the service nor the command line pays for a package that few processes need."""
-    program = (
-        "import sys; from ousel.cli.command_table import load_commands; load_commands();"
-        "from ousel.app.ousel import Ousel;"
-        "from ousel.kernel.settings import Settings; Ousel(Settings());"
-        "print(sum(name.startswith(('webauthn', 'cbor2')) for name in sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert done.stdout == b"0\n"

@@ -1,0 +1,21 @@
+"""Packages that few processes need are imported when they are needed, to keep the start fast."""
+
+import subprocess
+import sys
+
+import pytest
+
+LATE_PACKAGES = ("cbor2", "opentelemetry", "webauthn")
+
+
+@pytest.mark.slow
+def test_neither_the_service_nor_a_command_imports_them_at_the_start() -> None:
+    """Passkeys and traces cost nothing until one is used or asked for."""
+    program = (
+        "import sys; from ousel.cli.command_table import load_commands; load_commands();"
+        "from ousel.app.ousel import Ousel;"
+        "from ousel.kernel.settings import Settings; Ousel(Settings());"
+        f"print([name for name in sys.modules if name.startswith({LATE_PACKAGES})])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout == b"[]\n"
