@@ -1,4 +1,12 @@
-"""The command line for operators."""
+"""The command line for operators.
+
+- how a command is found and run: `main`, `command_table`, `console`
+- a server and its processes: `operations`, `server`, `supervisor`, `proxies`
+- accounts and apps: `accounts`, `partners`
+- checks and copies: `verification`, `export`, `backups`, `receipts`
+- logs and secrets: `log`, `log_keys`, `secrets`
+- trying and measuring: `demo`, `shop`, `until_parent_ends`, `bench`, `top`, `scrapes`
+"""
 
 from ousel.cli.main import main
 

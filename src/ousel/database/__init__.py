@@ -1,1 +1,9 @@
-"""The interface to SQLite and PostgreSQL: transactions, bulk rows, migrations."""
+"""The interface to SQLite and PostgreSQL: transactions, bulk rows, migrations.
+
+- what other packages use: `port`, `statements`, `batching`, `change_notifier`, `last_uses`,
+  `sweeping`, `clock`
+- which database: `addresses`, `hosts`, `deployment`, `schema`, `backup`
+- SQLite: `sqlite`, `sqlite_transaction`, `commit_thread`
+- PostgreSQL: `postgres`, `postgres_transaction`, `pool`, `primary`
+- failures: `retries`, `suspension`
+"""
