@@ -29,7 +29,7 @@ _HEADERS_LEFT_OUT: Final = frozenset(
 
 
 class TrialAnswer(msgspec.Struct, frozen=True):
-    """What came back: a status, and the headers and the body as text; or that nothing did."""
+    """The answer to a trial: its status, its headers and its body, or that there was none."""
 
     called: str
     status: str

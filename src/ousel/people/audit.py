@@ -81,5 +81,5 @@ async def record_event(
 async def record_failed_sign_in(
     transaction: Transaction, account_id: str, what: str, source: EventSource, clock: Clock
 ) -> None:
-    """Record that a wrong password or code was sent."""
+    """Record that a wrong password, code or passkey was sent."""
     await record_event(transaction, account_id, "sign_in_failed", source, clock, f"Wrong {what}")

@@ -8,7 +8,7 @@ from ousel.people import factor_store, store
 async def replace_password(
     transaction: Transaction, account_id: str, hashed: str, *, session: str, browser: str
 ) -> None:
-    """Store a new password, and let in nobody who knew only the old one.
+    """Store a new password, and shut out everybody else who used the old one.
 
     All sessions but this one end, all browsers but this one are forgotten, and a second factor
     that was only proposed is removed. The caller has locked the password.

@@ -12,7 +12,7 @@ class SessionDocsKeys:
     """Finds and issues the docs keys that belong to the session of a visit."""
 
     def __init__(self, keys: KeyService, apps: AppService, cookies: Cookies) -> None:
-        """Read the secret of the session, from which that of the key is derived, with `cookies`."""
+        """Read the session's secret with `cookies`; the secret of the key is derived from it."""
         self._keys = keys
         self._apps = apps
         self._cookies = cookies

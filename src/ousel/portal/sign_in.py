@@ -109,7 +109,7 @@ class SignInPages:
         return self._redirect_signed_in(signed_in, visit)
 
     async def show_code(self, visit: Visit) -> Answer:
-        """Ask for the second factor's code."""
+        """Ask for a code or a passkey, after the password."""
         return await self._code_page(visit)
 
     async def enter_code(self, visit: Visit) -> Answer:

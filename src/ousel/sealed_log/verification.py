@@ -163,7 +163,7 @@ def _name(sealed: store.SealedMovement) -> str:
 
 
 async def _replay(transaction: Transaction, movements: Sequence[Movement]) -> None:
-    """Check that each entry follows the one before it, and that the accounts' rows agree."""
+    """Check that each entry follows the one before it, and agrees with the row of its account."""
     entries = [entry for each in movements for entry in (each.debit, each.credit)]
     before = await entries_before(transaction, entries)
     heads = await account_heads(transaction, {entry.account_id for entry in entries})
