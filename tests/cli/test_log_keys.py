@@ -38,6 +38,13 @@ def test_a_key_is_created_shown_and_replaced(key_file: Path) -> None:
     assert text.splitlines()[1:] == [first["key"], second["key"]]
 
 
+def test_nothing_is_declared_without_a_published_checkpoint(key_file: Path) -> None:
+    """The command names the file in which a server would have recorded it."""
+    outcome = ousel("log", "key", "new", "--restored", database="x.db")
+    assert_fails(outcome, f"there is no published checkpoint at {key_file}.checkpoint")
+    assert not key_file.exists()
+
+
 def test_a_key_needs_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     """On PostgreSQL, the setting must name it."""
     monkeypatch.delenv("OUSEL_LOG_KEY_FILE", raising=False)

@@ -12,6 +12,7 @@ from ousel.kernel.errors import Refusal
 from ousel.mail.sender import SEND_SECONDS
 from ousel.sandbox.clock import REFRESH_SECONDS
 from ousel.sealed_log.cosigning import OFFER_SECONDS
+from ousel.sealed_log.published import RECORD_SECONDS
 from ousel.sealed_log.sealer import TICK_SECONDS
 
 WRITE_BEHIND_SECONDS: Final = 5.0
@@ -58,6 +59,7 @@ class BackgroundTasks:
             (SWEEP_SECONDS, services.retention.sweep),
             (SWEEP_SECONDS, services.outbox.sweep),
             (TICK_SECONDS, services.log.sealer.seal_due),
+            (RECORD_SECONDS, services.log.published.record),
             *((OFFER_SECONDS, each.offer_due) for each in services.log.cosignings),
         ]
         if services.mail_sender is not None:

@@ -124,8 +124,9 @@ class Ousel:
         services = self.services
         services.log.key.read()
         await self.database.open()
-        await self._background_tasks.start()
         try:
+            await services.log.published.check()
+            await self._background_tasks.start()
             gauge_reader = GaugeReader(
                 self.database, self.database_clock, services.posting_queue, services.outbox
             )

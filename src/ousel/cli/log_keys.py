@@ -1,23 +1,41 @@
 """`ousel log key`: the key of the sealed log."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from ousel.cli.console import DatabaseOption, JsonOption, fail, settings, show
 from ousel.sealed_log.keys import KeyHolder, LogKey, new_key, read_key, write_key
+from ousel.sealed_log.published import checkpoint_path, read_published
 
 keys = typer.Typer(no_args_is_help=True, help="Create, replace and show the key of your own log.")
 
 
 @keys.command("new")
-def create_key(database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
+def create_key(
+    database: DatabaseOption = None,
+    *,
+    restored: Annotated[
+        bool,
+        typer.Option(
+            "--restored",
+            help="Declare that the database is older than the last checkpoint that was published.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Create the key; if there is one, replace it: the old key signs the new one."""
     holder = _holder(database)
     assert holder.path is not None
     old = read_key(holder.path, holder.origin)
-    new = new_key(holder.origin) if old is None else old.succeeding()
+    published = checkpoint_path(holder.path)
+    lost = read_published(published) if restored else None
+    if restored and (old is None or lost is None):
+        fail(f"there is no published checkpoint at {published}: leave out --restored")
+    new = new_key(holder.origin) if old is None else old.succeeding(lost)
     write_key(holder.path, new, replaces=old is not None)
+    if lost is not None:
+        published.unlink()
     replaced = {} if old is None else {"replaces": str(old.verifier)}
     show(_record(holder, new) | replaced, as_json=as_json)
 

@@ -23,6 +23,7 @@ from ousel.sealed_log.notes import (
     open_note,
     parse_verifier_key,
     sign_note,
+    to_base64,
 )
 
 SUCCESSION_FORMAT: Final = "ousel-log-key/v1"
@@ -96,10 +97,15 @@ class LogKey:
         self._last_checkpoint = checkpoint
         return False
 
-    def succeeding(self) -> "LogKey":
-        """Return a new key, with a note in which this key names it as its successor."""
+    def succeeding(self, lost: Checkpoint | None = None) -> "LogKey":
+        """Return a new key, with a note in which this key names it as its successor.
+
+        If this key has published a checkpoint that the log no longer extends, the note names it.
+        """
         new = new_signing_key(self.origin)
         text = f"{SUCCESSION_FORMAT}\n{self.verifier}\n{new.verifier}\n"
+        if lost is not None:
+            text += f"restored from a backup after {lost.size} {to_base64(lost.root)}\n"
         return LogKey(new, (*self.successions, sign_note(text, [self.signing_key])))
 
 

@@ -67,6 +67,23 @@ async def verify_since(transaction: Transaction, since: Checkpoint, key: LogKey 
     The log must begin with the leaves of the checkpoint, and each later leaf must stand for a
     movement whose two entries fit those before them.
     """
+    head, edge = await check_extends(transaction, since)
+    size = since.size
+    async for page in _sealed_movements(transaction, size):
+        await _replay(transaction, page.movements)
+        edge = await _verify_tiles(transaction, edge, size, page.hashes)
+        size += len(page.hashes)
+    _check_head(head, size, edge, key)
+    return size - since.size
+
+
+async def check_extends(
+    transaction: Transaction, since: Checkpoint
+) -> tuple[store.Head, dict[TileKey, bytes]]:
+    """Check that the log begins with the leaves of this checkpoint, or raise an error.
+
+    Return the state of the log, and the tiles that the root of the checkpoint needs.
+    """
     head = await store.read_head(transaction)
     if head.size < since.size:
         raise VerificationFailed(
@@ -82,13 +99,7 @@ async def verify_since(transaction: Transaction, since: Checkpoint, key: LogKey 
         raise VerificationFailed(
             f"the log does not extend the checkpoint: its first {since.size} leaves are others"
         )
-    size = since.size
-    async for page in _sealed_movements(transaction, size):
-        await _replay(transaction, page.movements)
-        edge = await _verify_tiles(transaction, edge, size, page.hashes)
-        size += len(page.hashes)
-    _check_head(head, size, edge, key)
-    return size - since.size
+    return head, edge
 
 
 def parse_signed_checkpoint(note: str, key: LogKey | None) -> Checkpoint:

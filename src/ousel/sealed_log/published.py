@@ -1,0 +1,92 @@
+"""The newest checkpoint that was published, kept in a file beside the log's key.
+
+A database that was restored from a backup lacks the checkpoints that were published after the
+backup was written. Readers have seen them, so a server does not continue a log that contradicts
+them, until the operator has declared this publicly with `ousel log key new --restored`.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from ousel.database.port import Database
+from ousel.kernel.files import read_if_there, write_durably
+from ousel.ledger.verify import VerificationFailed
+from ousel.sealed_log import store
+from ousel.sealed_log.checkpoints import Checkpoint, parse_checkpoint
+from ousel.sealed_log.keys import LogKeyUnusable
+from ousel.sealed_log.notes import NoteRefused, split_note
+from ousel.sealed_log.verification import check_extends
+
+RECORD_SECONDS: Final = 1.0
+
+_log = structlog.get_logger()
+
+
+class LogShortened(LogKeyUnusable):
+    """The log of the database contradicts a checkpoint that was published."""
+
+
+def checkpoint_path(key_path: Path) -> Path:
+    """Return the file of the published checkpoint, for the log with the key in this file."""
+    return key_path.with_name(f"{key_path.name}.checkpoint")
+
+
+def read_published(path: Path) -> Checkpoint | None:
+    """Return the checkpoint in this file, or None if there is no such file."""
+    try:
+        note = read_if_there(path)
+        return None if note is None else parse_checkpoint(split_note(note.decode())[0])
+    except (NoteRefused, ValueError):
+        raise LogKeyUnusable(f"{path} does not hold a checkpoint") from None
+    except OSError as error:
+        raise LogKeyUnusable(f"{path} cannot be read: {error.strerror}") from None
+
+
+class PublishedCheckpoint:
+    """Records what is published, and refuses a database that contradicts it."""
+
+    def __init__(self, database: Database, key_path: Path | None) -> None:
+        """Keep the checkpoints of this database's log beside its key, if it has one."""
+        self._database = database
+        self._path = None if key_path is None else checkpoint_path(key_path)
+        self._size = 0  # of the recorded checkpoint
+        self._is_writable = True
+
+    async def check(self) -> None:
+        """Raise LogShortened if the log of the database does not extend what was published."""
+        published = None if self._path is None else read_published(self._path)
+        if published is None:
+            return
+        try:
+            await self._database.read(lambda transaction: check_extends(transaction, published))
+        except VerificationFailed as error:
+            raise LogShortened(
+                f"{error}; the checkpoint in {self._path} was published, so this is an older copy"
+                " of the database, or another one. To continue with it all the same, run"
+                " 'ousel log key new --restored', which declares it publicly"
+            ) from None
+        self._size = published.size
+
+    async def record(self) -> None:
+        """Write the newest checkpoint to the file, if the log has grown."""
+        if self._path is None:
+            return
+        head = await self._database.read(store.read_head)
+        if head.checkpoint is None or head.size <= self._size:
+            return
+        try:
+            await asyncio.to_thread(write_durably, self._path, head.checkpoint.encode())
+        except OSError as error:
+            if self._is_writable:
+                _log.warning(
+                    "the published checkpoint cannot be recorded, so a database that is restored"
+                    " from an older backup will not be noticed",
+                    file=str(self._path),
+                    reason=error.strerror,
+                )
+            self._is_writable = False
+        else:
+            self._size, self._is_writable = head.size, True

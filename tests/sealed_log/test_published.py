@@ -1,0 +1,142 @@
+"""A database whose log contradicts a published checkpoint is not served without a declaration."""
+
+from pathlib import Path
+from unittest.mock import ANY
+
+import httpx2
+import pytest
+import structlog
+
+from ousel.sealed_log.checkpoints import Checkpoint
+from ousel.sealed_log.keys import LogKeyUnusable
+from ousel.sealed_log.published import (
+    LogShortened,
+    PublishedCheckpoint,
+    checkpoint_path,
+    read_published,
+)
+from tests.cli.commands import ousel
+from tests.sealed_log.logs import Log
+from tests.support.accounts import person
+from tests.support.engines import Engines
+from tests.support.raw_sql import RawSql
+from tests.support.server import Server
+from tests.support.waiting import wait_until
+
+
+def published(log: Log) -> PublishedCheckpoint:
+    """Return what a server process has of the file beside the log's key."""
+    return PublishedCheckpoint(log.database, log.key.path)
+
+
+async def seal_a_movement(log: Log, username: str) -> None:
+    """Open an account with money, and seal that."""
+    await person(log.database, username, "1")
+    await log.sealer.seal_all()
+
+
+async def test_a_log_that_grows_is_accepted(log: Log) -> None:
+    """What was published is the beginning of the log."""
+    await published(log).check()
+    await seal_a_movement(log, "ada")
+    await published(log).record()
+    await seal_a_movement(log, "bob")
+
+    await published(log).check()
+
+
+async def test_a_log_that_became_shorter_is_refused(log: Log, raw_sql: RawSql) -> None:
+    """It is that of an older backup; the message names the file and the command."""
+    await seal_a_movement(log, "ada")
+    await seal_a_movement(log, "bob")
+    await published(log).record()
+    await raw_sql.run("UPDATE sealed_log SET size = 1")
+
+    with pytest.raises(LogShortened, match=r"the log has 1 leaves.*log-key.checkpoint.*--restored"):
+        await published(log).check()
+
+
+async def test_another_log_of_the_same_size_is_refused(log: Log, raw_sql: RawSql) -> None:
+    """Other movements have taken the places of those that were lost with an older backup."""
+    await seal_a_movement(log, "ada")
+    await published(log).record()
+    await raw_sql.run("DELETE FROM sealed_tiles")
+    with pytest.raises(LogShortened, match="lacks tiles"):
+        await published(log).check()
+
+    await raw_sql.run("DELETE FROM sealed_batches")
+    await raw_sql.run("DELETE FROM sealed_log")
+    await person(log.database, "bob", "1")
+    await log.sealer.prepare()
+    await log.sealer.seal_all()
+    with pytest.raises(LogShortened, match="its first 1 leaves are others"):
+        await published(log).check()
+
+
+async def test_a_shorter_log_never_replaces_what_was_published(log: Log, raw_sql: RawSql) -> None:
+    """A server that runs while the database is replaced keeps the larger checkpoint."""
+    await seal_a_movement(log, "ada")
+    await seal_a_movement(log, "bob")
+    server = published(log)
+    await server.record()
+    await raw_sql.run("UPDATE sealed_log SET size = 1")
+    await server.record()
+
+    with pytest.raises(LogShortened):
+        await published(log).check()
+
+
+async def test_a_file_that_cannot_be_written_is_reported_once(log: Log) -> None:
+    """The server goes on, and the operator learns what will not be noticed."""
+    assert log.key.path is not None
+    checkpoint_path(log.key.path).mkdir()
+    server = published(log)
+    await seal_a_movement(log, "ada")
+
+    with structlog.testing.capture_logs() as logs:
+        await server.record()
+        await server.record()
+
+    [warning] = logs
+    assert "will not be noticed" in warning["event"]
+
+
+async def test_a_file_with_something_else_is_refused(log: Log) -> None:
+    """The message names the file."""
+    assert log.key.path is not None
+    checkpoint_path(log.key.path).write_text("nonsense")
+
+    with pytest.raises(LogKeyUnusable, match=r"log-key.checkpoint does not hold a checkpoint"):
+        await published(log).check()
+
+
+@pytest.mark.slow
+def test_a_restored_backup_is_served_after_the_operator_has_declared_it(
+    engines: Engines, tmp_path: Path
+) -> None:
+    """The server refuses to start until then; afterwards the log names the checkpoint it lost."""
+    database, backup = engines.fresh_url("sqlite", tmp_path), str(tmp_path / "backup")
+    file = checkpoint_path(Path(f"{database}.log-key"))
+    named = ("--username=ada", "--email=ada@example.com", "--name=Ada")
+    assert ousel("account", "create", *named, database=database).exit_code == 0
+    with Server(database):
+        ousel("account", "fund", "@ada", "1", database=database)
+        wait_until(lambda: read_published(file) == Checkpoint(ANY, 1, ANY))
+        assert ousel("backup", backup, database=database).exit_code == 0
+        ousel("account", "fund", "@ada", "1", database=database)
+        wait_until(lambda: read_published(file) == Checkpoint(ANY, 2, ANY))
+    for each in Path(database).parent.glob(f"{Path(database).name}*"):
+        if each.name.removeprefix(Path(database).name) in {"", "-wal", "-shm"}:
+            each.unlink()
+    assert ousel("restore", backup, database=database).exit_code == 0
+
+    with pytest.raises(AssertionError, match=r"the checkpoint has 2.*ousel log key new --restored"):
+        Server(database).__enter__()
+    declared = ousel("log", "key", "new", "--restored", database=database)
+    with Server(database) as server:
+        notes = httpx2.get(f"{server.origin}/log/former-keys").text
+        wait_until(file.exists)
+
+    assert declared.exit_code == 0, declared.errors
+    assert "\nrestored from a backup after 2 " in notes
+    assert ousel("verify", database=database).exit_code == 0
