@@ -1,8 +1,8 @@
 """Servers and commands on a host whose clock is wrong, beside a host whose clock is right."""
 
-import asyncio
 import subprocess
 import sys
+from collections.abc import Iterator
 from http.client import HTTPConnection
 from typing import Any
 
@@ -12,8 +12,9 @@ import pytest
 from ousel.kernel.clock import micros_from_timestamp, system_clock
 from tests.cli.commands import OUSEL, ousel
 from tests.support import skewed_host
+from tests.support.engines import Engines
 from tests.support.programs import program
-from tests.support.seeded import SeededDatabase, run_verify, seed_database
+from tests.support.seeded import SeededServer, run_seeded_server
 from tests.support.server import Server, free_port
 
 pytestmark = pytest.mark.slow
@@ -24,10 +25,12 @@ DAYS_400 = 400 * 24 * 3600
 MEASURING_SECONDS_MAX = 60  # how long a busy machine may take to measure the clock
 
 
-@pytest.fixture
-def seeded(postgres_url: str) -> SeededDatabase:
-    """A fresh PostgreSQL database with a partner and people."""
-    return asyncio.run(seed_database(postgres_url))
+@pytest.fixture(scope="module")
+def right(engines: Engines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeededServer]:
+    """A server on a host whose clock is right, on PostgreSQL, with a partner and people."""
+    url = engines.fresh_url("postgresql", tmp_path_factory.mktemp("right"))
+    with run_seeded_server(url) as running:
+        yield running
 
 
 class SkewedServer(Server):
@@ -62,12 +65,12 @@ def ousel_on_skewed_host(way: str, seconds: int) -> list[str]:
     return [sys.executable, "-m", skewed_host.__name__, str(seconds)]
 
 
-def call(server: Server, seeded: SeededDatabase, path: str, body: Any = None) -> Any:
-    """Return the JSON that the server answers to the partner."""
+def call(server: Server, right: SeededServer, path: str, body: Any = None) -> Any:
+    """Return the JSON that a server answers to the partner."""
     answer = httpx2.request(
         "GET" if body is None else "POST",
         f"{server.base_url}{path}",
-        headers={"Authorization": f"Bearer {seeded.key}"},
+        headers={"Authorization": f"Bearer {right.key}"},
         json=body,
         verify=False,
     )
@@ -75,10 +78,17 @@ def call(server: Server, seeded: SeededDatabase, path: str, body: Any = None) ->
     return answer.json()
 
 
+def balance_of_ada(right: SeededServer) -> float:
+    """Return Ada's balance."""
+    shown = ousel("account", "show", "@ada", "--json", database=right.url).json
+    return float(shown["balance"])
+
+
 @pytest.mark.parametrize("way", [SHIFTED, LIBFAKETIME])
-def test_funding_on_a_host_400_days_ahead_is_refused(seeded: SeededDatabase, way: str) -> None:
+def test_funding_on_a_host_400_days_ahead_is_refused(right: SeededServer, way: str) -> None:
     """The command says why in one line and moves nothing; later movements are dated now."""
-    fund = ["account", "fund", "@ada", "5", "--database", seeded.url]
+    before = balance_of_ada(right)
+    fund = ["account", "fund", "@ada", "5", "--database", right.url]
     done = subprocess.run(
         [*ousel_on_skewed_host(way, DAYS_400), *fund], check=False, capture_output=True, text=True
     )
@@ -88,25 +98,23 @@ def test_funding_on_a_host_400_days_ahead_is_refused(seeded: SeededDatabase, way
         "ousel: The clock of this host is 34560"
     )  # and the rest of the seconds
     assert done.stderr.count("\n") == 1
-    with Server(seeded.url) as server:
-        moved = call(server, seeded, "/transfers", {"to": "@ada", "amount": 1})
-    shown = ousel("account", "show", "@ada", "--json", database=seeded.url)
-    assert shown.json["balance"] == 1
+    moved = call(right.server, right, "/transfers", {"to": "@ada", "amount": 1})
+    assert balance_of_ada(right) == before + 1
     assert micros_from_timestamp(moved["created_at"], param="") <= system_clock()
-    run_verify(seeded.url)
+    assert ousel("verify", database=right.url).exit_code == 0
 
 
-def test_a_host_400_days_ahead_dates_nothing_in_the_future(seeded: SeededDatabase) -> None:
+def test_a_host_400_days_ahead_dates_nothing_in_the_future(right: SeededServer) -> None:
     """Its server is not ready, and still writes by the database's clock if somebody calls it."""
     before = system_clock()
-    with SkewedServer(seeded.url, SHIFTED, DAYS_400) as server:
-        moved = call(server, seeded, "/transfers", {"to": "@ada", "amount": 1})
-        charge = call(server, seeded, "/charges", {"amount": 1})
+    with SkewedServer(right.url, SHIFTED, DAYS_400) as server:
+        moved = call(server, right, "/transfers", {"to": "@ada", "amount": 1})
+        charge = call(server, right, "/charges", {"amount": 1})
     after = system_clock()
 
     for record in (moved, charge):
         assert before <= micros_from_timestamp(record["created_at"], param="") <= after
-    run_verify(seeded.url)
+    assert ousel("verify", database=right.url).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -114,21 +122,21 @@ def test_a_host_400_days_ahead_dates_nothing_in_the_future(seeded: SeededDatabas
     [(SHIFTED, THREE_HOURS), (SHIFTED, -THREE_HOURS), (LIBFAKETIME, THREE_HOURS)],
 )
 def test_a_skewed_host_neither_says_nor_writes_that_a_fresh_charge_is_expired(
-    seeded: SeededDatabase, way: str, seconds: int
+    right: SeededServer, way: str, seconds: int
 ) -> None:
     """Whether the host's clock is ahead or behind, both hosts see the charge as it is."""
-    with Server(seeded.url) as right, SkewedServer(seeded.url, way, seconds) as skewed:
-        charge = f"/charges/{call(right, seeded, '/charges', {'amount': 1})['id']}"
+    with SkewedServer(right.url, way, seconds) as skewed:
+        charge = f"/charges/{call(right.server, right, '/charges', {'amount': 1})['id']}"
 
-        assert call(skewed, seeded, charge)["status"] == "created"
-        assert [each["status"] for each in call(skewed, seeded, "/charges")["data"]] == ["created"]
-        assert call(right, seeded, charge)["status"] == "created"
-        assert call(skewed, seeded, f"{charge}/cancel", {})["status"] == "canceled"
+        assert call(skewed, right, charge)["status"] == "created"
+        assert call(skewed, right, "/charges?limit=1")["data"][0]["status"] == "created"
+        assert call(right.server, right, charge)["status"] == "created"
+        assert call(skewed, right, f"{charge}/cancel", {})["status"] == "canceled"
 
 
-def test_a_skewed_host_is_not_ready_and_says_by_how_much(seeded: SeededDatabase) -> None:
+def test_a_skewed_host_is_not_ready_and_says_by_how_much(right: SeededServer) -> None:
     """The probe fails with the reason, and the metric shows the difference."""
-    with SkewedServer(seeded.url, SHIFTED, -THREE_HOURS) as server:
+    with SkewedServer(right.url, SHIFTED, -THREE_HOURS) as server:
         probe = httpx2.get(f"{server.origin}/readyz", verify=False)
         metrics = httpx2.get(f"http://127.0.0.1:{server.admin_port}/metrics", verify=False).text
 
