@@ -26,7 +26,7 @@ from tests.support.server import Server
 ROOT = Path(__file__).parents[2]
 COMMAND = [str(Path(sys.executable).parent / "st"), "--config-file=tests/api/conformance.toml"]
 RUN_SECONDS_MAX = 500
-EXAMPLES = sized(15, 150)  # for each operation, besides those that the fuzzer derives itself
+EXAMPLES = sized(5, 150)  # for each operation, besides those that the fuzzer derives itself
 SUMMARY = r"Selected: (?P<selected>\d+)/\d+\s+Tested: (?P<tested>\d+).*\s(?P<cases>\d+) generated"
 
 

@@ -1,8 +1,9 @@
 """The clients and the example shop get full marks, on a sandbox with several processes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from clients.python.tests.test_connect import token_for
 from ousel.cli.shop import run_shop
 from ousel_client import AsyncClient, NotAuthenticated, RetryPolicy, ReturnNotTrusted
 from tests.support.accounts import open_database, partner, person, unique_name
-from tests.support.engines import Engine
+from tests.support.engines import Engine, Engines
 from tests.support.node import NODE
 from tests.support.partner_program import run_partner_program
 from tests.support.seeded import REDIRECT_URI, SeededServer
@@ -35,12 +36,25 @@ LISTED = 5
 TYPESCRIPT = Path(__file__).parents[2] / "clients/typescript/tests/programs/lab.mjs"
 
 
+@pytest.fixture(scope="module")
+def servers(
+    engines: Engines, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[Engine], Server]]:
+    """Sandboxes for all tests, one on each engine; on PostgreSQL, two processes serve it."""
+    with ExitStack() as running:
+
+        def start(engine: Engine) -> Server:
+            workers = ("--workers", "2") if engine == "postgresql" else ()
+            url = engines.fresh_url(engine, tmp_path_factory.mktemp("lab"))
+            return running.enter_context(Server(url, "--sandbox", *workers))
+
+        yield cache(start)
+
+
 @pytest.fixture
-def server(database_url: str, engine: Engine) -> Iterator[Server]:
-    """A sandbox; on PostgreSQL, two processes serve it."""
-    workers = ("--workers", "2") if engine == "postgresql" else ()
-    with Server(database_url, "--sandbox", *workers) as running:
-        yield running
+def server(servers: Callable[[Engine], Server], engine: Engine) -> Server:
+    """The sandbox on this engine."""
+    return servers(engine)
 
 
 async def a_partner(server: Server, redirect_uri: str = REDIRECT_URI) -> SeededServer:

@@ -173,9 +173,9 @@ def test_an_sqlite_file_is_migrated_when_the_new_version_starts(coming: str, url
     assert asyncio.run(_version(url)) == NEXT_VERSION
 
 
-def test_a_migration_goes_forward_alone(url: str, coming: str) -> None:
+def test_a_migration_goes_forward_alone(url: str) -> None:
     """An older version leaves a newer schema as it is, and says so in one line."""
-    assert of_version(coming, "migrate", url=url).returncode == 0
+    asyncio.run(_set_version(url, NEXT_VERSION))
 
     refused = ousel("migrate", database=url)
 
@@ -198,6 +198,11 @@ def test_no_migration_goes_back() -> None:
 async def _version(url: str) -> str:
     async with RawSql(url) as raw_sql:
         return str((await raw_sql.run("SELECT version_num FROM alembic_version"))[0][0])
+
+
+async def _set_version(url: str, version: str) -> None:
+    async with RawSql(url) as raw_sql:
+        await raw_sql.run("UPDATE alembic_version SET version_num = ?", version)
 
 
 def test_a_server_answers_what_it_has_begun_before_it_ends(tmp_path: Path) -> None:

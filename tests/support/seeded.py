@@ -1,11 +1,8 @@
 """Databases with a partner who has money and a key, and with people whom the partner can pay."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import msgspec
 
@@ -81,11 +78,3 @@ def run_seeded_server(url: str, *options: str, **environment: str) -> Iterator[S
     """Run a server on a fresh database with a partner and people."""
     with Server(url, *options, **environment) as server:
         yield seed_server(server)
-
-
-def run_verify(url: str) -> str:
-    """Run `ousel verify`, which must succeed, and return its output."""
-    command = [str(Path(sys.executable).parent / "ousel"), "verify", "--database", url]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
