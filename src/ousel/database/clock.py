@@ -98,9 +98,12 @@ class PostgresClock:
 
     async def measure(self) -> None:
         """Ask the database for its time, and compare this host's clock with it."""
+        before = self._host_clock()
         reading = await self._database.read(database_time)
         self._offset_micros = reading - self._elapsed() // 1_000
-        self.skew_micros = self._host_clock() - reading
+        after = self._host_clock()
+        # A slow answer is no skew: a reading from before to after fits this host's clock.
+        self.skew_micros = max(before - reading, 0) + min(after - reading, 0)
 
 
 def clock_of(database: Database, url: str) -> DatabaseClock:
