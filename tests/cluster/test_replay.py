@@ -15,7 +15,7 @@ from tests.support.accounts import balance, open_database, person, verify
 from tests.support.postgres_server import PostgresServer
 
 FUNDS_LEFT = 9_999_999
-UNANSWERED_SECONDS = 1.5
+UNANSWERED_SECONDS = 0.5
 
 pytestmark = pytest.mark.slow
 

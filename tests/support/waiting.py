@@ -2,8 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
+
+import psutil
 
 from tests.support.raw_sql import RawSql
 
@@ -36,6 +38,21 @@ async def assert_none_ends(*tasks: asyncio.Task[Any], seconds: float) -> None:
     """Check that none of these tasks ends within this time."""
     done, _ = await asyncio.wait(tasks, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     assert not done, done
+
+
+async def least_cpu_share(
+    process: psutil.Process, tasks: Sequence[asyncio.Task[Any]], seconds: float
+) -> float:
+    """Return the least share of a core that a process needs in three periods while tasks wait.
+
+    In the first period, the process may still be busy with what was before.
+    """
+    shares: list[float] = []
+    for _ in range(3):
+        before = sum(process.cpu_times()[:2])
+        await assert_none_ends(*tasks, seconds=seconds)
+        shares.append((sum(process.cpu_times()[:2]) - before) / seconds)
+    return min(shares)
 
 
 def wait_until(condition: Callable[[], object], seconds_max: float = WAIT_SECONDS_MAX) -> None:
