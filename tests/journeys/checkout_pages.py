@@ -11,9 +11,9 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.money import MICROS_PER_UNIT
 from ousel.ledger.queue import PostingQueue
 from ousel.partners.rules import App
-from ousel.people.passwords import PasswordService
 from tests.support.accounts import app_with_key, open_database, person
 from tests.support.clock import ManualClock
+from tests.support.passwords import QUICK_HASHER
 from tests.support.sample_data import SampleData
 from tests.support.visitor import PASSWORD
 
@@ -83,7 +83,7 @@ async def _create(charges: ChargeService, app: App) -> Charge:
 
 async def _add_people(database: Database) -> None:
     """Add Mary, who has too little, and Kurt, whose account is frozen."""
-    hashed = await PasswordService().hash_password(PASSWORD)
+    hashed = QUICK_HASHER.hash(PASSWORD)
     await person(database, "mary", "3", display_name="Mary Somerville", password_hash=hashed)
     await person(database, "kurt", display_name="Kurt Gödel", password_hash=hashed)
     await database.write(lambda transaction: set_status(transaction, "@kurt", "frozen"))

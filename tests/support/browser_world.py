@@ -9,11 +9,15 @@ from urllib.parse import quote, urlencode
 import httpx2
 from playwright.sync_api import Browser, Page
 
-from tests.support.browser import WAIT_MILLISECONDS, run_in_thread, sign_in
+from tests.support.accounts import open_database, person, unique_name
+from tests.support.browser import WAIT_MILLISECONDS, run_in_thread
+from tests.support.forms import form_with
+from tests.support.passwords import QUICK_HASHER
 from tests.support.raw_sql import RawSql
 from tests.support.sample_data import SampleData, create_sample_data
 from tests.support.server import Server
 from tests.support.site import Site
+from tests.support.visitor import PASSWORD
 
 WorldType = TypeVar("WorldType", bound="BrowserWorld")
 
@@ -31,24 +35,42 @@ class BrowserWorld:
         self.server = server
         self.shop_origin = shop.origin
         self.relay_origin = relay.origin
-        self._states: dict[str, Any] = {}
+        self._cookies: dict[str, list[Any]] = {}
 
     def page(self, username: str | None = None, **options: Any) -> Page:
         """Return a new page, on which this person (with the usual password) is signed in."""
-        if username is not None and username not in self._states:
-            page = self.page()
-            sign_in(page, username)
-            page.wait_for_url("**/activity")
-            self._states[username] = page.context.storage_state()
-            page.context.close()
-        state = None if username is None else self._states[username]
-        context = self.browser.new_context(
-            base_url=self.server.origin, storage_state=state, **options
-        )
+        context = self.browser.new_context(base_url=self.server.origin, **options)
         context.set_default_timeout(WAIT_MILLISECONDS)
+        if username is not None:
+            if username not in self._cookies:
+                self._cookies[username] = self.sign_in(username, self.server.origin)
+            context.add_cookies(self._cookies[username])
         # Requests to other sites get an empty answer, so that the page does not change.
         context.route("https://**", lambda route: route.fulfill(status=204))
         return context.new_page()
+
+    def sign_in(self, username: str, origin: str) -> list[Any]:
+        """Sign in at this origin without the browser, and return the cookies of the session."""
+        with httpx2.Client(base_url=origin, verify=False) as client:
+            form = form_with(client.get("/login").text, "Sign in")
+            filled = {"identifier": username, "password": PASSWORD}
+            answer = client.post(form.action, data=form.pressed("Sign in", filled))
+            assert answer.status_code == 303, answer.text
+            return [
+                {"name": name, "value": client.cookies[name], "url": origin}
+                for name in client.cookies
+            ]
+
+    def newcomer(self, username: str | None = None, display_name: str | None = None) -> str:
+        """Add somebody who has the usual password, and return the username."""
+        chosen, hashed = username or unique_name(), QUICK_HASHER.hash(PASSWORD)
+
+        async def add() -> None:
+            async with open_database(self.database_url) as database:
+                await person(database, chosen, display_name=display_name, password_hash=hashed)
+
+        run_in_thread(add())
+        return chosen
 
     def forget_identity_checks(self) -> None:
         """Let pages ask again for the password or code before what matters."""

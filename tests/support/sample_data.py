@@ -13,8 +13,8 @@ from ousel.oauth.connect import ConnectRequest, issue_code
 from ousel.oauth.rules import Exchange
 from ousel.oauth.service import exchange_code
 from ousel.partners.rules import App
-from ousel.people.passwords import PasswordService
 from tests.support.accounts import app_with_key, open_database, person
+from tests.support.passwords import QUICK_HASHER
 from tests.support.visitor import PASSWORD
 
 REDIRECT_URI = "https://engines.example/connected"
@@ -82,7 +82,7 @@ class SampleData(msgspec.Struct, frozen=True):
 async def create_sample_data(database_url: str, *redirect_uris: str) -> SampleData:
     """Add people, money, transfers, and an app to which Ada is connected."""
     async with open_database(database_url) as database:
-        hashed = await PasswordService().hash_password(PASSWORD)
+        hashed = QUICK_HASHER.hash(PASSWORD)
         ada = await person(
             database, "ada", "5000", display_name="Ada Lovelace", password_hash=hashed
         )
