@@ -365,8 +365,10 @@ async def test_an_open_page_redirects_after_another_device_paid(portal_shop: Por
     owner = await portal_shop.person()
     charge = await owner.charge(await owner.app("Shop"), success_url=SUCCESS_URL)
     payer, screen = await portal_shop.person(PRICE), portal_shop.portal.visitor()
-    await payer.pay(charge)
     address = f"/pay/{charge.id}?onward=yes"
+    without_script = f'<noscript><meta http-equiv="refresh" content="10; url={address}"></noscript>'
+    assert without_script in (await screen.get(f"/pay/{charge.id}")).text
+    await payer.pay(charge)
 
     assert redirect_of(await screen.get(address)) == f"5; url={SUCCESS_URL}"
     assert redirect_of(await screen.get(f"/pay/{charge.id}")) is None
