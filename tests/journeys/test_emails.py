@@ -1,7 +1,5 @@
 """Somebody new proves an email in a browser, by link and by code, and changes it."""
 
-from typing import Any
-
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -13,9 +11,6 @@ from tests.support.visitor import PASSWORD
 
 pytestmark = pytest.mark.slow
 
-NO_SCRIPTS: dict[str, Any] = {"java_script_enabled": False}
-BOTH = pytest.mark.parametrize("options", [{}, NO_SCRIPTS], ids=["scripts", "no-scripts"])
-
 
 def code_sent_to(page: Page, email: str) -> str:
     """Return the code in the newest message of the sandbox to an address."""
@@ -24,13 +19,10 @@ def code_sent_to(page: Page, email: str) -> str:
     return code_in("\n".join(f"    {line.strip()}" for line in lines))
 
 
-@BOTH
-def test_a_link_proves_the_email_of_somebody_new(
-    browser_world: SampleWorld, options: dict[str, Any]
-) -> None:
+def test_a_link_proves_the_email_of_somebody_new(browser_world: SampleWorld) -> None:
     """From the activity to the mail of the sandbox, and by its link to a proven email."""
     username = unique_name()
-    page = browser_world.page(**options)
+    page = browser_world.page()
     sign_up(page, username)
     page.get_by_role("link", name="Confirm your email").click()
     page.get_by_role("link", name="Mail of this sandbox").click()
@@ -47,14 +39,11 @@ def test_a_link_proves_the_email_of_somebody_new(
     page.context.close()
 
 
-@BOTH
-def test_codes_prove_the_first_email_and_a_new_one(
-    browser_world: SampleWorld, options: dict[str, Any]
-) -> None:
-    """Money that is sent to the new email reaches the account; the old one finds nobody."""
+def test_codes_prove_the_first_email_and_a_new_one(browser_world: SampleWorld) -> None:
+    """Without scripts. Afterwards the new email finds the account, and the old one nobody."""
     username = unique_name()
     old, new = f"{username}@example.com", f"{username}@new.example"
-    page = browser_world.page(**options)
+    page = browser_world.page(java_script_enabled=False)
     sign_up(page, username)
     code = code_sent_to(page, old)
     page.goto("/verify-email")

@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, Page
 
 from tests.journeys.checkout_pages import CheckoutPage
 from tests.journeys.page_reports import OVERFLOW
-from tests.support.browser import create_app, sign_up
+from tests.support.browser import create_app
 from tests.support.browser_world import SampleWorld
 
 pytestmark = pytest.mark.slow
@@ -32,9 +32,7 @@ LEFTS = """element => {
 @pytest.fixture(scope="module", autouse=True)
 def _extreme_person(browser_world: SampleWorld) -> None:
     """Add somebody whose name is written from the right, with the largest amount."""
-    page = browser_world.page()
-    sign_up(page, "007", **{"Display name": "עדה לאבלייס"})
-    page.context.close()
+    browser_world.newcomer("007", display_name="עדה לאבלייס")
     browser_world.call("POST", "/sandbox/fund", to="@007", amount=999_999_999.999999)
 
 

@@ -1,19 +1,14 @@
-"""A browser is asked again for the password or a code, with scripts and without."""
-
-from typing import Any
+"""A browser is asked again for the password, without scripts, or for a code, with them."""
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.accounts import unique_name
-from tests.support.browser import balance_on, code_of, sign_in, sign_up, turn_on_factor
+from tests.support.browser import balance_on, code_of, sign_in, turn_on_factor
 from tests.support.browser_world import SampleWorld
 from tests.support.visitor import PASSWORD
 
 pytestmark = pytest.mark.slow
 
-NO_SCRIPTS: dict[str, Any] = {"java_script_enabled": False}
-BOTH = pytest.mark.parametrize("options", [{}, NO_SCRIPTS], ids=["scripts", "no-scripts"])
 NEW_PASSWORD = "a better horse battery"
 
 
@@ -22,13 +17,10 @@ def expect_question(page: Page) -> None:
     expect(page.get_by_role("heading", name="Confirm that it is you")).to_be_visible()
 
 
-@BOTH
-def test_a_large_amount_is_sent_once_after_the_password(
-    browser_world: SampleWorld, options: dict[str, Any]
-) -> None:
+def test_a_large_amount_is_sent_once_after_the_password(browser_world: SampleWorld) -> None:
     """What was filled in is not lost, a wrong password sends nothing, and a double click once."""
-    page, username = browser_world.page(**options), unique_name()
-    sign_up(page, username)
+    username = browser_world.newcomer()
+    page = browser_world.page(username, java_script_enabled=False)
     browser_world.call("POST", "/sandbox/fund", to=f"@{username}", amount=2000)
     browser_world.forget_identity_checks()
     page.goto("/send?to=@ada&amount=1500&note=The rent")
@@ -51,13 +43,10 @@ def test_a_large_amount_is_sent_once_after_the_password(
     page.context.close()
 
 
-@BOTH
-def test_a_new_password_needs_a_code_if_a_factor_is_on(
-    browser_world: SampleWorld, options: dict[str, Any]
-) -> None:
+def test_a_new_password_needs_a_code_if_a_factor_is_on(browser_world: SampleWorld) -> None:
     """Both passwords are typed once; afterwards the new one signs in, and no address has them."""
-    page, username = browser_world.page(**options), unique_name()
-    sign_up(page, username)
+    username = browser_world.newcomer()
+    page = browser_world.page(username)
     secret = turn_on_factor(page)
     browser_world.forget_identity_checks()
     page.goto("/settings")
@@ -75,23 +64,4 @@ def test_a_new_password_needs_a_code_if_a_factor_is_on(
     page.context.clear_cookies()
     sign_in(page, username, NEW_PASSWORD)
     expect(page.get_by_role("heading", name="Enter your code")).to_be_visible()
-    page.context.close()
-
-
-@BOTH
-def test_a_page_without_a_form_opens_after_the_password(
-    browser_world: SampleWorld, options: dict[str, Any]
-) -> None:
-    """The secret of an authenticator app is shown only then."""
-    page = browser_world.page(**options)
-    sign_up(page, unique_name())
-    browser_world.forget_identity_checks()
-    page.goto("/settings/two-factor")
-
-    expect_question(page)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Continue").click()
-
-    expect(page.get_by_label("Or type this secret into it")).to_be_visible()
-    assert page.url.endswith("/settings/two-factor")
     page.context.close()

@@ -1,7 +1,5 @@
 """The lab in a browser, from choosing a rehearsal to the printed grade."""
 
-from typing import Any
-
 import httpx2
 import pytest
 from playwright.sync_api import Page, expect
@@ -11,7 +9,6 @@ from tests.support.browser_world import SampleWorld
 
 pytestmark = pytest.mark.slow
 
-NO_SCRIPTS: dict[str, Any] = {"java_script_enabled": False}
 TITLE = "Answers lost after the commit"
 
 
@@ -32,12 +29,9 @@ def send_well(world: SampleWorld) -> None:
         client.transfers.send(to="@grace", amount="1.00")
 
 
-@pytest.mark.parametrize("options", [{}, NO_SCRIPTS], ids=["scripts", "no-scripts"])
-def test_a_good_client_is_graded_and_its_grade_printed(
-    browser_world: SampleWorld, options: dict[str, Any]
-) -> None:
+def test_a_good_client_is_graded_and_its_grade_printed(browser_world: SampleWorld) -> None:
     """The partner runs its software, reloads, finishes, and prints one page without the menus."""
-    page = browser_world.page("ada", **options)
+    page = browser_world.page("ada")
     start(page, browser_world)
 
     send_well(browser_world)

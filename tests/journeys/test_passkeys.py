@@ -1,24 +1,17 @@
 """Passkeys in Chromium: added, used alone and after the password, removed, copied, misled."""
 
 import json
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
-from tests.support.accounts import unique_name
 from tests.support.browser import (
     WAIT_MILLISECONDS,
     axe_violations,
-    code_of,
     sign_in,
-    sign_up,
-    turn_on_factor,
 )
-from tests.support.engines import Engine
-from tests.support.server import Server, SharedServers
+from tests.support.browser_world import SampleWorld
 from tests.support.site import Site
 from tests.support.virtual_authenticator import VirtualAuthenticator
 
@@ -48,17 +41,14 @@ SEND_ANSWER = """(credential) => {
 class Visit:
     """A window of the browser with an authenticator, at the name under which passkeys work."""
 
-    def __init__(self, browser: Browser, server: Server, **options: Any) -> None:
-        self.origin = f"http://localhost:{server.port}"
-        context = browser.new_context(base_url=self.origin, **options)
+    def __init__(self, world: SampleWorld, **options: Any) -> None:
+        self.origin = f"http://localhost:{world.server.port}"
+        context = world.browser.new_context(base_url=self.origin, **options)
         context.set_default_timeout(WAIT_MILLISECONDS)
         self.page = context.new_page()
         self.authenticator = VirtualAuthenticator(self.page)
-        self.username = unique_name()
-
-    def sign_up(self) -> None:
-        """Create an account."""
-        sign_up(self.page, self.username)
+        self.username = world.newcomer()
+        context.add_cookies(world.sign_in(self.username, self.origin))
 
     def sign_out(self) -> None:
         """Sign out, which opens the sign-in page."""
@@ -93,19 +83,9 @@ class Visit:
 
 
 @pytest.fixture
-def server(shared_servers: SharedServers, engine: Engine) -> Server:
-    """The shared server; another thread starts it, since the browser has this thread's loop."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(shared_servers.on, engine).result()
-
-
-@pytest.fixture
-def visit(browser: Browser, server: Server) -> Iterator[Visit]:
-    """Somebody with an authenticator and an account, on each engine."""
-    opened = Visit(browser, server)
-    opened.sign_up()
-    yield opened
-    opened.page.context.close()
+def visit(browser_world: SampleWorld) -> Visit:
+    """Somebody with an authenticator, signed in."""
+    return Visit(browser_world)
 
 
 def test_a_passkey_signs_in_with_nothing_else(visit: Visit) -> None:
@@ -124,16 +104,6 @@ def test_a_passkey_signs_in_with_nothing_else(visit: Visit) -> None:
     expect(visit.page.get_by_text("With the passkey Ada's phone")).to_be_visible()
 
 
-@pytest.mark.one_engine
-def test_signing_in_with_a_passkey_leads_back_to_the_page_that_asked(visit: Visit) -> None:
-    """As with a password."""
-    visit.add_passkey()
-    visit.page.context.clear_cookies()
-    visit.page.goto("/connections")
-    visit.press_passkey()
-    visit.page.wait_for_url("**/connections")
-
-
 def test_a_passkey_is_the_second_factor(visit: Visit) -> None:
     """After the password, a passkey or a recovery code is needed."""
     codes = visit.add_passkey()
@@ -150,25 +120,6 @@ def test_a_passkey_is_the_second_factor(visit: Visit) -> None:
     visit.expect_signed_in()
 
 
-@pytest.mark.one_engine
-def test_a_passkey_stands_beside_the_codes_of_an_app(visit: Visit) -> None:
-    """With both, the page asks for a code and offers the passkey."""
-    visit.add_passkey()
-    secret = turn_on_factor(visit.page)
-    visit.sign_out()
-    sign_in(visit.page, visit.username)
-    expect(visit.page.get_by_role("heading", name="Enter your code")).to_be_visible()
-    visit.press_passkey("Use a passkey")
-    visit.expect_signed_in()
-
-    visit.sign_out()
-    sign_in(visit.page, visit.username)
-    visit.page.get_by_label("Code").fill(code_of(secret, steps_ahead=1))
-    visit.page.get_by_role("button", name="Continue").click()
-    visit.expect_signed_in()
-
-
-@pytest.mark.one_engine
 def test_a_second_passkey_is_named_renamed_and_removed(visit: Visit) -> None:
     """One device makes one passkey; with the last one, two-factor sign-in ends."""
     page = visit.page
@@ -215,7 +166,6 @@ def test_a_copy_whose_counter_is_behind_is_refused(visit: Visit) -> None:
     expect(visit.page.get_by_text("Passkey refused")).to_be_visible()
 
 
-@pytest.mark.one_engine
 def test_an_answer_that_another_site_obtained_is_refused(visit: Visit) -> None:
     """A page on another port of the same host asks for the passkey: its origin gives it away."""
     visit.add_passkey()
@@ -232,7 +182,6 @@ def test_an_answer_that_another_site_obtained_is_refused(visit: Visit) -> None:
     visit.expect_refused("The passkey was not accepted.")
 
 
-@pytest.mark.one_engine
 def test_a_person_who_is_not_recognized_stays_out(visit: Visit) -> None:
     """The authenticator does not sign; the page says that nothing was used, and works again."""
     visit.add_passkey()
@@ -246,12 +195,10 @@ def test_a_person_who_is_not_recognized_stays_out(visit: Visit) -> None:
     visit.expect_signed_in()
 
 
-@pytest.mark.one_engine
-def test_without_scripts_the_page_says_what_is_missing(browser: Browser, server: Server) -> None:
+def test_without_scripts_the_page_says_what_is_missing(browser_world: SampleWorld) -> None:
     """The button is hidden, and everything else works."""
-    visit = Visit(browser, server, java_script_enabled=False)
+    visit = Visit(browser_world, java_script_enabled=False)
     page = visit.page
-    visit.sign_up()
     page.goto("/settings/passkeys")
     expect(page.get_by_text("Passkeys need JavaScript")).to_be_visible()
     expect(page.get_by_role("button", name="Add passkey")).to_be_hidden()
@@ -263,10 +210,10 @@ def test_without_scripts_the_page_says_what_is_missing(browser: Browser, server:
     page.context.close()
 
 
-@pytest.mark.one_engine
 def test_at_another_address_the_page_says_where_passkeys_work(visit: Visit) -> None:
     """At the IP address there is a link to the name, and no button that cannot work."""
     page = visit.page
+    page.goto("/activity")
     visit.sign_out()
     page.goto(page.url.replace("localhost", "127.0.0.1"))
     expect(page.get_by_role("button", name=WITH_PASSKEY)).to_be_hidden()

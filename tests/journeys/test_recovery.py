@@ -1,19 +1,15 @@
 """Somebody who has forgotten the password sets a new one in a browser."""
 
-from typing import Any
-
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.accounts import unique_name
-from tests.support.browser import code_of, fill_in_sign_in, sign_in, sign_up, turn_on_factor
+from tests.support.browser import fill_in_sign_in, sign_up
 from tests.support.browser_world import SampleWorld
 
 pytestmark = pytest.mark.slow
 
 NEW_PASSWORD = "a better horse battery"
-NO_SCRIPTS: dict[str, Any] = {"java_script_enabled": False}
-BOTH = pytest.mark.parametrize("options", [{}, NO_SCRIPTS], ids=["scripts", "no-scripts"])
 
 
 def prove_email(page: Page) -> None:
@@ -25,16 +21,13 @@ def prove_email(page: Page) -> None:
     expect(page.get_by_text("is confirmed")).to_be_visible()
 
 
-@BOTH
-def test_a_forgotten_password_is_replaced(
-    browser_world: SampleWorld, options: dict[str, Any]
-) -> None:
+def test_a_forgotten_password_is_replaced(browser_world: SampleWorld) -> None:
     """From the sign-in page to the mail of the sandbox, and by its link to a new password."""
     username = unique_name()
-    page = browser_world.page(**options)
+    page = browser_world.page()
     sign_up(page, username)
     prove_email(page)
-    phone = browser_world.page(**options)
+    phone = browser_world.page()
 
     phone.goto("/login")
     phone.get_by_role("link", name="Forgot your password?").click()
@@ -57,29 +50,3 @@ def test_a_forgotten_password_is_replaced(
         expect(phone.get_by_role("heading", name=subject)).to_be_visible()
     page.context.close()
     phone.context.close()
-
-
-def test_a_new_password_keeps_the_second_factor(browser_world: SampleWorld) -> None:
-    """The code of the authenticator app is still needed to sign in."""
-    username = unique_name()
-    page = browser_world.page()
-    sign_up(page, username)
-    prove_email(page)
-    secret = turn_on_factor(page)
-    page.context.clear_cookies()
-
-    page.goto("/forgot")
-    page.get_by_label("Email or username").fill(f"{username}@example.com")
-    page.get_by_role("button", name="Send a link").click()
-    page.goto(f"/sandbox/mail?to={username}@example.com")
-    page.get_by_role("link", name="/reset?token=").first.click()
-    page.get_by_label("New password").fill(NEW_PASSWORD)
-    page.get_by_role("button", name="Set password").click()
-    expect(page.get_by_text("Your new password is set")).to_be_visible()
-
-    sign_in(page, username, NEW_PASSWORD)
-    expect(page.get_by_role("heading", name="Enter your code")).to_be_visible()
-    page.get_by_label("Code").fill(code_of(secret, steps_ahead=1))
-    page.get_by_role("button", name="Continue").click()
-    page.wait_for_url("**/activity")
-    page.context.close()

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -80,10 +79,10 @@ def test_the_supplier_is_paid(shop_url: str, page: Page) -> None:
     expect(page.get_by_role("heading", name="The supplier is paid")).to_be_visible()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_shop_is_readable(shop_url: str, page: Page, scheme: Literal["light", "dark"]) -> None:
-    """Its letters stand out from what is behind them, on its buttons too."""
-    page.emulate_media(color_scheme=scheme)
+def test_the_shop_is_readable(shop_url: str, page: Page) -> None:
+    """Its letters stand out from what is behind them, on its buttons too, in light and in dark."""
     page.goto(shop_url)
 
+    assert axe_violations(page, ("color-contrast",)) == []
+    page.emulate_media(color_scheme="dark")
     assert axe_violations(page, ("color-contrast",)) == []
