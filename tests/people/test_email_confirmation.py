@@ -1,4 +1,4 @@
-"""An email finds an account only once it is proven; the first to prove it has it."""
+"""An email finds an account only after it has been proven; the first to prove it has it."""
 
 import pytest
 

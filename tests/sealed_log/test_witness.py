@@ -1,4 +1,4 @@
-"""A witness cosigns what extends the past, and nothing else."""
+"""A witness cosigns checkpoints that extend the last one that it cosigned, and nothing else."""
 
 import hashlib
 import threading
