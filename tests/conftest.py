@@ -114,9 +114,9 @@ def usual_signals() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+def engines() -> Iterator[Engines]:
     """Makes fresh databases."""
-    made = Engines(tmp_path_factory.mktemp("engines"))
+    made = Engines()
     yield made
     made.close()
 

@@ -65,6 +65,7 @@ async def test_mail_is_sent_although_the_mail_server_hangs_and_the_server_is_kil
         await person.client.aclose()
 
 
+@pytest.mark.one_engine
 def test_a_server_without_mail_says_so_when_it_starts(database_url: str) -> None:
     """One line of its log names the setting and the command."""
     with Server(database_url) as running:

@@ -14,7 +14,7 @@ from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 
-# What tests start: a PostgreSQL server, a server on it, and a program in a session of its own.
+# What tests start: a PostgreSQL server, a server, and a program in a session of its own.
 RUN = """
 import subprocess, sys, tempfile
 from pathlib import Path
@@ -26,7 +26,8 @@ from tests.support.server import Server
 
 folder = Path(tempfile.mkdtemp())
 subprocess.Popen(["sleep", "600"], start_new_session=True)
-with Server(Engines(folder).fresh_url("postgresql", folder)):
+Engines().empty_url("postgresql", folder)
+with Server(str(folder / "ousel.db")):
     print(tempfile.gettempdir(), flush=True)
     sys.stdin.read()
 """

@@ -77,6 +77,7 @@ async def test_receipts_have_the_cosignature_of_a_witness(
         assert [each.signed_at for each in audited.cosignatures] == [1_700_000_000]
 
 
+@pytest.mark.one_engine
 def test_a_malformed_list_of_witnesses_is_refused_in_one_line(database_url: str) -> None:
     """The server does not start, and says which setting is wrong."""
     with (

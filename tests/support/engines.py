@@ -1,10 +1,13 @@
 """Fresh, migrated databases on both engines: a file, or a database on one PostgreSQL server."""
 
 import asyncio
+import fcntl
+import os
 import secrets
 import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,15 +44,16 @@ SYSTEM_ACCOUNT_AS_NEW = f"""
 """
 
 
-class Engines:
-    """Creates databases; the schema is migrated once for each engine and then copied."""
+TEMPLATE = "ousel_template"
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+
+class Engines:
+    """Creates databases; the schema is migrated once for each engine and run, and then copied."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.gettempdir())  # all workers of this run use it
         self._postgres: Any = None  # the handle of the server, once it runs
-        self._template = f"ousel_template_{secrets.token_hex(4)}"
-        self._template_ready = False
-        self._sqlite_template: Path | None = None
+        self._is_template_ready = False
         self._free: list[str] = []  # addresses of emptied databases
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._kept: dict[str, asyncpg.Connection] = {}  # by the address of the database
@@ -107,27 +111,42 @@ class Engines:
         return self._kept[url]
 
     def _fresh_sqlite(self, folder: Path) -> str:
-        if self._sqlite_template is None:
-            self._sqlite_template = self._folder / "template.db"
-            asyncio.run(migrate(str(self._sqlite_template)))
+        template = self._folder / "template.db"
+        with self._first("sqlite") as is_first:
+            if is_first:
+                asyncio.run(migrate(str(template)))
         path = folder / f"ousel_{secrets.token_hex(6)}.db"
-        shutil.copy(self._sqlite_template, path)
+        shutil.copy(template, path)
         return str(path)
 
     async def _fresh_postgres(self) -> str:
-        if not self._template_ready:
-            # No test makes the machine of this server fail, so it need not flush to its disk.
-            await self._execute("ALTER SYSTEM SET fsync = off")
-            await self._execute("SELECT pg_reload_conf()")
-            await self._execute(f"CREATE DATABASE {self._template}")
-            await migrate(self._url(self._template))
-            self._template_ready = True
+        if not self._is_template_ready:
+            with self._first("postgresql") as is_first:
+                if is_first:
+                    await self._create_template()
+            self._is_template_ready = True
         if self._free:
             return self._free.pop()
         name = f"ousel_{secrets.token_hex(6)}"
-        await self._execute(f"CREATE DATABASE {name} TEMPLATE {self._template}")
+        await self._execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
         self._mark = self._mark or await self._fetch_mark(self._url(name))
         return self._url(name)
+
+    async def _create_template(self) -> None:
+        # No test makes the machine of this server fail, so it need not flush to its disk.
+        await self._execute("ALTER SYSTEM SET fsync = off")
+        await self._execute("SELECT pg_reload_conf()")
+        await self._execute(f"CREATE DATABASE {TEMPLATE}")
+        await migrate(self._url(TEMPLATE))
+
+    @contextmanager
+    def _first(self, engine: Engine) -> Iterator[bool]:
+        """Yield whether no worker of this run has done what the block does; the others wait."""
+        with (self._folder / f"template-{engine}").open("a") as done:
+            fcntl.flock(done, fcntl.LOCK_EX)
+            is_first = os.fstat(done.fileno()).st_size == 0
+            yield is_first
+            done.write("done\n" if is_first else "")
 
     async def _fetch_mark(self, url: str) -> str:
         connection = await asyncpg.connect(url)
