@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from tests.support.browser_world import SampleWorld
+    from tests.support.scheduling import JourneysTogether
 
 # A busy machine is not a defect, so there is no deadline.
 settings.register_profile("ousel", deadline=None, max_examples=50)
@@ -44,14 +45,12 @@ SLOW_FOLDERS = ("cluster", "journeys", "packaging", "simulation")
 LONGEST_FIRST = (
     "tests/cluster/test_failover.py",
     "tests/packaging",
-    "tests/journeys/test_checkout.py",
-    "tests/journeys/test_pages.py",
+    "tests/journeys",
     "tests/api/test_conformance.py",
     "clients/python/tests/test_faults.py",
     "tests/charges",
     "tests/bench",
     "tests/faults",
-    "tests/journeys",
     "tests/oauth",
     "tests/cluster",
     "tests/security",
@@ -62,6 +61,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Do not import what would be left out."""
     is_left_out = collection_path.name in SLOW_FOLDERS and collection_path.parent.name == "tests"
     return True if is_left_out and config.getoption("markexpr") == "not slow" else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "JourneysTogether | None":
+    """Let all journeys share one server and one browser, where files are not divided."""
+    from tests.support.scheduling import JourneysTogether
+
+    return JourneysTogether(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
