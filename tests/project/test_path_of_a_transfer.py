@@ -11,6 +11,7 @@ import httpx2
 import msgspec
 import pytest
 
+from ousel.app.background_tasks import BackgroundTasks
 from ousel.app.ousel import Ousel
 from ousel.database.port import Database
 from ousel.http.connection import Connection, OwnServerState
@@ -73,9 +74,9 @@ def table() -> list[Hop]:
 
 
 @pytest.fixture(autouse=True)
-def _without_sealer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sealer does not run meanwhile, because it calls some of the same functions."""
-    monkeypatch.setattr("ousel.app.background_tasks.TICK_SECONDS", 3_600)
+def _without_background_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No task runs meanwhile, because the tasks call some of the same functions."""
+    monkeypatch.setattr(BackgroundTasks, "_schedule", lambda _: [])
 
 
 async def traced_transfer(database: Database, database_url: str) -> Trace:
