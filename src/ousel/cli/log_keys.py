@@ -24,7 +24,7 @@ def create_key(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Create the key; if there is one, replace it: the old key signs the new one."""
+    """Create the key; if there is one, replace it by a new one, which the old key signs."""
     holder = _holder(database)
     assert holder.path is not None
     old = read_key(holder.path, holder.origin)
