@@ -47,6 +47,15 @@ Identifier = Annotated[
     ),
 ]
 
+_REFUSALS_OF_THE_LEDGER: Final = (
+    refusals.AccountNotFound,
+    refusals.AccountFrozen,
+    refusals.InsufficientBalance,
+    refusals.BalanceLimitReached,
+    refusals.EntryAheadOfClock,
+    refusals.QueueFull,
+)
+
 
 class ClockRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far to advance the clock."""
@@ -168,12 +177,7 @@ class SandboxEndpoints:
                 ChargeNotFound,
                 ChargeNotPayable,
                 OwnCharge,
-                refusals.AccountNotFound,
-                refusals.AccountFrozen,
-                refusals.InsufficientBalance,
-                refusals.BalanceLimitReached,
-                refusals.EntryAheadOfClock,
-                refusals.QueueFull,
+                *_REFUSALS_OF_THE_LEDGER,
             ),
         )
 
@@ -222,15 +226,7 @@ class SandboxEndpoints:
             description="Returns the transfer as its recipient sees it.",
             body=FundRequest,
             successes={201: AnswerDescription("The money was issued.", TransferRecord)},
-            refusals=(
-                InvalidAmount,
-                refusals.AccountNotFound,
-                refusals.AccountFrozen,
-                refusals.InsufficientBalance,
-                refusals.BalanceLimitReached,
-                refusals.EntryAheadOfClock,
-                refusals.QueueFull,
-            ),
+            refusals=(InvalidAmount, *_REFUSALS_OF_THE_LEDGER),
         )
 
     async def fund(self, call: Call[FundRequest, NoQuery]) -> Answer:
