@@ -1,1 +1,1 @@
-"""Settings, money, ids, time and errors, which all other packages use."""
+"""Settings, money, ids, time, errors, files and threads, which all other packages use."""
