@@ -32,7 +32,9 @@ ARGUMENTS = [
     "--in-process-gpu",
 ]
 
-RUN_AXE = "options => window.axe?.run(options).then(({ violations }) => violations)"
+RUN_AXE = "options => axe.run(options).then(({ violations }) => violations)"
+# Without preloading: only the rules about screens that turn and sounds that start need it.
+AXE_OPTIONS: dict[str, Any] = {"resultTypes": ["violations"], "preload": False}
 
 
 @contextmanager
@@ -49,13 +51,18 @@ def chromium() -> Iterator[Browser]:
 
 def axe_violations(page: Page, rules: Collection[str] = ()) -> list[str]:
     """Return the violations that axe finds on the page, by these rules or by all."""
-    # Without preloading: only its rules about screens that turn and sounds that start need it.
-    options = {"resultTypes": ["violations"], "preload": False}
-    options |= {"runOnly": list(rules)} if rules else {}
-    found = page.evaluate(RUN_AXE, options)
-    if found is None:
-        page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text())
-        found = page.evaluate(RUN_AXE, options)
+    load_axe(page)
+    options = AXE_OPTIONS | ({"runOnly": list(rules)} if rules else {})
+    return violations_in(page.evaluate(RUN_AXE, options))
+
+
+def load_axe(page: Page) -> None:
+    """Make axe available to the scripts of the page."""
+    page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text())
+
+
+def violations_in(found: list[dict[str, Any]]) -> list[str]:
+    """Return one line for each element that breaks a rule of axe."""
     return [
         f"{each['id']}: {each['help']}: {node['html'][:100]}"
         for each in found
