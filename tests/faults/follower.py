@@ -6,10 +6,13 @@ prevents a transfer from being stored twice: only the cursor does.
 
 import sqlite3
 import sys
+import time
 from pathlib import Path
 
 from ousel_client import Client, RetryPolicy
+from tests.faults.sizes import sized
 
+WORK_SECONDS = sized(0.003, 0.0)  # for each transfer, so that a kill often comes within a page
 PATIENT = RetryPolicy(attempts_max=10_000, delay_seconds_max=0.5)
 
 
@@ -35,6 +38,7 @@ def follow(base_url: str, key: str, path: Path) -> None:
         books.execute("DELETE FROM positions")
         books.execute("INSERT INTO positions VALUES (?)", (following.cursor,))
         books.execute("COMMIT")
+        time.sleep(WORK_SECONDS)
 
 
 if __name__ == "__main__":
