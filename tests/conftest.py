@@ -46,14 +46,16 @@ LONGEST_FIRST = (
     "tests/cluster/test_failover.py",
     "tests/packaging",
     "tests/journeys",
-    "tests/api/test_conformance.py",
-    "clients/python/tests/test_faults.py",
-    "tests/charges",
+    "tests/faults/test_workers.py",
     "tests/bench",
+    "tests/api/test_conformance.py",
+    "tests/lab",
+    "clients",
+    "tests/project",
     "tests/faults",
-    "tests/oauth",
-    "tests/cluster",
     "tests/security",
+    "tests/oauth",
+    "tests/charges",
 )
 
 

@@ -35,11 +35,19 @@ class Answer(msgspec.Struct, frozen=True):
 class Load:
     """Workers that send one transfer after another, each with its own idempotency key."""
 
-    def __init__(self, seeded: SeededDatabase, port: int, *, patient: bool = True) -> None:
+    def __init__(
+        self,
+        seeded: SeededDatabase,
+        port: int,
+        *,
+        patient: bool = True,
+        between_seconds: float = BETWEEN_SECONDS,
+    ) -> None:
         """Send to this port; unless patient, a worker stops at the first lost answer."""
         self.seeded = seeded
         self.port = port
         self.patient = patient
+        self._between_seconds = between_seconds
         self.acknowledged: dict[int, str] = {}  # transfer ids by number
         self.unanswered: list[int] = []
         self.lost = 0  # attempts without an answer
@@ -95,7 +103,7 @@ class Load:
                 if not await self._settled(connection, number, in_doubt=in_doubt):
                     self.unanswered.append(number)
                     return
-                await asyncio.sleep(BETWEEN_SECONDS)
+                await asyncio.sleep(self._between_seconds)
         finally:
             connection.close()
 

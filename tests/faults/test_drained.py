@@ -35,7 +35,7 @@ async def test_a_server_that_is_asked_to_stop_answers_what_it_took_on(
 ) -> None:
     """After the signal every transfer that moved money has been acknowledged."""
     server = Server(seeded.url, OUSEL_LOG_LEVEL="error")
-    load = Load(seeded, server.port, patient=False)
+    load = Load(seeded, server.port, patient=False, between_seconds=0)
     refused_after_signal = 0
     for _ in range(TERMINATIONS):
         with server:

@@ -22,7 +22,7 @@ async def test_a_server_that_is_killed_loses_and_doubles_nothing(
     """After every SIGKILL the ledger has each acknowledged transfer once, and retries succeed."""
     restarts: list[float] = []
     with Server(seeded.url, OUSEL_LOG_LEVEL="error") as server:
-        load = Load(seeded, server.port)
+        load = Load(seeded, server.port, between_seconds=0)
         async with load.running():
             for _ in range(KILLS):
                 await load.progress()

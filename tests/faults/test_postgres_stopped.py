@@ -36,7 +36,7 @@ async def test_postgres_stops_immediately_and_comes_back(
     """No acknowledged transfer is lost, retries succeed, and nobody restarts the server."""
     recoveries: list[float] = []
     with Server(seeded.url, OUSEL_LOG_LEVEL="error") as server:
-        load = Load(seeded, server.port)
+        load = Load(seeded, server.port, between_seconds=0)
         async with load.running():
             for _ in range(STOPS):
                 await load.progress()

@@ -39,7 +39,7 @@ async def test_killed_sealers_leave_no_gap_and_no_leaf_twice(
         server = servers.enter_context(Server(seeded.url, **environment))
         if engine == "postgresql":
             servers.enter_context(Server(seeded.url, **environment))
-        load = Load(seeded, server.port)
+        load = Load(seeded, server.port, between_seconds=0)
         async with load.running():
             for _ in range(KILLS):
                 await load.progress()
