@@ -147,7 +147,7 @@ class PostingBatch:
             self._recipients = {name: known[name] for name in names & known.keys()} | found
 
     async def _lock_charges(self, transaction: Transaction) -> tuple[ClosedCharges, int | None]:
-        """Lock the charges to be paid: charges are always locked before accounts.
+        """Lock the charges to be paid, before all accounts except the one that is waited for.
 
         The time that decides whether they have expired is also the time of their payments.
         """

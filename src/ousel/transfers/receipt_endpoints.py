@@ -45,7 +45,12 @@ class ReceiptRecord(msgspec.Struct, frozen=True, kw_only=True):
         list[str], msgspec.Meta(description="The hashes that lead to the root, in Base64.")
     ]
     checkpoint: Annotated[str, msgspec.Meta(description="The root of the log, as a signed note.")]
-    signature: Annotated[str, msgspec.Meta(description="Of all that comes before it, in Base64.")]
+    signature: Annotated[
+        str,
+        msgspec.Meta(
+            description="The log's signature of the receipt without this field, in Base64."
+        ),
+    ]
 
 
 class ReceiptEndpoints:

@@ -75,7 +75,8 @@ class _SharedState:
         self.window_start = math.inf
         self.window_end = math.inf
         self.answered_at = 0.0
-        self.counted_at = 0.0  # after the window's end only if no answer came within it
+        # When the last counted answer came; if none came within the window, the first one after it.
+        self.counted_at = 0.0
         self.latencies: list[float] = []
         self.answers: Counter[bytes] = Counter()
         self.broken = 0
