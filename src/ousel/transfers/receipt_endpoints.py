@@ -47,9 +47,7 @@ class ReceiptRecord(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: Annotated[str, msgspec.Meta(description="The root of the log, as a signed note.")]
     signature: Annotated[
         str,
-        msgspec.Meta(
-            description="The log's signature of the receipt without this field, in Base64."
-        ),
+        msgspec.Meta(description="The log's signature of the receipt without this field."),
     ]
 
 
