@@ -19,6 +19,8 @@ PHONE: dict[str, Any] = {
     "is_mobile": True,
 }
 THUMB_PIXELS = 44
+HEIGHTS = """elements => elements.filter((element) => element.checkVisibility())
+  .map((element) => [element.innerText, element.getBoundingClientRect().height])"""
 LEFTS = """element => {
   const text = element.lastChild, range = document.createRange();
   return [...text.data].map((_, index) => {
@@ -126,9 +128,6 @@ def _colour(element: Locator) -> str:
 
 def _too_low(page: Page) -> dict[str, float]:
     """Return the heights of links and buttons that stand alone and are too small for a thumb."""
-    found = {}
-    for element in page.locator("a:not(.skip):not(p.muted a), button, summary").all():
-        box = element.bounding_box()
-        if box is not None and box["height"] < THUMB_PIXELS:
-            found[f"{page.url} {element.inner_text()}"] = box["height"]
-    return found
+    alone = page.locator("a:not(.skip):not(p.muted a), button, summary")
+    heights: list[tuple[str, float]] = alone.evaluate_all(HEIGHTS)
+    return {f"{page.url} {text}": height for text, height in heights if height < THUMB_PIXELS}
