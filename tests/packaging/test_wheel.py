@@ -2,8 +2,10 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -74,6 +76,17 @@ def client_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(ROOT / "clients" / "python", tmp_path_factory.mktemp("client"))
 
 
+def environment_with_pip(folder: Path) -> Path:
+    """Create an environment with a copy of our own pip, which pipx would otherwise download."""
+    programs = Environment(folder).programs
+    source = Path(sysconfig.get_path("purelib"))
+    (target,) = folder.glob("lib/python*/site-packages")
+    for part in (source / "pip", *source.glob("pip-*.dist-info")):
+        shutil.copytree(part, target / part.name)
+    shutil.copy(source.parents[2] / "bin" / "pip", programs)
+    return folder
+
+
 class Pipx:
     """A pipx with an environment and folders of its own; it installs the pinned versions."""
 
@@ -83,6 +96,7 @@ class Pipx:
         self._program = environment.programs / "pipx"
         names = ("PIPX_HOME", "PIPX_BIN_DIR", "PIPX_MAN_DIR")
         self._folders = {name: str(folder / name) for name in names}
+        self._folders["PIPX_SHARED_LIBS"] = str(environment_with_pip(folder / "shared"))
         self.programs = folder / "PIPX_BIN_DIR"
         files = [ROOT / "requirements" / f"{name}.txt" for name in ("runtime", "demo")]
         pins = "\n".join(map(Path.read_text, files))
