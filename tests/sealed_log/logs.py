@@ -12,7 +12,7 @@ from ousel.ledger.rules import Entry
 from ousel.ledger.verify import DatabaseLedger
 from ousel.sealed_log import store
 from ousel.sealed_log.checkpoints import Checkpoint, open_checkpoint
-from ousel.sealed_log.keys import KeyHolder, new_key, origin_at, write_key
+from ousel.sealed_log.keys import KeyHolder, new_key, origin_at, read_key, write_key
 from ousel.sealed_log.leaves import encode_leaf
 from ousel.sealed_log.merkle import leaf_hash, root_hash
 from ousel.sealed_log.notifier import LogNotifier
@@ -31,7 +31,7 @@ class Log:
         if not path.exists():
             write_key(path, new_key(origin_at(portal_url)))
         self.key = KeyHolder(Settings(portal_url=portal_url, log_key_file=path))
-        self.key.read()
+        self.key.key = read_key(path, self.key.origin)
         self.queue = PostingQueue(database, system_clock, queue_limit=1_000)
         self.sealer = self.another_sealer()
 

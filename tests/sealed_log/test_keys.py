@@ -1,9 +1,14 @@
 """The key of the log: where it is kept, who may read it, and how it is replaced."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
+from ousel.app.ousel import Ousel
+from ousel.database.port import Database
 from ousel.kernel.settings import Settings
 from ousel.sealed_log.keys import (
     KeyExists,
@@ -16,37 +21,87 @@ from ousel.sealed_log.keys import (
 )
 from ousel.sealed_log.merkle import EMPTY_ROOT
 from ousel.sealed_log.notes import open_note, parse_verifier_key
+from tests.sealed_log.logs import Log
 
 ORIGIN = "pay.example/log"
 
 
-def test_a_key_is_made_beside_an_sqlite_file(tmp_path: Path) -> None:
-    """Only the owner can read it, and the next start reads the same key."""
-    settings = Settings(database_url=str(tmp_path / "ousel.db"), portal_url="https://pay.example")
-    first, second = KeyHolder(settings), KeyHolder(settings)
-    first.read()
-    second.read()
+def beside_a_file(folder: Path) -> KeyHolder:
+    """Return the key of a server on an SQLite file in this folder, not yet read."""
+    url = str(folder / "ousel.db")
+    return KeyHolder(Settings(database_url=url, portal_url="https://pay.example"))
 
-    path = tmp_path / "ousel.db.log-key"
+
+async def test_a_key_is_made_beside_an_sqlite_file(database: Database, tmp_path: Path) -> None:
+    """Only the owner can read it, and the next start reads the same key."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    first, second = beside_a_file(folder), beside_a_file(folder)
+    await first.read(database, creates=False)
+    assert list(folder.iterdir()) == []
+    await first.read(database)
+    await second.read(database)
+
+    path = folder / "ousel.db.log-key"
     assert first.path == path
     assert path.stat().st_mode & 0o777 == 0o600
-    assert list(tmp_path.iterdir()) == [path]
+    assert list(folder.iterdir()) == [path]
     assert first.key is not None
     assert second.key is not None
     assert first.key.verifier == second.key.verifier
     assert first.key.origin == ORIGIN
 
 
-def test_a_key_is_not_made_for_postgresql(tmp_path: Path) -> None:
+async def test_a_lost_key_is_not_made_anew(log: Log, tmp_path: Path) -> None:
+    """A log that was signed is served with its key alone; the message says where to put it."""
+    await log.sealer.seal_all()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    path = folder / "ousel.db.log-key"
+    advice = f"not in {path}: put the file of that key there"
+
+    with pytest.raises(LogKeyUnusable, match=advice):
+        await beside_a_file(folder).read(log.database)
+    assert list(folder.iterdir()) == []
+    write_key(path, new_key(ORIGIN))
+    with pytest.raises(LogKeyUnusable, match=advice):
+        await beside_a_file(folder).read(log.database)
+
+    assert log.key.path is not None
+    path.write_bytes(log.key.path.read_bytes())
+    await beside_a_file(folder).read(log.database)
+
+
+async def test_a_server_that_lacks_the_key_of_its_log_does_not_start(
+    log: Log, database_url: str, tmp_path: Path
+) -> None:
+    """It says why, as for every failed start."""
+    await log.sealer.seal_all()
+    path = tmp_path / "another-key"
+    write_key(path, new_key(ORIGIN))
+    sent: list[Mapping[str, Any]] = []
+
+    async def send(message: Mapping[str, Any]) -> None:
+        sent.append(message)
+
+    ousel = Ousel(Settings(database_url=database_url, log_key_file=path))
+    await ousel({"type": "lifespan"}, AsyncMock(), send)
+
+    [failed] = sent
+    assert failed["type"] == "lifespan.startup.failed"
+    assert f"not in {path}" in failed["message"]
+
+
+async def test_a_key_is_not_made_for_postgresql(database: Database, tmp_path: Path) -> None:
     """Each host would have another one: without a setting there is no key, else it must exist."""
     settings = Settings(database_url="postgresql://db/ousel")
     holder = KeyHolder(settings)
-    holder.read()
+    await holder.read(database)
     assert holder.key is None
 
     named = KeyHolder(Settings(database_url="postgresql://db/ousel", log_key_file=tmp_path / "key"))
     with pytest.raises(LogKeyUnusable, match="run 'ousel log key new'"):
-        named.read()
+        await named.read(database)
 
 
 @pytest.mark.parametrize(

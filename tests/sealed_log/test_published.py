@@ -1,5 +1,6 @@
 """A database whose log contradicts a published checkpoint is not served without a declaration."""
 
+import shutil
 from pathlib import Path
 from unittest.mock import ANY
 
@@ -110,12 +111,8 @@ async def test_a_file_with_something_else_is_refused(log: Log) -> None:
         await published(log).check()
 
 
-@pytest.mark.slow
-def test_a_restored_backup_is_served_after_the_operator_has_declared_it(
-    engines: Engines, tmp_path: Path
-) -> None:
-    """The server refuses to start until then; afterwards the log names the checkpoint it lost."""
-    database, backup = engines.fresh_url("sqlite", tmp_path), str(tmp_path / "backup")
+def back_up_and_go_on(database: str, backup: str) -> None:
+    """Serve a new SQLite file; back it up after its first movement, and seal a second one."""
     file = checkpoint_path(Path(f"{database}.log-key"))
     named = ("--username=ada", "--email=ada@example.com", "--name=Ada")
     assert ousel("account", "create", *named, database=database).exit_code == 0
@@ -125,18 +122,31 @@ def test_a_restored_backup_is_served_after_the_operator_has_declared_it(
         assert ousel("backup", backup, database=database).exit_code == 0
         ousel("account", "fund", "@ada", "1", database=database)
         wait_until(lambda: read_published(file) == Checkpoint(ANY, 2, ANY))
-    for each in Path(database).parent.glob(f"{Path(database).name}*"):
-        if each.name.removeprefix(Path(database).name) in {"", "-wal", "-shm"}:
-            each.unlink()
-    assert ousel("restore", backup, database=database).exit_code == 0
 
+
+@pytest.mark.slow
+def test_a_restored_backup_is_served_after_the_operator_has_declared_it(
+    engines: Engines, tmp_path: Path
+) -> None:
+    """The server refuses to start until its key is there, and what the log has lost is declared."""
+    database, backup = engines.fresh_url("sqlite", tmp_path), str(tmp_path / "backup")
+    back_up_and_go_on(database, backup)
+    restored = str(tmp_path / "restored.db")
+    key = Path(f"{restored}.log-key")
+    assert ousel("restore", backup, database=restored).exit_code == 0
+
+    with pytest.raises(AssertionError, match=f"not in {key}: put the file of that key there"):
+        Server(restored).__enter__()
+    assert not key.exists()
+    shutil.copy(f"{database}.log-key", key)
+    shutil.copy(f"{database}.log-key.checkpoint", checkpoint_path(key))
     with pytest.raises(AssertionError, match=r"the checkpoint has 2.*ousel log key new --restored"):
-        Server(database).__enter__()
-    declared = ousel("log", "key", "new", "--restored", database=database)
-    with Server(database) as server:
+        Server(restored).__enter__()
+    declared = ousel("log", "key", "new", "--restored", database=restored)
+    with Server(restored) as server:
         notes = httpx2.get(f"{server.origin}/log/former-keys").text
-        wait_until(file.exists)
+        wait_until(checkpoint_path(key).exists)
 
     assert declared.exit_code == 0, declared.errors
     assert "\nrestored from a backup after 2 " in notes
-    assert ousel("verify", database=database).exit_code == 0
+    assert ousel("verify", database=restored).exit_code == 0

@@ -3,6 +3,7 @@
 import base64
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -136,7 +137,7 @@ async def test_without_a_key_there_are_no_receipts(
     log: Log, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The answer does not ask to come back soon."""
-    monkeypatch.setattr("ousel.sealed_log.keys.KeyHolder.read", lambda _: None)
+    monkeypatch.setattr("ousel.sealed_log.keys.KeyHolder.read", AsyncMock())
     sender = await accounts.partner(log.database, "shop", "5")
     async with in_process_client(database_url) as client:
         headers = {"Authorization": f"Bearer {sender.key}"}

@@ -122,10 +122,10 @@ class Ousel:
     async def running(self) -> AsyncIterator[None]:
         """Keep the service open until the block ends; then write all that is still waiting."""
         services = self.services
-        services.log.key.read()
         await self.database.open()
         try:
             await services.log.published.check()
+            await services.log.key.read(self.database)
             await self._background_tasks.start()
             gauge_reader = GaugeReader(
                 self.database, self.database_clock, services.posting_queue, services.outbox

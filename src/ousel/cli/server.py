@@ -51,7 +51,7 @@ async def prepare_database(settings: Settings, port: int, workers: int) -> None:
         if embedded and not schema.is_supported(version):
             await schema.migrate(settings.database_url)
         await check_schema(database, settings.database_url)
-        KeyHolder(settings).read()
+        await KeyHolder(settings).read(database, creates=False)
         await FactorSecrets(database, secret_file_of(settings)).prepare()
     finally:
         await database.close()

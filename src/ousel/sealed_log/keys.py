@@ -10,8 +10,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ousel.database.addresses import is_postgres, sqlite_path
+from ousel.database.port import Database, Transaction
 from ousel.kernel.files import write_durably
 from ousel.kernel.settings import SettingError, Settings
+from ousel.sealed_log import store
 from ousel.sealed_log.checkpoints import Checkpoint, open_checkpoint
 from ousel.sealed_log.notes import (
     ED25519,
@@ -37,6 +39,10 @@ class LogKeyUnusable(SettingError):
 
 class KeyExists(LogKeyUnusable):
     """The file of a new key exists already."""
+
+
+class AnotherKeySigned(LogKeyUnusable):
+    """Neither this key nor a former one has signed the log."""
 
 
 def origin_at(portal_url: str) -> str:
@@ -88,10 +94,7 @@ class LogKey:
         try:
             _, opened = open_checkpoint(checkpoint, keys)
         except NoteRefused:
-            raise LogKeyUnusable(
-                "another key has signed the log of this database: use that key, or replace it with"
-                " 'ousel log key new'"
-            ) from None
+            raise AnotherKeySigned("another key has signed the log of this database") from None
         if not opened.is_signed_by(self.verifier):
             return True
         self._last_checkpoint = checkpoint
@@ -159,7 +162,7 @@ class KeyHolder:
     """Holds the key of a running server, once it is read."""
 
     def __init__(self, settings: Settings) -> None:
-        """Read the key of this installation: the named file, or one beside an SQLite file."""
+        """Use the key of this installation: in the named file, or in one beside an SQLite file."""
         self.origin = origin_at(settings.portal_url)
         self.path = settings.log_key_file
         self._may_create = False
@@ -169,19 +172,39 @@ class KeyHolder:
             self._may_create = True
         self.key: LogKey | None = None
 
-    def read(self) -> None:
-        """Read the key, or create it beside an SQLite file; without a path, there is no key."""
+    async def read(self, database: Database, *, creates: bool = True) -> None:
+        """Read the key, or create the first one beside an SQLite file; without a path, do nothing.
+
+        With `creates=False`, only check that this would succeed.
+        """
         if self.path is None:
             return
-        self.key = read_key(self.path, self.origin)
-        if self.key is None and self._may_create:
-            with suppress(KeyExists):  # another process has created it just now
-                write_key(self.path, new_key(self.origin))
-            self.key = read_key(self.path, self.origin)
-        if self.key is None:
+        await database.read(self.read_existing)
+        if self.key is None and not self._may_create:
             raise LogKeyUnusable(
                 f"there is no log key at {self.path}: run 'ousel log key new' to create it"
             )
+        if self.key is None and creates:
+            with suppress(KeyExists):  # another process has created it just now
+                write_key(self.path, new_key(self.origin))
+            self.key = read_key(self.path, self.origin)
+
+    async def read_existing(self, transaction: Transaction) -> None:
+        """Read the key if there is a file; refuse if the log is signed with a key not in it."""
+        assert self.path is not None
+        # The log is read first: another process that has just signed it created the file before.
+        checkpoint = (await store.read_head(transaction)).checkpoint
+        self.key = read_key(self.path, self.origin)
+        if checkpoint is None:
+            return
+        with suppress(AnotherKeySigned):
+            if self.key is not None:
+                self.key.must_sign(checkpoint)
+                return
+        raise AnotherKeySigned(
+            f"the log of this database is signed with a key that is not in {self.path}: put the"
+            " file of that key there"
+        )
 
 
 def known_key(settings: Settings) -> LogKey | None:

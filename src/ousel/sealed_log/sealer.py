@@ -22,7 +22,7 @@ from ousel.ledger.places import Place, decode_places, encode_places
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Movement
 from ousel.sealed_log import backfill, store
-from ousel.sealed_log.keys import KeyHolder, LogKey, LogKeyUnusable
+from ousel.sealed_log.keys import AnotherKeySigned, KeyHolder, LogKey
 from ousel.sealed_log.leaves import SECRET_BYTES, encode_leaf
 from ousel.sealed_log.merkle import leaf_hash, root_hash
 from ousel.sealed_log.notifier import LogNotifier
@@ -71,9 +71,10 @@ class Sealer:
         self._batches_seen, self._next_look = batches, monotonic() + LOOK_SECONDS
         try:
             await self.seal_all()
-        except LogKeyUnusable as error:
+        except AnotherKeySigned as error:
             self._next_look = monotonic() + UNUSABLE_KEY_SECONDS
-            _log.error("nothing is sealed", reason=str(error))
+            cure = f"put the file of that key at {self._key.path}, and restart this server"
+            _log.error("nothing is sealed", reason=f"{error}: {cure}")
 
     async def seal_all(self) -> int:
         """Seal all that is unsealed, step by step; return how many movements were sealed."""
