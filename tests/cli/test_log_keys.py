@@ -7,8 +7,9 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.sealed_log import store
+from ousel.sealed_log.keys import new_key, write_key
 from ousel.sealed_log.notes import open_note, parse_verifier_key
-from tests.cli.commands import assert_fails, ousel
+from tests.cli.commands import Outcome, assert_fails, ousel
 from tests.sealed_log.logs import Log
 from tests.support.accounts import person
 from tests.support.raw_sql import RawSql
@@ -36,6 +37,40 @@ def test_a_key_is_created_shown_and_replaced(key_file: Path) -> None:
     note = key_file.read_text().partition("\n\n\n")[2]
     text = open_note(note, [parse_verifier_key(first["key"])]).text
     assert text.splitlines()[1:] == [first["key"], second["key"]]
+
+
+async def test_a_key_that_did_not_sign_is_not_replaced(
+    database: Database, database_url: str, key_file: Path
+) -> None:
+    """Servers would refuse its successor too; the key that has signed is replaced."""
+    await Log(database, key_file.parent).sealer.seal_all()
+
+    def replace() -> Outcome:
+        return ousel("log", "key", "new", database=database_url)
+
+    def try_keys() -> None:
+        right = key_file.read_bytes()
+        key_file.unlink()
+        assert_fails(replace(), f"not in {key_file}: put the file of that key there")
+        assert not key_file.exists()
+        write_key(key_file, new_key("pay.example/log"))
+        wrong = key_file.read_bytes()
+        assert_fails(replace(), f"not in {key_file}: put the file of that key there")
+        assert key_file.read_bytes() == wrong
+        key_file.write_bytes(right)
+        for _ in range(2):  # the second time, the log is still signed with the first key
+            assert replace().exit_code == 0
+
+    await asyncio.to_thread(try_keys)
+
+
+def test_a_key_can_be_created_before_its_database(key_file: Path, tmp_path: Path) -> None:
+    """Also while the database cannot be reached, or has no tables yet."""
+    empty = tmp_path / "empty.db"
+    empty.touch()
+    for database in ("postgresql://127.0.0.1:1/ousel", str(empty)):
+        assert ousel("log", "key", "new", database=database).exit_code == 0
+        key_file.unlink()
 
 
 def test_nothing_is_declared_without_a_published_checkpoint(key_file: Path) -> None:

@@ -98,6 +98,23 @@ def run_on_snapshot(
     return _run(database, lambda opened, _: opened.snapshot(work))
 
 
+def read_if_reachable(
+    database: str | None, work: Callable[[Transaction], Awaitable[Result]]
+) -> Result | None:
+    """Run reads on the database; return None if it does not exist or cannot be read now."""
+    url = settings(database).database_url
+
+    async def read() -> Result | None:
+        async with open_database(url) as opened:
+            version = await schema_version(opened, url)
+            return await opened.read(work) if is_supported(version) else None
+
+    try:
+        return asyncio.run(read()) if database_may_exist(url) else None
+    except Refusal:
+        return None
+
+
 def run_with(
     database: str | None,
     new_service: Callable[[Database, Clock], Service],

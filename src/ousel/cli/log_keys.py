@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ousel.cli.console import DatabaseOption, JsonOption, fail, settings, show
+from ousel.cli.console import DatabaseOption, JsonOption, fail, read_if_reachable, settings, show
 from ousel.sealed_log.keys import KeyHolder, LogKey, new_key, read_key, write_key
 from ousel.sealed_log.published import checkpoint_path, read_published
 
@@ -27,6 +27,8 @@ def create_key(
     """Create the key; if there is one, replace it by a new one, which the old key signs."""
     holder = _holder(database)
     assert holder.path is not None
+    # Servers would refuse a new key that the present one has not named.
+    read_if_reachable(database, holder.read_existing)
     old = read_key(holder.path, holder.origin)
     published = checkpoint_path(holder.path)
     lost = read_published(published) if restored else None
