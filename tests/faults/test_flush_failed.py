@@ -121,7 +121,7 @@ async def test_writes_resume_when_the_disk_flushes_again(
     """Reads are answered meanwhile, a metric shows it, and nobody restarts the server."""
     metrics = f"http://127.0.0.1:{admin_port}/metrics"
     with server:
-        load = Load(seeded, server.port)
+        load = Load(seeded, server.port, between_seconds=0)
         async with load.running():
             await load.progress()
             disk.fail("flush")
@@ -139,5 +139,6 @@ async def test_writes_resume_when_the_disk_flushes_again(
 
     await assert_settled_exactly_once(load)
     assert load.lost == 0
-    assert set(load.refused) == {"database_unavailable", "outcome_unknown"}
+    # If the first flush that fails is not that of a transfer, no outcome is unknown.
+    assert set(load.refused) <= {"database_unavailable", "outcome_unknown"}
     assert "Traceback" not in log, log
