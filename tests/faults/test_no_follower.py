@@ -169,6 +169,7 @@ async def test_reads_are_answered_without_a_follower(
             await writes.create_charges(int(NO_FOLLOWER_SECONDS * WRITES_PER_SECOND))
             async with writes.running():
                 before = await read_balances(server, seeded, CALM_SECONDS)
+                await until(lambda: writes.succeeded_at)
                 await postgres.require_followers("nobody")
                 meanwhile = await read_balances(server, seeded, NO_FOLLOWER_SECONDS)
                 await until(
