@@ -145,7 +145,7 @@ async def _visit_signed_out(states: PageStates) -> None:
 async def _visit_receipt_checks(states: PageStates) -> None:
     visitor, keep = states.portal.visitor(), states.keep
     pages = {
-        "receipt-genuine": (receipt_of(movement(note=LONG_NAME)), "The receipt is genuine."),
+        "receipt-genuine": (receipt_of(movement(note=LONG_NAME)), "The receipt is genuine"),
         "receipt-changed": (
             receipt_of(movement()).replace(b"Lunch", b"Lunck"),
             "This receipt proves nothing.",

@@ -1,7 +1,12 @@
 """The page that checks receipts: for anyone, with a file or a text, with or without scripts."""
 
-from tests.sealed_log.examples import KEY, movement, receipt_of
-from tests.support.portal import Portal
+from pathlib import Path
+
+import pytest
+
+from ousel.sealed_log.keys import LogKey, new_key, write_key
+from tests.sealed_log.examples import KEY, ORIGIN, movement, receipt_of
+from tests.support.portal import Portal, open_portal
 from tests.support.visitor import Visitor
 
 VKEY = str(KEY.verifier)
@@ -30,7 +35,7 @@ async def test_anyone_reads_in_words_what_a_receipt_proves(portal: Portal) -> No
     status, page = await check(portal.visitor(), receipt=RECEIPT.decode(), key=VKEY)
 
     assert status == 200
-    assert "The receipt is genuine." in page
+    assert "The receipt is genuine" in page
     assert "<dt>Amount</dt><dd>25.00 OUSD</dd>" in page
     assert "has this movement as leaf 5" in page
     assert "the balance after it was 75.00 OUSD" in page
@@ -44,7 +49,7 @@ async def test_a_file_is_as_good_as_a_text(portal: Portal) -> None:
     status, page = await upload(portal.visitor(), RECEIPT)
 
     assert status == 200, page
-    assert "The receipt is genuine." in page
+    assert "The receipt is genuine" in page
 
 
 async def test_a_changed_receipt_proves_nothing(portal: Portal) -> None:
@@ -59,15 +64,66 @@ async def test_a_changed_receipt_proves_nothing(portal: Portal) -> None:
         assert (status, "This receipt proves nothing." in page) == (400, True)
 
 
+@pytest.mark.parametrize("given", ["", VKEY], ids=["no key", "key given"])
+@pytest.mark.parametrize("key", [LogKey(KEY), LogKey(KEY).succeeding()], ids=["current", "former"])
+async def test_a_receipt_of_this_log_is_checked_with_its_own_key(
+    database_url: str, tmp_path: Path, key: LogKey, given: str
+) -> None:
+    """The page says so, whether the key is given or not, and whether it is the current one."""
+    write_key(tmp_path / "key", key)
+    own = {"portal_url": f"http://{ORIGIN.removesuffix('/log')}", "log_key_file": tmp_path / "key"}
+    async with open_portal(database_url, **own) as portal:
+        status, page = await check(portal.visitor(), receipt=RECEIPT.decode(), key=given)
+
+    assert status == 200, page
+    assert "The receipt is genuine.<" in page
+    assert "It was checked with the key of this log.<" in page
+
+
+async def test_a_key_that_only_bears_the_name_of_this_log_is_refused(
+    database_url: str, tmp_path: Path
+) -> None:
+    """Anyone can make such a key, and sign a log with it."""
+    write_key(tmp_path / "key", new_key(ORIGIN))
+    own = {"portal_url": f"http://{ORIGIN.removesuffix('/log')}", "log_key_file": tmp_path / "key"}
+    async with open_portal(database_url, **own) as portal:
+        status, page = await check(portal.visitor(), receipt=RECEIPT.decode(), key=VKEY)
+
+    assert status == 400
+    assert "This receipt proves nothing." in page
+    assert f"this key is not the key of the log {ORIGIN}, nor one of its former keys." in page
+    assert "genuine" not in page
+
+
+async def test_a_receipt_of_another_log_is_as_good_as_the_key_that_is_given(
+    portal: Portal,
+) -> None:
+    """The page names the key and says that it must be trusted, also if the receipt is refused."""
+    visitor = portal.visitor()
+    status, page = await check(visitor, receipt=RECEIPT.decode(), key=VKEY)
+    assert status == 200
+    assert "The receipt is genuine if the key is." in page
+    checked_with = f"It was checked with the key {VKEY}, which you gave"
+    assert f"{checked_with}: it proves nothing unless you have this key from somebody" in page
+
+    status, page = await check(visitor, receipt=RECEIPT.decode()[:-3], key=VKEY)
+    assert status == 400
+    assert f"{checked_with}." in page
+
+
 async def test_the_own_key_is_used_unless_another_is_given(portal: Portal) -> None:
     """A receipt of another Ousel needs that Ousel's key."""
     visitor = portal.visitor()
     status, page = await check(visitor, receipt=RECEIPT.decode())
     assert status == 400
-    assert "signed with another key" in page
+    assert "signed with another key. It was checked with the key of this log." in page
     status, page = await check(visitor, receipt=RECEIPT.decode(), key="nonsense")
     assert status == 400
     assert "The reason: the key is not in the form" in page
+    portal.log.key.key = None
+    status, page = await check(visitor, receipt=RECEIPT.decode())
+    assert status == 400
+    assert "The reason: this server has no key of its own, so give the verifier key." in page
 
 
 async def test_an_empty_form_asks_for_a_receipt(portal: Portal) -> None:

@@ -48,17 +48,38 @@ class VerifyPages:
         content = (visit.form.get("file", "") or text.lstrip()).encode()
         if not content:
             return self._page(visit, error="Choose the file of a receipt, or paste its text.")
+        shown: dict[str, Any] = {}
         try:
-            checked = check_receipt(content, self._keys(visit), self._log.witness_keys)
+            keys, shown["is_own_key"] = self._choose_keys(visit.form.get("key", "").strip())
+            shown["checked_with"] = (
+                "the key of this log"
+                if shown["is_own_key"]
+                else f"the key {keys[0]}, which you gave"
+            )
+            checked = check_receipt(content, keys, self._log.witness_keys)
         except (ReceiptRefused, NoteRefused) as refused:
-            return self._page(visit, refused=str(refused))
+            return self._page(visit, refused=str(refused), **shown)
         return self._page(
-            visit, checked=checked, proven=proven(checked), not_proven=not_proven(checked)
+            visit, checked=checked, proven=proven(checked), not_proven=not_proven(checked), **shown
         )
 
-    def _keys(self, visit: Visit) -> Sequence[VerifierKey]:
-        given = visit.form.get("key", "").strip()
-        return [parse_verifier_key(given)] if given else self._own_keys()
+    def _choose_keys(self, given: str) -> tuple[Sequence[VerifierKey], bool]:
+        """Return the keys to check with, and whether they are keys of this server's log.
+
+        Anyone can make a key that bears the name of this log, so such a key is refused.
+        """
+        own = self._own_keys()
+        if not given:
+            if not own:
+                raise ReceiptRefused("this server has no key of its own, so give the verifier key")
+            return own, True
+        key = parse_verifier_key(given)
+        is_own = key.public in {each.public for each in own}
+        if own and not is_own and key.name == self._log.key.origin:
+            raise ReceiptRefused(
+                f"this key is not the key of the log {key.name}, nor one of its former keys"
+            )
+        return [key], is_own
 
     def _own_keys(self) -> Sequence[VerifierKey]:
         key = self._log.key.key
@@ -67,11 +88,11 @@ class VerifyPages:
     def _page(self, visit: Visit, **values: Any) -> Answer:
         is_good = not {"error", "refused"} & values.keys()
         keys = self._own_keys()
-        shown: dict[str, Any] = {"checked": None, "refused": None, "error": None, **values}
+        shown: dict[str, Any] = dict.fromkeys(("checked", "refused", "error", "checked_with"))
         return self._pages.render(
             "portal/verify.html",
             visit,
             status=HTTPStatus.OK if is_good else HTTPStatus.BAD_REQUEST,
             own_key=str(keys[0]) if keys else None,
-            **shown,
+            **shown | values,
         )
