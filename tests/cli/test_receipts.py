@@ -21,12 +21,14 @@ def receipt(tmp_path: Path) -> Path:
 
 
 def test_a_receipt_is_explained_in_words(receipt: Path) -> None:
-    """The command says what is proven, and what is not."""
+    """The command says what is proven, what only the operator says, and what is not proven."""
     done = ousel("receipt", "check", str(receipt), f"--key={KEY.verifier}", database=NOWHERE)
     assert done.exit_code == 0
-    proven, not_proven = done.output.split("Not proven:")
+    proven, others = done.output.split("Only the operator's word:")
+    names, not_proven = others.split("Not proven:")
     assert "25.00 OUSD moved from account acct_a to account acct_b" in proven
     assert "the balance after it was 75.00 OUSD" in proven
+    assert "Account acct_b is @bob" in names
     assert "no witness" in not_proven
 
 
@@ -38,6 +40,7 @@ def test_a_receipt_as_json(receipt: Path) -> None:
     assert record["entry"]["balance_after"] == 75
     assert record["witnesses"] == []
     assert record["proven"]
+    assert len(record["signed_names"]) == 2
     assert record["not_proven"]
 
 

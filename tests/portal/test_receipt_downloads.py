@@ -63,6 +63,19 @@ async def test_both_people_see_the_same_fingerprint(
     assert len(shown) == 1
 
 
+async def test_people_find_the_account_ids_of_their_receipts(
+    portal: Portal, friends: tuple[Visitor, Visitor]
+) -> None:
+    """A receipt proves a movement between ids: one's own is in Settings, both are on its page."""
+    ada, grace = friends
+    await portal.log.sealer.seal_all()
+    transfer = (await ada.get("/activity/2/receipt")).json()["transfer"]
+    for person, path, side in ((ada, "/activity/2", "from"), (grace, "/activity/1", "to")):
+        assert f">{transfer[side]['id']}<" in (await person.get("/settings")).text
+        page = (await person.get(path)).text
+        assert all(f">{transfer[each]['id']}<" in page for each in ("from", "to"))
+
+
 async def test_a_person_gets_only_receipts_of_their_own_movements(
     portal: Portal, friends: tuple[Visitor, Visitor]
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ousel.sealed_log.keys import LogKey, new_key, write_key
-from tests.sealed_log.examples import KEY, ORIGIN, movement, receipt_of
+from tests.sealed_log.examples import ADA, BOB, KEY, ORIGIN, movement, receipt_of
 from tests.support.portal import Portal, open_portal
 from tests.support.visitor import Visitor
 
@@ -39,6 +39,9 @@ async def test_anyone_reads_in_words_what_a_receipt_proves(portal: Portal) -> No
     assert "<dt>Amount</dt><dd>25.00 OUSD</dd>" in page
     assert "has this movement as leaf 5" in page
     assert "the balance after it was 75.00 OUSD" in page
+    word = page.partition("Only the operator's word")[2].partition("</section>")[0]
+    assert f"Account acct_a is @ada, account number {ADA['account_number']}, “Ada”." in word
+    assert f"Account acct_b is @bob, account number {BOB['account_number']}, “Bôb”." in word
     assert "no witness whose key you gave has cosigned it" in page
     assert "&lt;b&gt;Lunch" in page
     assert "<b>Lunch" not in page

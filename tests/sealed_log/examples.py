@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from ousel.kernel.account_numbers import account_number
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import json_from_micros
 from ousel.ledger.rules import FIRST_HASH, Entry, Movement
@@ -17,6 +18,8 @@ from tests.ledger.examples import NOW, MemoryLedger, account, posting
 ORIGIN = "pay.example.com/log"
 KEY = SigningKey(ORIGIN, bytes(range(32)))
 SECRET = bytes(range(16))
+ADA = {"username": "ada", "account_number": account_number(1), "display_name": "Ada"}
+BOB = {"username": "bob", "account_number": account_number(2), "display_name": "Bôb"}
 
 
 def movement(
@@ -77,8 +80,8 @@ def transfer_record(entry: Entry) -> dict[str, Any]:
         "direction": "out" if entry.amount < 0 else "in",
         "amount": abs(entry.amount),
         "currency": "OUSD",
-        "from": {"id": sender, "display_name": "Ada"},
-        "to": {"id": recipient, "display_name": "Bôb"},
+        "from": {"id": sender, **ADA},
+        "to": {"id": recipient, **BOB},
         "note": entry.note,
         "charge_id": entry.charge_id,
         "balance_after": entry.balance_after,

@@ -10,7 +10,7 @@ from ousel.cli.console import JsonOption, fail, print_json
 from ousel.kernel.money import json_from_micros
 from ousel.sealed_log.notes import NoteRefused, VerifierKey, parse_verifier_key
 from ousel.sealed_log.receipt_check import RECEIPT_BYTES_MAX, CheckedReceipt, check_receipt
-from ousel.sealed_log.receipt_sentences import not_proven, proven
+from ousel.sealed_log.receipt_sentences import not_proven, proven, signed_names
 from ousel.sealed_log.receipts import ReceiptRefused
 
 receipts = typer.Typer(no_args_is_help=True, help="Check receipts.")
@@ -52,12 +52,10 @@ def check(
     if as_json:
         print_json(_record(checked))
         return
-    typer.echo(f"The receipt is genuine. Fingerprint: {checked.fingerprint}\n\nProven:")
-    for sentence in proven(checked):
-        typer.echo(f"- {sentence}")
-    typer.echo("\nNot proven:")
-    for sentence in not_proven(checked):
-        typer.echo(f"- {sentence}")
+    typer.echo(f"The receipt is genuine. Fingerprint: {checked.fingerprint}")
+    _print_list("Proven", proven(checked))
+    _print_list("Only the operator's word", signed_names(checked))
+    _print_list("Not proven", not_proven(checked))
 
 
 def parse_keys(texts: list[str]) -> list[VerifierKey]:
@@ -66,6 +64,13 @@ def parse_keys(texts: list[str]) -> list[VerifierKey]:
         return [parse_verifier_key(text) for text in texts]
     except NoteRefused as error:
         fail(str(error))
+
+
+def _print_list(heading: str, sentences: list[str]) -> None:
+    if sentences:
+        typer.echo(f"\n{heading}:")
+    for sentence in sentences:
+        typer.echo(f"- {sentence}")
 
 
 def _record(checked: CheckedReceipt) -> dict[str, object]:
@@ -86,5 +91,6 @@ def _record(checked: CheckedReceipt) -> dict[str, object]:
         },
         "witnesses": [signature.key.name for signature in checked.cosignatures],
         "proven": proven(checked),
+        "signed_names": signed_names(checked),
         "not_proven": not_proven(checked),
     }

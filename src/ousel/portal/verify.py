@@ -8,7 +8,7 @@ from ousel.http.messages import Answer
 from ousel.sealed_log.log import SealedLog
 from ousel.sealed_log.notes import NoteRefused, VerifierKey, parse_verifier_key
 from ousel.sealed_log.receipt_check import check_receipt
-from ousel.sealed_log.receipt_sentences import not_proven, proven
+from ousel.sealed_log.receipt_sentences import not_proven, proven, signed_names
 from ousel.sealed_log.receipts import ReceiptRefused
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
@@ -60,7 +60,12 @@ class VerifyPages:
         except (ReceiptRefused, NoteRefused) as refused:
             return self._page(visit, refused=str(refused), **shown)
         return self._page(
-            visit, checked=checked, proven=proven(checked), not_proven=not_proven(checked), **shown
+            visit,
+            checked=checked,
+            proven=proven(checked),
+            signed_names=signed_names(checked),
+            not_proven=not_proven(checked),
+            **shown,
         )
 
     def _choose_keys(self, given: str) -> tuple[Sequence[VerifierKey], bool]:

@@ -43,6 +43,15 @@ RECEIPT_BYTES_MAX: Final = 64 * 1024
 _SIGNATURE: Final = re.compile(rb',"signature":"([A-Za-z0-9+/=]+)"}\Z')
 
 
+class AccountNames(msgspec.Struct, frozen=True):
+    """What the operator calls an account: signed in a receipt, but not part of the log."""
+
+    account_id: str
+    username: str
+    account_number: str
+    display_name: str
+
+
 class OwnEntry(msgspec.Struct, frozen=True):
     """What a receipt proves about the holder's own account."""
 
@@ -61,7 +70,7 @@ class CheckedReceipt(msgspec.Struct, frozen=True, kw_only=True):
     cosignatures: list[Signature]
     unknown_signatures: int
     own_entry: OwnEntry | None
-    names: dict[str, str] | None  # by account id, as the operator signed them
+    names: list[AccountNames]  # of the sender and the recipient; none in the text form
 
 
 def check_receipt(
@@ -134,7 +143,7 @@ def _check_inclusion(
         cosignatures=_cosignatures(opened, witness_keys),
         unknown_signatures=opened.unknown_signatures,
         own_entry=None,
-        names=None,
+        names=[],
     )
 
 
@@ -165,7 +174,12 @@ def _with_transfer(
         raise ReceiptRefused("the receipt shows a balance that it does not prove")
     return msgspec.structs.replace(
         checked,
-        names={party["id"]: party["display_name"] for party in (transfer["from"], transfer["to"])},
+        names=[
+            AccountNames(
+                party["id"], party["username"], party["account_number"], party["display_name"]
+            )
+            for party in (transfer["from"], transfer["to"])
+        ],
         own_entry=None if entry is None else _own_entry(leaf, transfer, entry),
     )
 

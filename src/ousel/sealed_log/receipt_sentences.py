@@ -27,9 +27,6 @@ def proven(receipt: CheckedReceipt) -> list[str]:
             f" after it was {json_from_micros(own.balance_after)} {leaf.currency}. The entry's hash"
             " also fixes every earlier entry of the account."
         )
-    if receipt.names is not None:
-        names = ", ".join(f"{account} is “{name}”" for account, name in receipt.names.items())
-        sentences.append(f"The operator signed these names of the accounts: {names}.")
     sentences += [
         f"The witness {signature.key.name} saw this state of the log at"
         f" {timestamp((signature.signed_at or 0) * MICROS_PER_SECOND)}, and it extended all that"
@@ -37,6 +34,15 @@ def proven(receipt: CheckedReceipt) -> list[str]:
         for signature in receipt.cosignatures
     ]
     return sentences
+
+
+def signed_names(receipt: CheckedReceipt) -> list[str]:
+    """Return sentences about the names of the accounts, which are the operator's word alone."""
+    return [
+        f"Account {each.account_id} is @{each.username}, account number {each.account_number},"
+        f" “{each.display_name}”."
+        for each in receipt.names
+    ]
 
 
 def not_proven(receipt: CheckedReceipt) -> list[str]:
