@@ -42,9 +42,14 @@ async def test_anyone_reads_in_words_what_a_receipt_proves(portal: Portal) -> No
     word = page.partition("Only the operator's word")[2].partition("</section>")[0]
     assert f"Account acct_a is @ada, account number {ADA['account_number']}, “Ada”." in word
     assert f"Account acct_b is @bob, account number {BOB['account_number']}, “Bôb”." in word
-    assert "no witness whose key you gave has cosigned it" in page
+    assert "no witness whose key was given has cosigned it" in page
+    assert "ousel receipt check --witness" in page
     assert "&lt;b&gt;Lunch" in page
     assert "<b>Lunch" not in page
+
+
+async def test_each_page_leads_to_the_check(portal: Portal) -> None:
+    assert '<a href="/verify">Check a receipt</a>' in (await portal.visitor().get("/login")).text
 
 
 async def test_a_file_is_as_good_as_a_text(portal: Portal) -> None:

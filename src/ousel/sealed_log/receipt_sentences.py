@@ -55,8 +55,9 @@ def not_proven(receipt: CheckedReceipt) -> list[str]:
     if not receipt.cosignatures:
         sentences.insert(
             0,
-            "That the operator shows everyone the same log: no witness whose key you gave has"
-            " cosigned it. Compare the checkpoint with someone else's, or give a witness's key.",
+            "That the operator shows everyone the same log: no witness whose key was given has"
+            " cosigned it. Compare the checkpoint with someone else's, or give the key of a witness"
+            " to 'ousel receipt check --witness'.",
         )
     if receipt.own_entry is None:
         sentences.append("The balance of either account: this receipt does not show it.")
