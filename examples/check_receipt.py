@@ -138,7 +138,7 @@ def main(file: str, key: str, *witness_keys: str) -> None:
         if entry := receipt["entry"]:
             check_entry(transfer, entry, leaf)
     print(f"proven: {json.dumps(leaf, indent=2, ensure_ascii=False)}")
-    print(f"leaf {receipt['index']} of {log[0]}, which had {size} leaves")
+    print(f"leaf {receipt['index']} of {log[0]}, whose size was {size}")
     print(f"witnesses: {', '.join(cosigned) or 'none: the operator may show others another log'}")
 
 

@@ -116,4 +116,4 @@ async def test_verify_since_a_checkpoint(
     rewritten = await asyncio.to_thread(
         ousel, "verify", "--since", str(checkpoint), database=database_url
     )
-    assert_fails(rewritten, "its first 1 leaves are others")
+    assert_fails(rewritten, "with 1 leaf, it has another root")

@@ -16,6 +16,7 @@ from ousel.sealed_log.merkle import (
     check_consistency,
     consistency_nodes,
     consistency_proof,
+    leaf_count,
     root_hash,
     root_nodes,
 )
@@ -100,7 +101,7 @@ class Auditor:
         old = previous or Checkpoint(checkpoint.origin, 0, EMPTY_ROOT)
         if checkpoint.size < old.size:
             raise ProofRefused(
-                f"the log had {old.size} leaves before, and now it has {checkpoint.size}"
+                f"the log had {leaf_count(old.size)} before, and now it has {checkpoint.size}"
             )
         size = checkpoint.size
         nodes = [*root_nodes(size), *consistency_nodes(old.size, size)]

@@ -71,12 +71,17 @@ def consistency_nodes(old_size: int, size: int) -> list[Node]:
     return _nodes(_consistency_ranges(old_size, size))
 
 
+def leaf_count(size: int) -> str:
+    """Return the number of leaves in words for people: 1 leaf, 2 leaves."""
+    return "1 leaf" if size == 1 else f"{size} leaves"
+
+
 def check_inclusion(
     leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes
 ) -> None:
     """Refuse the proof unless the tree with this root has a leaf with this hash at this index."""
     if not 0 <= index < size:
-        raise ProofRefused(f"leaf {index} is not in a tree of {size} leaves")
+        raise ProofRefused(f"leaf {index} is not in a tree of {leaf_count(size)}")
     node = leaf
     for sibling, is_left in _siblings(index, size - 1, proof):
         node = node_hash(sibling, node) if is_left else node_hash(node, sibling)
@@ -89,11 +94,11 @@ def check_consistency(
 ) -> None:
     """Refuse the proof unless the tree with this root extends the old tree."""
     if not 0 <= old_size <= size:
-        raise ProofRefused(f"a tree of {size} leaves cannot extend one of {old_size}")
+        raise ProofRefused(f"a tree of {leaf_count(size)} cannot extend one of {old_size}")
     if old_size in (0, size):
         is_old_root = old_size > 0 or old_root == EMPTY_ROOT
         if proof or not is_old_root or (old_size == size and old_root != root):
-            raise ProofRefused(f"two trees of {old_size} leaves have different roots")
+            raise ProofRefused(f"two trees of {leaf_count(old_size)} have different roots")
         return
     # The climb starts at the last complete subtree of the old tree, whose hash is the first of
     # the proof unless that subtree is the whole old tree.

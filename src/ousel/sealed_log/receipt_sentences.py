@@ -2,6 +2,7 @@
 
 from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
 from ousel.kernel.money import json_from_micros
+from ousel.sealed_log.merkle import leaf_count
 from ousel.sealed_log.receipt_check import CheckedReceipt
 
 
@@ -16,7 +17,7 @@ def proven(receipt: CheckedReceipt) -> list[str]:
     )
     sealed = (
         f"The log {checkpoint.origin} has this movement as leaf {receipt.index}. The log had"
-        f" {checkpoint.size} leaves when it signed this. It cannot change or remove the leaf"
+        f" {leaf_count(checkpoint.size)} when it signed this. It cannot change or remove the leaf"
         " without contradicting its signature."
     )
     sentences = [moved, sealed]
@@ -63,7 +64,7 @@ def not_proven(receipt: CheckedReceipt) -> list[str]:
         sentences.append("The balance of either account: this receipt does not show it.")
     if receipt.unknown_signatures:
         sentences.append(
-            f"What {receipt.unknown_signatures} more signature(s) on the checkpoint say: their keys"
-            " were not given."
+            f"What other signatures on the checkpoint say ({receipt.unknown_signatures} in all):"
+            " their keys were not given."
         )
     return sentences

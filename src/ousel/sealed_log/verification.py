@@ -24,7 +24,7 @@ from ousel.sealed_log import store
 from ousel.sealed_log.checkpoints import Checkpoint, parse_checkpoint
 from ousel.sealed_log.keys import LogKey
 from ousel.sealed_log.leaves import encode_leaf
-from ousel.sealed_log.merkle import leaf_hash, root_hash, root_nodes
+from ousel.sealed_log.merkle import leaf_count, leaf_hash, root_hash, root_nodes
 from ousel.sealed_log.notes import NoteRefused, split_note
 from ousel.sealed_log.tiles import TileHashes, TileKey, append_leaves, right_edge, tiles_with
 
@@ -87,8 +87,8 @@ async def check_extends(
     head = await store.read_head(transaction)
     if head.size < since.size:
         raise VerificationFailed(
-            f"the log has {head.size} leaves, but the checkpoint has {since.size}: leaves have been"
-            " removed"
+            f"the log has {leaf_count(head.size)}, but the checkpoint has {since.size}:"
+            " leaves have been removed"
         )
     edge = await store.read_tiles(transaction, tiles_with(root_nodes(since.size)))
     try:
@@ -97,7 +97,8 @@ async def check_extends(
         raise VerificationFailed("the log lacks tiles that the checkpoint needs") from None
     if root != since.root:
         raise VerificationFailed(
-            f"the log does not extend the checkpoint: its first {since.size} leaves are others"
+            f"the log does not extend the checkpoint: with {leaf_count(since.size)}, it has another"
+            " root"
         )
     return head, edge
 
@@ -149,7 +150,7 @@ def _check_head(
     head: store.Head, size: int, edge: dict[TileKey, bytes], key: LogKey | None
 ) -> None:
     if head.size != size:
-        raise VerificationFailed(f"the log counts {head.size} leaves, but has {size}")
+        raise VerificationFailed(f"the log counts {leaf_count(head.size)}, but has {size}")
     if head.checkpoint is None:
         return
     checkpoint = parse_signed_checkpoint(head.checkpoint, key)

@@ -9,6 +9,7 @@ import msgspec
 
 from ousel.kernel.threads import run_on_thread
 from ousel.sealed_log.checkpoints import parse_checkpoint
+from ousel.sealed_log.merkle import leaf_count
 from ousel.sealed_log.notes import (
     COSIGNATURE,
     NoteRefused,
@@ -69,7 +70,7 @@ class WitnessClient:
         for _ in range(ATTEMPTS_MAX):
             if self._size > checkpoint.size:
                 seen, self._size = self._size, 0
-                raise WitnessRefused(f"it has seen {seen} leaves, more than {checkpoint.size}")
+                raise WitnessRefused(f"it has seen {leaf_count(seen)}, more than {checkpoint.size}")
             proof = await make_proof(self._size, checkpoint.size)
             body = AddCheckpoint(self._size, proof, note).encode()
             answer = await run_on_thread("witness", partial(request, url, body))
