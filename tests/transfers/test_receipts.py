@@ -133,6 +133,23 @@ async def test_a_receipt_is_not_ready_before_the_transfer_is_sealed(
         assert (await client.get(path, headers=headers)).status_code == 200
 
 
+async def test_a_server_whose_key_was_replaced_gives_no_receipts(
+    log: Log, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another server has signed the log with the new key, and this one was not restarted yet."""
+    monkeypatch.setattr("ousel.app.background_tasks.TICK_SECONDS", 3_600)
+    sender = await accounts.partner(log.database, "shop", "5")
+    assert log.key.key is not None
+    async with in_process_client(database_url, log_key_file=log.key.path) as client:
+        headers = {"Authorization": f"Bearer {sender.key}", "Prefer": "wait=0"}
+        (funding,) = (await client.get("/transfers", headers=headers)).json()["data"]
+        log.key.key = log.key.key.succeeding()
+        await log.sealer.seal_all()
+
+        answer = await client.get(f"/transfers/{funding['id']}/receipt", headers=headers)
+        assert_problem(answer, 404, "receipt_not_ready")
+
+
 async def test_without_a_key_there_are_no_receipts(
     log: Log, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

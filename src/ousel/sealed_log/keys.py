@@ -100,6 +100,13 @@ class LogKey:
         self._last_checkpoint = checkpoint
         return False
 
+    def has_signed(self, checkpoint: str | None) -> bool:
+        """Return whether this key, under its present name, has signed this checkpoint."""
+        try:
+            return not self.must_sign(checkpoint)
+        except AnotherKeySigned:
+            return False
+
     def succeeding(self, lost: Checkpoint | None = None) -> "LogKey":
         """Return a new key, with a note in which this key names it as its successor.
 

@@ -125,7 +125,9 @@ class LogReader:
         sealed = await store.sealed_on(transaction, [entry.created_at])
         own = sealed.get((entry.account_id, entry.sequence))
         key = self._key.key
-        if own is None or own.index >= head.size or key is None or key.must_sign(head.checkpoint):
+        if own is None or own.index >= head.size or key is None:
+            return head, None
+        if not key.has_signed(head.checkpoint):
             return head, None
         assert head.checkpoint is not None, "the key has signed it"
         [movement] = await movements_at(transaction, [own.place])
