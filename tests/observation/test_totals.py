@@ -1,15 +1,21 @@
 """The ledger's figures are right, read seldom, and omitted if they cannot be read."""
 
 import time
+from pathlib import Path
 
 from typing_extensions import override
 
+from ousel.database.clock import SqliteClock
 from ousel.database.port import Connections, Database, Result, Work
+from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.errors import DatabaseUnavailable
+from ousel.kernel.settings import Settings
 from ousel.ledger.totals import LedgerTotals, read_totals
-from ousel.observation.gauges import CachedTotals, Gauges
+from ousel.mail.outbox import Outbox
+from ousel.observation.gauges import CachedTotals, GaugeReader, Gauges
 from ousel.observation.metrics import Metrics
 from ousel.observation.prometheus import PrometheusExporter
+from tests.sealed_log.logs import Log
 from tests.support.accounts import person, verify
 from tests.support.delegating_database import DelegatingDatabase
 
@@ -113,3 +119,27 @@ async def test_figures_that_cannot_be_read_are_none_at_all(database: Database) -
     slow.away = False
     slow.now += 11
     assert (await cached.get())[0] is not None
+
+
+class ClockAhead(SqliteClock):
+    """A clock that shows the time of an hour later."""
+
+    @override
+    def __call__(self) -> int:
+        return super().__call__() + 3_600 * MICROS_PER_SECOND
+
+
+async def test_the_age_of_the_oldest_unsealed_movement(database: Database, tmp_path: Path) -> None:
+    """It is 0 as soon as everything is sealed."""
+    log, clock = Log(database, tmp_path), ClockAhead()
+    outbox = Outbox(database, clock, Settings())
+    reader = GaugeReader(database, clock, log.queue, outbox)
+    await person(database, "ada", "1")
+
+    unsealed = await reader.read()
+    await log.sealer.seal_all()
+    sealed = await reader.read()
+
+    assert unsealed.oldest_unsealed_seconds is not None
+    assert unsealed.oldest_unsealed_seconds >= 3_500
+    assert sealed.oldest_unsealed_seconds == 0

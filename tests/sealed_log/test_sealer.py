@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
@@ -77,6 +78,27 @@ class _CrashingTransaction:
 async def send(queue: PostingQueue, sender: Account, to: str, count: int = 1) -> None:
     """Send this many transfers at once."""
     await asyncio.gather(*(queue.post(posting(sender.id, to, 1)) for _ in range(count)))
+
+
+async def test_a_server_whose_key_was_replaced_seals_nothing_and_says_so(log: Log) -> None:
+    """It names the file; a server with the new key seals what has waited."""
+    old = log.key.key
+    assert old is not None
+    new = old.succeeding()
+    await log.sealer.seal_all()
+    log.key.key = new
+    await log.sealer.seal_all()
+    log.key.key = old
+    await person(log.database, "ada", "1")
+
+    with structlog.testing.capture_logs() as logs:
+        await log.another_sealer().seal_due()
+    [line] = logs
+    assert line["event"] == "nothing is sealed"
+    assert f"put the file of that key at {log.key.path}, and restart" in line["reason"]
+
+    log.key.key = new
+    assert await log.sealer.seal_all() == 1
 
 
 async def test_each_movement_gets_one_leaf(log: Log) -> None:

@@ -5,6 +5,7 @@ from typing import Final
 
 from ousel.database.port import Row, Transaction
 from ousel.database.statements import Statement
+from ousel.kernel.ids import time_of_id
 from ousel.ledger.journal import ENTRIES, ENTRY_COLUMNS, accounts_by_id
 from ousel.ledger.places import Place
 from ousel.ledger.rules import Account, Entry, Movement
@@ -42,6 +43,11 @@ async def unsealed_batches(transaction: Transaction, limit: int) -> dict[str, st
     """Return the places of the oldest batches that are not sealed, as texts, by id."""
     rows = await transaction.fetch(UNSEALED, limit=limit)
     return {row[0]: row[1] for row in rows}
+
+
+async def oldest_unsealed_at(transaction: Transaction) -> int | None:
+    """Return when the oldest batch that is not sealed was written, or None if all are sealed."""
+    return min(map(time_of_id, await unsealed_batches(transaction, 1)), default=None)
 
 
 async def delete_unsealed(transaction: Transaction, ids: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from ousel.database.clock import DatabaseClock
 from ousel.database.port import Connections, Database
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.errors import Refusal
+from ousel.ledger.movements import oldest_unsealed_at
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.totals import LedgerTotals, read_totals
 from ousel.mail.outbox import Outbox
@@ -35,6 +36,7 @@ class Gauges(msgspec.Struct, frozen=True, kw_only=True):
     totals_read_at: float
     mail: OutboxFigures | None = None
     oldest_mail_seconds: float = 0.0
+    oldest_unsealed_seconds: float | None = None
 
 
 class GaugeReader:
@@ -57,9 +59,9 @@ class GaugeReader:
     async def read(self) -> Gauges:
         """Return the gauges as they are now; the ledger totals may be some seconds old."""
         totals, read_at = await self._totals.get()
-        mail = await self._mail() if totals is not None else None
-        oldest = None if mail is None else mail.oldest_created_at
-        age_micros = 0 if oldest is None else max(self._database_clock() - oldest, 0)
+        read = None if totals is None else await self._read_mail_and_log()
+        mail, unsealed_at = (None, None) if read is None else read
+        mail_at = None if mail is None else mail.oldest_created_at
         return Gauges(
             queue_length=self._queue.waiting,
             queue_limit=self._queue.queue_limit,
@@ -68,16 +70,26 @@ class GaugeReader:
             totals=totals,
             totals_read_at=read_at,
             mail=mail,
-            oldest_mail_seconds=age_micros / MICROS_PER_SECOND,
+            oldest_mail_seconds=self._age_seconds(mail_at),
+            oldest_unsealed_seconds=None if mail is None else self._age_seconds(unsealed_at),
         )
 
-    async def _mail(self) -> OutboxFigures | None:
-        """Return the figures of the outbox, or None if they cannot be read soon."""
+    async def _read_mail_and_log(self) -> tuple[OutboxFigures, int | None] | None:
+        """Return the figures of the outbox and the time of the oldest movement to be sealed.
+
+        Return None if they cannot be read soon.
+        """
         try:
             async with asyncio.timeout(TOTALS_WAIT_SECONDS_MAX):
-                return await self._outbox.figures()
+                return await self._outbox.figures(), await self._database.read(oldest_unsealed_at)
         except (Refusal, TimeoutError):
             return None
+
+    def _age_seconds(self, moment: int | None) -> float:
+        """Return the seconds since this moment, or 0 if there is none."""
+        return (
+            0.0 if moment is None else max(self._database_clock() - moment, 0) / MICROS_PER_SECOND
+        )
 
 
 class CachedTotals:

@@ -55,6 +55,7 @@ class _OuselCollector(Collector):
         yield from self._postings()
         yield from self._charges()
         yield from self._mail()
+        yield from self._log()
         yield from self._ledger()
         yield GaugeMetricFamily(
             "ousel_clock_skew_seconds",
@@ -157,6 +158,14 @@ class _OuselCollector(Collector):
             ),
         ):
             yield GaugeMetricFamily(f"ousel_mail_{name}", meaning, value=value)
+
+    def _log(self) -> Iterator[Metric]:
+        if self._gauges.oldest_unsealed_seconds is not None:
+            yield GaugeMetricFamily(
+                "ousel_log_oldest_unsealed_seconds",
+                "How long the oldest movement without a leaf has waited for one.",
+                value=self._gauges.oldest_unsealed_seconds,
+            )
 
     def _ledger(self) -> Iterator[Metric]:
         totals = self._gauges.totals
