@@ -23,6 +23,7 @@ UNIT = DEPLOY / "systemd" / "ousel.service"
 
 SETTINGS = {f"OUSEL_{name.upper()}" for name in Settings.__struct_fields__}
 SECRETS = {"OUSEL_DATABASE_URL"}
+FILES = {"OUSEL_DATABASE_URL_FILE", "OUSEL_SECRET_FILE", "OUSEL_LOG_KEY_FILE"}
 HARDENED = {
     *("DynamicUser=yes", "NoNewPrivileges=yes", "PrivateDevices=yes", "PrivateTmp=yes"),
     *("ProtectHome=yes", "ProtectSystem=strict", "CapabilityBoundingSet=", "UMask=0077"),
@@ -108,6 +109,9 @@ def test_compose_runs_commands_that_exist_with_secrets_from_files() -> None:
         checked_command(service["command"])
         secret = service["environment"]["OUSEL_DATABASE_URL_FILE"]
         assert secret.removeprefix("/run/secrets/") in service["secrets"]
+    settings = ours["ousel"]["environment"]
+    named = {settings[file].removeprefix("/run/secrets/") for file in FILES}
+    assert named == set(ours["ousel"]["secrets"])
     for service in services.values():
         assert set(service["secrets"]) <= set(composed["secrets"])
         assert set(service.get("depends_on", {})) <= set(services)
@@ -149,7 +153,11 @@ def test_the_unit_is_hardened_and_runs_a_command_that_exists() -> None:
 
     assert set(lines) >= HARDENED
     checked_command(shlex.split(start.partition("=")[2])[1:])
-    assert f"Environment=OUSEL_DATABASE_URL{FILE_SUFFIX}=%d/database_url" in lines
+    text = "\n".join(lines)
+    loaded = re.findall(r"^LoadCredential=([^:]+):/etc/ousel/\1$", text, re.MULTILINE)
+    named = dict(re.findall(r"^Environment=(OUSEL_\w+)=%d/(.+)$", text, re.MULTILINE))
+    assert set(named) == FILES
+    assert sorted(named.values()) == sorted(loaded)
     assert not any(re.match(r"Environment=OUSEL_DATABASE_URL=", line) for line in lines)
 
 
