@@ -312,7 +312,7 @@ def reflecting_urls(hostile: str) -> list[str]:
     return [
         f"/login?next=/{text}",
         f"/signup?next=/{text}",
-        f"/activity?from={text}&kind={text}",
+        f"/activity?from={text}&kind={text}&next=/{text}",
         f"/settings?done={text}",
         f"/forgot?done={text}",
         f"/reset?token={text}",

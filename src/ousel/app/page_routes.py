@@ -41,8 +41,16 @@ def _sandbox_pages(services: Services, settings: Settings, pages: PageRenderer) 
     """Return the pages that only a sandbox has."""
     if not settings.sandbox:
         return []
+    sandbox = SandboxPages(
+        pages,
+        services.outbox,
+        services.accounts,
+        services.posting_queue,
+        services.attempts,
+        services.clock,
+    )
     return [
-        *SandboxPages(pages, services.outbox).routes(),
+        *sandbox.routes(),
         *LabPages(pages, services.lab, settings).routes(),
     ]
 

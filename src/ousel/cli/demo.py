@@ -188,6 +188,7 @@ def _welcome(demo_data: _Demo, no_shop: str | None, lasts: str) -> str:
 {steps}
 [bold]Be somebody new:[/bold] create an account at {server_settings.portal_url}/signup, then open
 {server_settings.portal_url}/sandbox/mail and confirm your email with the link or the code.
+Press “Get test money” at {server_settings.portal_url}/activity to have something to spend.
 
 [bold]Send 25.00 to @ada[/bold] (if you repeat it, the idempotency key prevents a second transfer):
 

@@ -8,7 +8,7 @@ knows, ten from all others, and ten codes by mail.
 
 Sign-ups are limited by IP address, since the server must hash a password for each. Messages by mail
 are limited by account, mailbox and IP address, and links that do not work by IP address. Challenges
-for passkeys are limited by IP address too.
+for passkeys are limited by IP address too. Test money in a sandbox is limited by account.
 """
 
 import hashlib
@@ -36,6 +36,7 @@ from ousel.people.rules import (
     PAIR_LIMIT,
     RESET_LIMIT,
     SIGN_UP_LIMIT,
+    TEST_MONEY_LIMIT,
     AttemptLimit,
     counted_address,
 )
@@ -94,6 +95,15 @@ class AttemptCounter:
         await self._database.write(
             lambda transaction: self._count(
                 transaction, limits, "Too many accounts were requested from your address."
+            )
+        )
+
+    async def count_test_money(self, account_id: str) -> None:
+        """Count test money that an account asks for; refuse it if the limit is exceeded."""
+        limits = {f"test money of:{account_id}": TEST_MONEY_LIMIT}
+        await self._database.write(
+            lambda transaction: self._count(
+                transaction, limits, "Your account has asked for test money too often."
             )
         )
 

@@ -97,6 +97,7 @@ RESET_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # reset links by mail for one 
 NOTICE_LIMIT: Final = AttemptLimit(50, 24 * 3600)  # notices to one account of received money
 PASSKEY_LIMIT: Final = AttemptLimit(10, 24 * 3600)  # wrong answers of one passkey from anywhere
 CHALLENGE_LIMIT: Final = AttemptLimit(500, 3600)  # challenges for passkeys from one IP address
+TEST_MONEY_LIMIT: Final = AttemptLimit(20, 3600)  # test money for one account of a sandbox
 ATTEMPT_LIMITS: Final = (
     EMAIL_CODE_LIMIT,
     LINK_LIMIT,
@@ -114,6 +115,7 @@ ATTEMPT_LIMITS: Final = (
     SIGN_UP_LIMIT,
     PASSKEY_LIMIT,
     CHALLENGE_LIMIT,
+    TEST_MONEY_LIMIT,
 )
 
 
