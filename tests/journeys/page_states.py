@@ -239,6 +239,9 @@ async def _visit_sending(states: PageStates) -> None:
     sent = await grace.send(form, form.pressed("Send 1,234.567891 OUSD", {}))
     receipt = await grace.get(sent.headers["location"])
     keep("send-receipt", receipt, shows="has received 1,234.567891 OUSD.")
+    again = await grace.send(form, form.pressed("Send 1,234.567891 OUSD", {}))
+    receipt = await grace.get(again.headers["location"])
+    keep("send-again", receipt, shows="has received 1,234.567891 OUSD once.")
     keep("send-already", await grace.get(confirmation), shows="You have sent this already")
 
 

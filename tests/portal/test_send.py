@@ -134,7 +134,12 @@ async def test_an_intent_moves_money_once(sender: Sender) -> None:
     again = (await sender.visitor.get(address)).text
 
     assert {answer.status_code for answer in answers} == {303}
-    assert len({answer.headers["location"] for answer in answers}) == 1
+    locations = [answer.headers["location"] for answer in answers]
+    receipts = [(await sender.visitor.get(location)).text for location in locations]
+    assert len({urlsplit(location).path for location in locations}) == 1
+    assert len([text for text in receipts if "<strong>Sent.</strong>" in text]) == 1
+    assert "You have sent this already" in receipts[-1]
+    assert "has received 25.00 OUSD once." in receipts[-1]
     assert "You have sent this already" in again
     assert SEND not in again
     assert await sender.balances() == (75, 25)

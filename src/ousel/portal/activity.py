@@ -107,7 +107,7 @@ class ActivityPages:
             counterparty=counterparty,
             fingerprint=await self._receipts.fingerprint(own, entry, counterparty),
             kinds=KINDS,
-            just_sent=visit.query.get("done") == "sent" and entry.amount < 0,
+            done=visit.query.get("done") if entry.amount < 0 else None,
         )
 
     async def receipt(self, visit: Visit) -> Answer:

@@ -99,10 +99,11 @@ class SendPages:
         if self._asks_again(visit, intent):
             require_identity_check(visit)
         try:
-            entry = await self._service.send(visit.signed_in.account_id, intent)
+            sent = await self._service.send(visit.signed_in.account_id, intent)
         except Refusal as refusal:
             return await self._confirmation_page(visit, intent, refusal)
-        return see_other(f"/activity/{entry.sequence}?done=sent")
+        done = "sent-earlier" if sent.replayed else "sent"
+        return see_other(f"/activity/{sent.entry.sequence}?done={done}")
 
     async def _intent_from_form(self, visit: Visit) -> Intent:
         """Return what the form asks for, or raise InvalidForm with everything that is wrong."""

@@ -48,6 +48,13 @@ class IntentReview(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class SentIntent(msgspec.Struct, frozen=True):
+    """The sender's entry of an intent, made now or earlier."""
+
+    entry: Entry
+    replayed: bool
+
+
 class SendService:
     """Reviews and carries out what people send."""
 
@@ -72,8 +79,8 @@ class SendService:
 
         return await self._database.read(read)
 
-    async def send(self, sender_id: str, intent: Intent) -> Entry:
-        """Return the sender's entry, made now or earlier, or raise the refusal.
+    async def send(self, sender_id: str, intent: Intent) -> SentIntent:
+        """Send the money unless that was done earlier, or raise the refusal.
 
         The posting depends on no partner key: the caller has checked the sender's session.
         """
@@ -91,4 +98,4 @@ class SendService:
         if isinstance(outcome, Refused):
             raise outcome.refusal
         assert isinstance(outcome, Movement | Replay), "it depends on no partner key and no charge"
-        return outcome.debit
+        return SentIntent(outcome.debit, replayed=isinstance(outcome, Replay))
