@@ -90,18 +90,20 @@ async def test_using_another_account_leads_back_to_the_charge(portal_shop: Porta
 async def test_too_little_balance_says_by_how_much_and_stays_payable(
     portal_shop: PortalShop,
 ) -> None:
-    """The page says how much is missing and how to get it; after that, the charge can be paid."""
+    """The page says how much is missing, and after “Pay” that nothing was paid."""
     charge = await portal_shop.charge()
     payer = await portal_shop.person(3_000_000)
 
     page = await payer.page(charge)
-    refused = await payer.pay(charge)
+    refused = await payer.visitor.press(f"/pay/{charge.id}", PAY)
     await payer.fund(22_000_000)
     paid = await payer.pay(charge)
 
     assert "Your balance is 22.00 OUSD too low." in page
     assert payer.account.account_number in page
-    assert refused == f"/pay/{charge.id}"
+    assert "Nothing was paid." not in page
+    assert refused.status_code == 400
+    assert "Nothing was paid. Your balance is 22.00 OUSD too low." in refused.text
     assert paid.startswith(f"/pay/{charge.id}/receipt")
     assert await payer.balance() == 0
 

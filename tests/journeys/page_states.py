@@ -80,7 +80,10 @@ async def visit_all(database_url: str) -> PageStates:
             await _visit_sample_pages(states)
             for name, page in checkouts.items():
                 await states.keep_paths(await states.visitor(page.username), {name: page.path})
-            states.checkouts = {*checkouts, *await _visit_longest_charge(states)}
+            mary = await states.visitor("mary")
+            refused = await mary.press(checkouts["short"].path, "Pay 25.00 OUSD")
+            states.keep("short-refused", refused, shows="Nothing was paid.")
+            states.checkouts = {*checkouts, "short-refused", *await _visit_longest_charge(states)}
             await _visit_signed_out(states)
             await _visit_receipt_checks(states)
             newcomer = await portal.person("newcomer")

@@ -103,7 +103,7 @@ def test_someone_new_signs_up_gets_funds_and_pays(browser_world: SampleWorld) ->
     page.wait_for_url(f"**/pay/{charge['id']}")
     expect(page.get_by_text("Your balance is 25.00 OUSD too low.")).to_be_visible()
     page.get_by_role("button", name=PAY).click()
-    expect(page.get_by_text("Your balance is 25.00 OUSD too low.")).to_be_visible()
+    expect(page.get_by_text("Nothing was paid. Your balance is 25.00 OUSD")).to_be_visible()
     browser_world.call("POST", "/sandbox/fund", to=f"@{username}", amount=25)
     page.get_by_role("button", name=PAY).click()
     page.get_by_role("link", name="Return to Analytical Engines").click()

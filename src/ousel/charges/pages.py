@@ -142,7 +142,7 @@ class CheckoutPages:
         except Refusal as refusal:
             charge = await self._charges.charge_by_id(charge.id)
             checkout = await self._checkout(visit, charge)
-            if checkout.state == "payable":
+            if checkout.state in {"payable", "short"}:
                 return self._checkout_page(visit, checkout, refusal)
             if checkout.state != "paid_by_you":
                 return see_other(address)
