@@ -144,6 +144,7 @@ async def test_a_factor_is_on_only_after_its_first_code(ada: Member) -> None:
     ada.factor_secret = await ada.second_factors.propose(ada.account_id)
     with pytest.raises(InvalidField):
         await ada.second_factors.confirm(ada.account_id, "000000", HOME)
+    assert "sign_in_failed" not in {event.kind for event in await ada.events()}
     assert (await ada.sign_in.sign_in("ada", PASSWORD, HOME)).stage == "signed_in"
     assert await ada.second_factors.propose(ada.account_id) == ada.factor_secret
 

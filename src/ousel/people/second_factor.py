@@ -151,7 +151,10 @@ class SecondFactorService:
             use = self._use_one_time_code if is_first else self._use_code
             kind = await use(transaction, account_id, code)
             if kind is None:
-                await record_failed_sign_in(transaction, account_id, "code", source, self._clock)
+                if not is_first:  # a mistyped first code is no attempt to sign in
+                    await record_failed_sign_in(
+                        transaction, account_id, "code", source, self._clock
+                    )
                 return None
             await self._attempts.forgive(transaction, guess)
             return await then(transaction, kind)
