@@ -312,5 +312,5 @@ async def test_a_lost_key_leaves_recovery_codes(
     assert restarted.decrypt(grace, (await stored_secrets(raw_sql))[grace]) == shown
 
 
-async def _accept(_: Transaction, __: str) -> bool:
+async def _accept(_: Transaction) -> bool:
     return True

@@ -81,6 +81,8 @@ async def test_each_recovery_code_works_once(factored: Member) -> None:
         half_open = await sign_in_without_code(factored)
         with pytest.raises(WrongCode):
             await factored.sign_in.sign_in_with_code(half_open, code, HOME)
+    kinds = [event.kind for event in await factored.events()]
+    assert kinds.count("recovery_code_used") == RECOVERY_CODES
 
 
 async def test_a_code_must_follow_within_ten_minutes(factored: Member, clock: ManualClock) -> None:
@@ -165,11 +167,16 @@ async def test_a_factor_that_is_on_is_not_turned_on_again(factored: Member) -> N
 
 
 async def test_turning_off_takes_a_code(factored: Member) -> None:
-    """With a wrong code it stays on; with a right one the password is enough again."""
+    """With a wrong code it stays on; with a right one the password is enough again.
+
+    The events tell that a recovery code was used.
+    """
     with pytest.raises(InvalidField):
         await factored.second_factors.remove(factored.account_id, "000000", HOME)
     await sign_in_without_code(factored)
     await factored.second_factors.remove(factored.account_id, factored.recovery_codes[3], HOME)
+    kinds = {event.kind for event in await factored.events()}
+    assert {"second_factor_turned_off", "recovery_code_used"} <= kinds
     assert (await factored.sign_in.sign_in("ada", PASSWORD, HOME)).stage == "signed_in"
 
 

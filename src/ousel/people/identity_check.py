@@ -11,10 +11,10 @@ from ousel.kernel.errors import IdentityCheckNeeded
 from ousel.passkeys.rules import Passkey
 from ousel.passkeys.service import has_passkey
 from ousel.people import store
-from ousel.people.audit import EventSource, record_event
+from ousel.people.audit import EventSource
 from ousel.people.passkeys import PasskeyService
 from ousel.people.password_check import PasswordCheck
-from ousel.people.second_factor import CodeKind, SecondFactorService, has_authenticator_app
+from ousel.people.second_factor import SecondFactorService, has_authenticator_app
 
 Way = Literal["password", "code", "passkey"]  # of proving who you are
 
@@ -81,11 +81,7 @@ class IdentityCheckService:
         )
 
     async def _check_code(self, account_id: str, code: str, source: EventSource) -> bool:
-        async def record(transaction: Transaction, kind: CodeKind) -> bool:
-            if kind == "recovery":
-                await record_event(
-                    transaction, account_id, "recovery_code_used", source, self._clock
-                )
+        async def record(transaction: Transaction) -> bool:
             return await store.record_identity_check(
                 transaction, account_id, source.session, self._clock()
             )

@@ -16,7 +16,7 @@ from ousel.passkeys import service as passkeys
 from ousel.passkeys.service import has_passkey
 from ousel.people import factor_store, rules
 from ousel.people.attempts import AttemptCounter, Guess
-from ousel.people.audit import EventSource, record_failed_sign_in
+from ousel.people.audit import EventSource, record_event, record_failed_sign_in
 from ousel.people.factor_secrets import FactorSecrets
 from ousel.people.notices import EventNotices
 
@@ -107,7 +107,7 @@ class SecondFactorService:
         if await self.is_on(account_id):
             raise InvalidField("An authenticator app is set up already.", param="code")
 
-        async def turn_on(transaction: Transaction, _: CodeKind) -> list[str]:
+        async def turn_on(transaction: Transaction) -> list[str]:
             await self._notices.record(transaction, account_id, "second_factor_turned_on", source)
             return await make_recovery_codes(transaction, account_id)
 
@@ -119,7 +119,7 @@ class SecondFactorService:
     async def remove(self, account_id: str, code: str, source: EventSource) -> None:
         """Turn the authenticator app off, which requires a code."""
 
-        async def turn_off(transaction: Transaction, _: CodeKind) -> bool:
+        async def turn_off(transaction: Transaction) -> bool:
             await factor_store.remove_factor(transaction, account_id)
             await remove_useless_recovery_codes(transaction, account_id)
             await self._notices.record(
@@ -135,11 +135,11 @@ class SecondFactorService:
         account_id: str,
         code: str,
         source: EventSource,
-        then: Callable[[Transaction, CodeKind], Awaitable[Result]],
+        then: Callable[[Transaction], Awaitable[Result]],
         *,
         is_first: bool = False,
     ) -> Result | None:
-        """Use up the code and run `then` in the same transaction.
+        """Use up the code, record it if it is a recovery code, and run `then`; in one transaction.
 
         If the code is wrong, count a failed attempt and return None. Only the first code of an
         authenticator app may come from a secret that is not confirmed.
@@ -157,7 +157,11 @@ class SecondFactorService:
                     )
                 return None
             await self._attempts.forgive(transaction, guess)
-            return await then(transaction, kind)
+            if kind == "recovery":
+                await record_event(
+                    transaction, account_id, "recovery_code_used", source, self._clock
+                )
+            return await then(transaction)
 
         return await self._database.write(work)
 

@@ -20,7 +20,7 @@ from ousel.people.password_change import replace_password
 from ousel.people.password_check import PasswordCheck, password_subject
 from ousel.people.passwords import PasswordService
 from ousel.people.rules import Session, Stage
-from ousel.people.second_factor import CodeKind, SecondFactorService, has_second_factor
+from ousel.people.second_factor import SecondFactorService, has_second_factor
 from ousel.resets import service as resets
 
 
@@ -125,11 +125,7 @@ class SignInService:
         """Finish a sign-in with a one-time code or a recovery code."""
         account_id = await self.find_waiting(secret)
 
-        async def finish(transaction: Transaction, kind: CodeKind) -> NewSession:
-            if kind == "recovery":
-                await record_event(
-                    transaction, account_id, "recovery_code_used", source, self._clock
-                )
+        async def finish(transaction: Transaction) -> NewSession:
             return await self.finish_waiting(transaction, account_id, secret, source)
 
         signed_in = await self._second_factors.with_code(account_id, code, source, finish)
