@@ -255,6 +255,21 @@ def test_a_missing_backup_is_reported(elsewhere: str, tmp_path: Path) -> None:
     assert "there is no backup" in ended.errors
 
 
+@pytest.mark.parametrize("engine", ["sqlite"])  # on PostgreSQL, only a backup needs a folder
+def test_a_missing_folder_is_named(database_url: str, tmp_path: Path) -> None:
+    """For a backup, and for the database that a restore fills."""
+    file, missing = tmp_path / "books.backup", tmp_path / "none"
+    assert ousel("backup", str(file), database=database_url).exit_code == 0
+    assert_fails(
+        ousel("restore", str(file), database=f"sqlite:///{missing}/ousel.db"),
+        f"there is no folder {missing}",
+    )
+    assert_fails(
+        ousel("backup", str(missing / "books.backup"), database=database_url),
+        f"there is no folder {missing}",
+    )
+
+
 def _upgraded_before(upgrade: Callable[[Config, str], None], given: Config, _: str) -> None:
     upgrade(given, VERSION_BEFORE)
 

@@ -76,6 +76,9 @@ def _check_absent(target: Path, what: str) -> None:
 
 
 def _copy_sqlite(source: Path, target: Path) -> None:
+    folder = target.absolute().parent
+    if not folder.is_dir():
+        raise BackupFailed(f"there is no folder {folder}")
     try:
         with closing(_connect_read_only(source)) as reader:
             tables = {name for (name,) in reader.execute(TABLES["sqlite"].text)}
@@ -84,7 +87,7 @@ def _copy_sqlite(source: Path, target: Path) -> None:
             with closing(sqlite3.connect(target.absolute())) as writer:
                 reader.backup(writer)
     except sqlite3.Error as error:
-        raise BackupFailed(f"SQLite could not copy the database: {error}") from error
+        raise BackupFailed(f"SQLite could not copy {source} to {target}: {error}") from error
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
