@@ -205,6 +205,16 @@ async def test_a_movement_has_its_page(friends: Visitor) -> None:
     assert (await friends.get("/activity/5")).status_code == 404
 
 
+async def test_the_list_shortens_a_long_note(portal: Portal, friends: Visitor) -> None:
+    """The page of the movement shows the whole note."""
+    note = "Lunch " * 50 + "end"
+    await transfer(portal, "grace", "ada", "0.01", note)
+    listed = (await friends.get("/activity")).text
+    assert f"{('Lunch ' * 13)[:-7]}..." in listed
+    assert note not in listed
+    assert note in (await friends.get("/activity/5")).text
+
+
 async def test_people_see_only_their_own_movements(portal: Portal, friends: Visitor) -> None:
     """Another person's page has other movements under the same numbers."""
     assert (await friends.get("/activity/1")).status_code == 200
