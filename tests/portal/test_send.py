@@ -92,7 +92,7 @@ async def test_every_wrong_field_is_named(sender: Sender) -> None:
     assert answer.status_code == 400
     for name, reason in (
         ("to", "No account has this identifier."),
-        ("amount", "Write the amount as a number, such as 25.00."),
+        ("amount", "Write a point before the decimals, such as 5.50."),
         ("note", "The note must have at most 500 characters."),
     ):
         assert f'<p class="error" id="{name}-error">{reason}</p>' in answer.text

@@ -30,6 +30,15 @@ def test_an_amount_may_be_typed_as_pages_show_it(typed: str, micros: int) -> Non
     assert parse_typed_amount(typed) == micros
 
 
+@pytest.mark.parametrize("typed", ["5,50", "1,0000", "1.000,00", "5,50 OUSD"])
+def test_a_decimal_comma_gets_the_advice_to_write_a_point(typed: str) -> None:
+    """Other texts that are no amount get an example of a number."""
+    with pytest.raises(Refusal, match=r"point before the decimals, such as 5\.50"):
+        parse_typed_amount(typed)
+    with pytest.raises(Refusal, match=r"as a number, such as 25\.00"):
+        parse_typed_amount("five")
+
+
 @pytest.mark.parametrize("typed", NO_AMOUNTS)
 def test_what_could_mean_another_amount_is_refused(typed: str) -> None:
     """A comma is never a decimal point, and nothing is rounded."""

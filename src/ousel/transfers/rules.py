@@ -11,8 +11,9 @@ from ousel.kernel.texts import parse_text
 NOTE_CHARACTERS_MAX: Final = 500
 
 # Thousands may be grouped with commas, as pages show them. A comma is never read as a decimal
-# point: 5,50 is refused.
+# point: 5,50 is refused, with the advice to write 5.50.
 _TYPED_AMOUNT: Final = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(\.[0-9]+)?", re.ASCII)
+_DECIMAL_COMMA: Final = re.compile(r"[0-9.]+,[0-9]+", re.ASCII)
 
 
 def parse_note(note: str | None) -> str | None:
@@ -26,8 +27,11 @@ def parse_note(note: str | None) -> str | None:
 
 def parse_typed_amount(text: str) -> int:
     """Return the amount that a person typed, such as 25 or 1,000.00 OUSD, in millionths."""
-    typed = _TYPED_AMOUNT.fullmatch(text.strip().removesuffix(CURRENCY).rstrip())
+    number = text.strip().removesuffix(CURRENCY).rstrip()
+    typed = _TYPED_AMOUNT.fullmatch(number)
     if typed is None:
+        if _DECIMAL_COMMA.fullmatch(number):
+            raise InvalidAmount("Write a point before the decimals, such as 5.50.", param="amount")
         raise InvalidAmount("Write the amount as a number, such as 25.00.", param="amount")
     whole = typed[1].replace(",", "").lstrip("0") or "0"
     return micros_from_json(f"{whole}{typed[2] or ''}".encode())
