@@ -179,10 +179,10 @@ def test_the_operator_s_actions_appear_in_the_account_history(operator: Operator
     handles = [f"({handle_of(key)}…)" for key in (first, issued, second)]
     assert sorted(asyncio.run(_history(operator.url, owner))) == [
         ("app_created", "Shop", "Operator", ""),
-        ("key_issued", f"first key {handles[0]}", "Operator", ""),
-        ("key_issued", f"till {handles[1]}", "Operator", ""),
-        ("key_revoked", f"till {handles[1]}", "Operator", ""),
-        ("key_rotated", f"first key {handles[0]} → first key {handles[2]}", "Operator", ""),
+        ("key_issued", f"“first key” {handles[0]}", "Operator", ""),
+        ("key_issued", f"“till” {handles[1]}", "Operator", ""),
+        ("key_revoked", f"“till” {handles[1]}", "Operator", ""),
+        ("key_rotated", f"“first key” {handles[0]} → “first key” {handles[2]}", "Operator", ""),
     ]
 
 

@@ -139,8 +139,8 @@ async def test_everything_is_recorded_with_address_and_device(mailing: Portal) -
     assert details["app_deleted"] == "Bookshop"
     assert details["redirect_uri_added"] == details["redirect_uri_removed"] == BACK
     assert details["origin_removed"] == "https://shop.example"
-    assert re.fullmatch(r"server \(sk_live_\w{8}…\)", details["key_issued"])
-    assert re.fullmatch(r"server \(sk_live_\w{8}…\) → server .*", details["key_rotated"])
+    assert re.fullmatch(r"“server” \(sk_live_\w{8}…\)", details["key_issued"])
+    assert re.fullmatch(r"“server” \(sk_live_\w{8}…\) → “server” .*", details["key_rotated"])
     assert details["sign_in_failed"] == "Wrong password"
 
 

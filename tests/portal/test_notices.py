@@ -52,7 +52,8 @@ async def test_keys_and_connected_apps_are_told(sandbox: Portal, ada: Visitor) -
     }
     handle = key[: len("sk_test_") + 8]
     assert (
-        f"The key server ({handle}…) was issued." in told["A key was issued for your Ousel account"]
+        f"The key “server” ({handle}…) was issued."
+        in told["A key was issued for your Ousel account"]
     )
     assert "Shop: profile" in told["An app was connected to your Ousel account"]
     assert not any(key in text for text in told.values())

@@ -47,7 +47,7 @@ class Key(msgspec.Struct, frozen=True):
     @property
     def label(self) -> str:
         """The key's name and handle, as people see it; it does not authenticate anyone."""
-        return f"{self.name} ({self.handle}…)"
+        return f"“{self.name}” ({self.handle}…)"
 
     def is_valid_at(self, now: int) -> bool:
         """Return whether the key authenticates calls at this moment."""
