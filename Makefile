@@ -3,6 +3,8 @@
 SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(name))))
 BIN := .venv/bin
+# As root, PostgreSQL servers run as a user of their own, who must be able to read what is installed.
+INSTALL := umask 022 && $(BIN)/pip install --quiet
 
 # Tests start hundreds of processes. Without cached bytecode, each would compile all of Ousel again.
 export PYTHONDONTWRITEBYTECODE :=
@@ -79,11 +81,11 @@ screenshots: .venv/test ## Take a picture of every page
 	$(BIN)/python -m tests.journeys.screenshots
 
 docs: .venv/test ## Build the documentation as a static site
-	$(BIN)/pip install --quiet --require-hashes -r requirements/docs.txt
+	$(INSTALL) --require-hashes -r requirements/docs.txt
 	$(BIN)/zensical build --strict
 
 lock: .venv/test ## Pin the dependencies again, with hashes
-	$(BIN)/pip install --quiet uv
+	$(INSTALL) uv
 	$(BIN)/uv pip compile $(LOCK) -o requirements/build.txt requirements/build.in
 	$(BIN)/uv pip compile $(LOCK) -o requirements/runtime.txt pyproject.toml
 	$(BIN)/uv pip compile $(LOCK) -o requirements/test.txt requirements/test.in pyproject.toml
@@ -114,28 +116,28 @@ clean: ## Remove what was set up
 	@scripts/make-venv "$(PYTHON)"
 
 .venv/runtime: .venv/bin/pip requirements/runtime.txt pyproject.toml
-	$(BIN)/pip install --quiet --require-hashes -r requirements/runtime.txt
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	$(INSTALL) --require-hashes -r requirements/runtime.txt
+	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 .venv/demo: .venv/runtime requirements/demo.txt clients/python/pyproject.toml
-	$(BIN)/pip install --quiet --require-hashes -r requirements/demo.txt
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable clients/python
+	$(INSTALL) --require-hashes -r requirements/demo.txt
+	$(INSTALL) --no-deps --no-build-isolation --editable clients/python
 	@touch $@
 
 .venv/test: .venv/demo requirements/test.txt clients/python/pyproject.toml
-	$(BIN)/pip install --quiet --require-hashes -r requirements/test.txt
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable clients/python
+	$(INSTALL) --require-hashes -r requirements/test.txt
+	$(INSTALL) --no-deps --no-build-isolation --editable clients/python
 	@touch $@
 
 .venv/bench: .venv/test requirements/bench.txt
-	$(BIN)/pip install --quiet --require-hashes -r requirements/bench.txt
+	$(INSTALL) --require-hashes -r requirements/bench.txt
 	@touch $@
 
 .venv/cluster: .venv/test requirements/cluster.txt
-	$(BIN)/pip install --quiet --require-hashes -r requirements/cluster.txt
+	$(INSTALL) --require-hashes -r requirements/cluster.txt
 	@touch $@
 
 .venv/mutants: .venv/test requirements/mutants.txt
-	$(BIN)/pip install --quiet --require-hashes -r requirements/mutants.txt
+	$(INSTALL) --require-hashes -r requirements/mutants.txt
 	@touch $@
