@@ -37,7 +37,8 @@ def server() -> Iterator[PostgresServer]:
     folder.chmod(0o755)
     for language in LANGUAGES:
         target = str(folder / f"{language}.UTF-8")
-        made = subprocess.run([compiler, "-i", language, "-f", "UTF-8", target], check=False)
+        command = [compiler, "-i", language, "-f", "UTF-8", target]
+        made = subprocess.run(command, check=False, umask=0o022)  # PostgreSQL reads it as its user
         if made.returncode != 0:
             pytest.skip(f"there are no sources of the locale {language}")
     with pytest.MonkeyPatch.context() as patch:
