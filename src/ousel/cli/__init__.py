@@ -1,6 +1,7 @@
 """The command line for operators.
 
-- how a command is found and run: `main`, `command_table`, `console`
+- how a command is found and run: `main`, `command_table`, `command_group`
+- what commands share: `console`, `tables`, `databases`
 - a server and its processes: `operations`, `server`, `supervisor`, `proxies`
 - accounts and apps: `accounts`, `partners`
 - checks and copies: `verification`, `export`, `backups`, `receipts`

@@ -9,28 +9,23 @@ import typer
 from ousel.accounts.service import AccountService, AccountWithEmail, NewHolder
 from ousel.api.fields import money_field
 from ousel.api.fields import parse_idempotency_key as idempotency_key_of
+from ousel.cli.command_group import command_group
 from ousel.cli.console import (
     DatabaseOption,
     JsonOption,
     error_console,
     fail,
-    run_with,
-    run_with_outbox,
     show,
     show_list,
 )
+from ousel.cli.databases import run_with, run_with_outbox
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import micros_from_json
 from ousel.ledger.funding import OperatorTransfer
 from ousel.ledger.rules import Account, Status
-from ousel.people.passwords import PasswordService
-from ousel.people.recovery import OperatorRecovery
-from ousel.people.rules import parse_password
 from ousel.transfers.rules import parse_note
 
-accounts = typer.Typer(
-    no_args_is_help=True, help="Open, fund, redeem, freeze, show, list and recover accounts."
-)
+accounts = command_group("Open, fund, redeem, freeze, show, list and recover accounts.")
 
 Identifier = Annotated[str, typer.Argument(help="@username, account number or email.")]
 Amount = Annotated[str, typer.Argument(help="The amount of money, such as 25.00.")]
@@ -64,6 +59,9 @@ def create(  # noqa: PLR0913 - one for each option
     password = _password_from_stdin() if password_stdin else None
 
     async def task(service: AccountService) -> AccountWithEmail:
+        from ousel.people.passwords import PasswordService
+        from ousel.people.rules import parse_password
+
         holder = NewHolder(
             username=username,
             email=email,
@@ -130,6 +128,7 @@ def recover(
     as_json: JsonOption = False,
 ) -> None:
     """Print a link that sets a new password and removes the second factor, once."""
+    from ousel.people.recovery import OperatorRecovery
 
     async def task(service: OperatorRecovery) -> dict[str, Any]:
         account = await service.find(identifier)
@@ -212,7 +211,7 @@ def _confirm_recovery(account: Account) -> None:
         f"Whoever opens the link takes over @{account.username} ({account.display_name}). "
         "Are you sure that you know who will get it? [y/N]"
     )
-    error_console.print(question, markup=False, highlight=False, soft_wrap=True)
+    error_console().print(question, markup=False, highlight=False, soft_wrap=True)
     if sys.stdin.buffer.readline().strip().lower() not in {b"y", b"yes"}:
         fail("no link was issued: answer y, or use --yes")
 

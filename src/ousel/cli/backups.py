@@ -6,17 +6,14 @@ from typing import Annotated, Final
 
 import typer
 
-from ousel.cli.console import (
-    DatabaseOption,
-    JsonOption,
+from ousel.cli.console import DatabaseOption, JsonOption, clean_up_on_signal, show
+from ousel.cli.databases import (
     check_empty,
-    clean_up_on_signal,
     open_database,
     require_database,
     run_on_snapshot,
     servers_clock,
     settings,
-    show,
 )
 from ousel.cli.verification import verify_everything
 from ousel.database import backup as database_backup

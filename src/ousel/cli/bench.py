@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ousel.cli.console import JsonOption, error_console, fail, show_list, temporary_database
+from ousel.cli.console import JsonOption, error_console, fail, show_list
+from ousel.cli.databases import temporary_database
 from ousel.workload import plans, sample_data
 from ousel.workload.flushes import flush_seconds
 from ousel.workload.load import LoadPlan
@@ -45,7 +46,7 @@ def bench(
         fail(str(failure))
     show_list(rows, as_json=as_json)
     if not as_json:
-        error_console.print(f"The ledger balances: {verification.transfers} transfers.")
+        error_console().print(f"The ledger balances: {verification.transfers} transfers.")
 
 
 def _measure(

@@ -10,6 +10,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typing_extensions import override
 
+from ousel.cli.command_group import CommandGroup
+
 # Name, module, what the module defines (a function, or a group of commands), and its line of help.
 _COMMANDS: Final = (
     (
@@ -85,7 +87,7 @@ _COMMANDS: Final = (
 )
 
 
-class CommandTable(TyperGroup):
+class CommandTable(CommandGroup):
     """A group of commands that lists all of them and imports the one that runs."""
 
     def __init__(self, **options: Any) -> None:
@@ -108,7 +110,7 @@ def load_command(name: str) -> TyperCommand | TyperGroup:
     defined = getattr(import_module(module), attribute)
     if isinstance(defined, typer.Typer):
         return typer.main.get_group(defined)
-    alone = typer.Typer(add_completion=False)
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
     alone.command(name)(defined)
     return typer.main.get_command(alone)  # type: ignore[return-value]
 

@@ -1,41 +1,24 @@
-"""What all commands share: opening the database, printing, and reporting failures."""
+"""What all commands share: their options, printing, and reporting failures.
 
-import asyncio
+Every command imports this module, so it imports Rich only when something is printed with it.
+"""
+
 import os
 import signal
 import sys
-import tempfile
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
-import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from ousel.database.addresses import database_at, database_may_exist, sqlite_path
-from ousel.database.backup import BackupFailed
-from ousel.database.clock import check_skew, clock_of
-from ousel.database.deployment import mode_of
-from ousel.database.port import Database, Transaction
-from ousel.database.schema import SCHEMA_VERSION, check_collation, is_supported, schema_version
-from ousel.kernel.clock import Clock
-from ousel.kernel.errors import Refusal
-from ousel.kernel.settings import PORT_DEFAULT, SettingError, Settings, settings_from
-from ousel.ledger.verify import VerificationFailed
-from ousel.mail.outbox import Outbox
-from ousel.sandbox.clock import SandboxClock
+from ousel.kernel.errors import OperatorError, Refusal
 
-COLUMNS_MAX: Final = 1_000
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _ENDING_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
-
-Result = TypeVar("Result")
-Service = TypeVar("Service")
 
 DatabaseOption = Annotated[
     str | None,
@@ -47,168 +30,12 @@ DatabaseOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
-error_console = Console(stderr=True)
 
+def error_console() -> "Console":
+    """Return the console that prints on standard error."""
+    from rich.console import Console
 
-def settings(database: str | None, port: int = PORT_DEFAULT, **changes: Any) -> Settings:
-    """Return the environment's settings, changed by the command line's options."""
-    if database is not None:
-        changes["database_url"] = database
-    return msgspec.structs.replace(settings_from(port=port), **changes)
-
-
-def require_database(database: str | None) -> str:
-    """Return the address of the database, or end the command if there is no such SQLite file.
-
-    Opening a mistyped path would create an empty database there.
-    """
-    url = settings(database).database_url
-    if not database_may_exist(url):
-        fail(f"there is no SQLite file {sqlite_path(url)}: run 'ousel migrate' to create it")
-    return url
-
-
-@asynccontextmanager
-async def open_database(url: str) -> AsyncIterator[Database]:
-    """Open the database until the block ends."""
-    database = database_at(url)
-    await database.open()
-    try:
-        yield database
-    finally:
-        await database.close()
-
-
-def _run(database: str | None, task: Callable[[Database, str], Awaitable[Result]]) -> Result:
-    """Run the task with the open database and its address; the schema must be current."""
-    url = require_database(database)
-
-    async def run_task() -> Result:
-        async with open_database(url) as opened:
-            await check_schema(opened, url)
-            return await task(opened, url)
-
-    return asyncio.run(run_task())
-
-
-def run_on_snapshot(
-    database: str | None, work: Callable[[Transaction], Awaitable[Result]]
-) -> Result:
-    """Run the work on one snapshot of the database, which no other transaction changes."""
-    return _run(database, lambda opened, _: opened.snapshot(work))
-
-
-def read_if_reachable(
-    database: str | None, work: Callable[[Transaction], Awaitable[Result]]
-) -> Result | None:
-    """Run reads on the database; return None if it does not exist or cannot be read now."""
-    url = settings(database).database_url
-
-    async def read() -> Result | None:
-        async with open_database(url) as opened:
-            version = await schema_version(opened, url)
-            return await opened.read(work) if is_supported(version) else None
-
-    try:
-        return asyncio.run(read()) if database_may_exist(url) else None
-    except Refusal:
-        return None
-
-
-def run_with(
-    database: str | None,
-    new_service: Callable[[Database, Clock], Service],
-    task: Callable[[Service], Awaitable[Result]],
-    *,
-    writes: bool = True,
-) -> Result:
-    """Run the task with a service that uses the open database and the clock of Ousel's servers.
-
-    If the task writes, it is refused on a host whose own clock is wrong.
-    """
-
-    async def with_service(opened: Database, url: str) -> Result:
-        return await task(new_service(opened, await servers_clock(opened, url, writes=writes)))
-
-    return _run(database, with_service)
-
-
-def run_with_outbox(
-    database: str | None,
-    new_service: Callable[[Database, Clock, Outbox], Service],
-    task: Callable[[Service], Awaitable[Result]],
-    *,
-    writes: bool = True,
-) -> Result:
-    """Run the task with a service that also writes mail, which a server then sends.
-
-    This command's own settings say whether there is mail, and where its links lead.
-    """
-
-    async def with_service(opened: Database, url: str) -> Result:
-        clock = await servers_clock(opened, url, writes=writes)
-        is_sandbox = settings(None).sandbox or await opened.read(mode_of) == "test"
-        outbox = Outbox(opened, clock, settings(None, sandbox=is_sandbox))
-        return await task(new_service(opened, clock, outbox))
-
-    return _run(database, with_service)
-
-
-async def servers_clock(opened: Database, url: str, *, writes: bool = True) -> Clock:
-    """Return the clock that Ousel's servers use: the database's, or the sandbox's.
-
-    To write, this host's own clock must be right.
-    """
-    clock = clock_of(opened, url)
-    await clock.measure()
-    if writes:
-        check_skew(clock.skew_micros)
-    if await opened.read(mode_of) == "live":
-        return clock
-    sandbox_clock = SandboxClock(opened, clock)
-    await sandbox_clock.refresh()
-    return sandbox_clock
-
-
-async def check_clock(opened: Database, url: str) -> None:
-    """Refuse to write from a host whose clock differs from the database's."""
-    clock = clock_of(opened, url)
-    await clock.measure()
-    check_skew(clock.skew_micros)
-
-
-async def check_schema(database: Database, url: str) -> None:
-    """End the command if the schema is outdated or ids are not sorted by their bytes."""
-    await check_collation(database, url)
-    version = await schema_version(database, url)
-    if not is_supported(version):
-        found = f"the schema is at {version}" if version else "the database has no schema"
-        fail(f"{found}, but {SCHEMA_VERSION} is needed: run 'ousel migrate'")
-
-
-async def check_empty(url: str, message: str) -> None:
-    """End the command with this message if the database that it will fill is not empty."""
-    if not database_may_exist(url):
-        return
-    async with open_database(url) as database:
-        await check_clock(database, url)
-        version = await schema_version(database, url)
-    if version is not None:
-        fail(message)
-
-
-@contextmanager
-def temporary_database(
-    given: str | None, message: str, folder: Path | None = None
-) -> Iterator[str]:
-    """Provide an empty database: the given one, or an SQLite file that is deleted afterwards."""
-    with clean_up_on_signal():
-        if given is not None:
-            asyncio.run(check_empty(given, message))
-            yield given
-            return
-        with tempfile.TemporaryDirectory(prefix="ousel-", dir=folder) as scratch:
-            yield f"sqlite:///{Path(scratch).resolve() / 'ousel.db'}"
+    return Console(stderr=True)
 
 
 @contextmanager
@@ -236,10 +63,9 @@ def show(record: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(record)
         return
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for name, value in record.items():
-        table.add_row(Text(name, style="bold"), _text(value))
-    _print_whole(table)
+    from ousel.cli.tables import print_record
+
+    print_record(record)
 
 
 def show_list(records: Sequence[dict[str, Any]], *, as_json: bool) -> None:
@@ -247,19 +73,15 @@ def show_list(records: Sequence[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_json(records)
         return
-    if not records:
-        Console().print("none")
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in records[0]:
-        table.add_column(name)
-    for record in records:
-        table.add_row(*map(_text, record.values()))
-    _print_whole(table)
+    from ousel.cli.tables import print_records
+
+    print_records(records)
 
 
 def print_json(value: Any) -> None:
     """Print a value as JSON on standard output."""
+    import msgspec
+
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
     sys.stdout.buffer.flush()
 
@@ -281,7 +103,7 @@ def run_commands(commands: Callable[..., int | None]) -> int:
     except Refusal as refusal:
         _print_error(refusal.detail)
         return 1
-    except (SettingError, BackupFailed, VerificationFailed) as error:
+    except OperatorError as error:
         _print_error(str(error))
         return 1
     except OSError as error:  # such as a full disk or a missing folder
@@ -302,28 +124,15 @@ def _check_arguments(arguments: Sequence[str]) -> None:
     try:
         "".join(arguments).encode()
     except UnicodeEncodeError:
-        raise SettingError("the arguments must be text in UTF-8") from None
+        raise OperatorError("the arguments must be text in UTF-8") from None
 
 
 def _explain_usage(error: typer.TyperException) -> None:
-    """Print what is wrong with the command line, unless Typer has printed the help instead."""
-    reason = error.format_message().rstrip(".")
-    if reason:
-        context = getattr(error, "ctx", None)
-        command = "ousel" if context is None else context.command_path
-        _print_error(f"{reason} (see '{command} --help')")
+    """Print what is wrong with the command line."""
+    context = getattr(error, "ctx", None)
+    command = "ousel" if context is None else context.command_path
+    _print_error(f"{error.format_message().rstrip('.')} (see '{command} --help')")
 
 
 def _print_error(reason: str) -> None:
-    error_console.print(f"ousel: {reason}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _print_whole(table: Table) -> None:
-    """Print a table as wide as its values, so that no id or key is cut off or wrapped."""
-    Console(width=COLUMNS_MAX).print(table)
-
-
-def _text(value: Any) -> Text:
-    if isinstance(value, msgspec.Raw):
-        return Text(bytes(value).decode())
-    return Text("" if value is None else str(value))
+    error_console().print(f"ousel: {reason}", markup=False, highlight=False, soft_wrap=True)

@@ -10,14 +10,8 @@ import typer
 from rich.console import Console
 
 from ousel.accounts.service import AccountService, NewHolder
-from ousel.cli.console import (
-    JsonOption,
-    run_with,
-    run_with_outbox,
-    settings,
-    show,
-    temporary_database,
-)
+from ousel.cli.console import JsonOption, show
+from ousel.cli.databases import run_with, run_with_outbox, settings, temporary_database
 from ousel.cli.server import (
     address_at,
     bind_socket,

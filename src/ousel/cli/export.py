@@ -16,9 +16,9 @@ from ousel.cli.console import (
     clean_up_on_signal,
     discard_output,
     fail,
-    run_on_snapshot,
     show,
 )
+from ousel.cli.databases import run_on_snapshot
 from ousel.database.backup import write_atomically
 from ousel.database.port import Transaction
 from ousel.ledger.export import ExportedLedger, ExportTotals, export_ledger

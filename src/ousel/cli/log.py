@@ -10,7 +10,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ousel.cli.console import JsonOption, clean_up_on_signal, error_console, fail, show
+from ousel.cli.command_group import command_group
+from ousel.cli.console import (
+    JsonOption,
+    clean_up_on_signal,
+    error_console,
+    fail,
+    show,
+)
 from ousel.cli.log_keys import keys
 from ousel.cli.receipts import KeyOption, parse_keys
 from ousel.kernel.files import read_if_there, write_durably
@@ -28,9 +35,7 @@ from ousel.sealed_log.witness_server import StateUnusable, Witness, serve_witnes
 
 WITNESS_PORT_DEFAULT: Final = 8100
 
-log = typer.Typer(
-    no_args_is_help=True, help="Create the key of your log; audit a log, or run a witness for one."
-)
+log = command_group("Create the key of your log; audit a log, or run a witness for one.")
 log.add_typer(keys, name="key")
 
 
@@ -106,7 +111,7 @@ def audit(
             except (AuditFailed, RemoteUnreachable) as error:
                 if every is None:
                     fail(f"{url} was not audited: {error}")
-                error_console.print(f"ousel: {url} was not audited: {error}", markup=False)
+                error_console().print(f"ousel: {url} was not audited: {error}", markup=False)
             if every is None:
                 return
             sys.stdout.flush()

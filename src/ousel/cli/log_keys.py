@@ -4,11 +4,13 @@ from typing import Annotated, Any
 
 import typer
 
-from ousel.cli.console import DatabaseOption, JsonOption, fail, read_if_reachable, settings, show
+from ousel.cli.command_group import command_group
+from ousel.cli.console import DatabaseOption, JsonOption, fail, show
+from ousel.cli.databases import read_if_reachable, settings
 from ousel.sealed_log.keys import KeyHolder, LogKey, new_key, read_key, write_key
 from ousel.sealed_log.published import checkpoint_path, read_published
 
-keys = typer.Typer(no_args_is_help=True, help="Create, replace and show the key of your own log.")
+keys = command_group("Create, replace and show the key of your own log.")
 
 
 @keys.command("new")

@@ -16,7 +16,7 @@ OWNER_ONLY_UMASK: Final = 0o077
 
 commands = typer.Typer(
     cls=CommandTable,
-    no_args_is_help=True,
+    rich_markup_mode=None,
     add_completion=False,
     pretty_exceptions_enable=False,
 )

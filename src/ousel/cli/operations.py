@@ -10,15 +10,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ousel.cli.console import (
-    DatabaseOption,
-    JsonOption,
-    check_clock,
-    open_database,
-    run_on_snapshot,
-    settings,
-    show,
-)
+from ousel.cli.console import DatabaseOption, JsonOption, show
+from ousel.cli.databases import check_clock, open_database, run_on_snapshot, settings
 from ousel.cli.export import read_account_ends, verify_file
 from ousel.cli.server import (
     address_at,

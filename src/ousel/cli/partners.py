@@ -7,16 +7,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ousel.cli.console import (
-    DatabaseOption,
-    JsonOption,
-    Result,
-    fail,
-    run_with_outbox,
-    settings,
-    show,
-    show_list,
-)
+from ousel.cli.command_group import command_group
+from ousel.cli.console import DatabaseOption, JsonOption, fail, show, show_list
+from ousel.cli.databases import Result, run_with_outbox, settings
 from ousel.kernel.clock import timestamp
 from ousel.partners.operator_service import OperatorService
 from ousel.partners.rules import OVERLAP_SECONDS_DEFAULT, Key
@@ -24,8 +17,8 @@ from ousel.partners.service import IssuedKey
 
 SECONDS_PER_HOUR: Final = 3600
 
-apps = typer.Typer(no_args_is_help=True, help="Create partner apps.")
-keys = typer.Typer(no_args_is_help=True, help="Issue, rotate, revoke and list partner keys.")
+apps = command_group("Create partner apps.")
+keys = command_group("Issue, rotate, revoke and list partner keys.")
 
 Handle = Annotated[
     str,

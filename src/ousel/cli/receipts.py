@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from ousel.cli.command_group import command_group
 from ousel.cli.console import JsonOption, fail, print_json
 from ousel.kernel.money import json_from_micros
 from ousel.sealed_log.notes import NoteRefused, VerifierKey, parse_verifier_key
@@ -13,7 +14,7 @@ from ousel.sealed_log.receipt_check import RECEIPT_BYTES_MAX, CheckedReceipt, ch
 from ousel.sealed_log.receipt_sentences import not_proven, proven, signed_names
 from ousel.sealed_log.receipts import ReceiptRefused
 
-receipts = typer.Typer(no_args_is_help=True, help="Check receipts.")
+receipts = command_group("Check receipts.")
 
 KeyOption = Annotated[
     list[str],

@@ -4,16 +4,15 @@ from typing import Annotated
 
 import typer
 
-from ousel.cli.console import DatabaseOption, JsonOption, fail, run_with, settings, show
+from ousel.cli.command_group import command_group
+from ousel.cli.console import DatabaseOption, JsonOption, fail, show
+from ousel.cli.databases import run_with, settings
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock
 from ousel.people.factor_secrets import FactorSecrets
 from ousel.people.secret_file import secret_file_of
 
-secrets = typer.Typer(
-    no_args_is_help=True,
-    help="Create and rotate the key that encrypts the secrets of second factors.",
-)
+secrets = command_group("Create and rotate the key that encrypts the secrets of second factors.")
 
 
 @secrets.command()

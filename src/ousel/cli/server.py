@@ -10,7 +10,8 @@ import structlog
 import uvicorn
 
 from ousel.app.ousel import Ousel, in_worker
-from ousel.cli.console import check_schema, fail
+from ousel.cli.console import fail
+from ousel.cli.databases import check_schema
 from ousel.cli.supervisor import Heartbeat, Supervisor
 from ousel.database import schema
 from ousel.database.addresses import database_at, is_postgres

@@ -12,7 +12,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ousel.cli.console import JsonOption, print_json, settings
+from ousel.cli.console import JsonOption, print_json
+from ousel.cli.databases import settings
 from ousel.cli.scrapes import Interval, Scrape, scrape
 from ousel.cli.server import address_at
 

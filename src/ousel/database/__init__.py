@@ -5,5 +5,5 @@
 - which database: `addresses`, `hosts`, `deployment`, `schema`, `backup`
 - SQLite: `sqlite`, `sqlite_transaction`, `commit_thread`
 - PostgreSQL: `postgres`, `postgres_transaction`, `pool`, `primary`
-- failures: `retries`, `suspension`
+- failures: `retries`, `suspension`, `logs`
 """

@@ -18,13 +18,14 @@ from urllib.parse import parse_qsl, unquote
 from ousel.database.addresses import is_postgres, sqlite_path
 from ousel.database.hosts import ADDRESS, primary_url
 from ousel.database.schema import OUSEL_TABLES, TABLES
+from ousel.kernel.errors import OperatorError
 
 # PostgreSQL's tools try one host after the other. Without a timeout they would wait minutes for a
 # host that is down.
 _CONNECT_TIMEOUT: Final = {"PGCONNECT_TIMEOUT": "5"}
 
 
-class BackupFailed(Exception):
+class BackupFailed(OperatorError):
     """A backup, an export or a restore failed; the text says why."""
 
 

@@ -10,14 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Final
 
-import structlog
-
+from ousel.database.logs import LazyLogger
 from ousel.database.port import Database, Transaction
 from ousel.kernel.errors import Refusal
 
 POLL_SECONDS: Final = 0.25
 
-_log = structlog.get_logger()
+_log = LazyLogger()
 
 
 class _AwaitedRow:

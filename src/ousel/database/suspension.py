@@ -7,14 +7,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-import structlog
-
+from ousel.database.logs import LazyLogger
 from ousel.kernel.errors import DatabaseUnavailable
 
 PROBE_SECONDS_MAX: Final = 1.0  # a probe that takes longer suspends writes until it has succeeded
 PROBE_PAUSE_SECONDS: Final = 0.25
 
-_log = structlog.get_logger()
+_log = LazyLogger()
 
 
 class WriteSuspension:

@@ -1,9 +1,16 @@
-"""Refusals: every error that a caller can get is a class with a stable code."""
+"""Refusals: every error that a caller can get is a class with a stable code.
+
+Operators get errors that have a text alone.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import ClassVar, TypeVar
 
 Value = TypeVar("Value")
+
+
+class OperatorError(Exception):
+    """A command of the operator, or a server's start, fails; the text says why in one line."""
 
 
 class Refusal(Exception):

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ousel.kernel.errors import InvalidAmount
+from ousel.kernel.errors import InvalidAmount, OperatorError
 from ousel.kernel.mail_servers import mail_server_at
 from ousel.kernel.money import MICROS_PER_UNIT, micros_from_json
 
@@ -32,7 +32,7 @@ _PERIOD_SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600}
 Network = IPv4Network | IPv6Network
 
 
-class SettingError(ValueError):
+class SettingError(OperatorError, ValueError):
     """A setting is not valid; the message names the variable and the rule."""
 
 

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 import msgspec
 
 from ousel.database.port import Transaction
+from ousel.kernel.errors import OperatorError
 from ousel.ledger import journal
 from ousel.ledger.bucket_sums import BucketSums
 from ousel.ledger.duplicate_finder import DuplicateFinder
@@ -48,7 +49,7 @@ class VerifiedTotals(msgspec.Struct, frozen=True, kw_only=True):
     issued: int  # millionths in circulation: what the system account owes
 
 
-class VerificationFailed(Exception):
+class VerificationFailed(OperatorError):
     """The ledger has an error; the message describes the first one that was found."""
 
 
