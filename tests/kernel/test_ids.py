@@ -18,6 +18,7 @@ from ousel.kernel.ids import (
     new_handle,
     new_id,
     new_secret,
+    repeat_secret,
     secret_hash,
     time_of_id,
     without_secrets,
@@ -137,6 +138,17 @@ def test_a_derived_secret_is_found_again_by_its_handle_and_its_parent_alone() ->
     assert all(is_secret(secret, "sk_test_") for secret in secrets)
     assert [handle_of(secret) for secret in secrets[::2]] == handles
     assert derive_secret(handles[0], parents[0]) == secrets[0]
+
+
+def test_a_repeated_secret_depends_on_all_that_it_was_made_for() -> None:
+    """It has the form of a secret; another parent, purpose or prefix gives another."""
+    parents = [new_secret("ks_") for _ in range(2)]
+    cases = list(itertools.product(("sk_test_", "sk_live_"), parents, ("issue", "rotate")))
+    secrets = [repeat_secret(*case) for case in cases]
+
+    assert len({secret[len("sk_test_") :] for secret in secrets}) == len(cases)
+    assert all(is_secret(secret, case[0]) for secret, case in zip(secrets, cases, strict=True))
+    assert [repeat_secret(*case) for case in cases] == secrets
 
 
 def test_only_a_sha_256_of_a_secret_is_kept() -> None:

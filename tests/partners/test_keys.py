@@ -316,6 +316,7 @@ async def _rotated(
 ) -> IssuedKey:
     async def rotate(transaction: Transaction) -> IssuedKey:
         key = await service.key_by_handle(transaction, handle_of(caller.key))
-        return await service.rotate_key(transaction, key, overlap_seconds, "live", clock)
+        secret = service.new_key_secret("live")
+        return await service.rotate_key(transaction, key, overlap_seconds, secret, clock)
 
     return await database.write(rotate)

@@ -65,6 +65,15 @@ def derive_secret(handle: str, parent: str) -> str:
     return handle + digest.translate(_DIGIT_OF_BYTE).decode()
 
 
+def repeat_secret(prefix: str, parent: str, purpose: str) -> str:
+    """Return the secret that only the holder of the parent secret can compute for this purpose.
+
+    It has 200 bits, and each call returns the same one.
+    """
+    digest = hmac.digest(parent.encode(), f"{prefix} {purpose}".encode(), "sha512")
+    return prefix + digest[:SECRET_CHARACTERS].translate(_DIGIT_OF_BYTE).decode()
+
+
 def is_secret(text: str, prefix: str) -> bool:
     """Return whether a text has the form of a secret with this prefix."""
     return text.startswith(prefix) and _SECRET_TAIL.fullmatch(text, len(prefix)) is not None

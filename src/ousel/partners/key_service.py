@@ -2,10 +2,13 @@
 
 from typing import Final
 
+import msgspec
+
+from ousel.accounts import service as accounts
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import InvalidField, Refusal
-from ousel.kernel.ids import derive_secret, matches_hash, new_handle
+from ousel.kernel.ids import derive_secret, matches_hash, new_handle, repeat_secret
 from ousel.partners import rules, service
 from ousel.partners.rules import App, Key
 from ousel.partners.service import IssuedKey, own_app, own_key
@@ -25,6 +28,13 @@ class SecondFactorNeeded(Refusal):
     code = "second_factor_needed"
     title = "Turn on two-factor sign-in first"
     cure = "Turn it on under Settings, then issue the key."
+
+
+class KeyRequest(msgspec.Struct, frozen=True):
+    """What makes a request for a key recognizable when it is sent again."""
+
+    parent: str  # a secret that only the person's browser and this server know
+    purpose: str  # the rest of what was asked for
 
 
 class KeyService:
@@ -50,16 +60,19 @@ class KeyService:
         return await self._database.read(read)
 
     async def issue(
-        self, account_id: str, app_id: str, name: str, source: EventSource
+        self, account_id: str, app_id: str, name: str, request: KeyRequest, source: EventSource
     ) -> IssuedKey:
-        """Issue a key."""
+        """Issue a key, or return the one that the same request has issued before."""
+        secret = self._secret(request)
 
         async def work(transaction: Transaction) -> IssuedKey:
-            app = await own_app(transaction, account_id, app_id)
-            await self._check_second_factor(transaction, account_id)
+            app = await self._lock_app(transaction, account_id, app_id)
+            repeated = await self._find_repeated(transaction, app, secret, param="key_name")
+            if repeated is not None:
+                return repeated
             await self._check_limit(transaction, app, param="key_name")
             key_name = rules.parse_name(name, param="key_name")
-            issued = await service.issue_key(transaction, app, key_name, self._mode, self._clock)
+            issued = await service.add_key(transaction, app, key_name, secret, self._clock)
             await self._notices.record(
                 transaction, account_id, "key_issued", source, issued.key.label
             )
@@ -108,20 +121,32 @@ class KeyService:
         return await self._database.read(read)
 
     async def rotate(
-        self, account_id: str, app_id: str, handle: str, overlap_seconds: int, source: EventSource
+        self,
+        account_id: str,
+        app_id: str,
+        handle: str,
+        overlap_seconds: int,
+        request: KeyRequest,
+        source: EventSource,
     ) -> IssuedKey:
-        """Replace a key with a new one; the old key stays valid for the overlap."""
+        """Replace a key with a new one; the old key stays valid for the overlap.
+
+        If the same request has done so before, return the key that it has issued.
+        """
+        secret = self._secret(request)
 
         async def work(transaction: Transaction) -> IssuedKey:
-            app = await own_app(transaction, account_id, app_id)
-            await self._check_second_factor(transaction, account_id)
+            app = await self._lock_app(transaction, account_id, app_id)
+            repeated = await self._find_repeated(transaction, app, secret, param="handle")
+            if repeated is not None:
+                return repeated
             key = await own_key(transaction, app, handle)
             if key.stored_end is not None:
                 raise InvalidField("This key has already been rotated or revoked.", param="handle")
             if overlap_seconds > 0:
                 await self._check_limit(transaction, app, param="handle")
             issued = await service.rotate_key(
-                transaction, key, overlap_seconds, self._mode, self._clock
+                transaction, key, overlap_seconds, secret, self._clock
             )
             detail = f"{key.label} → {issued.key.label}"
             await self._notices.record(transaction, account_id, "key_rotated", source, detail)
@@ -142,6 +167,30 @@ class KeyService:
                 )
 
         await self._database.write(work)
+
+    def _secret(self, request: KeyRequest) -> str:
+        return repeat_secret(f"sk_{self._mode}_", request.parent, request.purpose)
+
+    async def _lock_app(self, transaction: Transaction, account_id: str, app_id: str) -> App:
+        """Return the account's own app; other requests for keys of the account wait."""
+        app = await own_app(transaction, account_id, app_id)
+        await self._check_second_factor(transaction, account_id)
+        await accounts.lock_password_hash(transaction, account_id)
+        return app
+
+    async def _find_repeated(
+        self, transaction: Transaction, app: App, secret: str, *, param: str
+    ) -> IssuedKey | None:
+        """Return the key that this request has issued before; if it has ended, refuse."""
+        key = await service.find_key(transaction, app, secret)
+        if key is None:
+            return None
+        if not key.is_valid_at(self._clock()):
+            raise InvalidField(
+                "This form has been used before, and its key has ended. Send the form again.",
+                param=param,
+            )
+        return IssuedKey(key, secret, is_repeated=True)
 
     async def _check_limit(self, transaction: Transaction, app: App, *, param: str) -> None:
         now = self._clock()

@@ -75,8 +75,10 @@ class OperatorService:
 
         async def work(transaction: Transaction) -> IssuedKey:
             key = await service.key_by_handle(transaction, handle)
-            mode = await self._mode(transaction)
-            issued = await service.rotate_key(transaction, key, overlap_seconds, mode, self._clock)
+            secret = service.new_key_secret(await self._mode(transaction))
+            issued = await service.rotate_key(
+                transaction, key, overlap_seconds, secret, self._clock
+            )
             detail = f"{key.label} → {issued.key.label}"
             await self._notify(transaction, key.account_id, "key_rotated", detail)
             return issued

@@ -73,6 +73,7 @@ class IssuedKey(msgspec.Struct, frozen=True):
 
     key: Key
     secret: str
+    is_repeated: bool = False  # the same request had issued it before
 
 
 async def create_app(transaction: Transaction, new: NewApp, clock: Clock) -> App:
@@ -137,7 +138,12 @@ async def issue_key(
     transaction: Transaction, app: App, name: str, mode: str, clock: Clock
 ) -> IssuedKey:
     """Issue a key to the app; `mode` is live, or test in a sandbox."""
-    return await add_key(transaction, app, name, new_secret(f"sk_{mode}_"), clock)
+    return await add_key(transaction, app, name, new_key_secret(mode), clock)
+
+
+def new_key_secret(mode: str) -> str:
+    """Return the secret of a new key; `mode` is live, or test in a sandbox."""
+    return new_secret(f"sk_{mode}_")
 
 
 async def add_key(
@@ -165,16 +171,16 @@ async def add_key(
 
 
 async def rotate_key(
-    transaction: Transaction, key: Key, overlap_seconds: int, mode: str, clock: Clock
+    transaction: Transaction, key: Key, overlap_seconds: int, secret: str, clock: Clock
 ) -> IssuedKey:
-    """Replace a key with a new one for this mode; the old key stays valid for the overlap."""
+    """Replace a key with a new one; the old key stays valid for the overlap."""
     overlap = rules.parse_overlap_seconds(overlap_seconds) * MICROS_PER_SECOND
     app = await app_by_id(transaction, key.app_id)
     if overlap:
         await store.end_key(transaction, key, clock() + overlap)
     else:
         await revoke_key(transaction, key, clock)
-    return await issue_key(transaction, app, key.name, mode, clock)
+    return await add_key(transaction, app, key.name, secret, clock)
 
 
 async def revoke_key(transaction: Transaction, key: Key, clock: Clock) -> None:
@@ -213,6 +219,15 @@ async def own_key(transaction: Transaction, app: App, handle: str) -> Key:
         if (key.account_id, key.app_id) == (app.account_id, app.id):
             return key
     raise KeyNotFound("This app has no such key.", param="handle")
+
+
+async def find_key(transaction: Transaction, app: App, secret: str) -> Key | None:
+    """Return the app's own key that has this secret, if there is one."""
+    for key, _ in await store.keys_by_handle(transaction, [handle_of(secret)]):
+        is_own = (key.account_id, key.app_id) == (app.account_id, app.id)
+        if is_own and matches_hash(key.hash, secret):
+            return key
+    return None
 
 
 async def redirect_uris_of(transaction: Transaction, app: App) -> list[str]:

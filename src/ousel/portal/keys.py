@@ -1,14 +1,20 @@
-"""Pages that issue, rotate and revoke the keys of an app."""
+"""Pages that issue, rotate and revoke the keys of an app.
+
+The forms that issue and rotate keys carry a seed, from which the new key's secret is derived. So if
+such a form is sent twice, by a double click or a reload, it issues one key, and both answers show
+it.
+"""
 
 from collections.abc import Awaitable
 
 from ousel.http.messages import Answer
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField
-from ousel.partners.key_service import KeyService, SecondFactorNeeded
+from ousel.kernel.ids import is_secret, new_secret
+from ousel.partners.key_service import KeyRequest, KeyService, SecondFactorNeeded
 from ousel.partners.service import IssuedKey
 from ousel.people.event_source import event_source
-from ousel.portal.app_editor import OVERLAP_LABELS, AppEditor
+from ousel.portal.app_editor import OVERLAP_LABELS, SEED_PREFIX, AppEditor
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit, require_identity_check
@@ -41,7 +47,11 @@ class KeyPages:
         self._check_identity(visit)
         name = visit.form.get("key_name", "")
         issuing = self._keys.issue(
-            visit.signed_in.account_id, visit.path["client_id"], name, event_source(visit)
+            visit.signed_in.account_id,
+            visit.path["client_id"],
+            name,
+            _key_request(visit, name),
+            event_source(visit),
         )
         return await self._show_issued(visit, issuing)
 
@@ -57,6 +67,7 @@ class KeyPages:
             visit.path["client_id"],
             visit.path["handle"],
             int(overlap),
+            _key_request(visit),
             event_source(visit),
         )
         return await self._show_issued(visit, issuing)
@@ -90,3 +101,14 @@ class KeyPages:
         except (InvalidField, SecondFactorNeeded) as refusal:
             return await self._editor.page(visit, refusal)
         return await self._editor.page(visit, issued=issued)
+
+
+def _key_request(visit: Visit, name: str = "") -> KeyRequest:
+    """Return what was asked for: equal if this session sends the same form again.
+
+    The form's token depends on the session's secret. So the seed alone reveals no key.
+    """
+    seed = visit.form.get("seed", "")
+    if not is_secret(seed, SEED_PREFIX):
+        seed = new_secret(SEED_PREFIX)
+    return KeyRequest(f"{visit.form_token} {seed}", f"{visit.url} {name}")
