@@ -136,3 +136,8 @@ class EmailProofs:
     async def delete_expired(self, transaction: Transaction, before: int, limit: int) -> int:
         """Delete up to `limit` proofs that expired before this moment."""
         return await store.delete_expired(transaction, before, limit)
+
+
+async def end_proof(transaction: Transaction, account_id: str) -> None:
+    """End the proof that the account has begun, if any."""
+    await store.delete_proof(transaction, account_id)

@@ -61,11 +61,14 @@ class Passkeys:
 
     async def use_challenge(
         self, transaction: Transaction, answer: BrowserAnswer, account_id: str, browser: str
-    ) -> bool:
-        """Use up the challenge that was answered; return whether it was valid here and now."""
+    ) -> int | None:
+        """Use up the challenge that was answered; return when it was issued, if it is valid."""
         now = self._clock()
         asked = Challenge(secret_hash(answer.challenge), browser, account_id, now)
-        return await store.use_challenge(transaction, asked, now)
+        expires_at = await store.use_challenge(transaction, asked, now)
+        if expires_at is None:
+            return None
+        return expires_at - rules.CHALLENGE_SECONDS * MICROS_PER_SECOND
 
     async def check_new(self, answer: BrowserAnswer) -> NewCredential | None:
         """Return the new passkey if the answer is right; the check runs on a thread."""

@@ -60,7 +60,7 @@ DELETE_PASSKEYS: Final = Statement(
 USE_CHALLENGE: Final = Statement(
     "use a challenge, once",
     "DELETE FROM passkey_challenges WHERE hash = :hash AND browser = :browser"
-    " AND account_id = :account_id AND expires_at > :now",
+    " AND account_id = :account_id AND expires_at > :now RETURNING expires_at",
 )
 DELETE_EXPIRED_CHALLENGES: Final = deletion_of_oldest(
     "delete some challenges that have expired", CHALLENGES, by="expires_at"
@@ -123,16 +123,16 @@ async def add_challenge(transaction: Transaction, challenge: Challenge) -> None:
     await transaction.insert(CHALLENGES, [msgspec.structs.astuple(challenge)])
 
 
-async def use_challenge(transaction: Transaction, challenge: Challenge, now: int) -> bool:
-    """Delete a challenge; return whether it was valid, for this browser and this account."""
-    used = await transaction.execute(
+async def use_challenge(transaction: Transaction, challenge: Challenge, now: int) -> int | None:
+    """Delete a challenge; return its expiry if it was valid, for this browser and this account."""
+    used = await transaction.fetch(
         USE_CHALLENGE,
         hash=challenge.hash,
         browser=challenge.browser,
         account_id=challenge.account_id,
         now=now,
     )
-    return used > 0
+    return used[0][0] if used else None
 
 
 async def delete_expired_challenges(transaction: Transaction, before: int, limit: int) -> int:

@@ -13,6 +13,7 @@ from ousel.passkeys import service as passkeys
 from ousel.passkeys.ceremony import BrowserAnswer, read_answer
 from ousel.passkeys.rules import Owner, Passkey, parse_name
 from ousel.passkeys.service import PasskeyNotAccepted, Passkeys
+from ousel.people import store
 from ousel.people.attempts import AttemptCounter, Guess
 from ousel.people.audit import EventSource, record_event, record_failed_sign_in
 from ousel.people.notices import EventNotices
@@ -41,7 +42,15 @@ class _Refused(msgspec.Struct, frozen=True):
     detail: str
 
 
+class _Answered(msgspec.Struct, frozen=True):
+    """The challenge that a browser answered, and the passkey that the answer names."""
+
+    asked_at: int
+    passkey: Passkey | None
+
+
 UNKNOWN: Final = _Refused("This passkey is not known here. It may have been removed.")
+OUTDATED: Final = _Refused("The password was changed in the meantime. Try again.")
 
 
 class PasskeyService:
@@ -93,13 +102,15 @@ class PasskeyService:
         """Add a passkey; return recovery codes if it is the account's first second factor."""
         name = parse_name(name)
         answer = _read(credential)
-        await self._use_challenge(answer, account_id, source)
+        answered = await self._use_challenge(answer, account_id, source)
         checked = await self._passkeys.check_new(answer)
         if checked is None:
             raise PasskeyNotAccepted("The passkey was not accepted. Try again.")
 
         async def work(transaction: Transaction) -> list[str]:
             await accounts.lock_password_hash(transaction, account_id)
+            if await store.has_new_password(transaction, account_id, answered.asked_at):
+                raise PasskeyNotAccepted(OUTDATED.detail)
             is_first = not await has_second_factor(transaction, account_id)
             await self._passkeys.add(transaction, account_id, name, checked)
             await self._notices.record(transaction, account_id, "passkey_added", source, name)
@@ -149,7 +160,8 @@ class PasskeyService:
         If the passkey is not accepted, count a failed attempt and refuse.
         """
         answer = _read(credential)
-        passkey = await self._use_challenge(answer, account_id, source)
+        answered = await self._use_challenge(answer, account_id, source)
+        passkey = answered.passkey
         guess = Guess(
             f"passkey {answer.credential_id}",
             None if passkey is None else passkey.account_id,
@@ -165,8 +177,10 @@ class PasskeyService:
             await self._attempts.count_attempt(transaction, guess)
             if passkey is None:
                 return UNKNOWN
-            # Wait for a recovery of the account, which removes its passkeys and ends its sessions.
+            # A new password ends all sessions, and also those that were about to be opened.
             await accounts.lock_password_hash(transaction, passkey.account_id)
+            if await store.has_new_password(transaction, passkey.account_id, answered.asked_at):
+                return OUTDATED
             refused = await self._use(transaction, passkey, sign_count, source)
             if refused is not None:
                 return refused
@@ -202,22 +216,25 @@ class PasskeyService:
 
     async def _use_challenge(
         self, answer: BrowserAnswer, account_id: str, source: EventSource
-    ) -> Passkey | None:
-        """Use up the challenge, whatever becomes of the answer; return the passkey that it names.
+    ) -> _Answered:
+        """Use up the challenge, whatever becomes of the answer; return what it was.
 
         The check of the answer runs on a thread, which no transaction may wait for.
         """
 
-        async def work(transaction: Transaction) -> tuple[bool, Passkey | None]:
-            is_valid = await self._passkeys.use_challenge(
+        async def work(transaction: Transaction) -> _Answered | None:
+            asked_at = await self._passkeys.use_challenge(
                 transaction, answer, account_id, source.browser
             )
-            return is_valid, await passkeys.find_answering(transaction, answer, account_id)
+            if asked_at is None:
+                return None
+            passkey = await passkeys.find_answering(transaction, answer, account_id)
+            return _Answered(asked_at, passkey)
 
-        is_valid, passkey = await self._database.write(work)
-        if not is_valid:
+        answered = await self._database.write(work)
+        if answered is None:
             raise PasskeyNotAccepted("This took too long, or was sent twice. Try again.")
-        return passkey
+        return answered
 
 
 def _read(credential: str) -> BrowserAnswer:

@@ -2,6 +2,7 @@
 
 from ousel.accounts import service as accounts
 from ousel.database.port import Transaction
+from ousel.emails.service import end_proof
 from ousel.people import factor_store, store
 
 
@@ -10,10 +11,12 @@ async def replace_password(
 ) -> None:
     """Store a new password, and shut out everybody else who used the old one.
 
-    All sessions but this one end, all browsers but this one are forgotten, and a second factor
-    that was only proposed is removed. The caller has locked the password.
+    All sessions but this one end, all browsers but this one are forgotten, a second factor that
+    was only proposed is removed, and so is an email that was not confirmed yet. The caller has
+    locked the password, and records an audit event, which ends passkey sign-ins that were begun.
     """
     await accounts.set_password_hash(transaction, account_id, hashed)
     await store.end_other_sessions(transaction, account_id, session)
     await store.forget_other_browsers(transaction, account_id, browser)
     await factor_store.remove_proposed_factor(transaction, account_id)
+    await end_proof(transaction, account_id)

@@ -100,6 +100,11 @@ EVENTS_BEFORE: Final = Statement(
     f"SELECT {_AUDIT_COLUMNS} FROM audit_events"
     " WHERE account_id = :account_id AND id < :before ORDER BY id DESC LIMIT :limit",
 )
+HAS_NEW_PASSWORD: Final = Statement(
+    "whether the password of an account was changed since a moment",
+    "SELECT 1 FROM audit_events WHERE account_id = :account_id AND created_at >= :since"
+    " AND kind IN ('password_changed', 'password_reset') LIMIT 1",
+)
 IS_KNOWN_BROWSER: Final = Statement(
     "whether somebody has signed in to an account from a browser",
     "SELECT 1 FROM known_browsers WHERE account_id = :account_id AND browser = :browser",
@@ -222,6 +227,11 @@ async def events_before(
     """Return the events of the account before this event id, newest first."""
     rows = await transaction.fetch(EVENTS_BEFORE, account_id=account_id, before=before, limit=limit)
     return [AuditEvent(*row) for row in rows]
+
+
+async def has_new_password(transaction: Transaction, account_id: str, since: int) -> bool:
+    """Return whether the password of the account was changed at this moment or later."""
+    return bool(await transaction.fetch(HAS_NEW_PASSWORD, account_id=account_id, since=since))
 
 
 async def is_known_browser(transaction: Transaction, account_id: str, browser: str) -> bool:
