@@ -53,7 +53,8 @@ async def sender(portal: Portal, ada: Visitor) -> Sender:
 
 async def test_money_is_sent_after_the_recipient_was_shown(sender: Sender) -> None:
     """By username, number or email: the name comes first, then the money, then a receipt."""
-    for number, to in enumerate(("@Grace", sender.grace.account_number, "grace@example.com"), 1):
+    names = ("@Grace", sender.grace.account_number, "grace@example.com", "grace")
+    for number, to in enumerate(names, 1):
         address = await sender.confirmation(to=to, note="Two tickets")
         page = (await sender.visitor.get(address)).text
         assert "Grace Hopper" in page

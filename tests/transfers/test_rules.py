@@ -59,6 +59,15 @@ def test_a_recipient_may_be_typed_with_spaces() -> None:
     assert parse_typed_recipient("@Ada") == "@ada"
     with pytest.raises(InvalidField):
         parse_typed_recipient("  ")
-    for text in ("ada", "OU84 0000 000000", "@a"):
+    for text in ("a", "OU84 0000 000000", "@a", "ada.lovelace", "ada@example"):
+        with pytest.raises(AccountNotFound):
+            parse_typed_recipient(text)
+
+
+def test_a_username_may_be_typed_without_its_at_sign() -> None:
+    """Unless it could be something else: two words, or an account number with a missing digit."""
+    assert parse_typed_recipient(" Grace ") == "@grace"
+    assert parse_typed_recipient("ousel_fan") == "@ousel_fan"
+    for text in ("grace hopper", "OU83000000000", "ou8300000000001", "OU830000000001"):
         with pytest.raises(AccountNotFound):
             parse_typed_recipient(text)

@@ -14,6 +14,7 @@ NOTE_CHARACTERS_MAX: Final = 500
 # point: 5,50 is refused, with the advice to write 5.50.
 _TYPED_AMOUNT: Final = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(\.[0-9]+)?", re.ASCII)
 _DECIMAL_COMMA: Final = re.compile(r"[0-9.]+,[0-9]+", re.ASCII)
+_NUMBER_LIKE: Final = re.compile(r"ou[0-9]+", re.ASCII | re.IGNORECASE)
 
 
 def parse_note(note: str | None) -> str | None:
@@ -38,10 +39,16 @@ def parse_typed_amount(text: str) -> int:
 
 
 def parse_typed_recipient(text: str) -> str:
-    """Return the normalized identifier that a person typed; spaces in it do not matter."""
-    identifier = "".join(text.split())
+    """Return the normalized identifier that a person typed; spaces in it do not matter.
+
+    A username may lack its @, unless it could be an account number, complete or mistyped.
+    """
+    words = text.split()
+    identifier = "".join(words)
     if not identifier:
         raise InvalidField(
             "Name the recipient: an @username, an account number or an email.", param="to"
         )
+    if len(words) == 1 and "@" not in identifier and not _NUMBER_LIKE.fullmatch(identifier):
+        identifier = f"@{identifier}"
     return normalize_identifier(identifier, param="to")
