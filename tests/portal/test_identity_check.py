@@ -1,5 +1,6 @@
 """Pages ask again for the password, a code or a passkey before what matters, and continue."""
 
+import re
 from collections.abc import Awaitable, Callable
 
 import httpx2
@@ -26,6 +27,11 @@ async def answer_with(visitor: Visitor, asked: httpx2.Response, **fields: str) -
     assert is_asked(asked), asked.text
     form = form_with(asked.text, "Continue")
     return await visitor.send(form, form.pressed("Continue", fields))
+
+
+def without_seeds(page: httpx2.Response) -> str:
+    """Return an app's page without the seeds of its forms, which are new each time."""
+    return re.sub(r'value="ks_\w+"', "", page.text)
 
 
 def wait(portal: Portal) -> None:
@@ -97,29 +103,36 @@ async def was_mailed(partner: Partner, done: httpx2.Response) -> bool:
 
 Action = Callable[[Partner], Awaitable[httpx2.Response]]
 Check = Callable[[Partner, httpx2.Response], Awaitable[bool]]
-ACTIONS: tuple[tuple[Action, Check], ...] = (
-    (issue, was_issued),
-    (rotate, was_rotated),
-    (change_password, has_new_password),
-    (change_email, was_mailed),
+ACTIONS: tuple[tuple[Action, str, Check], ...] = (
+    (issue, "To issue the key “second”", was_issued),
+    (rotate, "To rotate a key", was_rotated),
+    (change_password, "To change your password", has_new_password),
+    (change_email, "To change your email", was_mailed),
 )
 
 
-@pytest.mark.parametrize(("act", "is_done"), ACTIONS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    ("act", "purpose", "is_done"), ACTIONS, ids=["issue", "rotate", "password", "email"]
+)
 async def test_an_action_asks_for_a_code_and_then_continues(
-    partner: Partner, act: Action, is_done: Check
+    partner: Partner, act: Action, purpose: str, is_done: Check
 ) -> None:
-    """Nothing happens before the right code; then all that was typed takes effect, once."""
+    """Nothing happens before the right code; then all that was typed takes effect, once.
+
+    The page that asks says for what, also after a wrong code.
+    """
     before = await partner.visitor.get(partner.app)
     asked = await act(partner)
     assert is_asked(asked)
+    assert purpose in asked.text
     assert "location" not in asked.headers
     assert not await partner.portal.mail("new@example.com")
     wrong = await answer_with(partner.visitor, asked, identity_code="000000")
     assert is_asked(wrong)
     assert "This code is not right." in wrong.text
+    assert purpose in wrong.text
     unchanged = await partner.visitor.get(partner.app)
-    assert unchanged.text == before.text
+    assert without_seeds(unchanged) == without_seeds(before)
 
     done = await answer_with(partner.visitor, wrong, identity_code=partner.code)
 
@@ -138,7 +151,10 @@ async def test_turning_a_factor_on_asks_for_the_password(portal: Portal, ada: Vi
     assert shown not in page.text
     late = await ada.send(typed, typed.pressed("Turn on", {"code": portal.code(shown)}))
     assert is_asked(late)
-    assert is_asked(await answer_with(ada, page, identity_password="wrong horse battery"))
+    again = await answer_with(ada, page, identity_password="wrong horse battery")
+    for each in (page, late, again):
+        assert is_asked(each)
+        assert "To set up an authenticator app" in each.text
     back = await answer_with(ada, page, identity_password=PASSWORD)
     assert back.headers["location"] == "/settings/two-factor"
     assert shown in (await ada.get(back.headers["location"])).text
@@ -194,6 +210,7 @@ async def test_sending_over_the_limit_asks_and_sends_once(database_url: str) -> 
 
         assert (await send(ada, "25.00")).status_code == 303
         asked = await send(ada, "25.000001")
+        assert "To send 25.000001 OUSD" in asked.text
         wrong = await answer_with(ada, asked, identity_password="wrong horse battery")
         assert await balance(portal.database, grace) == 25_000_000
         sent = [await answer_with(ada, each, identity_password=PASSWORD) for each in (wrong, asked)]

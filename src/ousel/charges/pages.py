@@ -16,6 +16,7 @@ from ousel.charges.service import ChargeService
 from ousel.http.messages import Answer, RawHeader, json_answer
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock, timestamp
 from ousel.kernel.errors import Refusal
+from ousel.kernel.money import money_text
 from ousel.kernel.settings import Settings
 from ousel.people.rules import counted_address
 from ousel.site.qr_codes import cached_qr_code
@@ -136,7 +137,7 @@ class CheckoutPages:
         if visit.person is None:
             return see_other(f"/login?next={quote(address, safe='')}")
         if self._asks_again(visit, charge):
-            require_identity_check(visit)
+            require_identity_check(visit, f"pay {money_text(charge.amount)}")
         try:
             await self._charges.pay(charge, visit.person.account_id)
         except Refusal as refusal:

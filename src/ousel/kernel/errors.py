@@ -98,6 +98,11 @@ class IdentityCheckNeeded(Refusal):
     title = "Confirm that it is you"
     cure = "Give the password or, if two-factor sign-in is on, a code or a passkey."
 
+    def __init__(self, detail: str, *, param: str | None = None, purpose: str = "") -> None:
+        """Say what is missing or wrong, and what the check is for, such as `send 25.00 OUSD`."""
+        super().__init__(detail, param=param)
+        self.purpose = purpose
+
 
 class RateLimited(Refusal):
     """The key has made more requests than its limit allows, or too many searches at once."""

@@ -107,7 +107,7 @@ class EmailConfirmationService:
         compared = await self._password_check.compare(account_id, password, source)
 
         async def work(transaction: Transaction) -> bool:
-            if not await self._password_check.confirm(transaction, compared):
+            if not await self._password_check.confirm(transaction, compared, "change your email"):
                 return False
             current = await accounts.email_of(transaction, account_id)
             if current.is_proven and current.address == email:

@@ -50,8 +50,13 @@ class PasswordCheck:
         is_right = await self._passwords.matches(stored, password, source.ip_address)
         return ComparedPassword(guess, account_id, stored, is_right)
 
-    async def confirm(self, transaction: Transaction, compared: ComparedPassword) -> bool:
-        """Return whether the password was right and has not changed since; count a wrong one."""
+    async def confirm(
+        self, transaction: Transaction, compared: ComparedPassword, purpose: str = ""
+    ) -> bool:
+        """Return whether the password was right and has not changed since; count a wrong one.
+
+        If an identity check is needed as well, the person is told for which purpose.
+        """
         guess, account_id = compared.guess, compared.account_id
         await self._attempts.count_attempt(transaction, guess)
         # The password may have changed while it was compared; the lock rules out later changes.
@@ -62,10 +67,12 @@ class PasswordCheck:
             )
             return False
         await self._attempts.forgive(transaction, guess)
-        await self._record_check(transaction, account_id, guess.source.session)
+        await self._record_check(transaction, account_id, guess.source.session, purpose)
         return True
 
-    async def _record_check(self, transaction: Transaction, account_id: str, session: str) -> None:
+    async def _record_check(
+        self, transaction: Transaction, account_id: str, session: str, purpose: str
+    ) -> None:
         """Count the password as an identity check, unless the account has a second factor.
 
         With a second factor, a code or a passkey must have been given recently as well.
@@ -76,7 +83,9 @@ class PasswordCheck:
             return
         found = await store.sessions_by_hash(transaction, [session])
         if not any(each.is_recently_checked_at(now) for each in found):
-            raise IdentityCheckNeeded("This needs a code or a passkey as well as your password.")
+            raise IdentityCheckNeeded(
+                "This needs a code or a passkey as well as your password.", purpose=purpose
+            )
 
 
 def password_subject(account_id: str) -> str:

@@ -189,7 +189,7 @@ class SignInService:
             hashed = await self.passwords.hash_password(new, source.ip_address)
 
         async def work(transaction: Transaction) -> bool:
-            if not await self.password_check.confirm(transaction, compared):
+            if not await self.password_check.confirm(transaction, compared, "change your password"):
                 return False
             await replace_password(
                 transaction, account_id, hashed, session=source.session, browser=source.browser

@@ -18,6 +18,7 @@ from ousel.site.visits import PageRoute, Visit, require_identity_check
 PATH: Final = "/confirm-identity"
 OPTIONS_PATH: Final = f"{PATH}/options"
 FIELD_PREFIX: Final = "identity_"  # of the fields that this page adds to a form
+PURPOSE_FIELD: Final = "identity_purpose"
 FIELDS: Final[dict[Way, str]] = {
     "password": "identity_password",
     "code": "identity_code",
@@ -51,7 +52,7 @@ class IdentityCheckPages:
 
     async def continue_to_page(self, visit: Visit) -> Answer:
         """Lead to the page that needed the check."""
-        require_identity_check(visit)
+        require_identity_check(visit, visit.form.get(PURPOSE_FIELD, ""))
         return see_other(local_path(visit.form.get("next", ""), HOME))
 
     async def passkey_options(self, visit: Visit) -> Answer:
@@ -85,6 +86,8 @@ class IdentityCheckPages:
             visit,
             refusal=refusal,
             action=action,
+            # A wrong answer is refused before the page that needs the check is asked.
+            purpose=refusal.purpose or visit.form.get(PURPOSE_FIELD, ""),
             fields={
                 name: value
                 for name, value in fields.items()

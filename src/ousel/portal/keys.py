@@ -44,8 +44,8 @@ class KeyPages:
 
     async def issue(self, visit: Visit) -> Answer:
         """Issue a key, and show it once."""
-        self._check_identity(visit)
         name = visit.form.get("key_name", "")
+        self._check_identity(visit, f"issue the key “{name}”")
         issuing = self._keys.issue(
             visit.signed_in.account_id,
             visit.path["client_id"],
@@ -57,7 +57,7 @@ class KeyPages:
 
     async def rotate(self, visit: Visit) -> Answer:
         """Rotate a key, and show the new one once."""
-        self._check_identity(visit)
+        self._check_identity(visit, "rotate a key")
         overlap = visit.form.get("overlap", "")
         if overlap not in OVERLAP_LABELS:
             refusal = InvalidField("Choose how long the old key stays valid.", param="overlap")
@@ -91,9 +91,9 @@ class KeyPages:
         )
         return await self._editor.apply(visit, change)
 
-    def _check_identity(self, visit: Visit) -> None:
+    def _check_identity(self, visit: Visit, purpose: str) -> None:
         if self._keys.issues_live_keys:
-            require_identity_check(visit)
+            require_identity_check(visit, purpose)
 
     async def _show_issued(self, visit: Visit, issuing: Awaitable[IssuedKey]) -> Answer:
         try:

@@ -53,7 +53,7 @@ class PasskeyPages:
 
         The check comes first, because a browser that makes a passkey cannot be interrupted.
         """
-        require_identity_check(visit)
+        require_identity_check(visit, "manage your passkeys")
         return await self._list_page(visit)
 
     async def options(self, visit: Visit) -> Answer:
@@ -66,7 +66,7 @@ class PasskeyPages:
 
     async def add(self, visit: Visit) -> Answer:
         """Add a passkey; if it is the only second factor, show new recovery codes once."""
-        require_identity_check(visit)
+        require_identity_check(visit, "add a passkey")
         try:
             codes = await self._passkeys.add(
                 visit.signed_in.account_id,
@@ -99,7 +99,7 @@ class PasskeyPages:
 
     async def remove(self, visit: Visit) -> Answer:
         """Remove a passkey."""
-        require_identity_check(visit)
+        require_identity_check(visit, "remove a passkey")
         await self._passkeys.remove(
             visit.signed_in.account_id, visit.path["id"], event_source(visit)
         )

@@ -16,6 +16,7 @@ from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit, require_identity_check
 
 EVENTS_SHOWN: Final = 30
+SET_UP_APP: Final = "set up an authenticator app"
 EVENT_LABELS: Final = {
     "signed_up": "Account created",
     "signed_in": "Signed in",
@@ -116,7 +117,7 @@ class SettingsPages:
 
     async def confirm_factor(self, visit: Visit) -> Answer:
         """Turn an authenticator app on, and show the recovery codes once."""
-        require_identity_check(visit)
+        require_identity_check(visit, SET_UP_APP)
         try:
             codes = await self._second_factors.confirm(
                 visit.signed_in.account_id, visit.form.get("code", ""), event_source(visit)
@@ -167,7 +168,8 @@ class SettingsPages:
         confirmed = await self._second_factors.is_on(person.account_id)
         context: dict[str, Any] = {"confirmed": confirmed}
         if not confirmed:
-            require_identity_check(visit)  # whoever sees the secret can compute its codes
+            # Whoever sees the secret can compute its codes.
+            require_identity_check(visit, SET_UP_APP)
             secret = await self._second_factors.propose(person.account_id)
             uri = provisioning_uri(secret, person.username, "Ousel")
             context |= {"secret_value": secret, "qr_code": qr_code(uri)}

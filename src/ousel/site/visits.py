@@ -65,14 +65,14 @@ class IdentityChecks(Protocol):
         ...
 
 
-def require_identity_check(visit: Visit) -> None:
+def require_identity_check(visit: Visit, purpose: str) -> None:
     """Raise IdentityCheckNeeded unless the person was checked recently.
 
-    A page calls this before it changes anything, because the same request is sent again after the
-    check.
+    The page that asks says for which purpose, such as “send 25.00 OUSD”. A page calls this before
+    it changes anything, because the same request is sent again after the check.
     """
     if not visit.signed_in.is_recently_checked:
-        raise IdentityCheckNeeded("This needs your password, a code or a passkey.")
+        raise IdentityCheckNeeded("This needs your password, a code or a passkey.", purpose=purpose)
 
 
 def needs_identity_check(visit: Visit, micros: int, over_micros: int | None) -> bool:

@@ -97,7 +97,7 @@ class SendPages:
         if intent is None:
             return _back_to_form(visit.form)
         if self._asks_again(visit, intent):
-            require_identity_check(visit)
+            require_identity_check(visit, f"send {money_text(intent.amount)}")
         try:
             sent = await self._service.send(visit.signed_in.account_id, intent)
         except Refusal as refusal:
