@@ -85,7 +85,9 @@ async def test_two_factor_is_turned_on_used_and_turned_off(portal: Portal, ada: 
     """On: a code is asked for at sign-in, and recovery codes are counted; off: it is not."""
     secret, codes = await portal.turn_on_factor(ada)
     assert len(codes) == 10
-    assert "10 recovery codes are left" in (await ada.get("/settings")).text
+    settings = (await ada.get("/settings")).text
+    assert "10 recovery codes are left" in settings
+    assert "Turn off or move to another phone" in settings  # this is what the page can do
     phone = portal.visitor("198.51.100.7", SAFARI)
     asked = await phone.sign_in("ada")
     assert asked.headers["location"] == "/login/code"
