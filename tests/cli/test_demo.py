@@ -244,13 +244,16 @@ def test_without_the_shop_s_port_the_demo_runs_without_a_shop(
     """Where the shop's address would stand it says why; of steps in a shop there is no word."""
     monkeypatch.setattr(demo_command, "serve_until_stopped", lambda _, listener: listener.close())
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+        port, server_port = taken.getsockname()[1], free_port()
         outcome = ousel(
-            "demo", f"--port={free_port()}", f"--shop-port={port}", database="unused.db"
+            "demo", f"--port={server_port}", f"--shop-port={port}", database="unused.db"
         )
 
     assert outcome.exit_code == 0, outcome.errors
-    shop = next(line for line in outcome.output.splitlines() if line.startswith("  shop "))
+    lines = outcome.output.splitlines()
+    shop = next(line for line in lines if line.startswith("  shop "))
+    assert any(line.startswith("  database       /") for line in lines)
+    assert any(line.startswith(f"  log key        127.0.0.1:{server_port}/log+") for line in lines)
     assert shop.endswith(f"not running: port {port} is taken; choose another with --shop-port")
     assert "curl -s " in outcome.output
     assert "cart" not in outcome.output
@@ -282,6 +285,9 @@ def test_a_given_database_is_filled_once_and_printed_as_json(
         first, second = ousel(*call, database="unused.db"), ousel(*call, database="unused.db")
 
     told = first.json
+    assert told["database"] == own
+    kept = ousel("log", "key", "show", "--json", database=own).json["key"]  # of another address
+    assert told["log_key"].split("+", 2)[2] == kept.split("+", 2)[2]
     accounts = ousel("account", "list", "--json", database=own).json
     assert set(told["usernames"]) < {account["username"] for account in accounts}
     assert told["key"].startswith("sk_test_")

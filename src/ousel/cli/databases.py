@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from ousel.cli.console import clean_up_on_signal, fail
-from ousel.database.addresses import database_at, database_may_exist, sqlite_path
+from ousel.database.addresses import database_at, database_may_exist, is_postgres, sqlite_path
 from ousel.database.clock import check_skew, clock_of
 from ousel.database.deployment import mode_of
 from ousel.database.port import Database, Transaction
@@ -173,6 +173,11 @@ async def check_empty(url: str, message: str) -> None:
         version = await schema_version(database, url)
     if version is not None:
         fail(message)
+
+
+def database_file(url: str) -> str | None:
+    """Return the file of an SQLite database; an address of PostgreSQL may contain a password."""
+    return None if is_postgres(url) else str(sqlite_path(url))
 
 
 @contextmanager

@@ -11,7 +11,13 @@ from rich.console import Console
 
 from ousel.accounts.service import AccountService, NewHolder
 from ousel.cli.console import JsonOption, show
-from ousel.cli.databases import run_with, run_with_outbox, settings, temporary_database
+from ousel.cli.databases import (
+    database_file,
+    run_with,
+    run_with_outbox,
+    settings,
+    temporary_database,
+)
 from ousel.cli.server import (
     address_at,
     bind_socket,
@@ -24,6 +30,7 @@ from ousel.kernel.money import MICROS_PER_UNIT
 from ousel.kernel.settings import PORT_DEFAULT, PORT_MAX, Settings
 from ousel.partners.operator_service import CreatedApp, OperatorService
 from ousel.people.passwords import PasswordService
+from ousel.sealed_log.keys import KeyHolder
 
 FUNDS_MICROS: Final = 10_000 * MICROS_PER_UNIT
 PASSWORD: Final = "only-a-sandbox"  # noqa: S105 - printed for all to see
@@ -46,6 +53,7 @@ class _Demo(msgspec.Struct, frozen=True):
     shop_url: str
     client_id: str
     key: str
+    log_key: str | None
 
 
 def demo(
@@ -117,7 +125,10 @@ def _fill(server_settings: Settings, port: int, shop_url: str) -> _Demo:
         OperatorService,
         lambda service: _create_app(service, shop_url),
     )
-    return _Demo(server_settings, shop_url, created.app.id, created.issued.secret)
+    log_key = KeyHolder(server_settings)
+    run_with(server_settings.database_url, lambda database, _: database, log_key.read)
+    verifier = None if log_key.key is None else str(log_key.key.verifier)
+    return _Demo(server_settings, shop_url, created.app.id, created.issued.secret, verifier)
 
 
 async def _open_accounts(service: AccountService) -> None:
@@ -160,6 +171,8 @@ def _record(demo_data: _Demo, *, runs_shop: bool) -> dict[str, Any]:
         "partner": PARTNER,
         "client_id": demo_data.client_id,
         "key": demo_data.key,
+        "database": database_file(server_settings.database_url),
+        "log_key": demo_data.log_key,
     }
 
 
@@ -179,6 +192,8 @@ def _welcome(demo_data: _Demo, no_shop: str | None, lasts: str) -> str:
   documentation  {server_settings.portal_url}/docs
   people         {names}: each with 10000.00 OUSD and the password {PASSWORD}
   partner        @{PARTNER}, with the key {demo_data.key}
+  database       {database_file(server_settings.database_url) or "the one that you named"}
+  log key        {demo_data.log_key or "none: OUSEL_LOG_KEY_FILE is not set"}
 {steps}
 [bold]Be somebody new:[/bold] create an account at {server_settings.portal_url}/signup, then open
 {server_settings.portal_url}/sandbox/mail and confirm your email with the link or the code.
