@@ -43,6 +43,7 @@ def test_showing_an_account_imports_no_server(tmp_path: Path) -> None:
     assert "ousel.accounts.service" in loaded
     assert not {"ousel.app", "ousel.mail", "ousel.people", "ousel.sealed_log"} & loaded
     assert not {"alembic", "argon2", "cryptography", "jinja2", "structlog", "uvicorn"} & loaded
+    assert "pydantic" not in loaded
 
 
 def modules_loaded_by(*arguments: str) -> set[str]:

@@ -1,6 +1,6 @@
 """The command line for operators.
 
-- how a command is found and run: `main`, `command_table`, `command_group`
+- how a command is found and run: `main`, `command_table`, `command_group`, `plain_parameters`
 - what commands share: `console`, `tables`, `databases`
 - a server and its processes: `operations`, `server`, `supervisor`, `proxies`
 - accounts and apps: `accounts`, `partners`

@@ -7,17 +7,18 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from markupsafe import escape
 
 from ousel.docs.reference import ApiReference
 from ousel.http.messages import Answer
 from ousel.http.refusals import NotFound
 from ousel.site.rendering import PageRenderer
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 from ousel.site.visits import PageRoute, Visit
 
 CONTENTS: Final = "zensical.toml"
@@ -117,6 +118,8 @@ def _address(path: str) -> str:
 
 
 def _html(text: str, folder: PurePosixPath, docs: Traversable | Path) -> str:
+    from markdown_it import MarkdownIt
+
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
     markdown.add_render_rule("fence", _code_block)
     tokens = markdown.parse(text)
@@ -155,7 +158,7 @@ def _link(target: str, folder: PurePosixPath) -> str:
 
 
 def _code_block(
-    _renderer: Any, tokens: list[Token], index: int, _options: Any, _environment: Any
+    _renderer: Any, tokens: "list[Token]", index: int, _options: Any, _environment: Any
 ) -> str:
     """Return a block of code that a keyboard can scroll."""
     return f'<pre tabindex="0"><code>{escape(tokens[index].content)}</code></pre>\n'

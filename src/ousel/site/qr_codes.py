@@ -3,13 +3,13 @@
 from functools import lru_cache
 from typing import Final
 
-import segno
-
 CACHED_CODES_MAX: Final = 1_000
 
 
 def qr_code(text: str) -> str:
     """Return a QR code as a data URL."""
+    import segno
+
     code = segno.make(text, micro=False)
     return code.svg_data_uri(border=3, light="#ffffff", omitsize=True)
 
