@@ -74,8 +74,9 @@ audit: ## Look for known vulnerabilities in the pinned dependencies
 bench: .venv/bench ## Measure speed, and print a table of ratios
 	$(BIN)/python -W "ignore:XDG_RUNTIME_DIR" -m bench
 
-growth: .venv/bench ## Measure speed while the ledger grows to ten million entries
-	$(BIN)/python -W "ignore:XDG_RUNTIME_DIR" -m bench --growth
+growth: .venv/bench ## Measure speed while the ledger grows to ten million entries (option: ENTRIES=100000000)
+	$(BIN)/python -W "ignore:XDG_RUNTIME_DIR" -m bench --growth $(ENTRIES)
+ENTRIES := 10000000
 
 screenshots: .venv/test ## Take a picture of every page
 	$(BIN)/python -m tests.journeys.screenshots

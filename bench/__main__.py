@@ -8,9 +8,10 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from bench import growth, publishing, results, tables
+from bench import growth, mixed, pages, publishing, results, tables, targets
 from bench.cases import FULL, SMALL, BenchEnvironment, Case, Sample, Sizes
 from bench.postgres import Postgres
+from bench.processes import measure_commands
 from ousel.workload.processes import MeasurementFailed
 
 FOLDER: Final = Path(".build/bench")
@@ -28,11 +29,16 @@ def main(
     rounds: Annotated[int, typer.Option(help="Number of rounds.", min=1)] = ROUNDS,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Only cases whose names contain this text, and pgbench."),
+        typer.Option(
+            help="Only cases whose names contain this text, and pgbench; or 'pages' or 'mixed'."
+        ),
     ] = None,
-    grow: Annotated[
-        bool, typer.Option("--growth", help="Measure a ledger that grows to ten million entries.")
-    ] = False,
+    grow_to: Annotated[
+        int | None,
+        typer.Option(
+            "--growth", metavar="ENTRIES", help="Measure a ledger while it grows to this size."
+        ),
+    ] = None,
     publish: Annotated[
         bool, typer.Option("--publish", help="Write the results into the documentation.")
     ] = False,
@@ -42,9 +48,9 @@ def main(
         seconds, rounds = QUICK_SECONDS, 1
     FOLDER.mkdir(parents=True, exist_ok=True)
     try:
-        if grow:
+        if grow_to is not None:
             postgres = Postgres(FOLDER.resolve() / "postgresql")
-            sizes = list(growth.measure_growth(postgres, FOLDER.resolve(), seconds))
+            sizes = list(growth.measure_growth(postgres, FOLDER.resolve(), seconds, grow_to))
             tables.show_growth(sizes)
             if publish:
                 publishing.publish_growth(sizes)
@@ -62,19 +68,35 @@ def _run_cases(sizes: Sizes, only: list[str] | None, seconds: float, rounds: int
     with contextlib.ExitStack() as running:
         stage = BenchEnvironment(FOLDER.resolve(), sizes, running)
         wanted = [case for case in stage.cases() if _is_wanted(case.name, only)]
-        samples = _measure(wanted, seconds, rounds)
+        measured = results.Measurements(
+            seconds=seconds,
+            rounds=rounds,
+            samples=_measure(wanted, seconds, rounds),
+            pages=list(pages.measure_pages(stage, seconds)) if _is_part(pages.PART, only) else [],
+            mixed=list(mixed.measure_mixed_load(stage, seconds, rounds))
+            if _is_part(mixed.PART, only)
+            else [],
+            commands=measure_commands(
+                list(targets.COMMAND_SECONDS_MAX), stage.ledgers["sqlite"].url, sizes.starts
+            ),
+        )
         stage.verify()
-        return results.make_report(stage, samples, seconds, rounds)
+        return results.make_report(stage, measured)
+
+
+def _is_part(part: str, only: list[str] | None) -> bool:
+    """Return whether this part of a run is wanted."""
+    return not only or part in only
 
 
 def _is_wanted(name: str, only: list[str] | None) -> bool:
-    return not only or name.startswith(results.BASELINE) or any(text in name for text in only)
+    return not only or name.startswith(targets.BASELINE) or any(text in name for text in only)
 
 
 def _measure(cases: list[Case], seconds: float, rounds: int) -> dict[str, list[Sample]]:
     """Run every case once per round; cases that are compared run next to each other."""
     samples: dict[str, list[Sample]] = {case.name: [] for case in cases}
-    compared = {name: place for place, name in enumerate(results.COMPARED_CASES)}
+    compared = {name: place for place, name in enumerate(targets.COMPARED_CASES)}
     ordered = sorted(cases, key=lambda case: compared.get(case.name, len(compared)))
     for number in range(rounds):
         for case in ordered:

@@ -128,6 +128,16 @@ class BenchEnvironment:
                 f"reference: {self.reference_acknowledged} acknowledged, {written} there"
             )
 
+    def send_transfers(self, ledger: MeasuredLedger, count: int) -> None:
+        """Let the first partner send this many transfers, at least."""
+        while count > 0:
+            plan = plans.transfer_plan(ledger.server, ledger.sample_data, "hot", 16, seconds=0.1)
+            count -= self.run_transfers(ledger, plan).total
+
+    def run_transfers(self, ledger: MeasuredLedger, plan: LoadPlan) -> LoadResult:
+        """Run a load of transfers, and count those that were acknowledged."""
+        return self._measure_transfers(ledger, ledger.server, plan).load_result
+
     def _pgbench_case(self, name: str, clients: int, protocol: str) -> Case:
         def run(seconds: float) -> Sample:
             before = cpu_seconds(self.postgres.pid)

@@ -36,7 +36,9 @@ Result = TypeVar("Result")
 class Fixtures(msgspec.Struct, frozen=True):
     """Ids and secrets for the loads."""
 
-    charges: list[str]  # of the first partner
+    app_id: str  # of the first partner, like the session and the charges
+    owner_session: str
+    charges: list[str]
     tokens: list[str]
     sessions: list[str]  # of other partners, who pay
 
@@ -54,7 +56,13 @@ def create_fixtures(url: str, data: SampleData) -> Fixtures:
             await _create_session(transaction, partner.id)
             for partner in data.partners[1 : 1 + PAYERS]
         ]
-        return Fixtures(await _create_charges(transaction, data, app.id, CHARGES), tokens, sessions)
+        return Fixtures(
+            app_id=app.id,
+            owner_session=await _create_session(transaction, data.partners[0].id),
+            charges=await _create_charges(transaction, data, app.id, CHARGES),
+            tokens=tokens,
+            sessions=sessions,
+        )
 
     return asyncio.run(_write(url, create))
 

@@ -1,4 +1,4 @@
-"""Growth: measurements on ledgers of a few thousand, a million and ten million entries.
+"""Growth: measurements on ledgers that grow from a few thousand entries to many millions.
 
 The history is written directly into the tables, account by account, with complete hash chains,
 so `ousel verify` accepts it.
@@ -24,7 +24,8 @@ from ousel.workload.processes import Server, ousel_server, run_load_process
 
 PARTNERS: Final = 100
 RECIPIENTS: Final = 100_000
-SIZES: Final = (10_000, 1_000_000, 10_000_000)
+SIZES: Final = (10_000, 1_000_000, 10_000_000, 30_000_000, 100_000_000)
+ENTRIES_AT_ONCE_MAX: Final = 5_000_000  # in one transaction
 CONNECTIONS: Final = 64
 ROUNDS: Final = 3
 
@@ -44,10 +45,15 @@ class SizeResult(msgspec.Struct, frozen=True):
     balances: float
     pages: float
     verified: float
+    verify_megabytes: float = 0.0  # the most memory that verification used
+    disk_bytes: int = 0
 
 
-def measure_growth(postgres: Postgres, folder: Path, seconds: float) -> Iterator[SizeResult]:
-    """Let a ledger grow on each engine, and yield the results at each size."""
+def measure_growth(
+    postgres: Postgres, folder: Path, seconds: float, entries_max: int
+) -> Iterator[SizeResult]:
+    """Let a ledger grow on each engine to this size, and yield the results at each size."""
+    sizes = [*(size for size in SIZES if size < entries_max), entries_max]
     file = folder / "growth.db"
     for leftover in folder.glob("growth.db*"):
         leftover.unlink()
@@ -57,9 +63,11 @@ def measure_growth(postgres: Postgres, folder: Path, seconds: float) -> Iterator
     ):
         data = sample_data.create_sample_data(url, PARTNERS, RECIPIENTS)
         history = History(url)
-        for entries in SIZES:
+        for entries in sizes:
             asyncio.run(history.grow(entries))
-            yield _measure(engine, url, data, seconds)
+            result = _measure(engine, url, data, seconds)
+            used = file.stat().st_size if engine == "sqlite" else postgres.size("growth")
+            yield msgspec.structs.replace(result, disk_bytes=used)
 
 
 def _measure(engine: str, url: str, data: sample_data.SampleData, seconds: float) -> SizeResult:
@@ -68,7 +76,15 @@ def _measure(engine: str, url: str, data: sample_data.SampleData, seconds: float
     transfers, balances, pages = map(median, zip(*rounds, strict=True))
     verification = sample_data.verify_ledger(url)
     entries = 2 * verification.transfers
-    return SizeResult(engine, entries, transfers, balances, pages, entries / verification.seconds)
+    return SizeResult(
+        engine=engine,
+        entries=entries,
+        transfers=transfers,
+        balances=balances,
+        pages=pages,
+        verified=entries / verification.seconds,
+        verify_megabytes=verification.megabytes,
+    )
 
 
 def _rates(server: Server, data: sample_data.SampleData, seconds: float) -> list[float]:
@@ -92,6 +108,11 @@ class History:
 
     async def grow(self, entries: int) -> None:
         """Append transfers until there are about this many entries."""
+        for target in range(ENTRIES_AT_ONCE_MAX, entries, ENTRIES_AT_ONCE_MAX):
+            await self._grow_at_once(target)
+        await self._grow_at_once(entries)
+
+    async def _grow_at_once(self, entries: int) -> None:
         accounts = await self._accounts()
         missing = entries - sum(account.sequence for account in accounts)
         partners = [each for each in accounts if each.username.startswith("partner")]

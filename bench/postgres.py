@@ -87,6 +87,10 @@ class Postgres:
         """Return the number of rows of a table."""
         return int(asyncio.run(self._fetch(f"SELECT count(*) FROM {table}", name)))  # noqa: S608 - a constant
 
+    def size(self, name: str) -> int:
+        """Return the bytes that a database uses on disk."""
+        return int(asyncio.run(self._fetch(f"SELECT pg_database_size('{name}')")))
+
     def _pgbench(self, *options: str, seconds: float) -> str:
         finished = subprocess.run(  # noqa: S603 - from the same installation as the server
             [self._server.bin_path / "pgbench", *options],

@@ -1,9 +1,11 @@
 """CPU time, memory and start time of servers; and the server of the reference application."""
 
 import contextlib
+import os
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -40,6 +42,25 @@ def measure_start(database_url: str, starts: int) -> tuple[float, float]:
             seconds.append(time.perf_counter() - started)
             megabytes.append(psutil.Process(server.pid).memory_info().rss / _MEGABYTE)
     return median(seconds), median(megabytes)
+
+
+def measure_commands(commands: Sequence[str], database_url: str, starts: int) -> dict[str, float]:
+    """Return how many seconds each of these commands takes, the median of some runs."""
+    return {
+        command: median(_command_seconds(command, database_url) for _ in range(starts))
+        for command in commands
+    }
+
+
+def _command_seconds(command: str, database_url: str) -> float:
+    started = time.perf_counter()
+    subprocess.run(  # noqa: S603 - our own commands
+        [_BIN / "ousel", *command.split()[1:]],
+        env=os.environ | {"OUSEL_DATABASE_URL": database_url},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    return time.perf_counter() - started
 
 
 @contextlib.contextmanager

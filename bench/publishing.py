@@ -3,12 +3,14 @@
 The page is generated from a template and the stored results, and from nothing else.
 """
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from bench import tables
+from bench import headline, tables
 from bench.growth import SizeResult
 from bench.results import Report
 
@@ -18,6 +20,21 @@ GROWTH: Final = ROOT / "bench" / "published-growth.json"
 TEMPLATE: Final = ROOT / "bench" / "performance.template"
 PAGE: Final = ROOT / "docs" / "operating" / "performance.md"
 CHART: Final = ROOT / "docs" / "operating" / "performance.svg"
+
+MIXED_INTRODUCTION: Final = """
+## Reads while money moves
+
+Transfers come at 70 % of the highest rate that was measured a moment before, over 64 connections.
+At the same time, each kind of read comes a hundred times a second, over 8 connections of its own.
+The times are in milliseconds.
+"""
+PAGES_INTRODUCTION: Final = """
+## Pages
+
+The time is the median over one connection, in milliseconds, for an account with hundreds of
+movements. A page is sent without compression. Browsers load the assets once: the style sheet, the
+scripts and the icon.
+"""
 
 
 def publish(report: Report) -> None:
@@ -38,6 +55,9 @@ def page() -> str:
     report = msgspec.json.decode(REPORT.read_bytes(), type=Report)
     sizes = msgspec.json.decode(GROWTH.read_bytes(), type=list[SizeResult])
     words = {
+        "figures": headline.table(report),
+        "mixed": _section(MIXED_INTRODUCTION, tables.MIXED_HEADINGS, tables.mixed_rows(report)),
+        "pages": _section(PAGES_INTRODUCTION, tables.PAGE_HEADINGS, tables.page_rows(report)),
         "table": tables.narrow_table(report),
         "targets": tables.markdown(tables.TARGET_HEADINGS, tables.target_rows(report)),
         "growth": tables.markdown(tables.GROWTH_HEADINGS, tables.growth_rows(sizes)),
@@ -52,4 +72,10 @@ def page() -> str:
     text = TEMPLATE.read_text()
     for name, value in words.items():
         text = text.replace("{{ " + name + " }}", value)
-    return text
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def _section(introduction: str, headings: tuple[str, ...], lines: Iterator[tuple[str, ...]]) -> str:
+    """Return a section with its table, or nothing if there is nothing in the table."""
+    rows = list(lines)
+    return f"{introduction}\n{tables.markdown(headings, iter(rows))}" if rows else ""

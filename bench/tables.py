@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.growth import SizeResult
-from bench.results import EMPTY_CASE, Report, Result
+from bench.results import Report, Result
+from bench.targets import EMPTY_CASE
 
 HEADINGS: Final = (
     "case",
@@ -30,6 +31,20 @@ GROWTH_HEADINGS: Final = (
     "balances per second",
     "list pages per second",
     "verified per second",
+    "MB to verify",
+    "disk MB per million",
+)
+PAGE_HEADINGS: Final = ("page", "PostgreSQL ms", "SQLite ms", "page KB", "assets KB")
+MIXED_HEADINGS: Final = (
+    "engine",
+    "request",
+    "per second",
+    "p50 alone",
+    "p99 alone",
+    "p50",
+    "p99",
+    "longest",
+    "p99 ratio",
 )
 TARGET_HEADINGS: Final = ("target", "measured", "bound", "met")
 CHARTED_CASES: Final = (
@@ -51,6 +66,10 @@ def show(report: Report) -> None:
     console.print(
         "CPU time is in microseconds per request; `vs. empty` is relative to an empty response."
     )
+    if report.mixed:
+        console.print(_table("Mixed load, in milliseconds", MIXED_HEADINGS, mixed_rows(report)))
+    if report.pages:
+        console.print(_table("Pages", PAGE_HEADINGS, page_rows(report)))
     console.print(_table("Targets", TARGET_HEADINGS, target_rows(report)))
 
 
@@ -71,10 +90,10 @@ def rows(report: Report) -> Iterator[tuple[str, ...]]:
             f"{each.rate:,.0f}",
             f"{each.p50_milliseconds:.2f}",
             f"{each.p99_milliseconds:.2f}",
-            _micros_text(each.server_cpu_micros),
+            _number_text(each.server_cpu_micros),
             _relative_to_empty(each, empty),
-            _micros_text(each.database_cpu_micros),
-            _micros_text(each.client_cpu_micros),
+            _number_text(each.database_cpu_micros),
+            _number_text(each.client_cpu_micros),
         )
 
 
@@ -89,7 +108,42 @@ def growth_rows(sizes: list[SizeResult]) -> Iterator[tuple[str, ...]]:
     """Yield the rows of the growth table."""
     for size in sizes:
         values = (size.entries, size.transfers, size.balances, size.pages, size.verified)
-        yield (size.engine, *(f"{value:,.0f}" for value in values))
+        disk = size.disk_bytes / size.entries
+        yield (
+            size.engine,
+            *(f"{value:,.0f}" for value in values),
+            _number_text(size.verify_megabytes),
+            _number_text(disk),
+        )
+
+
+def page_rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the table of pages: both engines in one row."""
+    engines = {(each.engine, each.page): each for each in report.pages}
+    for (engine, page), on_sqlite in engines.items():
+        if engine == "sqlite":
+            on_postgres = engines["postgresql", page]
+            yield (
+                f"`{page}`",
+                f"{on_postgres.p50_milliseconds:.2f}",
+                f"{on_sqlite.p50_milliseconds:.2f}",
+                f"{on_sqlite.page_bytes / 1_000:.1f}",
+                f"{on_sqlite.asset_bytes / 1_000:.1f}",
+            )
+
+
+def mixed_rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the table of mixed load."""
+    for each in report.mixed:
+        times = (
+            each.alone_p50_milliseconds,
+            each.alone_p99_milliseconds,
+            each.p50_milliseconds,
+            each.p99_milliseconds,
+            each.longest_milliseconds,
+            each.p99_ratio,
+        )
+        yield (each.engine, each.request, f"{each.rate:,.0f}", *(f"{time:.1f}" for time in times))
 
 
 def markdown(headings: tuple[str, ...], lines: Iterator[tuple[str, ...]]) -> str:
@@ -146,8 +200,8 @@ def _without_breaks(cell: str) -> str:
     return cell.replace(" ", "\N{NO-BREAK SPACE}")
 
 
-def _micros_text(micros: float) -> str:
-    return f"{micros:.0f}" if micros else ""
+def _number_text(value: float) -> str:
+    return f"{value:.0f}" if value else ""
 
 
 def _relative_to_empty(each: Result, empty: Result | None) -> str:

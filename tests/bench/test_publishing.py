@@ -4,8 +4,11 @@ from pathlib import Path
 
 import msgspec
 
-from bench import publishing, tables
-from bench.results import Report, Target
+from bench import headline, publishing, tables, targets
+from bench.mixed import MixedResult
+from bench.pages import PageResult
+from bench.results import Report
+from bench.targets import Target
 
 
 def test_the_page_is_made_from_what_was_measured() -> None:
@@ -38,3 +41,55 @@ def test_a_bar_holds_on_its_right_side() -> None:
         True,
         False,
     ]
+
+
+def test_what_was_not_measured_is_left_out_of_the_page() -> None:
+    """Sections and figures about pages and mixed load appear once they were measured."""
+    report = msgspec.json.decode(publishing.REPORT.read_bytes(), type=Report)
+    bare = msgspec.structs.replace(report, pages=[], mixed=[])
+    full = msgspec.structs.replace(report, pages=PAGES, mixed=MIXED)
+
+    assert "slowest" not in headline.table(bare)
+    assert "| The slowest page of the portal: median | 3.0 ms | 2.0 ms |" in headline.table(full)
+    assert "| The slowest read while money moves: p99 | 9 ms | 8 ms |" in headline.table(full)
+    assert list(tables.page_rows(full)) == [("`/activity`", "3.00", "2.00", "26.0", "20.0")]
+    assert [row[-1] for row in tables.mixed_rows(full)] == ["4.5", "4.0", "10.0"]
+
+
+def test_targets_name_the_worst_page_and_the_worst_read() -> None:
+    """The slowest page, the largest page and the reads that suffer most count, not transfers."""
+    [slowest, largest] = targets.page_targets(PAGES)
+    ratios = [target.value for target in targets.mixed_targets(MIXED)]
+
+    assert (slowest.value, slowest.is_met) == (3.0, True)
+    assert (largest.value, largest.is_met) == (46.0, True)
+    assert ratios == [4.5, 12.0, 4.0, 11.0]
+
+
+PAGES = [
+    PageResult(
+        engine=engine,
+        page="/activity",
+        p50_milliseconds=milliseconds,
+        page_bytes=26_000,
+        asset_bytes=20_000,
+    )
+    for engine, milliseconds in (("postgresql", 3.0), ("sqlite", 2.0))
+]
+MIXED = [
+    MixedResult(
+        engine=engine,
+        request=request,
+        rate=100.0,
+        alone_p50_milliseconds=1.0,
+        alone_p99_milliseconds=2.0,
+        p50_milliseconds=1.0,
+        p99_milliseconds=p99,
+        longest_milliseconds=p99 + 3,
+    )
+    for engine, request, p99 in (
+        ("postgresql", "balance", 9.0),
+        ("sqlite", "balance", 8.0),
+        ("sqlite", "transfers", 20.0),
+    )
+]

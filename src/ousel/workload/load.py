@@ -1,4 +1,4 @@
-"""The load generator: a number of connections, each with one open request, for some seconds.
+"""The load generator: a number of connections, each with one open request at most, for a while.
 
 It runs as a separate process (`python -m ousel.workload.load`), reads a plan from standard input
 and prints a result. Requests are joined from prepared bytes, and only the status and length of an
@@ -21,6 +21,7 @@ from typing_extensions import override
 DRAIN_SECONDS_MAX: Final = 60.0
 CONNECT_SECONDS_MAX: Final = 60.0
 ORDER_LENGTH: Final = 1 << 16
+CATCH_UP_SECONDS_MAX: Final = 0.1  # a load that fell behind its rate by more does not catch up
 
 _HEAD_END: Final = b"\r\n\r\n"
 _LENGTH: Final = b"content-length: "
@@ -42,6 +43,7 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     tails: list[bytes] = []
     numbers: int = 10**12  # after this many requests the running number starts again
     requests: list[bytes] = []
+    rate: float | None = None  # requests per second, at most; None means as many as possible
 
 
 class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +52,7 @@ class LoadResult(msgspec.Struct, frozen=True, kw_only=True):
     rate: float
     p50_seconds: float
     p99_seconds: float
+    longest_seconds: float = 0.0
     answers: dict[int, int]  # by status
     client_cpu_seconds: float
 
@@ -71,6 +74,8 @@ class _SharedState:
         self.order = shuffle.choices(plan.tails or [_HEAD_END], k=ORDER_LENGTH)
         self.requests = iter(plan.requests) if plan.requests else None
         self.numbers = plan.numbers
+        self._pause = 0.0 if plan.rate is None else 1 / plan.rate
+        self._next_turn = 0.0
         self.number = 0
         self.window_start = math.inf
         self.window_end = math.inf
@@ -93,6 +98,11 @@ class _SharedState:
         if now >= self._warm_at and self.answers.total() >= self._plan.connections:
             self.window_start = now
             self.window_end = now + self._plan.seconds
+
+    def seconds_until_turn(self, now: float) -> float:
+        """Return how long a connection must wait so that the rate is not exceeded."""
+        self._next_turn = max(self._next_turn, now - CATCH_UP_SECONDS_MAX) + self._pause
+        return self._next_turn - now if self._pause else 0.0
 
     def next_request(self, head: bytes) -> bytes | None:
         """Return the next request for a connection, or None if there is none."""
@@ -120,7 +130,7 @@ class _Connection(asyncio.Protocol):
     def start(self) -> None:
         """Send the first request."""
         self._load.busy += 1
-        self._send(time.perf_counter())
+        self._send_in_turn(time.perf_counter())
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -141,13 +151,23 @@ class _Connection(asyncio.Protocol):
             load.counted_at = now
         else:
             load.start_window_when_warm(now)
-        self._send(now)
+        self._send_in_turn(now)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
         if self._sent_at:
             self._load.broken += 1
             self._finish()
+
+    def _send_in_turn(self, now: float) -> None:
+        seconds = self._load.seconds_until_turn(now)
+        if seconds > 0:
+            asyncio.get_running_loop().call_later(seconds, self._send_now)
+        else:
+            self._send(now)
+
+    def _send_now(self) -> None:
+        self._send(time.perf_counter())
 
     def _send(self, now: float) -> None:
         request = self._load.next_request(self._head)
@@ -203,6 +223,7 @@ async def run_load(plan: LoadPlan) -> LoadResult:
         rate=len(latencies) / (ended_at - load.window_start),
         p50_seconds=latencies[len(latencies) // 2],
         p99_seconds=latencies[len(latencies) * 99 // 100],
+        longest_seconds=latencies[-1],
         answers=answers,
         client_cpu_seconds=time.process_time() - cpu_before,
     )

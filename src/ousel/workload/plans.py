@@ -44,6 +44,7 @@ def read_plan(
     connections: int,
     seconds: float,
     status: int = 200,
+    rate: float | None = None,
 ) -> LoadPlan:
     """Return a plan for GETs; each connection reads one of the targets, a path with headers."""
     heads = [_head("GET", path, headers) + b"X-Number: " for path, headers in targets]
@@ -54,6 +55,7 @@ def read_plan(
         seconds=seconds,
         statuses=[status],
         heads=heads,
+        rate=rate,
     )
 
 
