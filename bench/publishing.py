@@ -32,8 +32,8 @@ PAGES_INTRODUCTION: Final = """
 ## Pages
 
 The time is the median over one connection, in milliseconds, for an account with hundreds of
-movements. A page is sent without compression. Browsers load the assets once: the style sheet, the
-scripts and the icon.
+movements. Pages are sent without compression. The assets are the style sheet, the scripts and the
+icon, compressed; a browser loads them once.
 """
 
 

@@ -94,6 +94,24 @@ async def test_https_is_remembered_where_it_is_used(secure: Portal, portal: Port
         assert "strict-transport-security" not in (await portal.visitor().get(path)).headers
 
 
+@pytest.mark.one_engine
+@pytest.mark.parametrize(
+    ("accepted", "encoding"),
+    [("br, gzip", "gzip"), ("identity", None), ("gzip;q=0", None), ("", None)],
+)
+async def test_assets_are_compressed_for_browsers_that_accept_it(
+    portal: Portal, accepted: str, encoding: str | None
+) -> None:
+    """The content is the same, and caches keep both forms apart."""
+    plain = await portal.visitor().get("/assets/ousel.css", **{"Accept-Encoding": "identity"})
+    answer = await portal.visitor().get("/assets/ousel.css", **{"Accept-Encoding": accepted})
+
+    assert answer.headers.get("content-encoding") == encoding
+    assert "accept-encoding" in answer.headers["vary"]
+    assert answer.content == plain.content  # the client has unpacked it
+    assert (int(answer.headers["content-length"]) < len(plain.content) / 3) == bool(encoding)
+
+
 def check_page(answer: httpx2.Response) -> None:
     """See that a page comes under the whole policy, and needs no exception from it."""
     assert answer.headers["content-type"] == "text/html; charset=utf-8"

@@ -1,5 +1,6 @@
-"""Static files, served from memory; their URLs change with their content."""
+"""Static files, compressed and served from memory; their URLs change with their content."""
 
+import gzip
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,6 +15,8 @@ _CONTENT_TYPES: Final = {
     ".js": b"text/javascript; charset=utf-8",
     ".svg": b"image/svg+xml",
 }
+_VARY: Final = (b"vary", b"accept-encoding")
+_COMPRESSED: Final = (b"content-encoding", b"gzip")
 _CACHE_FOREVER: Final = (b"cache-control", b"public, max-age=31536000, immutable")
 
 
@@ -29,6 +32,9 @@ class StaticFiles:
     def __init__(self, files: Mapping[str, bytes]) -> None:
         """Serve these files by name."""
         self._files = files
+        self._compressed_files = {
+            name: gzip.compress(content, mtime=0) for name, content in files.items()
+        }
 
     def routes(self) -> list[Route]:
         """Return the route that serves the files."""
@@ -51,4 +57,9 @@ class StaticFiles:
         if name not in self._files:
             raise NotFound("There is no such file.")
         content_type = _CONTENT_TYPES["." + name.rpartition(".")[2]]
-        return Answer(200, self._files[name], content_type, (_CACHE_FOREVER,))
+        headers = (_CACHE_FOREVER, _VARY)
+        accepted = call.headers.get(b"accept-encoding", b"").replace(b" ", b"").split(b",")
+        if b"gzip" not in accepted:
+            return Answer(200, self._files[name], content_type, headers)
+        content = self._compressed_files[name]
+        return Answer(200, content, content_type, (*headers, _COMPRESSED))
