@@ -32,13 +32,17 @@ class Log:
             write_key(path, new_key(origin_at(portal_url)))
         self.key = KeyHolder(Settings(portal_url=portal_url, log_key_file=path))
         self.key.key = read_key(path, self.key.origin)
-        self.queue = PostingQueue(database, system_clock, queue_limit=1_000)
+        self.queue = self.another_queue()
         self.sealer = self.another_sealer()
 
     def another_sealer(self, database: Database | None = None) -> Sealer:
         """Return a sealer like that of another process."""
         chosen = database or self.database
         return Sealer(chosen, self.key, self.queue, LogNotifier(chosen))
+
+    def another_queue(self) -> PostingQueue:
+        """Return a queue like that of another process."""
+        return PostingQueue(self.database, system_clock, queue_limit=1_000)
 
     async def checkpoint(self) -> Checkpoint:
         """Return the newest checkpoint, whose signature is checked."""

@@ -140,7 +140,7 @@ async def test_a_crash_before_any_statement_seals_nothing(log: Log, statement: i
     ada = await person(log.database, "ada", "1")
     await person(log.database, "bob")
     await log.sealer.seal_all()
-    await send(log.queue, ada, "@bob", 3)
+    await send(log.another_queue(), ada, "@bob", 3)
     before = await log.checkpoint()
     database = CrashingDatabase(log.database)
     crashing = log.another_sealer(database)
@@ -164,6 +164,21 @@ async def test_a_step_has_no_more_statements_than_are_tested(log: Log) -> None:
     await sealer.seal_some()
 
     assert -database.crash_at == STATEMENTS_OF_A_STEP
+
+
+async def test_a_process_seals_what_it_has_written_without_reading_it(log: Log) -> None:
+    """It remembers these movements, and their leaves are those of the stored entries."""
+    ada = await person(log.database, "ada", "1")
+    await person(log.database, "bob")
+    await log.sealer.seal_all()
+    await send(log.queue, ada, "@bob", 3)
+    await send(log.queue, ada, "@bob", 2)
+    database = CrashingDatabase(log.database)
+
+    await log.another_sealer(database).seal_some()
+
+    assert -database.crash_at == STATEMENTS_OF_A_STEP - 1
+    assert await log.assert_complete() == 6
 
 
 @pytest.mark.parametrize("cut", ["before the commit", "after the commit"])

@@ -3,6 +3,6 @@
 - moving money: `queue`, `writer`, `batch`, `rules`, `refusals`, `funding`
 - what is checked in the same transaction: `partner_key_check`, `interfaces`
 - rows: `journal`, `places`, `totals`
-- reading: `history`, `search`, `following`, `notifier`, `movements`
+- reading: `history`, `search`, `following`, `notifier`, `movements`, `recent_movements`
 - verification: `verify`, `dates`, `bucket_sums`, `duplicate_finder`, `export`, `extension`
 """

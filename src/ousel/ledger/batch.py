@@ -74,6 +74,7 @@ class PostingBatch:
         self._charge_rows = charge_rows
         self._notices = notices
         self._notifying = {each.transfer_id for each in self._postings if each.notifies_recipient}
+        self.movements: list[Movement] = []  # those that the last attempt has written
         self._clock = clock
         self._awaited = awaited
         self._blocked: dict[str, Blocked] = {}  # by transfer id
@@ -252,6 +253,7 @@ class PostingBatch:
         now: int,
     ) -> None:
         movements = [outcome for outcome in outcomes if isinstance(outcome, Movement)]
+        self.movements = movements
         if not movements:
             return
         await journal.write_movements(transaction, movements, accounts)

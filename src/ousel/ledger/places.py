@@ -30,6 +30,11 @@ def encode_places(movements: Iterable[Movement]) -> str:
     )
 
 
+def count_places(text: str) -> int:
+    """Return how many movements a text names."""
+    return text.count(" ") + 1
+
+
 def decode_places(text: str) -> list[Place]:
     """Return the places that a text names."""
     places = [each.split(":") for each in text.split(" ")]

@@ -16,6 +16,7 @@ from ousel.kernel.observers import NO_OBSERVER, PostingObserver
 from ousel.ledger.batch import Blocked, PostingResult, WaitingPosting, rows_of
 from ousel.ledger.interfaces import ChargeRows, NoCharges, NoNotices, RecipientNotices
 from ousel.ledger.notifier import MovementNotifier
+from ousel.ledger.recent_movements import RecentMovements
 from ousel.ledger.refusals import PostingRefused, QueueFull
 from ousel.ledger.rules import Posting
 from ousel.ledger.writer import (
@@ -73,6 +74,11 @@ class PostingQueue:
     def is_busy(self) -> bool:
         """Whether a batch is being written, or postings wait for a locked row."""
         return self._writer.is_running or bool(self._blocked_writers)
+
+    @property
+    def recent_movements(self) -> RecentMovements:
+        """The movements that this process has written lately."""
+        return self._context.recent_movements
 
     @property
     def batches_written(self) -> int:

@@ -22,6 +22,7 @@ from ousel.kernel.observers import PostingObserver
 from ousel.ledger.batch import Blocked, PostingBatch, PostingResult, WaitingPosting
 from ousel.ledger.interfaces import ChargeRows, RecipientNotices
 from ousel.ledger.notifier import MovementNotifier
+from ousel.ledger.recent_movements import RecentMovements
 from ousel.ledger.rules import Posting
 
 UNHALVED_POSTINGS_MAX: Final = 16  # one transaction for so few postings costs less than two
@@ -42,6 +43,7 @@ class PostingContext(msgspec.Struct):
     set_aside: Callable[[WaitingPosting, str], None]  # lets a posting wait for a locked row
     # The account id of each username and account number. This never changes.
     recipients: dict[str, str] = msgspec.field(default_factory=dict)
+    recent_movements: RecentMovements = msgspec.field(default_factory=RecentMovements)
     batches_written: int = 0
 
     def limit_recipients(self) -> None:
@@ -108,6 +110,7 @@ class PostingWriter(Batcher[Posting, PostingResult | Blocked]):
             repeats_locked=awaited is None,
         )
         context.batches_written += 1
+        context.recent_movements.add(writing.movements)
         context.observer.batch_written(len(batch), perf_counter() - started)
         context.notifier.notify_of_results(results)
         return results

@@ -14,7 +14,7 @@ from ousel.database.port import Transaction
 from ousel.ledger.history import entry_of_transfer
 from ousel.ledger.journal import count_entries, entries_after
 from ousel.ledger.movements import unsealed_batches
-from ousel.ledger.places import decode_places
+from ousel.ledger.places import count_places
 from ousel.ledger.rules import Entry, Movement
 from ousel.sealed_log import store
 
@@ -33,7 +33,7 @@ async def start_if_needed(transaction: Transaction) -> bool:
         return head is not None
     entries = await count_entries(transaction)
     waiting = await unsealed_batches(transaction, UNSEALED_BATCHES_MAX)
-    movements = head.size + sum(len(decode_places(each)) for each in waiting.values())
+    movements = head.size + sum(map(count_places, waiting.values()))
     if len(waiting) == UNSEALED_BATCHES_MAX or entries <= 2 * movements:
         return False
     await store.write_head(transaction, head, msgspec.structs.replace(head, backfill_account_id=""))
