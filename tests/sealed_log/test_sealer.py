@@ -285,6 +285,39 @@ async def test_a_sealer_does_not_wait_for_another(postgres_url: str, tmp_path: P
         assert await log.assert_complete() == 2
 
 
+async def test_a_sealer_rests_after_its_work(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It rests in proportion to the time that a step took, but seals at least once a second."""
+    time = 100.0
+    monkeypatch.setattr(sealing, "monotonic", lambda: time)
+    step_seconds = 1 / 64  # a binary fraction, so that the sums are exact
+
+    class SlowDatabase(DelegatingDatabase):
+        @override
+        async def write(self, work: Work[Result], **options: Any) -> Result:
+            nonlocal time
+            time += step_seconds
+            return await super().write(work, **options)
+
+    sealer = log.another_sealer(SlowDatabase(log.database))
+    ada = await person(log.database, "ada", "1")
+    await person(log.database, "bob")
+    await sealer.seal_due()
+
+    await send(log.queue, ada, "@bob")
+    time += step_seconds * sealing.REST_RATIO / 2
+    await sealer.seal_due()
+    assert (await log.checkpoint()).size == 1
+    time += step_seconds * sealing.REST_RATIO / 2
+    step_seconds = 10.0
+    await sealer.seal_due()
+    assert (await log.checkpoint()).size == 2
+
+    await send(log.queue, ada, "@bob")
+    time += sealing.REST_SECONDS_MAX
+    await sealer.seal_due()
+    assert await log.assert_complete() == 3
+
+
 async def test_a_sealer_looks_when_its_process_has_written_or_after_a_second(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,8 +36,10 @@ STEP_BATCHES: Final = 256
 STEP_MOVEMENTS: Final = 256
 BACKFILL_LOOK_SECONDS: Final = 600.0  # between two looks for movements without a row
 UNUSABLE_KEY_SECONDS: Final = 60.0  # before another attempt with a wrong key
-# While postings are written, the sealer rests this many times as long as it has worked.
+# The sealer rests this many times as long as it has worked, so that it takes little time from
+# transfers. It hurries only if it has fallen behind and no posting is being written.
 REST_RATIO: Final = 40
+REST_SECONDS_MAX: Final = 0.75  # after the last step; so it seals at least once a second
 
 
 _log = structlog.get_logger()
@@ -63,11 +65,14 @@ class Sealer:
         self._notifier = notifier
         self._batches_seen = 0
         self._next_look = 0.0
+        self._rests_until = 0.0
         self._next_backfill_look = 0.0
 
     async def seal_due(self) -> None:
         """Seal all that is unsealed, if this process has written something or the time has come."""
         batches = self._queue.batches_written
+        if monotonic() < self._rests_until:
+            return
         if batches == self._batches_seen and monotonic() < self._next_look:
             return
         self._batches_seen, self._next_look = batches, monotonic() + LOOK_SECONDS
@@ -88,10 +93,11 @@ class Sealer:
             started = monotonic()
             step = await self.seal_some()
             sealed += step.movements
+            rest_seconds = (monotonic() - started) * REST_RATIO
             if step.is_last:
+                self._rests_until = monotonic() + min(rest_seconds, REST_SECONDS_MAX)
                 return sealed
-            seconds = monotonic() - started
-            await asyncio.sleep(seconds * REST_RATIO if self._queue.is_busy else 0)
+            await asyncio.sleep(rest_seconds if self._queue.is_busy else 0)
 
     async def prepare(self) -> None:
         """Create the log if it does not exist, and start a backfill if one is needed."""
