@@ -56,12 +56,16 @@ class ApiAuthenticator:
             extra_headers.extend(await self._origins.public_headers(headers))
             raise
 
-    async def enforce_limits(
-        self, caller: Partner | User, route: Route, headers: Headers, extra_headers: list[RawHeader]
+    async def check_origin(
+        self, caller: Partner | User, origin: bytes, extra_headers: list[RawHeader]
     ) -> None:
-        """Check origin, rate limit and scope; add headers that describe the limits."""
-        if b"origin" in headers:
-            extra_headers.extend(await self._origins.check_origin(caller, headers[b"origin"]))
+        """Refuse a page of an origin that is not the caller's; add the CORS headers."""
+        extra_headers.extend(await self._origins.check_origin(caller, origin))
+
+    def enforce_limits(
+        self, caller: Partner | User, route: Route, extra_headers: list[RawHeader]
+    ) -> None:
+        """Check rate limit and scope; add headers that describe the limits."""
         if self._limiter is not None:
             try:
                 self._limiter.take(caller.handle)

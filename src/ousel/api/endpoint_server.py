@@ -47,15 +47,17 @@ class EndpointServer:
         """Serve one request; `extra_headers` collects headers that every outcome carries."""
         headers = request.headers
         if REHEARSE in headers:
-            if not self._is_sandbox:
-                raise SandboxOnly("Only a sandbox rehearses failures.", param="Ousel-Rehearse")
-            route = disturbed_route(route, parse_disturbance(headers[REHEARSE]))
+            route = self._rehearsed_route(route, headers[REHEARSE])
         caller = request.caller = self._authenticator.cached_caller(
             route, headers
         ) or await self._authenticator.authenticate(route, headers, extra_headers)
         try:
             if caller is not None:
-                await self._authenticator.enforce_limits(caller, route, headers, extra_headers)
+                if b"origin" in headers:
+                    await self._authenticator.check_origin(
+                        caller, headers[b"origin"], extra_headers
+                    )
+                self._authenticator.enforce_limits(caller, route, extra_headers)
             call: Call[Any, Any] = Call(
                 path=path,
                 caller=caller,
@@ -76,6 +78,12 @@ class EndpointServer:
         if not extra_headers:
             return answer
         return msgspec.structs.replace(answer, headers=(*answer.headers, *extra_headers))
+
+    def _rehearsed_route(self, route: Route, disturbance: bytes) -> Route:
+        """Return the route with the failure that the caller wants to rehearse."""
+        if not self._is_sandbox:
+            raise SandboxOnly("Only a sandbox rehearses failures.", param="Ousel-Rehearse")
+        return disturbed_route(route, parse_disturbance(disturbance))
 
 
 def _decode_query(route: Route, query: bytes) -> Any:

@@ -1,7 +1,7 @@
 """The router: finds the route for each request, and turns refusals into problems."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from http import HTTPStatus
 from time import perf_counter
 from typing import Any, Final, Protocol
@@ -17,6 +17,7 @@ from ousel.api.route_table import RouteLike, RouteTable
 from ousel.http.messages import (
     Answer,
     AnswerDropped,
+    Headers,
     RawHeader,
     Request,
     Response,
@@ -183,28 +184,28 @@ class Router:
         page = await self._pages.problem(refusal, request, request_id)
         return msgspec.structs.replace(page, headers=(*page.headers, *headers))
 
-    async def _serve(
+    def _serve(
         self, request: Request, request_id: str, extra_headers: list[RawHeader]
-    ) -> Answer:
+    ) -> Awaitable[Answer]:
         """Find and call the route; `extra_headers` collects headers that a refusal carries too."""
         headers = request.headers
         if request.method == "OPTIONS" and b"access-control-request-method" in headers:
-            return await self._authenticator.preflight(headers)
-        route, path = await self._find_route(request, extra_headers)
+            return self._authenticator.preflight(headers)
+        try:
+            route, path = self._table.find(request.method, request.path)
+        except (NotFound, MethodNotAllowed) as refusal:
+            return self._refuse(refusal, headers, extra_headers)
         request.route = route
         if isinstance(route, Route):
-            return await self._endpoints.answer(route, path, request, request_id, extra_headers)
-        return await self._pages.answer(route, path, request, request_id)
+            return self._endpoints.answer(route, path, request, request_id, extra_headers)
+        return self._pages.answer(route, path, request, request_id)
 
-    async def _find_route(
-        self, request: Request, extra_headers: list[RawHeader]
-    ) -> tuple[RouteLike, dict[str, str]]:
-        """Return the route and its path parameters; if none is found, add CORS headers."""
-        try:
-            return self._table.find(request.method, request.path)
-        except (NotFound, MethodNotAllowed):
-            extra_headers.extend(await self._authenticator.cors_headers(request.headers))
-            raise
+    async def _refuse(
+        self, refusal: Refusal, headers: Headers, extra_headers: list[RawHeader]
+    ) -> Answer:
+        """Raise the refusal of a request without a route, after adding CORS headers."""
+        extra_headers.extend(await self._authenticator.cors_headers(headers))
+        raise refusal
 
     def _common_lines_without(self, answer: Answer) -> bytes:
         """Return the common header lines, except those that the answer sets itself."""

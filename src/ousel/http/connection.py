@@ -151,17 +151,19 @@ class Connection(RequestParser):
             response = _FAILED_RESPONSE
         self._closes_after_answer |= request.is_last
         try:
-            await self._send(request, response)
+            if self._writable_again is not None:
+                await self._writable_again
+            if not self._transport.is_closing():
+                self._send(request, response)
+                if response.stream is not None and request.method != "HEAD":
+                    await self._send_stream(response.stream, in_chunks=request.accepts_chunks)
         except Exception:  # noqa: BLE001 - a partial answer must not look complete
             _log.exception("sending an answer failed", path=request.path)
             self._transport.abort()
         self._next_request()
 
-    async def _send(self, request: Request, response: Response) -> None:
-        if self._writable_again is not None:
-            await self._writable_again
-        if self._transport.is_closing():
-            return
+    def _send(self, request: Request, response: Response) -> None:
+        """Send the response, except for its stream."""
         parts = [_STATUS_LINES[response.status]]
         parts += [b"%b: %b\r\n" % header for header in self._server_state.default_headers]
         parts.append(response.head)
@@ -173,8 +175,6 @@ class Connection(RequestParser):
         if request.method != "HEAD":
             parts.append(response.body)
         self._transport.write(b"".join(parts))
-        if response.stream is not None and request.method != "HEAD":
-            await self._send_stream(response.stream, in_chunks=request.accepts_chunks)
 
     async def _send_stream(self, stream: AsyncIterator[bytes], *, in_chunks: bool) -> None:
         async for piece in stream:

@@ -60,9 +60,11 @@ class ClientAuthenticator:
         """Authenticate the app, and answer with the record that `work` returns."""
         client = await self._authenticate(call)
         try:
-            await self._authenticator.enforce_limits(
-                client, route, call.headers, call.extra_headers
-            )
+            if b"origin" in call.headers:
+                await self._authenticator.check_origin(
+                    client, call.headers[b"origin"], call.extra_headers
+                )
+            self._authenticator.enforce_limits(client, route, call.extra_headers)
             record = await work(client, call.body)
         except Refusal as refusal:
             self._error_recorder.record(client, route, refusal, call.request_id)
