@@ -1,7 +1,10 @@
 """Full verification: journal, identifiers, charges and their payments, dates, sealed log."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
+
+import msgspec
 
 from ousel.accounts.verification import verify_identifiers
 from ousel.api.fields import money_field
@@ -10,7 +13,15 @@ from ousel.database.port import Transaction
 from ousel.ledger.dates import DateVerifier
 from ousel.ledger.extension import AccountEnds, ExtensionCheck
 from ousel.ledger.rules import Entry
-from ousel.ledger.verify import DatabaseLedger, Progress, VerifiedTotals, verify_database
+from ousel.ledger.verify import (
+    DatabaseLedger,
+    EntryObserver,
+    Progress,
+    VerificationFailed,
+    VerifiedTotals,
+    verify_database,
+)
+from ousel.ledger.verify_process import needs_two_processes, verify_in_two_processes
 from ousel.sandbox.clock import time_of_servers
 from ousel.sealed_log.keys import LogKey
 from ousel.sealed_log.verification import verify_log
@@ -23,8 +34,43 @@ async def verify_everything(
     log_key: LogKey | None = None,
 ) -> tuple[VerifiedTotals, dict[str, int]]:
     """Return the totals and further counts by name, or raise the first error found."""
+    replay = await _replay_journal(transaction, progress, older or {})
+    await replay.extension.finish(DatabaseLedger(transaction))
+    await verify_identifiers(transaction)
+    charges_paid = await replay.charges.finish()
+    leaves = await verify_log(transaction, log_key)
+    replay.dates.finish()
+    unsealed = replay.totals.transfers - leaves
+    return replay.totals, {"charges_paid": charges_paid, "leaves": leaves, "unsealed": unsealed}
+
+
+class _Replay(msgspec.Struct, frozen=True):
+    """The totals of the journal, and the checks that have seen all its entries."""
+
+    totals: VerifiedTotals
+    charges: ChargeVerifier
+    extension: ExtensionCheck
+    dates: DateVerifier
+
+
+async def _replay_journal(
+    transaction: Transaction, progress: Progress, older: AccountEnds
+) -> _Replay:
+    """Replay the journal, a large one in two processes; in one if an error is to be named."""
+    if await needs_two_processes(transaction):
+        with suppress(VerificationFailed):
+            return await _replay_with(verify_in_two_processes, transaction, progress, older)
+    return await _replay_with(verify_database, transaction, progress, older)
+
+
+async def _replay_with(
+    verify: Callable[[Transaction, Progress, EntryObserver], Awaitable[VerifiedTotals]],
+    transaction: Transaction,
+    progress: Progress,
+    older: AccountEnds,
+) -> _Replay:
     charges = ChargeVerifier(transaction)
-    extension = ExtensionCheck(older or {})
+    extension = ExtensionCheck(older)
     dates = DateVerifier(await time_of_servers(transaction))
 
     def observe(entries: Sequence[Entry]) -> None:
@@ -32,14 +78,8 @@ async def verify_everything(
         extension.add_entries(entries)
         dates.add_entries(entries)
 
-    totals = await verify_database(transaction, progress, observe)
-    await extension.finish(DatabaseLedger(transaction))
-    await verify_identifiers(transaction)
-    charges_paid = await charges.finish()
-    leaves = await verify_log(transaction, log_key)
-    dates.finish()
-    unsealed = totals.transfers - leaves
-    return totals, {"charges_paid": charges_paid, "leaves": leaves, "unsealed": unsealed}
+    totals = await verify(transaction, progress, observe)
+    return _Replay(totals, charges, extension, dates)
 
 
 def totals_record(totals: VerifiedTotals) -> dict[str, Any]:

@@ -4,5 +4,6 @@
 - what is checked in the same transaction: `partner_key_check`, `interfaces`
 - rows: `journal`, `places`, `totals`
 - reading: `history`, `search`, `following`, `notifier`, `movements`, `recent_movements`
-- verification: `verify`, `dates`, `bucket_sums`, `duplicate_finder`, `export`, `extension`
+- verification: `verify`, `verify_process`, `dates`, `bucket_sums`, `duplicate_finder`, `export`,
+  `extension`
 """

@@ -237,11 +237,15 @@ def _compare(account: Account, replayed: Account) -> None:
 
 def _movement_fields(entry: Entry) -> Hashable:
     """Return the fields that the two entries of one movement share, and no other entry has."""
-    accounts = (entry.account_id, entry.counterparty_id)
+    if entry.amount < 0:
+        amount, payer, payee = -entry.amount, entry.account_id, entry.counterparty_id
+    else:
+        amount, payer, payee = entry.amount, entry.counterparty_id, entry.account_id
     return (
         entry.transfer_id,
-        abs(entry.amount),
-        accounts if entry.amount < 0 else accounts[::-1],
+        amount,
+        payer,
+        payee,
         entry.kind,
         entry.note,
         entry.charge_id,

@@ -1,0 +1,97 @@
+"""Verification of a large ledger by two processes, with little pages instead of many entries."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ousel.cli import verification
+from ousel.cli.verification import verify_everything
+from ousel.database.port import Database
+from ousel.ledger import verify_process
+from ousel.ledger.verify import VerificationFailed
+from ousel.ledger.verify_process import verify_in_two_processes
+from tests.ledger.tampering import People, verification_error
+from tests.support.accounts import person, verify
+from tests.support.raw_sql import RawSql
+
+if TYPE_CHECKING:
+    from ousel.ledger.rules import Entry
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send two accounts or five entries at a time, and take every ledger for a large one."""
+    monkeypatch.setattr("ousel.ledger.verify.PAGE_ENTRIES", 5)
+    monkeypatch.setattr(verify_process, "PAGE_ACCOUNTS", 2)
+    monkeypatch.setattr(verify_process, "ENTRIES_MIN", 0)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+
+
+async def test_two_processes_find_what_one_finds(database: Database, people: People) -> None:
+    """The totals are equal; the observer sees each entry once, and progress reaches the end."""
+    for name in ("aaa", "bbb", "ccc", "zzz"):  # some of them come after the last entry
+        await person(database, name)
+    seen: list[Entry] = []
+    counts: list[int] = []
+
+    totals = await database.snapshot(
+        lambda transaction: verify_in_two_processes(transaction, counts.append, seen.extend)
+    )
+
+    assert totals == await verify(database)
+    assert totals.accounts == 7
+    assert len({(entry.account_id, entry.sequence) for entry in seen}) == len(seen) == 24
+    assert counts == [5, 10, 15, 20, 24]
+    assert people.ada.id in {entry.account_id for entry in seen}
+
+
+async def test_an_empty_ledger_is_verified(database: Database) -> None:
+    """There is one account, the system's, and no entry."""
+    totals, _ = await database.snapshot(verify_everything)
+
+    assert (totals.entries, totals.accounts) == (0, 1)
+
+
+TAMPERING: dict[str, Callable[[RawSql, People], Awaitable[Any]]] = {
+    "an entry is changed": lambda raw_sql, people: raw_sql.run(
+        "UPDATE entries SET amount = amount + 1 WHERE account_id = ? AND sequence = 3",
+        people.ada.id,
+    ),
+    "an entry is removed": lambda raw_sql, people: raw_sql.run(
+        "DELETE FROM entries WHERE account_id = ? AND sequence = 11", people.bob.id
+    ),
+    "a balance is changed": lambda raw_sql, people: raw_sql.run(
+        "UPDATE accounts SET balance = balance + 1 WHERE id = ?", people.bob.id
+    ),
+    "the last account is removed": lambda raw_sql, _: raw_sql.run(
+        "DELETE FROM accounts WHERE id = (SELECT MAX(id) FROM accounts)"
+    ),
+}
+
+
+@pytest.mark.parametrize("tamper", TAMPERING.values(), ids=TAMPERING)
+async def test_one_process_names_what_two_have_found(
+    database: Database,
+    people: People,
+    raw_sql: RawSql,
+    monkeypatch: pytest.MonkeyPatch,
+    tamper: Callable[[RawSql, People], Awaitable[Any]],
+) -> None:
+    """Two processes fail; then the error is the one that a single process names."""
+    await tamper(raw_sql, people)
+    attempts: list[str] = []
+
+    async def attempt(*arguments: Any) -> Any:
+        try:
+            return await verify_in_two_processes(*arguments)
+        except VerificationFailed as error:
+            attempts.append(str(error))
+            raise
+
+    monkeypatch.setattr(verification, "verify_in_two_processes", attempt)
+    with pytest.raises(VerificationFailed) as found:
+        await database.snapshot(verify_everything)
+
+    assert attempts == ["the ledger has an error"]
+    assert str(found.value) == await verification_error(database)
