@@ -13,11 +13,13 @@ from ousel.kernel.ids import (
     HANDLE_CHARACTERS,
     derive_secret,
     handle_of,
+    id_with_owner,
     is_secret,
     matches_hash,
     new_handle,
     new_id,
     new_secret,
+    owner_of_id,
     repeat_secret,
     secret_hash,
     time_of_id,
@@ -48,6 +50,19 @@ def test_an_id_is_its_prefix_and_a_tail_for_urls(moment: int) -> None:
 def test_an_id_tells_when_it_was_created(moment: int) -> None:
     """Its time is exact to the millisecond."""
     assert time_of_id(new_id("tr_", lambda: moment)) == moment - moment % 1_000
+
+
+@given(moments)
+def test_a_longer_id_tells_whose_it_is(moment: int) -> None:
+    """It begins with the id itself, so it sorts by time too; an id alone does not tell."""
+    account_id, alone = new_id("acct_", lambda: moment), new_id("ch_", lambda: moment)
+
+    longer = id_with_owner(alone, account_id)
+
+    assert longer.startswith(alone)
+    assert owner_of_id(longer) == account_id
+    assert owner_of_id(alone) is None
+    assert owner_of_id("") is None
 
 
 @given(moments, moments)

@@ -149,6 +149,10 @@ class SimulatedPostgres:
             repeats_locked=repeats_locked,
         )
 
+    def is_distributed(self) -> bool:
+        """Return False: there is one server."""
+        return False
+
     def version(self) -> int | None:
         """Return None, as with the real server."""
         return None

@@ -17,6 +17,10 @@ class DelegatingDatabase:
     async def close(self) -> None:
         """Do nothing: the real database stays open."""
 
+    def is_distributed(self) -> bool:
+        """Return whether the real database is distributed."""
+        return self._database.is_distributed()
+
     def version(self) -> int | None:
         """Return the version of the real database."""
         return self._database.version()

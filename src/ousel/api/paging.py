@@ -12,7 +12,7 @@ from ousel.kernel.errors import InvalidField
 
 LIMIT_DEFAULT: Final = 20
 LIMIT_MAX: Final = 100
-CURSOR_CHARACTERS_MAX: Final = 100
+CURSOR_CHARACTERS_MAX: Final = 160
 
 _POSITION_DIGITS_MAX: Final = len(str(BIGINT_MAX))
 

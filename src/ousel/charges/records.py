@@ -11,7 +11,7 @@ from ousel.charges.rules import Charge, Status
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import CURRENCY
 
-_POSITION: Final = re.compile(r"([0-9]{1,18}):(ch_[0-9a-v]{26})", re.ASCII)
+_POSITION: Final = re.compile(r"([0-9]{1,18}):(ch_(?:[0-9a-v]{26}){1,2})", re.ASCII)
 
 
 class PayerRecord(msgspec.Struct, frozen=True, gc=False):

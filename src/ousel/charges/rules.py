@@ -10,7 +10,7 @@ Status = Literal["created", "paid", "canceled", "expired"]
 DESCRIPTION_CHARACTERS_MAX: Final = 500
 REFERENCE_CHARACTERS_MAX: Final = 200
 
-_ID: Final = re.compile(r"ch_[0-9a-v]{26}", re.ASCII)
+_ID: Final = re.compile(r"ch_(?:[0-9a-v]{26}){1,2}", re.ASCII)
 
 
 class ChargeTerms(msgspec.Struct, frozen=True, kw_only=True):

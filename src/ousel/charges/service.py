@@ -59,7 +59,14 @@ class ChargeService:
         """Create a charge; if the key was used before, return its charge as it is now."""
         if self._creations.waiting >= self._posting_queue.queue_limit:
             raise QueueFull("Too many charges are waiting to be written.", retry_after_seconds=1)
-        charge = transitions.new_charge(account_id, app_id, terms, idempotency_key, self._clock)
+        charge = transitions.new_charge(
+            account_id,
+            app_id,
+            terms,
+            idempotency_key,
+            self._clock,
+            names_account=self._database.is_distributed(),
+        )
         created = await self._creations.put(charge)
         if isinstance(created, IdempotencyConflict):
             raise created

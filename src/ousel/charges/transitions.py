@@ -15,7 +15,7 @@ from ousel.charges.refusals import ChargeNotCancelable, ChargeNotFound
 from ousel.charges.rules import Charge, ChargeTerms
 from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock
-from ousel.kernel.ids import new_id
+from ousel.kernel.ids import id_with_owner, new_id
 from ousel.ledger.refusals import IdempotencyConflict
 
 
@@ -42,13 +42,23 @@ class Cancellation(msgspec.Struct, frozen=True):
 
 
 def new_charge(
-    account_id: str, app_id: str, terms: ChargeTerms, idempotency_key: str | None, clock: Clock
+    account_id: str,
+    app_id: str,
+    terms: ChargeTerms,
+    idempotency_key: str | None,
+    clock: Clock,
+    *,
+    names_account: bool = False,
 ) -> Charge:
-    """Return a new charge with these terms, which is not stored yet."""
+    """Return a new charge with these terms, which is not stored yet.
+
+    With `names_account`, the account can be told from the charge's id.
+    """
     now = clock()
+    id_ = new_id("ch_", clock)
     return Charge(
         account_id=account_id,
-        id=new_id("ch_", clock),
+        id=id_with_owner(id_, account_id) if names_account else id_,
         app_id=app_id,
         status="created",
         amount=terms.amount,

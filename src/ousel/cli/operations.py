@@ -81,10 +81,21 @@ def serve(  # noqa: PLR0913 - one for each option
         serve_until_stopped(server_settings, listener, workers)
 
 
-def migrate(database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
+def migrate(
+    database: DatabaseOption = None,
+    *,
+    distribute: Annotated[
+        bool,
+        typer.Option("--distribute", help="Also distribute the tables over a Citus cluster."),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Migrate the database to the current schema."""
-    asyncio.run(_migrate(settings(database).database_url))
-    show({"schema": schema.SCHEMA_VERSION}, as_json=as_json)
+    record: dict[str, Any] = {"schema": schema.SCHEMA_VERSION}
+    tables = asyncio.run(_migrate(settings(database).database_url, distribute=distribute))
+    if distribute or tables:
+        record["tables_distributed"] = len(tables)
+    show(record, as_json=as_json)
 
 
 def verify(
@@ -149,12 +160,16 @@ async def _verify_with_progress_bar(
         )
 
 
-async def _migrate(url: str) -> None:
-    """Migrate a database; refuse one that is neither empty nor Ousel's."""
+async def _migrate(url: str, *, distribute: bool) -> list[str]:
+    """Migrate a database; refuse one that is neither empty nor Ousel's.
+
+    Where the tables are distributed, new ones are distributed as well. Return their names.
+    """
     async with open_database(url) as database:
         await check_clock(database, url)
         await schema.schema_version(database, url)
     await schema.migrate(url)
+    return await schema.distribute(url, only_if_distributed=not distribute)
 
 
 def _progress_bar() -> Progress:

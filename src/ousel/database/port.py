@@ -92,6 +92,13 @@ class Database(Protocol):
         """Return how many connections are open now."""
         ...
 
+    def is_distributed(self) -> bool:
+        """Return whether the accounts are spread over several servers.
+
+        Then an id that is looked up should name its account, so that one server is asked, not all.
+        """
+        ...
+
     def version(self) -> int | None:
         """Return a number that changes with every commit of any process, or None if unknown.
 

@@ -7,7 +7,8 @@ from typing import Final
 
 import asyncpg
 
-from ousel.database import primary
+from ousel.database import citus, primary
+from ousel.database.citus_transaction import CitusTransaction
 from ousel.database.pool import ConnectionPool
 from ousel.database.port import Connections, IntegrityViolation, Result, Work
 from ousel.database.postgres_transaction import STATEMENTS_CACHED, PostgresTransaction
@@ -80,6 +81,9 @@ class PostgresDatabase:
     def __init__(self, url: str) -> None:
         """Remember the address; `open` connects to it."""
         self._url = url
+        self._transaction: type[PostgresTransaction] = PostgresTransaction
+        self._settings = _SERVER_SETTINGS
+        self._begin = ["BEGIN"]
         self._reads = ConnectionPool(self._connect, READ_CONNECTIONS_MAX)
         self._writes = ConnectionPool(self._connect, WRITE_CONNECTIONS_MAX)
         self._suspension = WriteSuspension(
@@ -89,9 +93,20 @@ class PostgresDatabase:
     async def open(self) -> None:
         """Connect, or raise DatabaseUnavailable."""
         try:
-            self._reads.release(await self._reads.acquire())
+            connection = await self._reads.acquire()
+            try:
+                if await citus.is_distributed(connection):
+                    self._use_citus()
+                    connection.terminate()
+            finally:
+                self._reads.release(connection)
         except (*_DISCONNECTED, asyncpg.PostgresError, ValueError) as error:
             raise _unavailable(error) from error
+
+    def _use_citus(self) -> None:
+        self._transaction = CitusTransaction
+        self._settings = _SERVER_SETTINGS | citus.SETTINGS
+        self._begin = ["BEGIN", citus.LOCAL_SETTINGS]
 
     async def close(self) -> None:
         """Close every connection."""
@@ -131,6 +146,10 @@ class PostgresDatabase:
             return await run_to_end(transacting)
         return await transacting
 
+    def is_distributed(self) -> bool:
+        """Return whether Citus distributes the tables, as `open` has found."""
+        return self._transaction is CitusTransaction
+
     def version(self) -> int | None:
         """Return None: other processes commit, and only the server knows when."""
         return None
@@ -147,14 +166,21 @@ class PostgresDatabase:
 
     async def _read(self, work: Work[Result]) -> Result:
         async with _connection_of(self._reads) as connection:
-            return await work(PostgresTransaction(connection))
+            return await work(self._transaction(connection))
 
     async def _snapshot(self, work: Work[Result]) -> Result:
         async with (
             _connection_of(self._reads) as connection,
-            connection.transaction(isolation="repeatable_read", readonly=True),
+            self._consistent_transaction(connection),
         ):
-            return await work(PostgresTransaction(connection))
+            return await work(self._transaction(connection))
+
+    def _consistent_transaction(
+        self, connection: MonitoredConnection
+    ) -> contextlib.AbstractAsyncContextManager[object]:
+        if self.is_distributed():
+            return citus.consistent_transaction(connection, self._connect)
+        return connection.transaction(isolation="repeatable_read", readonly=True)
 
     async def _transact(
         self,
@@ -164,8 +190,8 @@ class PostgresDatabase:
     ) -> Result:
         self._suspension.check()
         async with _connection_of(self._writes) as connection:
-            transaction = PostgresTransaction(
-                connection, "BEGIN", follows_unknown_commit=follows_unknown_commit
+            transaction = self._transaction(
+                connection, *self._begin, follows_unknown_commit=follows_unknown_commit
             )
             try:
                 result = await work(transaction)
@@ -245,7 +271,7 @@ class PostgresDatabase:
             timeout=CONNECT_TIMEOUT_SECONDS,
             command_timeout=STATEMENT_TIMEOUT_SECONDS,
             statement_cache_size=STATEMENTS_CACHED,
-            server_settings=_SERVER_SETTINGS,
+            server_settings=self._settings,
         )
 
 

@@ -96,6 +96,33 @@ async def migrate(url: str) -> None:
         raise DatabaseUnavailable(f"The database cannot be migrated: {reason}.") from error
 
 
+async def distribute(url: str, *, only_if_distributed: bool = False) -> list[str]:
+    """Distribute the tables of the current schema over a Citus cluster; return their names.
+
+    Tables that are distributed already stay as they are. Raises DatabaseUnavailable if the database
+    is not PostgreSQL with the Citus extension.
+    """
+    if not is_postgres(url):
+        if only_if_distributed:
+            return []
+        raise DatabaseUnavailable("An SQLite database is one file: it cannot be distributed.")
+    import asyncpg
+
+    from ousel.database import citus, primary
+
+    try:
+        connection = await primary.connect(url)
+        try:
+            if only_if_distributed and not await citus.is_distributed(connection):
+                return []
+            return await citus.distribute(connection)
+        finally:
+            await connection.close()
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        reason = str(error).partition("\n")[0]
+        raise DatabaseUnavailable(f"The tables cannot be distributed: {reason}.") from error
+
+
 def _engine(url: str) -> str:
     return "postgres" if is_postgres(url) else "sqlite"
 

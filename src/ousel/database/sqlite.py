@@ -113,6 +113,10 @@ class SqliteDatabase:
             repeats_locked=repeats_locked,
         )
 
+    def is_distributed(self) -> bool:
+        """Return False: a database is one file."""
+        return False
+
     def version(self) -> int | None:
         """Return a number that changes with every commit of any process.
 

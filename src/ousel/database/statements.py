@@ -122,7 +122,7 @@ def _argument_builder(names: list[str], lists: Collection[str]) -> ArgumentBuild
     """Return a function that orders parameters by these names, and writes lists as JSON."""
 
     def build_arguments(given: dict[str, Any]) -> Sequence[Any]:
-        return [_json(given[name]) if name in lists else given[name] for name in names]
+        return [json_text(given[name]) if name in lists else given[name] for name in names]
 
     return build_arguments
 
@@ -130,7 +130,8 @@ def _argument_builder(names: list[str], lists: Collection[str]) -> ArgumentBuild
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def _json(values: Iterable[Any]) -> str:
+def json_text(values: Iterable[Any]) -> str:
+    """Return a list as JSON, or raise UnstorableValue."""
     try:
         return _encode(list(values)).decode()
     except (TypeError, UnicodeEncodeError) as error:

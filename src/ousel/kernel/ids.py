@@ -17,6 +17,8 @@ _PAIRS: Final = [high + low for high in DIGITS for low in DIGITS]  # two digits 
 _TIME_SHIFTS: Final = (40, 30, 20, 10, 0)
 _TIME_DIGITS: Final = 2 * len(_TIME_SHIFTS)
 _RANDOM_DIGITS: Final = 16
+_ACCOUNT_PREFIX: Final = "acct_"
+_ID_DIGITS: Final = _TIME_DIGITS + _RANDOM_DIGITS
 _SECRET_TAIL: Final = re.compile(r"[0-9a-v]{40}")
 # Every secret of `new_secret`, whatever its prefix; the group is its handle.
 _ANY_SECRET: Final = re.compile(r"([a-z]{2}_(?:live_|test_)?[0-9a-v]{8})[0-9a-v]{32}")
@@ -41,6 +43,17 @@ def time_of_id(id_: str) -> int:
     start = id_.index("_") + 1
     milliseconds = int(id_[start : start + _TIME_DIGITS], len(DIGITS))
     return milliseconds * _MICROS_PER_MILLISECOND
+
+
+def id_with_owner(id_: str, account_id: str) -> str:
+    """Return a longer id, which ends with the digits of the account that it belongs to."""
+    return id_ + account_id.removeprefix(_ACCOUNT_PREFIX)
+
+
+def owner_of_id(id_: str) -> str | None:
+    """Return the account that an id of `id_with_owner` belongs to; other ids do not tell."""
+    end = id_.find("_") + 1 + _ID_DIGITS
+    return _ACCOUNT_PREFIX + id_[end:] if len(id_) == end + _ID_DIGITS else None
 
 
 def new_secret(prefix: str) -> str:

@@ -1,0 +1,158 @@
+"""Citus, a PostgreSQL extension: how each table is distributed over the servers of a cluster.
+
+docs/operating/citus.md explains the choice for each table.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from ousel.database.citus_functions import FUNCTIONS
+from ousel.database.retries import RowsLocked, TransientFailure
+from ousel.kernel.errors import DatabaseUnavailable
+
+if TYPE_CHECKING:
+    import asyncpg
+
+# The column by whose value a row is assigned to a shard. The shards of tables that are distributed
+# by an account's id are placed together: all rows of one account are on one server.
+DISTRIBUTION_COLUMNS: Final = {
+    "accounts": "id",
+    "entries": "account_id",
+    "holders": "account_id",
+    "second_factors": "account_id",
+    "recovery_codes": "account_id",
+    "audit_events": "account_id",
+    "api_errors": "account_id",
+    "charges": "account_id",
+    "known_browsers": "account_id",
+    "email_proofs": "account_id",
+    "reset_links": "account_id",
+    "passkeys": "account_id",
+    "identifiers": "identifier",
+    "sessions": "hash",
+    "authorization_codes": "handle",
+    "user_tokens": "handle",
+    "sign_in_failures": "subject",
+    "passkey_challenges": "hash",
+    "unsealed_batches": "id",
+}
+# Every server has all rows of these tables: they are small, seldom written, and often asked.
+REFERENCE_TABLES: Final = (
+    "alembic_version",
+    "deployment",
+    "apps",
+    "partner_keys",
+    "app_redirect_uris",
+    "app_origins",
+)
+# These tables have one shard each, because their rows have one order, which whole tables share:
+# the sealed log and the queue of mail. Rehearsals exist only in a sandbox.
+SINGLE_SHARD_TABLES: Final = (
+    "sealed_log",
+    "sealed_batches",
+    "sealed_tiles",
+    "sealed_cosignatures",
+    "outbox",
+    "rehearsals",
+    "rehearsal_calls",
+)
+
+# Citus plans a statement for the shards that its parameters name, so a plan cannot be kept.
+SETTINGS: Final = {
+    "plan_cache_mode": "auto",
+    # Each shard has one copy, so no two copies can apply writes in different orders. Row locks
+    # are enough, and batches need not wait for each other's shards.
+    "citus.all_modifications_commutative": "on",
+    "citus.propagate_set_commands": "local",
+}
+# A transaction that waits for a row waits in another server, which has its own settings. Citus
+# sends a local setting there, but together with all other statements of its message, unless it is
+# in a block.
+LOCAL_SETTINGS: Final = "DO $$BEGIN SET LOCAL lock_timeout = '1500ms'; END$$"
+
+_IS_CITUS: Final = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
+_DISTRIBUTED: Final = (
+    "SELECT relname FROM pg_dist_partition JOIN pg_class ON pg_class.oid = logicalrelid"
+    " WHERE relnamespace = current_schema()::regnamespace"
+)
+
+_IS_SETTLED: Final = """
+    SELECT bool_and(success AND result = '0') FROM run_command_on_all_nodes(
+        'SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()'
+    )
+"""
+_TAKE_SNAPSHOTS: Final = "SELECT id FROM accounts WHERE id > '~' LIMIT 1"  # asks all shards
+
+
+async def is_distributed(connection: "asyncpg.Connection[Any]") -> bool:
+    """Return whether Citus distributes the books of this database."""
+    if not await connection.fetchval(_IS_CITUS):
+        return False
+    return "accounts" in await _distributed_tables(connection)
+
+
+@asynccontextmanager
+async def consistent_transaction(
+    connection: "asyncpg.Connection[Any]",
+    connect: "Callable[[], Awaitable[asyncpg.Connection[Any]]]",
+) -> AsyncIterator[None]:
+    """Run a transaction that sees the same moment on all servers.
+
+    Each server has its own snapshots, and commits the same transaction at another moment. So the
+    snapshots are taken while another connection keeps all postings waiting. With one connection to
+    each server, each has one snapshot.
+    """
+    locking = await connect()
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            async with locking.transaction():
+                await locking.execute(LOCAL_SETTINGS)
+                await keep_postings_waiting(locking)
+                await connection.execute("SET LOCAL citus.max_adaptive_executor_pool_size = 1")
+                await connection.execute(_TAKE_SNAPSHOTS)
+            yield
+    finally:
+        locking.terminate()
+
+
+async def keep_postings_waiting(connection: "asyncpg.Connection[Any]") -> None:
+    """Wait until every posting is committed on all servers or on none, and let no other begin.
+
+    A commit that was interrupted by a crash is finished by Citus, within seconds. Until then, raise
+    TransientFailure.
+    """
+    await connection.execute("LOCK TABLE accounts IN SHARE MODE")
+    if not await connection.fetchval(_IS_SETTLED):
+        raise TransientFailure(RowsLocked())
+
+
+async def distribute(connection: "asyncpg.Connection[Any]") -> list[str]:
+    """Distribute each table that is not distributed yet, with its rows; return their names."""
+    if not await connection.fetchval(_IS_CITUS):
+        raise DatabaseUnavailable(
+            "The database does not have the Citus extension, so its tables stay on one server."
+            " Nothing was distributed."
+        )
+    before = await _distributed_tables(connection)
+    statements = {
+        **{name: f"create_reference_table('{name}')" for name in REFERENCE_TABLES},
+        **{name: _distribution(name, column) for name, column in DISTRIBUTION_COLUMNS.items()},
+        **{name: f"create_distributed_table('{name}', NULL)" for name in SINGLE_SHARD_TABLES},
+    }
+    for name, call in statements.items():
+        if name not in before:
+            await connection.execute(f"SELECT {call}")
+    for function in FUNCTIONS:
+        await connection.execute(function)
+    return [name for name in statements if name not in before]
+
+
+def _distribution(table: str, column: str) -> str:
+    is_by_account = column == "account_id" or table == "accounts"
+    together = "accounts" if is_by_account and table != "accounts" else "none"
+    return f"create_distributed_table('{table}', '{column}', colocate_with := '{together}')"
+
+
+async def _distributed_tables(connection: "asyncpg.Connection[Any]") -> set[str]:
+    return {str(row[0]) for row in await connection.fetch(_DISTRIBUTED)}

@@ -1,0 +1,114 @@
+"""A transaction on Citus: PostgreSQL's, with the statements that Citus must have differently."""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, cast
+
+from typing_extensions import override
+
+from ousel.database.citus import keep_postings_waiting
+from ousel.database.citus_statements import CitusStatement, for_citus, update_for_citus
+from ousel.database.port import Row
+from ousel.database.postgres_transaction import STATEMENTS_CACHED, PostgresTransaction, quoted
+from ousel.database.retries import RowsLocked, TransientFailure
+from ousel.database.statements import CompiledStatement, Statement, Table, UnstorableValue
+
+if TYPE_CHECKING:
+    from ousel.database.primary import MonitoredConnection
+
+_NULL: Final = "NULL"
+# By these, a write finds movements that the sealed log lacks. So it must not see the entries of a
+# posting before the row that announces them to the log.
+_NEED_WHOLE_POSTINGS: Final = {
+    "the number of entries, from the sequences of all accounts",
+    "the entries after a given one, in the order of accounts and sequences",
+}
+
+
+class CitusTransaction(PostgresTransaction):
+    """Statements on one connection to a node of a Citus cluster."""
+
+    def __init__(
+        self, connection: "MonitoredConnection", *unsent: str, follows_unknown_commit: bool = False
+    ) -> None:
+        """Run statements on this connection; a write has an unsent BEGIN."""
+        super().__init__(connection, *unsent, follows_unknown_commit=follows_unknown_commit)
+        self._writes = bool(unsent)
+
+    @override
+    async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
+        """Run the statement and return all its rows, with the accounts to which they refer.
+
+        A transaction is committed on one server after the other. So a write may have found the row
+        that names two entries before both of them are visible: then it is run again.
+        """
+        if self._writes and statement.name in _NEED_WHOLE_POSTINGS:
+            if self._unsent:
+                await self.send()
+            await keep_postings_waiting(self._connection)
+        spelled = _compiled(statement)
+        rows = await self._fetch(spelled.compiled, parameters)
+        if self._writes and spelled.rows_named is not None:
+            named = parameters[spelled.rows_named]
+            if len(rows) < len(cast("Sequence[object]", named)):
+                raise TransientFailure(RowsLocked())
+        if spelled.joined is None or not rows:
+            return rows
+        accounts: list[Row] = []
+        if ids := spelled.joined.ids(rows):
+            compiled = _compiled(spelled.joined.statement).compiled
+            accounts = await self._fetch(compiled, {"ids": ids})
+        return spelled.joined.append(rows, accounts)
+
+    @override
+    async def execute(self, statement: Statement, **parameters: object) -> int:
+        """Run the statement and return how many rows it touched."""
+        if self._unsent:
+            await self.send()
+        compiled = _compiled(statement).compiled
+        tag = await self._connection.execute(compiled.text, *compiled.arguments(parameters))
+        return int(tag.rpartition(" ")[2])
+
+    @override
+    async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
+        """Insert all rows at once: Citus sends each shard its own rows."""
+        values = ", ".join(f"({', '.join(map(_literal, row))})" for row in rows)
+        if values:
+            names = ", ".join(table.names)
+            self._unsent.append(f"INSERT INTO {table.name} ({names}) VALUES {values}")
+
+    @override
+    async def update(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
+        """Update all rows at once: find each by its key, and write its other columns."""
+        compiled = _compiled_update(table)
+        values = ", ".join(map(_literal, compiled.arguments({"rows": list(rows)})))
+        name = await self._connection.prepare_once(compiled.text)
+        self._unsent.append(f"EXECUTE {name}({values})")
+
+    async def _fetch(self, compiled: CompiledStatement, parameters: dict[str, object]) -> list[Row]:
+        if self._unsent:
+            await self.send()
+        return list(await self._connection.fetch(compiled.text, *compiled.arguments(parameters)))
+
+
+def _literal(value: object) -> str:
+    """Return the value as an SQL literal."""
+    if value is None:
+        return _NULL
+    if isinstance(value, str):
+        if "\0" in value:
+            raise UnstorableValue("PostgreSQL stores no character with the number 0.")
+        return quoted(value)
+    if isinstance(value, list):
+        return f"ARRAY[{', '.join(map(_literal, value))}]::text[]"
+    return str(value)
+
+
+@lru_cache(maxsize=STATEMENTS_CACHED)
+def _compiled(statement: Statement) -> CitusStatement:
+    return for_citus(statement)
+
+
+@lru_cache(maxsize=STATEMENTS_CACHED)
+def _compiled_update(table: Table) -> CompiledStatement:
+    return update_for_citus(table)
