@@ -14,7 +14,7 @@ WORKERS := 3
 # Slow tests wait more: for servers, browsers and elections.
 SLOW_WORKERS := 6
 
-.PHONY: help demo test check types whole quick client-matrix clients cluster faults fuzz mutants audit bench growth \
+.PHONY: help demo test check types whole quick client-matrix clients cluster citus faults fuzz mutants audit bench growth \
 	screenshots docs lock fresh-machine container clean
 
 help: ## List the targets
@@ -52,6 +52,11 @@ clients: .venv/test ## Generate clients in four languages from the OpenAPI docum
 
 cluster: .venv/cluster ## Kill and switch over the leaders of a PostgreSQL cluster, ten times each
 	OUSEL_CLUSTER=full $(BIN)/pytest tests/cluster
+
+citus: .venv/bench ## Run the tests of behaviour on a Citus cluster, then cause many faults there; needs Citus
+	OUSEL_ENGINE=citus $(BIN)/pytest -n 2 --dist worksteal $(CITUS_TESTS)
+	OUSEL_FAULTS=full $(BIN)/pytest --timeout=3600 tests/citus
+CITUS_TESTS := $(addprefix tests/,accounts api charges lab ledger mail oauth partners people portal sandbox sealed_log transfers)
 
 faults: .venv/bench .venv/cluster ## Cause many faults (kills, stops, lost answers), also in a cluster; test a restore and run a long load
 	OUSEL_FAULTS=full OUSEL_CLUSTER=full $(BIN)/pytest --timeout=3600 $(FAULT_TESTS)

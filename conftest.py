@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ousel.cli.proxies import bypass_proxies_on_this_machine
+from tests.support.citus_cluster import ABSENT, is_citus_installed
 from tests.support.programs import report_missing_programs
 from tests.support.run_folder import RunFolder
 
@@ -28,7 +29,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Install what slow tests need, and say which tests are skipped for lack of a program."""
-    return report_missing_programs(install=config.getoption("markexpr") != "not slow")
+    runs_slow_tests = config.getoption("markexpr") != "not slow"
+    lines = report_missing_programs(install=runs_slow_tests)
+    if runs_slow_tests and not is_citus_installed():
+        lines.append(f"skipped: tests on Citus, because {ABSENT}")
+    return lines
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

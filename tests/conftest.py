@@ -39,7 +39,7 @@ structlog.configure(
 gc.disable()  # until all tests are collected: what is imported stays
 
 
-SLOW_FOLDERS = ("cluster", "journeys", "packaging", "simulation")
+SLOW_FOLDERS = ("citus", "cluster", "journeys", "packaging", "simulation")
 # These take longest, so they start first: started last, they would keep one core busy alone.
 # The first ones wait a lot, so the others run beside them.
 LONGEST_FIRST = (

@@ -19,6 +19,7 @@ from tests.support.waiting import until, until_blocked, until_unblocked
 HOLD_WRITES: dict[Engine, list[str]] = {
     "sqlite": ["BEGIN IMMEDIATE"],
     "postgresql": ["BEGIN", "LOCK TABLE accounts IN EXCLUSIVE MODE"],
+    "citus": ["BEGIN", "LOCK TABLE accounts IN EXCLUSIVE MODE"],
 }
 
 

@@ -41,6 +41,20 @@ def test_migrate_brings_an_empty_database_to_todays_schema(
     assert verified["accounts"] == 1
 
 
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_only_a_database_with_citus_is_distributed(
+    engines: Engines, engine: Engine, tmp_path: Path
+) -> None:
+    """Elsewhere the command says why not; the schema is migrated all the same."""
+    url = engines.empty_url(engine, tmp_path)
+
+    refused = ousel("migrate", "--distribute", database=url)
+
+    reason = "An SQLite database is one file" if engine == "sqlite" else "the Citus extension"
+    assert_fails(refused, reason)
+    assert ousel("verify", "--json", database=url).json["result"] == "the books balance"
+
+
 def test_the_database_option_wins_over_the_environment(tmp_path: Path) -> None:
     """As a path or as an sqlite:/// address."""
     wanted, other = tmp_path / "wanted.db", tmp_path / "other.db"

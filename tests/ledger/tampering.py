@@ -59,9 +59,7 @@ async def forge_history(
         balance += entry.amount
         fitted = msgspec.structs.replace(entry, sequence=number, balance_after=balance)
         head = entry_hash(head, fitted)
-        row = msgspec.structs.astuple(msgspec.structs.replace(fitted, hash=head))
-        marks = ", ".join("?" for _ in row)
-        await raw_sql.run(f"INSERT INTO entries ({ENTRY_COLUMNS}) VALUES ({marks})", *row)
+        await _insert_entry(raw_sql, msgspec.structs.replace(fitted, hash=head))
     await raw_sql.run(
         "UPDATE accounts SET balance = ?, sequence = ?, head_hash = ? WHERE id = ?",
         balance,
@@ -69,3 +67,17 @@ async def forge_history(
         head,
         account_id,
     )
+
+
+async def move_entries(raw_sql: RawSql, account_id: str, stranger: str) -> None:
+    """Let all entries of an account belong to another one; Citus does not update the account."""
+    entries = await read_entries(raw_sql, account_id)
+    await raw_sql.run("DELETE FROM entries WHERE account_id = ?", account_id)
+    for entry in entries:
+        await _insert_entry(raw_sql, msgspec.structs.replace(entry, account_id=stranger))
+
+
+async def _insert_entry(raw_sql: RawSql, entry: Entry) -> None:
+    row = msgspec.structs.astuple(entry)
+    marks = ", ".join("?" for _ in row)
+    await raw_sql.run(f"INSERT INTO entries ({ENTRY_COLUMNS}) VALUES ({marks})", *row)

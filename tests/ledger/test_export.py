@@ -20,7 +20,13 @@ from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Account, Entry, entry_hash
 from ousel.ledger.verify import DatabaseLedger, VerificationFailed, verify_ledger
 from tests.ledger.examples import posting
-from tests.ledger.tampering import People, forge_history, read_entries, verification_error
+from tests.ledger.tampering import (
+    People,
+    forge_history,
+    move_entries,
+    read_entries,
+    verification_error,
+)
 from tests.support.accounts import verify
 from tests.support.raw_sql import RawSql
 
@@ -133,9 +139,7 @@ async def _account_changed(column: str, value: object, raw_sql: RawSql, people: 
 
 
 async def _moved_to_nobody(raw_sql: RawSql, people: People) -> None:
-    await raw_sql.run(
-        "UPDATE entries SET account_id = 'acct_zz' WHERE account_id = ?", people.bob.id
-    )
+    await move_entries(raw_sql, people.bob.id, "acct_zz")
     await raw_sql.run("DELETE FROM accounts WHERE id = ?", people.bob.id)
 
 

@@ -23,7 +23,7 @@ from tests.ledger.examples import posting
 from tests.support.accounts import person
 from tests.support.waiting import until
 
-EXAMPLES = {"sqlite": 25, "postgresql": 10}
+EXAMPLES = {"sqlite": 25, "postgresql": 10, "citus": 5}
 LONG_SECONDS = 600.0  # nobody waits that long: the test would time out
 Result = TypeVar("Result")
 

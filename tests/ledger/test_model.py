@@ -43,7 +43,7 @@ from tests.support.postgres_proxy import Cut
 
 STEPS = 25
 SYSTEM = "the system account, which has no identifier"
-EXAMPLES = {"sqlite": sized(30, 60), "postgresql": sized(15, 30)}
+EXAMPLES = {"sqlite": sized(30, 60), "postgresql": sized(15, 30), "citus": 5}
 
 Result = TypeVar("Result")
 

@@ -8,7 +8,13 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Entry, entry_hash
-from tests.ledger.tampering import People, forge_history, read_entries, verification_error
+from tests.ledger.tampering import (
+    People,
+    forge_history,
+    move_entries,
+    read_entries,
+    verification_error,
+)
 from tests.support.accounts import verify
 from tests.support.raw_sql import RawSql
 
@@ -137,9 +143,7 @@ async def test_an_entry_of_no_account_is_named(
     stranger = {"before all": "acct_", "between": f"{people.ada.id}x", "after all": "acct_zz"}[
         place
     ]
-    await raw_sql.run(
-        "UPDATE entries SET account_id = ? WHERE account_id = ?", stranger, people.bob.id
-    )
+    await move_entries(raw_sql, people.bob.id, stranger)
     await raw_sql.run("DELETE FROM accounts WHERE id = ?", people.bob.id)
 
     assert (

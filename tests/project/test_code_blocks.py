@@ -39,6 +39,7 @@ CANNOT_RUN = {
         "it follows until it is stopped",
         "clients/python/tests/test_readme.py",
     ),
+    "docs/operating/citus.md-1": ("it needs several servers", "tests/citus"),
     "docs/operating/cluster.md-1": ("it needs three machines", "tests/cluster"),
     "docs/operating/install.md-1": ("it installs in /opt", "tests/packaging/test_wheel.py"),
     "docs/operating/install.md-2": ("it serves until it is stopped", "tests/support/server.py"),

@@ -1,4 +1,4 @@
-"""Fresh, migrated databases on both engines: a file, or a database on one PostgreSQL server."""
+"""Fresh, migrated databases: a file, or a database on a PostgreSQL server or a Citus cluster."""
 
 import asyncio
 import fcntl
@@ -14,11 +14,15 @@ from typing import Any, Literal
 import asyncpg
 
 from ousel.database.addresses import is_postgres
-from ousel.database.schema import migrate
+from ousel.database.schema import distribute, migrate
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID
+from tests.support.citus_cluster import CitusCluster
 
-Engine = Literal["sqlite", "postgresql"]
-ENGINES: tuple[Engine, ...] = ("sqlite", "postgresql")
+Engine = Literal["sqlite", "postgresql", "citus"]
+# `make citus` runs the tests on Citus instead, which takes several times as long.
+ENGINES: tuple[Engine, ...] = (
+    ("citus",) if os.environ.get("OUSEL_ENGINE") == "citus" else ("sqlite", "postgresql")
+)
 
 # Creating a PostgreSQL database takes longer than most tests, so databases are emptied and reused.
 # A new connection would first read the whole catalogue, so one is kept for each database.
@@ -35,7 +39,8 @@ TABLES = """
 END_OTHERS = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_get_activity(NULL)
     WHERE datid = (SELECT oid FROM pg_database WHERE datname = current_database())
-        AND pid <> pg_backend_pid()
+        AND pid <> pg_backend_pid() AND client_port IS NOT NULL
+        AND application_name NOT LIKE 'citus%'
 """
 SYSTEM_ACCOUNT_AS_NEW = f"""
     DELETE FROM accounts WHERE id <> '{SYSTEM_ACCOUNT_ID}';
@@ -53,17 +58,22 @@ class Engines:
     def __init__(self) -> None:
         self._folder = Path(tempfile.gettempdir())  # all workers of this run use it
         self._postgres: Any = None  # the handle of the server, once it runs
+        self._citus: CitusCluster | None = None
+        self._free_citus: list[str] = []
         self._is_template_ready = False
         self._free: list[str] = []  # addresses of emptied databases
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._kept: dict[str, asyncpg.Connection] = {}  # by the address of the database
         self._deletions = ""
         self._mark = ""  # identifies the schema of a fresh database
+        self._citus_mark = ""
 
     def fresh_url(self, engine: Engine, folder: Path) -> str:
         """Return the address of a new database with the current schema."""
         if engine == "sqlite":
             return self._fresh_sqlite(folder)
+        if engine == "citus":
+            return self._runner.run(self._fresh_citus())
         return self._runner.run(self._fresh_postgres())
 
     def empty_url(self, engine: Engine, folder: Path) -> str:
@@ -71,6 +81,8 @@ class Engines:
         name = f"ousel_{secrets.token_hex(6)}"
         if engine == "sqlite":
             return str(folder / f"{name}.db")
+        if engine == "citus":
+            return self._runner.run(self._cluster().create_database(name))
         self._runner.run(self._execute(f"CREATE DATABASE {name}"))
         return self._url(name)
 
@@ -81,6 +93,8 @@ class Engines:
         self._runner.close()
         if self._postgres is not None:
             self._postgres.cleanup()
+        if self._citus is not None:
+            self._citus.close()
 
     def give_back(self, url: str) -> None:
         """Empty a database for the next test, unless its schema was changed."""
@@ -89,7 +103,9 @@ class Engines:
 
     async def _give_back(self, url: str) -> None:
         connection = await self._kept_connection(url)
-        if await connection.fetchval(SCHEMA_MARK) != self._mark:
+        is_on_citus = self._citus is not None and self._citus.has(url)
+        mark = self._citus_mark if is_on_citus else self._mark
+        if await connection.fetchval(SCHEMA_MARK) != mark:
             await self._kept.pop(url).close()
             return
         if not self._deletions:
@@ -98,7 +114,7 @@ class Engines:
             self._deletions = deletions + SYSTEM_ACCOUNT_AS_NEW
         await connection.fetch(END_OTHERS)
         await connection.execute(self._deletions)
-        self._free.append(url)
+        (self._free_citus if is_on_citus else self._free).append(url)
 
     async def _kept_connection(self, url: str) -> asyncpg.Connection:
         """Return the connection that empties this database; a test may have ended it."""
@@ -131,6 +147,21 @@ class Engines:
         await self._execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
         self._mark = self._mark or await self._fetch_mark(self._url(name))
         return self._url(name)
+
+    async def _fresh_citus(self) -> str:
+        """Return the address of a distributed database, on the coordinator of the cluster."""
+        if self._free_citus:
+            return self._free_citus.pop()
+        url = await self._cluster().create_database(f"ousel_{secrets.token_hex(6)}")
+        await migrate(url)
+        await distribute(url)
+        self._citus_mark = self._citus_mark or await self._fetch_mark(url)
+        return url
+
+    def _cluster(self) -> CitusCluster:
+        if self._citus is None:
+            self._citus = CitusCluster("fsync = off")
+        return self._citus
 
     async def _create_template(self) -> None:
         # No test makes the machine of this server fail, so it need not flush to its disk.

@@ -134,7 +134,7 @@ class SharedServers:
         if key not in self._running:
             url = self._engines.fresh_url(engine, self._folder)
             environment = {"OUSEL_LOG_LEVEL": "error"}
-            if engine == "postgresql":  # beside an SQLite file, Ousel creates its key by itself
+            if engine != "sqlite":  # beside an SQLite file, Ousel creates its key by itself
                 log_key = self._folder / f"log-key-{len(self._running)}"
                 write_key(log_key, new_key("tests.example/log"))
                 environment["OUSEL_LOG_KEY_FILE"] = str(log_key)

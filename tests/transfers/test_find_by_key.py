@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from ousel.database.citus_statements import for_citus
 from ousel.database.port import Database
 from ousel.database.statements import for_postgres, for_sqlite
 from ousel.ledger.history import HISTORY_OF_KEY
@@ -100,7 +101,7 @@ async def test_a_key_that_is_being_written_is_not_reported_as_unused(
         client.headers["Authorization"] = f"Bearer {key}"
         body = {"to": "@ada", "amount": 1, "idempotency_key": "ours"}
         await client.post("/transfers", json=body)
-        await hanging.run("BEGIN" if engine == "postgresql" else "BEGIN IMMEDIATE")
+        await hanging.run("BEGIN IMMEDIATE" if engine == "sqlite" else "BEGIN")
         await hanging.run("UPDATE accounts SET updated_at = 1 WHERE id = ?", account.id)
         await hanging.run(
             "UPDATE entries SET idempotency_key = 'theirs' WHERE idempotency_key = 'ours'"
@@ -168,5 +169,7 @@ async def _plan(raw_sql: RawSql, engine: Engine, values: dict[str, Any]) -> str:
         text, prefix = for_sqlite(HISTORY_OF_KEY), "EXPLAIN QUERY PLAN"
     else:
         text, prefix = for_postgres(HISTORY_OF_KEY), "EXPLAIN"
+    if engine == "citus":
+        text = for_citus(HISTORY_OF_KEY).compiled
     rows = await raw_sql.run(f"{prefix} {text.text}", *text.arguments(values))
     return "\n".join(str(row) for row in rows)

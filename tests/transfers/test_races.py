@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from tests.support.accounts import verify
+from tests.support.engines import ENGINES
 from tests.support.server import Server, SharedServers
 from tests.support.world import World
 
@@ -19,7 +20,7 @@ from tests.support.world import World
 @pytest.fixture(scope="module")
 def second(shared_servers: SharedServers) -> Iterator[Server]:
     """A second process on the PostgreSQL database."""
-    with Server(shared_servers.on("postgresql").database_url) as running:
+    with Server(shared_servers.on(ENGINES[-1]).database_url) as running:
         yield running
 
 

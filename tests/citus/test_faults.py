@@ -1,0 +1,121 @@
+"""Servers of the cluster are killed, and shards are moved, under load: nothing lost or doubled."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.citus.conftest import Figure
+from tests.cli.commands import ousel_process
+from tests.faults.load import Load, assert_settled_exactly_once
+from tests.faults.sizes import sized
+from tests.support.citus_cluster import CitusCluster, CitusNode
+from tests.support.seeded import SeededDatabase
+from tests.support.server import Server
+from tests.support.waiting import until_async
+
+pytestmark = pytest.mark.slow
+
+KILLS = sized(1, 200)
+MOVES = sized(1, 20)
+PREPARED = "SELECT gid FROM pg_prepared_xacts WHERE database = '{database}'"
+PLACEMENTS = """
+    SELECT shardid, nodeport FROM citus_shards
+    WHERE table_name = 'accounts'::regclass ORDER BY shardid
+"""
+MOVE = (
+    "SELECT citus_move_shard_placement({shard}, '127.0.0.1', {source}, '127.0.0.1', {target},"
+    " shard_transfer_mode := 'force_logical')"
+)
+
+
+@pytest.mark.parametrize("role", ["worker", "coordinator"])
+async def test_a_killed_server_of_the_cluster_loses_and_doubles_nothing(
+    role: str, cluster: CitusCluster, seeded: SeededDatabase, chance: random.Random, figure: Figure
+) -> None:
+    """Retries succeed as soon as it is back, and no prepared transaction is left."""
+
+    def choose() -> CitusNode:
+        return chance.choice(cluster.workers) if role == "worker" else cluster.coordinator
+
+    async with _under_load(seeded, cluster) as (load, _):
+        for _ in range(KILLS):
+            await load.progress()
+            await asyncio.sleep(chance.uniform(0, 0.2))  # the kill comes at a random moment
+            node = choose()
+            await asyncio.to_thread(node.stop)
+            await asyncio.to_thread(node.start)
+        await load.progress()
+
+    figure(f"citus: {KILLS} kills of a {role}, {_counts(load)}")
+
+
+async def test_a_killed_ousel_loses_and_doubles_nothing(
+    cluster: CitusCluster, seeded: SeededDatabase, chance: random.Random, figure: Figure
+) -> None:
+    """What it left unfinished on the servers of the cluster does not stop the next process."""
+    async with _under_load(seeded, cluster) as (load, server):
+        for _ in range(KILLS):
+            await load.progress()
+            await asyncio.sleep(chance.uniform(0, 0.2))  # the kill comes at a random moment
+            server.process.kill()
+            await asyncio.to_thread(server.stop)
+            await asyncio.to_thread(server.__enter__)
+        await load.progress()
+
+    figure(f"citus: {KILLS} kills of Ousel, {_counts(load)}")
+
+
+async def test_shards_that_are_moved_lose_and_double_nothing(
+    cluster: CitusCluster, seeded: SeededDatabase, chance: random.Random, figure: Figure
+) -> None:
+    """Each shard moves to the other worker, with all tables of the same accounts."""
+    name = seeded.url.rpartition("/")[2]
+    one, other = (worker.port for worker in cluster.workers)
+    async with _under_load(seeded, cluster) as (load, _):
+        for _ in range(MOVES):
+            await load.progress()
+            placements = await cluster.coordinator.fetch(name, PLACEMENTS)
+            shard, source = chance.choice(placements)
+            target = other if source == one else one
+            move = MOVE.format(shard=shard, source=source, target=target)
+            await cluster.coordinator.fetch(name, move)
+        await load.progress()
+
+    figure(f"citus: {MOVES} shards moved under load, {_counts(load)}")
+
+
+@asynccontextmanager
+async def _under_load(
+    seeded: SeededDatabase, cluster: CitusCluster
+) -> AsyncIterator[tuple[Load, Server]]:
+    """Send transfers during the block; then check that each was made once, and that all is over."""
+    with Server(seeded.url, OUSEL_LOG_LEVEL="error") as server:
+        load = Load(seeded, server.port, between_seconds=0)
+        async with load.running():
+            yield load, server
+    await until_async(_is_settled(cluster, seeded.url.rpartition("/")[2]))
+    await assert_settled_exactly_once(load)
+    verified = ousel_process("verify", "--json", database=seeded.url)
+    assert verified.json["result"] == "the books balance"
+
+
+def _is_settled(cluster: CitusCluster, database: str) -> Callable[[], Awaitable[object]]:
+    async def is_settled() -> bool:
+        left = [
+            row
+            for node in cluster.nodes
+            for row in await node.fetch("postgres", PREPARED.format(database=database))
+        ]
+        return not left
+
+    return is_settled
+
+
+def _counts(load: Load) -> str:
+    return (
+        f"{len(load.acknowledged)} transfers, each once; {load.replayed} had moved though their"
+        f" answer was lost; refused: {dict(load.refused)}"
+    )

@@ -1,0 +1,106 @@
+"""How many shards each request asks: one for what belongs to one account, never all of them."""
+
+import re
+from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.support.citus_cluster import SHARDS, CitusCluster
+from tests.support.raw_sql import RawSql
+from tests.support.seeded import SeededDatabase
+from tests.support.server import Server
+
+pytestmark = pytest.mark.slow
+
+# The log of the coordinator shows each statement that it sends to a shard of a table.
+SHOW_TASKS = (
+    "ALTER DATABASE {name} SET citus.log_remote_commands = on",
+    "ALTER DATABASE {name} SET log_min_messages = notice",
+    "ALTER DATABASE {name} SET client_min_messages = warning",
+)
+TASK = re.compile(r"issuing (?:SELECT|INSERT|UPDATE|DELETE|WITH)(.*)")
+SHARD = re.compile(r"public\.(\w+?)_(\d{6,})\b")
+# Background tasks write to other tables. Of these, only the sealer reads, which belongs to no
+# request.
+TABLES = {"accounts", "entries", "charges", "identifiers", "holders"}
+SEALER = re.compile(r"sum\(sequence\)|debit_sequence|credit_sequence", re.IGNORECASE)
+
+
+class Tasks:
+    """The shards that the coordinator has asked since the last look."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._seen = log.stat().st_size
+
+    def shards(self) -> dict[str, int]:
+        """Return how many shards of each table were asked."""
+        with self._log.open() as file:
+            file.seek(self._seen)
+            text = file.read()
+        self._seen += len(text.encode())
+        found = {
+            shard
+            for task in TASK.findall(text)
+            if SEALER.search(task) is None
+            for shard in SHARD.findall(task)
+        }
+        tables = [name for name, _ in found]
+        return {name: tables.count(name) for name in TABLES.intersection(tables)}
+
+
+@pytest.fixture
+async def partner(
+    seeded: SeededDatabase, cluster: CitusCluster
+) -> AsyncIterator[tuple[httpx2.AsyncClient, Tasks]]:
+    """A client of a server whose statements are logged, and the log."""
+    async with RawSql(seeded.url) as raw_sql:
+        for statement in SHOW_TASKS:
+            await raw_sql.run(statement.format(name=seeded.url.rpartition("/")[2]))
+    with Server(seeded.url) as server:
+        async with server.client(seeded.key) as client:
+            await client.get("/balance")  # opens the connections
+            yield client, Tasks(cluster.coordinator.log)
+
+
+async def test_each_request_asks_the_shards_of_its_accounts(
+    partner: tuple[httpx2.AsyncClient, Tasks],
+) -> None:
+    """Reads and polls ask one shard of a table, transfers those of two accounts."""
+    client, tasks = partner
+    body = {"to": "@ada", "amount": 1}
+    steps = {
+        "transfer": await _asked(tasks, client.post("/transfers", json=body)),
+        "transfer, recipient cached": await _asked(tasks, client.post("/transfers", json=body)),
+        "balance": await _asked(tasks, client.get("/balance")),
+        "me": await _asked(tasks, client.get("/me")),
+        "account": await _asked(tasks, client.get("/accounts/@ada")),
+        "transfers": await _asked(tasks, client.get("/transfers?limit=1")),
+    }
+    transfer = (await client.get("/transfers?limit=1")).json()["data"][0]["id"]
+    charge = (await client.post("/charges", json={"amount": 1})).json()["id"]
+    tasks.shards()
+    steps |= {
+        "one transfer": await _asked(tasks, client.get(f"/transfers/{transfer}")),
+        "new charge": await _asked(tasks, client.post("/charges", json={"amount": 1})),
+        "charge": await _asked(tasks, client.get(f"/charges/{charge}")),
+        "charges": await _asked(tasks, client.get("/charges")),
+        "canceled charge": await _asked(tasks, client.post(f"/charges/{charge}/cancel")),
+    }
+
+    print(steps)
+    with_another_account = {"transfer", "transfer, recipient cached", "transfers", "one transfer"}
+    for step, shards in steps.items():
+        most = 2 if step in with_another_account else 1
+        assert max(shards.values(), default=0) <= most < SHARDS, (step, shards)
+    assert "identifiers" not in steps["transfer, recipient cached"]
+    assert steps["balance"] == {"accounts": 1}
+    assert set(steps["charge"]) == {"charges"}
+
+
+async def _asked(tasks: Tasks, request: Awaitable[httpx2.Response]) -> dict[str, int]:
+    answer = await request
+    assert answer.is_success, answer.text
+    return tasks.shards()

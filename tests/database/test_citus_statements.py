@@ -1,0 +1,102 @@
+"""Which tables and statements Citus has differently; tests/citus runs them on a cluster."""
+
+import re
+
+import pytest
+
+from ousel.charges.store import CHARGES_BY_ID, PAYMENTS
+from ousel.database.citus import DISTRIBUTION_COLUMNS, REFERENCE_TABLES, SINGLE_SHARD_TABLES
+from ousel.database.citus_functions import CALLS
+from ousel.database.citus_statements import for_citus, update_for_citus
+from ousel.database.statements import Statement
+from ousel.kernel.clock import system_clock
+from ousel.kernel.ids import id_with_owner, new_id
+from ousel.ledger.history import HISTORY
+from ousel.ledger.journal import ACCOUNT_HEADS, ACCOUNTS_GROWN
+from tests.database.test_every_statement import every_statement
+from tests.support.raw_sql import RawSql
+
+ACCOUNT_ID = new_id("acct_", system_clock)
+CHARGE_ID = new_id("ch_", system_clock)
+UNIQUE = """
+    SELECT tablename, indexdef FROM pg_indexes
+    WHERE schemaname = 'public' AND indexdef LIKE 'CREATE UNIQUE INDEX%'
+"""
+
+
+@pytest.fixture(scope="module")
+def statements() -> set[Statement]:
+    """All statements of Ousel."""
+    return set(every_statement())
+
+
+async def test_every_table_has_a_place(postgres_url: str) -> None:
+    """A migration that adds a table must say how it is distributed."""
+    async with RawSql(postgres_url) as raw_sql:
+        tables = await raw_sql.run("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+
+    placed = [*DISTRIBUTION_COLUMNS, *REFERENCE_TABLES, *SINGLE_SHARD_TABLES]
+    assert sorted(placed) == sorted(name for (name,) in tables)
+
+
+async def test_every_unique_index_has_the_column_that_chooses_the_shard(postgres_url: str) -> None:
+    """Otherwise Citus could not keep it."""
+    async with RawSql(postgres_url) as raw_sql:
+        indexes = await raw_sql.run(UNIQUE)
+
+    for table, definition in indexes:
+        column = DISTRIBUTION_COLUMNS.get(table)
+        assert column is None or re.search(rf"\(.*\b{column}\b.*\)", definition), definition
+
+
+def test_functions_lock_rows_of_several_shards(statements: set[Statement]) -> None:
+    """Each statement that locks a list of rows has one."""
+    locking = {
+        each.name for each in statements if re.search(r"= ANY\(:ids\).*FOR UPDATE", each.text)
+    }
+
+    assert locking == set(CALLS)
+
+
+def test_a_list_of_rows_names_its_shards() -> None:
+    """Citus gets the ids once more, as a list."""
+    compiled = for_citus(ACCOUNTS_GROWN).compiled
+
+    assert "accounts.id = ANY($2::text[])" in compiled.text
+    assert compiled.arguments({"marks": [(ACCOUNT_ID, 3)]})[1] == [ACCOUNT_ID]
+    update = update_for_citus(ACCOUNT_HEADS)
+    assert update.text.endswith("AND accounts.id = ANY($2::text[])")
+    assert update.arguments({"rows": [(ACCOUNT_ID, 1, 2, "", 3)]})[1] == [ACCOUNT_ID]
+
+
+@pytest.mark.parametrize(
+    ("ids", "accounts"),
+    [
+        ([id_with_owner(CHARGE_ID, ACCOUNT_ID)], [ACCOUNT_ID]),
+        ([CHARGE_ID], None),
+        ([id_with_owner(CHARGE_ID, ACCOUNT_ID), CHARGE_ID], None),
+    ],
+)
+def test_a_charge_that_names_its_account_is_looked_up_there(
+    ids: list[str], accounts: list[str] | None
+) -> None:
+    """All shards are asked if one of the ids names no account."""
+    assert for_citus(CHARGES_BY_ID).compiled.arguments({"ids": ids}) == [ids, accounts]
+    rows = [(id_, "paid", 1, "", "") for id_ in ids]
+    assert update_for_citus(PAYMENTS).arguments({"rows": rows})[1] == accounts
+
+
+def test_accounts_to_which_rows_refer_are_appended() -> None:
+    """Citus does not join them; rows without their account are left out."""
+    spelled = for_citus(HISTORY)
+    assert spelled.joined is not None
+    own = spelled.compiled.text
+    width = len(own[: own.index(" FROM ")].split(", "))
+    rows = [["x"] * width for _ in range(2)]
+    rows[0][spelled.joined.reference] = ACCOUNT_ID
+
+    found = spelled.joined.append(rows, [(ACCOUNT_ID, ACCOUNT_ID, "ada")])
+
+    assert "JOIN" not in own
+    assert "counterparty." not in own
+    assert found == [(*rows[0], ACCOUNT_ID, "ada")]
