@@ -204,7 +204,7 @@ async def test_the_qr_code_leads_to_the_same_page(portal_shop: PortalShop) -> No
     page = await checkout_page(portal_shop.portal.visitor(), charge)
 
     assert checkout_url == f"http://ousel.test/pay/{charge.id}"
-    assert f'<img src="{qr_code(checkout_url)}"' in page
+    assert f'<img class="qr" src="{qr_code(checkout_url)}"' in page
 
 
 async def test_the_qr_code_of_a_charge_is_drawn_once(
@@ -222,7 +222,7 @@ async def test_the_qr_code_of_a_charge_is_drawn_once(
     shown = [await checkout_page(portal_shop.portal.visitor(), charge) for _ in range(3)]
 
     assert drawn == [f"http://ousel.test/pay/{charge.id}"]
-    assert all(f'<img src="{qr_code(drawn[0])}"' in page for page in shown)
+    assert all(f'<img class="qr" src="{qr_code(drawn[0])}"' in page for page in shown)
 
 
 @pytest.mark.parametrize("charge_id", ["ch_00000000000000000000000000", "ch_", "ä"])

@@ -48,6 +48,19 @@ CHECK_COLORS = """([scheme, options]) => {
 # Each is narrow for its layout. The first is a phone that shows letters twice as large.
 WIDTHS = (180, 320, 768, 1280)
 OVERFLOW = "document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth"
+# What is wider than the card around it; a `pre` scrolls.
+STICKING_OUT = """[...document.querySelectorAll(".card")].flatMap((card) => {
+  const end = card.getBoundingClientRect().right - parseFloat(getComputedStyle(card).paddingRight);
+  return [...card.querySelectorAll(":not(pre *)")]
+    .filter((each) => each.checkVisibility() && each.getBoundingClientRect().right > end + 1)
+    .map((each) => `${each.tagName} ${each.className}`);
+})"""
+# Cards that begin beside each other and end at different heights.
+UNEVEN = """[...document.querySelectorAll(".columns")].flatMap((columns) => {
+  const boxes = [...columns.children].map((each) => each.getBoundingClientRect());
+  return boxes.slice(1).filter((box, index) =>
+    box.top === boxes[index].top && Math.abs(box.bottom - boxes[index].bottom) > 1);
+}).length"""
 UNFOLD = "for (const each of document.querySelectorAll('details')) each.open = true"
 ASSET = re.compile(r'(?:src|href)="(/assets/[^"]+)"')
 SCRIPT = re.compile(r'(<script src="[^"]+)')
@@ -59,6 +72,8 @@ class PageReport(msgspec.Struct):
 
     violations: list[str] = []
     too_wide_at: list[int] = []
+    sticking_out: list[str] = []
+    uneven_at: list[int] = []
     console: list[str] = []  # what the browser complained of
     requests: list[str] = []  # to anything but assets
 
@@ -119,6 +134,10 @@ class PageWindow:
             self.page.set_viewport_size({"width": width, "height": 800})
             if self.page.evaluate(OVERFLOW) > 0:
                 report.too_wide_at.append(width)
+            found = self.page.evaluate(STICKING_OUT)
+            report.sticking_out += [f"at {width}: {each}" for each in found]
+            if self.page.evaluate(UNEVEN):
+                report.uneven_at.append(width)
         self._schemes.reverse()  # the next page begins with the scheme that the window has
         return report
 

@@ -104,7 +104,7 @@ async def _visit_sample_pages(states: PageStates) -> None:
     await states.keep_paths(states.portal.visitor(), states.sample.open_paths())
     await states.keep_paths(await states.visitor("ada"), states.sample.paths())
     wide = await states.portal.person("wide", display_name="W" * 100)
-    await states.portal.fund("wide", "999999999")
+    await states.portal.fund("wide", "999999999.999999")
     sent = await states.call("/transfers", to="@wide", amount=0.999999, note="W" * 500)
     assert sent.status_code == 201, sent.text
     await states.keep_paths(

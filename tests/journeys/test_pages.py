@@ -49,6 +49,16 @@ def test_no_page_scrolls_sideways(reports: dict[str, PageReport]) -> None:
     assert {name: each.too_wide_at for name, each in reports.items() if each.too_wide_at} == {}
 
 
+def test_everything_stays_in_its_card(reports: dict[str, PageReport]) -> None:
+    """At no width is anything wider than the card around it."""
+    assert {name: each.sticking_out for name, each in reports.items() if each.sticking_out} == {}
+
+
+def test_cards_beside_each_other_are_equally_high(reports: dict[str, PageReport]) -> None:
+    """So that rows of cards have straight edges."""
+    assert {name: each.uneven_at for name, each in reports.items() if each.uneven_at} == {}
+
+
 def test_no_page_breaks_its_own_policy(reports: dict[str, PageReport], states: PageStates) -> None:
     """The browser's console is empty: no blocked style, no failing script."""
     assert {name: each.console for name, each in reports.items() if each.console} == {}
