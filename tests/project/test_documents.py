@@ -197,3 +197,11 @@ def test_a_broken_link_would_be_found(copy: Path) -> None:
 
     targets = [link.partition("(")[2].rstrip(")") for link in BROKEN_LINKS]
     assert broken_links(copy) == [f"docs/tutorial/first-transfer.md: {each}" for each in targets]
+
+
+def test_pictures_are_readable_in_the_dark() -> None:
+    """Each picture has colors of its own for the dark scheme, in which its page is dark."""
+    pictures = sorted((ROOT / "docs").rglob("*.svg"))
+    assert pictures
+    for picture in pictures:
+        assert "(prefers-color-scheme: dark)" in picture.read_text("utf-8"), picture.name
