@@ -107,6 +107,7 @@ def test_the_demo_is_a_sandbox_with_a_funded_partner(demo: Demo) -> None:
     assert f"{demo.origin}/sandbox/mail" in demo.printed
     mail = httpx2.get(f"{demo.origin}/sandbox/mail", verify=False)
     assert "<h1>Mail of this sandbox</h1>" in mail.text
+    assert f"{demo.origin}/apps" in mail.text  # in the message about the partner's key
 
 
 @pytest.mark.slow

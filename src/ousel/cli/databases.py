@@ -116,17 +116,19 @@ def run_with_outbox(
     task: Callable[[Service], Awaitable[Result]],
     *,
     writes: bool = True,
+    server_settings: Settings | None = None,
 ) -> Result:
     """Run the task with a service that also writes mail, which a server then sends.
 
-    This command's own settings say whether there is mail, and where its links lead.
+    The settings of that server say whether there is mail, and where its links lead. If they are
+    not given, they are this command's own.
     """
     from ousel.mail.outbox import Outbox
 
     async def with_service(opened: Database, url: str) -> Result:
         clock = await servers_clock(opened, url, writes=writes)
         is_sandbox = settings(None).sandbox or await opened.read(mode_of) == "test"
-        outbox = Outbox(opened, clock, settings(None, sandbox=is_sandbox))
+        outbox = Outbox(opened, clock, server_settings or settings(None, sandbox=is_sandbox))
         return await task(new_service(opened, clock, outbox))
 
     return _run(database, with_service)

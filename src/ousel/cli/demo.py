@@ -124,6 +124,7 @@ def _fill(server_settings: Settings, port: int, shop_url: str) -> _Demo:
         server_settings.database_url,
         OperatorService,
         lambda service: _create_app(service, shop_url),
+        server_settings=server_settings,
     )
     log_key = KeyHolder(server_settings)
     run_with(server_settings.database_url, lambda database, _: database, log_key.read)
@@ -195,9 +196,9 @@ def _welcome(demo_data: _Demo, no_shop: str | None, lasts: str) -> str:
   database       {database_file(server_settings.database_url) or "the one that you named"}
   log key        {demo_data.log_key or "none: OUSEL_LOG_KEY_FILE is not set"}
 {steps}
-[bold]Be somebody new:[/bold] create an account at {server_settings.portal_url}/signup, then open
-{server_settings.portal_url}/sandbox/mail and confirm your email with the link or the code.
-Press “Get test money” at {server_settings.portal_url}/activity to have something to spend.
+[bold]Be somebody new:[/bold] create an account at {server_settings.portal_url}/signup, choose
+“Confirm your email”, and open the link in the mail of the sandbox. In your activity, press
+“Get test money”, then “Send”, and send some of it to ada.
 
 [bold]Send 25.00 to @ada[/bold] (if you repeat it, the idempotency key prevents a second transfer):
 
