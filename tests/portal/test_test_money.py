@@ -37,6 +37,23 @@ async def test_a_new_person_gets_test_money_and_pays(sandbox: Portal) -> None:
     await verify(sandbox.database)
 
 
+async def test_the_page_suggests_what_a_person_can_do(sandbox: Portal) -> None:
+    """Without money, getting some; with money, sending it. Each page leads to the mail."""
+    ada = await sandbox.person("ada")
+    send, quiet_send = '<a class="button" href="/send">', '<a class="button quiet" href="/send">'
+    button, quiet_button = f"<button>{BUTTON}<", f'<button class="quiet">{BUTTON}<'
+    empty = (await ada.get("/activity")).text
+    assert quiet_send in empty
+    assert button in empty
+
+    await ada.press("/activity", BUTTON)
+
+    funded = (await ada.get("/activity")).text
+    assert send in funded
+    assert quiet_button in funded
+    assert '<a href="/sandbox/mail">Sandbox mail</a>' in funded
+
+
 async def test_test_money_is_limited(sandbox: Portal) -> None:
     """After the last allowed request, the next one is refused and moves nothing."""
     ada = await sandbox.person("ada")

@@ -47,7 +47,9 @@ class SandboxPages:
     async def mail(self, visit: Visit) -> Answer:
         """Show the newest messages."""
         messages = await self._outbox.newest(visit.query.get("to"))
-        return self._pages.render("sandbox/mail.html", visit, messages=messages)
+        return self._pages.render(
+            "sandbox/mail.html", visit, messages=messages, portal_url=self._outbox.portal_url
+        )
 
     async def issue_test_money(self, visit: Visit) -> Answer:
         """Issue money to the person's account, and lead back to the page that needs it."""

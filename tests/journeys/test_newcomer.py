@@ -1,0 +1,131 @@
+"""Somebody new, who only follows what the pages offer, from the first page to a way back in."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.support.accounts import open_database, person
+from tests.support.browser import WAIT_MILLISECONDS, fill_in_sign_in, run_in_thread
+from tests.support.engines import Engine, Engines
+from tests.support.server import Server
+from tests.support.virtual_authenticator import VirtualAuthenticator
+from tests.support.visitor import PASSWORD
+
+pytestmark = pytest.mark.slow
+
+NEW_PASSWORD = "a better horse battery"
+
+
+async def add_grace(database_url: str) -> None:
+    """Add somebody to whom money can be sent."""
+    async with open_database(database_url) as database:
+        await person(database, "grace", display_name="Grace Hopper")
+
+
+@pytest.fixture
+def database_url(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[str]:
+    """The address of a fresh database, made in a thread: the browser uses this one's event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        url = thread.submit(engines.fresh_url, engine, tmp_path).result()
+        yield url
+        thread.submit(engines.give_back, url).result()
+
+
+@pytest.fixture
+def page(database_url: str, browser: Browser) -> Iterator[Page]:
+    """The first page of a fresh sandbox, at the name under which passkeys work."""
+    run_in_thread(add_grace(database_url))
+    with Server(database_url, "--sandbox") as server:
+        context = browser.new_context(base_url=f"http://localhost:{server.port}")
+        context.set_default_timeout(WAIT_MILLISECONDS)
+        opened = context.new_page()
+        opened.goto("/")
+        yield opened
+        context.close()
+
+
+def follow(page: Page, *links: str) -> None:
+    """Click one link after the other."""
+    for link in links:
+        page.get_by_role("main").get_by_role("link", name=link).first.click()
+
+
+def press(page: Page, *buttons: str) -> None:
+    """Press one button after the other."""
+    for button in buttons:
+        page.get_by_role("main").get_by_role("button", name=button, exact=True).click()
+
+
+def sign_out(page: Page) -> None:
+    """Sign out, which opens the sign-in page."""
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url("**/login")
+
+
+def test_somebody_new_finds_every_step(page: Page) -> None:
+    """Sign-up, proof of the email, test money, sending it, a passkey, a forgotten password.
+
+    No address is typed after the first one.
+    """
+    sign_up_and_confirm_email(page)
+    get_money_and_send_it(page)
+    add_passkey_and_sign_in_with_it(page)
+    set_a_new_password_and_sign_in(page)
+    expect(page.locator(".figure")).to_have_text("95.00 OUSD")
+
+
+def sign_up_and_confirm_email(page: Page) -> None:
+    """Go from the first page to a confirmed email."""
+    follow(page, "Create an account")
+    for label, text in {
+        "Username": "newcomer",
+        "Email": "newcomer@example.com",
+        "Display name": "Newcomer",
+        "Password": PASSWORD,
+    }.items():
+        page.get_by_label(label).fill(text)
+    press(page, "Create account")
+    follow(page, "Confirm your email", "Mail of this sandbox", "/verify-email?token=")
+    press(page, "Confirm email")
+    expect(page.get_by_text("newcomer@example.com is confirmed")).to_be_visible()
+
+
+def get_money_and_send_it(page: Page) -> None:
+    """Go on to test money and its receipt."""
+    follow(page, "Go to your activity")
+    press(page, "Get test money")
+    follow(page, "Send")
+    page.get_by_label("To").fill("grace")
+    page.get_by_label("Amount").fill("5")
+    press(page, "Continue", "Send 5.00 OUSD")
+    expect(page.get_by_text("Grace Hopper has received 5.00 OUSD")).to_be_visible()
+
+
+def add_passkey_and_sign_in_with_it(page: Page) -> None:
+    """Add a passkey, sign out, and sign in with nothing else."""
+    authenticator = VirtualAuthenticator(page)
+    page.get_by_role("link", name="Settings").click()
+    follow(page, "Add a passkey")
+    press(page, "Add passkey")
+    follow(page, "I have saved them")
+    assert len(authenticator.credentials()) == 1
+    sign_out(page)
+    press(page, "Sign in with a passkey")
+    page.wait_for_url("**/activity")
+
+
+def set_a_new_password_and_sign_in(page: Page) -> None:
+    """Forget the password, set a new one by the link in the mail, and sign in with both factors."""
+    sign_out(page)
+    follow(page, "Forgot your password?")
+    page.get_by_label("Email or username").fill("newcomer")
+    press(page, "Send a link")
+    follow(page, "Mail of this sandbox", "/reset?token=")
+    page.get_by_label("New password").fill(NEW_PASSWORD)
+    press(page, "Set password")
+    fill_in_sign_in(page, "newcomer", NEW_PASSWORD)
+    press(page, "Use a passkey")
+    page.wait_for_url("**/activity")
