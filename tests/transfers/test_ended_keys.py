@@ -67,12 +67,7 @@ async def test_a_key_that_was_renewed_elsewhere_goes_on(world: World) -> None:
     body = f'{{"to": "@{ada.username}", "amount": 1}}'
     async with world.partner("10") as sender:
         assert (await sender.send(body)).status_code == 201
-
-        async def rotate(transaction: Transaction) -> str:
-            key = await service.key_by_handle(transaction, handle_of(sender.key))
-            return (await service.rotate_key(transaction, key, 3600, "live", system_clock)).secret
-
-        renewed = await world.database.write(rotate)
+        renewed = await _rotate(world.database, sender.key)
         assert (await sender.send(body)).status_code == 201
         async with world.server.client(renewed) as client:
             answer = await client.post("/transfers", json={"to": f"@{ada.username}", "amount": 1})
@@ -88,7 +83,10 @@ async def test_a_key_that_was_renewed_elsewhere_goes_on(world: World) -> None:
 def test_money_moves_by_the_keys_that_hold_and_by_no_other(
     database_url: str, requests: list[tuple[str, int]]
 ) -> None:
-    """In a batch with any mix of keys, exactly the postings with a valid key move money."""
+    """In a batch with any mix of keys, exactly the postings with a valid key move money.
+
+    The valid key was rotated, and its overlap is not over.
+    """
 
     async def run() -> None:
         async with accounts.open_database(database_url) as database:
@@ -99,6 +97,7 @@ def test_money_moves_by_the_keys_that_hold_and_by_no_other(
             ada = await accounts.person(database, unique_name())
             for name in "ac":
                 await _end(database, keys[name])
+            await _rotate(database, keys["b"])
             queue = PostingQueue(database, system_clock, queue_limit=100)
             posted = await asyncio.gather(
                 *(
@@ -130,3 +129,14 @@ async def _end(database: Database, secret: str) -> None:
         await service.revoke_key(transaction, key, system_clock)
 
     await database.write(revoke)
+
+
+async def _rotate(database: Database, secret: str) -> str:
+    """Replace the key, and return the new one; the old one stays valid for an hour."""
+
+    async def rotate(transaction: Transaction) -> str:
+        key = await service.key_by_handle(transaction, handle_of(secret))
+        renewed = service.new_key_secret("live")
+        return (await service.rotate_key(transaction, key, 3600, renewed, system_clock)).secret
+
+    return await database.write(rotate)
