@@ -7,6 +7,7 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
+from ousel.ledger.duplicate_finder import DuplicateFinder
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.verify import verify_database
 from tests.ledger.examples import posting
@@ -37,6 +38,17 @@ async def test_accounts_without_entries_balance(database: Database) -> None:
         await person(database, name, "1" if name == "bbb" else None)
 
     assert (await verify(database)).accounts == 4
+
+
+async def test_a_false_suspicion_is_no_error(
+    database: Database, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Transfer ids that only look like duplicates are compared, and found to differ."""
+    assert people.ada.id != people.bob.id
+    monkeypatch.setattr(DuplicateFinder, "suspects", lambda _: {0})
+    monkeypatch.setattr(DuplicateFinder, "is_suspect", lambda *_: True)
+
+    assert (await verify(database)).transfers == 12
 
 
 async def test_progress_is_reported(

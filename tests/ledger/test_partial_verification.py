@@ -1,0 +1,80 @@
+"""The checks of single movements and accounts, by which new entries alone can be verified."""
+
+import msgspec
+import pytest
+
+from ousel.ledger.rules import Account, Movement
+from ousel.ledger.verify import VerificationFailed, check_head, check_pair
+from tests.ledger.examples import MemoryLedger, account, posting
+
+NOT_COUNTED = r"^account ada does not count its entry 7$"
+
+
+@pytest.mark.parametrize("amount", [1, 10])
+def test_the_two_entries_of_a_movement_fit(amount: int) -> None:
+    """A movement of any amount is correct."""
+    movement = _movement(amount)
+
+    check_pair(movement.debit, movement.credit)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("transfer_id", "tr_other"),
+        ("amount", 4),
+        ("counterparty_id", "eve"),
+        ("kind", "charge_payment"),
+        ("note", "changed"),
+        ("charge_id", "ch_1"),
+        ("created_at", 5),
+    ],
+)
+def test_entries_that_differ_in_one_field_do_not_fit(field: str, value: object) -> None:
+    """The error names both entries."""
+    movement = _movement(3)
+    changed = msgspec.structs.replace(movement.credit, **{field: value})
+
+    with pytest.raises(
+        VerificationFailed, match=r"^entry 1 of account ada and entry 1 of account bob differ$"
+    ):
+        check_pair(movement.debit, changed)
+
+
+def test_a_movement_is_a_debit_and_then_a_credit() -> None:
+    """Exchanged entries do not fit, nor do two debits or two credits."""
+    movement = _movement(3)
+    for pair in (
+        (movement.credit, movement.debit),
+        (movement.debit, movement.debit),
+        (movement.credit, movement.credit),
+    ):
+        with pytest.raises(VerificationFailed, match=r"differ$"):
+            check_pair(*pair)
+
+
+def test_an_account_counts_all_its_entries() -> None:
+    """An account that is missing, or that counts fewer entries than it has, is named."""
+    for stored in (None, _head(sequence=6)):
+        with pytest.raises(VerificationFailed, match=NOT_COUNTED):
+            check_head(stored, _head(sequence=7))
+
+
+def test_an_account_agrees_with_its_last_entry() -> None:
+    """Its balance is compared only if there are no later entries."""
+    check_head(_head(sequence=7, balance=5), _head(sequence=7, balance=5))
+    check_head(_head(sequence=8, balance=9), _head(sequence=7, balance=5))
+
+    with pytest.raises(VerificationFailed, match=r"^account ada has the balance 9, but"):
+        check_head(_head(sequence=7, balance=9), _head(sequence=7, balance=5))
+
+
+def _movement(amount: int) -> Movement:
+    ledger = MemoryLedger(account("ada", 10), account("bob"))
+    (outcome,) = ledger.decide(posting("ada", "@bob", amount, note="Lunch"))
+    assert isinstance(outcome, Movement)
+    return outcome
+
+
+def _head(*, sequence: int, balance: int = 0) -> Account:
+    return msgspec.structs.replace(account("ada", balance), sequence=sequence)
