@@ -31,6 +31,10 @@ def test_a_short_run_measures_what_it_is_asked_for() -> None:
             "hot 64",
             "--only",
             "sqlite charge 256",
+            "--only",
+            "pages",
+            "--only",
+            "mixed",
         ],
         cwd=ROOT,
         capture_output=True,
@@ -41,7 +45,11 @@ def test_a_short_run_measures_what_it_is_asked_for() -> None:
     assert ended.returncode == 0, ended.stderr
     assert "The ledgers are verified" in ended.stderr
     newest = max((ROOT / ".build" / "bench").glob("results-*.json"))
-    results = msgspec.json.decode(newest.read_bytes())["results"]
+    report = msgspec.json.decode(newest.read_bytes())
+    results = report["results"]
     assert {result["name"] for result in results} == CASES
     assert all(result["rate"] > 0 for result in results)
+    assert {page["engine"] for page in report["pages"]} == {"postgresql", "sqlite"}
+    assert {each["request"] for each in report["mixed"]} >= {"transfers", "balance"}
+    assert all(each["rate"] > 0 for each in report["mixed"])
     assert max(result["ratio"] for result in results if "pgbench" in result["name"]) == 1

@@ -4,7 +4,7 @@
 - what commands share: `console`, `tables`, `databases`
 - a server and its processes: `operations`, `server`, `supervisor`, `proxies`
 - accounts and apps: `accounts`, `partners`
-- checks and copies: `verification`, `export`, `backups`, `receipts`
+- checks and copies: `verify`, `verification`, `export`, `backups`, `receipts`
 - logs and secrets: `log`, `log_keys`, `secrets`
 - trying and measuring: `demo`, `shop`, `until_parent_ends`, `bench`, `top`, `scrapes`
 """

@@ -35,7 +35,7 @@ _COMMANDS: Final = (
     ),
     (
         "verify",
-        "ousel.cli.operations",
+        "ousel.cli.verify",
         "verify",
         "Replay the whole ledger and verify every balance, hash, paid charge and leaf of the log.",
     ),
