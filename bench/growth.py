@@ -7,6 +7,7 @@ so `ousel verify` accepts it.
 import asyncio
 import sqlite3
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -15,6 +16,7 @@ import asyncpg
 import msgspec
 
 from bench.postgres import Postgres
+from bench.processes import peak_megabytes
 from ousel.database.addresses import database_at, is_postgres, sqlite_path
 from ousel.kernel.clock import system_clock
 from ousel.ledger import journal
@@ -74,7 +76,10 @@ def _measure(engine: str, url: str, data: sample_data.SampleData, seconds: float
     with ousel_server(url) as server:
         rounds = [_rates(server, data, seconds) for _ in range(ROUNDS)]
     transfers, balances, pages = map(median, zip(*rounds, strict=True))
-    verification = sample_data.verify_ledger(url)
+    with ThreadPoolExecutor(1) as pool:
+        verifying = pool.submit(sample_data.verify_ledger, url)
+        verify_megabytes = peak_megabytes("verify", until=verifying.done)
+    verification = verifying.result()
     entries = 2 * verification.transfers
     return SizeResult(
         engine=engine,
@@ -83,7 +88,7 @@ def _measure(engine: str, url: str, data: sample_data.SampleData, seconds: float
         balances=balances,
         pages=pages,
         verified=entries / verification.seconds,
-        verify_megabytes=verification.megabytes,
+        verify_megabytes=verify_megabytes,
     )
 
 

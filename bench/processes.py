@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Final
@@ -16,6 +16,8 @@ from ousel.workload.processes import Server, free_port, ousel_server, run_server
 
 _BIN: Final = Path(sys.executable).parent
 _MEGABYTE: Final = 1_000_000
+
+WATCH_SECONDS: Final = 0.1
 
 
 def cpu_seconds(pid: int) -> float:
@@ -42,6 +44,24 @@ def measure_start(database_url: str, starts: int) -> tuple[float, float]:
             seconds.append(time.perf_counter() - started)
             megabytes.append(psutil.Process(server.pid).memory_info().rss / _MEGABYTE)
     return median(seconds), median(megabytes)
+
+
+def peak_megabytes(word: str, until: Callable[[], bool]) -> float:
+    """Watch the child processes with this word in their command; return their peak memory."""
+    peak = 0
+    while not until():
+        children = psutil.Process().children(recursive=True)
+        peak = max(peak, sum(_resident_bytes(each, word) for each in children))
+        time.sleep(WATCH_SECONDS)
+    return peak / _MEGABYTE
+
+
+def _resident_bytes(process: psutil.Process, word: str) -> int:
+    try:
+        is_watched = any(word in argument for argument in process.cmdline())
+        return process.memory_info().rss if is_watched else 0
+    except psutil.Error:  # it has just ended
+        return 0
 
 
 def measure_commands(commands: Sequence[str], database_url: str, starts: int) -> dict[str, float]:

@@ -44,7 +44,6 @@ class Verification(msgspec.Struct, frozen=True):
 
     transfers: int
     seconds: float
-    megabytes: float = 0.0  # the most memory that it used
 
 
 def create_sample_data(database_url: str, partners: int, recipients: int) -> SampleData:
@@ -55,17 +54,13 @@ def create_sample_data(database_url: str, partners: int, recipients: int) -> Sam
 
 def verify_ledger(database_url: str) -> Verification:
     """Return the result of `ousel verify`, or raise if it fails."""
-    command = [sys.executable, "-m", "ousel", "verify", "--json"]
-    environment = os.environ | {"OUSEL_DATABASE_URL": database_url}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:  # noqa: S603 - our own
-        assert process.stdout is not None
-        output = process.stdout.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode != 0:
-        raise subprocess.CalledProcessError(process.returncode, command)
-    verification = msgspec.json.decode(output, type=Verification)
-    return msgspec.structs.replace(verification, megabytes=usage.ru_maxrss * 1_024 / 1_000_000)
+    finished = subprocess.run(
+        [sys.executable, "-m", "ousel", "verify", "--json"],
+        env=os.environ | {"OUSEL_DATABASE_URL": database_url},
+        capture_output=True,
+        check=True,
+    )
+    return msgspec.json.decode(finished.stdout, type=Verification)
 
 
 async def _create(database: Database, partners_wanted: int, recipients_wanted: int) -> SampleData:
