@@ -20,7 +20,7 @@ from tests.support.browser import (
     sign_in,
     sign_up,
 )
-from tests.support.browser_world import BrowserWorld, run_browser_world
+from tests.support.browser_world import BrowserWorld, SampleWorld, run_browser_world
 from tests.support.visitor import PASSWORD
 
 pytestmark = pytest.mark.slow
@@ -187,3 +187,18 @@ def change_password(page: Page, world: BrowserWorld, username: str, secret: str)
     other.context.close()
     page.get_by_role("button", name="Sign out", exact=True).click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_a_double_click_issues_one_key(browser_world: SampleWorld) -> None:
+    """Without scripts. The page shows the key that is in the list, and so does a reload."""
+    page = browser_world.page(browser_world.newcomer(), java_script_enabled=False)
+    create_app(page, "Analytical Engines")
+    page.get_by_label("Key name").fill("till")
+    page.get_by_role("button", name="Issue key").dblclick()
+    expect(page.get_by_label("Your key")).to_be_visible()
+    key = page.get_by_label("Your key").input_value()
+    page.reload()
+
+    assert page.get_by_label("Your key").input_value() == key
+    expect(page.get_by_role("button", name="Rotate")).to_have_count(1)
+    assert status(browser_world, key) == 200
