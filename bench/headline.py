@@ -28,7 +28,7 @@ def _rows(report: Report) -> Iterator[tuple[str, ...]]:
         *(f"**{each.rate:,.0f}**" if each else "" for each in hot),
     )
     yield (
-        "the same, relative to the best pgbench",
+        "The same, relative to the best pgbench",
         *(f"{each.ratio:.1f}" if each else "" for each in hot),
     )
     yield (
@@ -39,9 +39,11 @@ def _rows(report: Report) -> Iterator[tuple[str, ...]]:
     yield "Polls of a charge per second", *(f"{each.rate:,.0f}" if each else "" for each in polls)
     yield "The slowest page of the portal: median", *_slowest_page(report)
     yield "The slowest read while money moves: p99", *_slowest_read(report)
-    for name, unit in (("seconds to start", "s"), ("megabytes when idle", "MB")):
+    for words, name, unit in (
+        ("A new server answers after", "seconds to start", "s"),
+        ("Memory of an idle server", "megabytes when idle", "MB"),
+    ):
         found = {each.name: f"{each.value:.2g} {unit}" for each in report.targets}
-        words = f"A server's {name.replace(' to start', ' until it answers')}"
         yield words, *(found.get(f"{engine}: {name}", "") for engine in _ENGINES)
 
 

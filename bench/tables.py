@@ -47,14 +47,14 @@ MIXED_HEADINGS: Final = (
     "p99 ratio",
 )
 TARGET_HEADINGS: Final = ("target", "measured", "bound", "met")
-CHARTED_CASES: Final = (
-    "reference fastapi hot 64",
-    "pgbench tpcb-like 8",
-    "postgresql spread 256",
-    "postgresql hot 256",
-    "sqlite spread 256",
-    "sqlite hot 256",
-)
+CHARTED_CASES: Final = {
+    "reference fastapi hot 64": "A conventional application on FastAPI",
+    "pgbench tpcb-like 8": "pgbench, 8 clients",
+    "postgresql spread 256": "Ousel on PostgreSQL, 256 accounts pay",
+    "postgresql hot 256": "Ousel on PostgreSQL, one account pays",
+    "sqlite spread 256": "Ousel on SQLite, 256 accounts pay",
+    "sqlite hot 256": "Ousel on SQLite, one account pays",
+}
 
 _WIDTH, _VALUE_WIDTH, _ROW_HEIGHT, _BAR_HEIGHT = 400, 44, 50, 18
 
@@ -181,7 +181,7 @@ def _bar(each: Result, top: int, scale: float) -> str:
     width = max(each.ratio * scale, 1)
     bar = top + 20
     return (
-        f'<text x="0" y="{bar - 6}">{escape(each.name)}</text>'
+        f'<text x="0" y="{bar - 6}">{escape(CHARTED_CASES[each.name])}</text>'
         f'<rect x="0" y="{bar}" width="{width:.0f}" height="{_BAR_HEIGHT}" rx="3" fill="{colour}"/>'
         f'<text x="{width + 8:.0f}" y="{bar + _BAR_HEIGHT - 4}">{each.ratio:.2f}</text>'
     )
