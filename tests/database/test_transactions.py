@@ -10,11 +10,18 @@ from ousel.database.port import (
     IntegrityViolation,
     Transaction,
 )
-from ousel.database.statements import UnstorableValue
+from ousel.database.statements import Statement, UnstorableValue
 from ousel.partners.store import APPS
 from tests.database.sample_rows import ALL_ROWS, SAMPLE_TABLE, add_row, committed_rows, fetch_rows
+from tests.support.accounts import open_database
 from tests.support.raw_sql import RawSql
 
+TEXT_AS_NUMBER = Statement("a number", "SELECT CAST(CAST(:text AS TEXT) AS BIGINT)")
+OPEN_TRANSACTIONS = (
+    "SELECT COUNT(*) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND backend_type = 'client backend'"
+    " AND xact_start IS NOT NULL AND pid <> pg_backend_pid()"
+)
 UNSTORABLE_VALUES = [
     pytest.param("\ud800", id="lone surrogate"),
     pytest.param(object(), id="an object"),
@@ -160,3 +167,20 @@ async def test_a_canceled_write_is_complete_or_absent(database: Database, raw_sq
     assert {name.replace("left", "right") for name in names} == {
         name for name in names if name.startswith("right")
     }
+
+
+@pytest.mark.parametrize("text", ["\ud800", "x"], ids=["not sent", "refused by the server"])
+async def test_no_transaction_stays_open_if_its_first_statement_fails(
+    postgres_url: str, text: str
+) -> None:
+    """PostgreSQL gets BEGIN together with the first statement; both are rolled back."""
+    async with open_database(postgres_url) as database, RawSql(postgres_url) as raw_sql:
+        for _ in range(2):  # the statement is prepared by the first transaction
+            with pytest.raises(UnstorableValue):
+                await database.write(
+                    lambda transaction: transaction.fetch(TEXT_AS_NUMBER, text=text)
+                )
+
+            assert await raw_sql.run(OPEN_TRANSACTIONS) == [(0,)]
+        await database.write(lambda transaction: add_row(transaction, "a"))
+        assert await committed_rows(database) == {"a": ""}

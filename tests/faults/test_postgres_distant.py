@@ -78,10 +78,10 @@ async def test_a_slow_database_slows_and_breaks_nothing(
             async with load.running(WORKERS):  # what is prepared once is prepared
                 pass
             wire.delay_seconds = SLOW_SECONDS
-            before, begun = wire.sent, time.monotonic()
+            before, begun = wire.round_trips, time.monotonic()
             async with load.running(SLOW_TRANSFERS, workers=100):
                 pass
-            messages, seconds = wire.sent - before, time.monotonic() - begun
+            round_trips, seconds = wire.round_trips - before, time.monotonic() - begun
         finally:
             wire.delay_seconds = 0.0
             log = await asyncio.to_thread(server.stop)
@@ -89,7 +89,7 @@ async def test_a_slow_database_slows_and_breaks_nothing(
     await assert_settled_exactly_once(load)
     assert load.lost + load.refused.total() == 0
     assert log == ""
-    assert messages < SLOW_TRANSFERS, "one after the other would send several for each"
+    assert round_trips < SLOW_TRANSFERS, "one after the other would need several for each"
     figure(
         f"postgresql: {SLOW_TRANSFERS} transfers of 100 clients over a connection slowed by "
         f"{SLOW_SECONDS * 1000:.0f} ms a message in {seconds:.1f} s, none refused; the longest "

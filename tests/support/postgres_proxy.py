@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 Cut = Literal["before the commit", "after the commit"]
 
 CHUNK_BYTES = 65_536
+READY_FOR_QUERY = b"Z\0\0\0\5"  # the beginning of the message that ends an answer
 
 
 class PostgresProxy:
@@ -22,7 +23,7 @@ class PostgresProxy:
         self.cuts: deque[Cut] = deque()  # when to cut the next commits
         self.stalls = 0  # how many of the next commits are held back, with their connections open
         self.delay_seconds = 0.0  # added to every message to the server
-        self.sent = 0  # how many messages were sent to the server
+        self.round_trips = 0  # how often the server has answered and was ready again
         self._server: asyncio.Server | None = None
         self._wires: set[asyncio.StreamWriter] = set()
         self._forwarding: set[asyncio.Task[None]] = set()
@@ -50,10 +51,9 @@ class PostgresProxy:
         self._forwarding.add(cast("asyncio.Task[None]", asyncio.current_task()))
         back_reader, back_writer = await asyncio.open_unix_connection(self._socket)
         self._wires |= {writer, back_writer}
-        answers = asyncio.create_task(_pump(back_reader, writer))
+        answers = asyncio.create_task(self._pump(back_reader, writer))
         try:
             while data := await reader.read(CHUNK_BYTES):
-                self.sent += 1
                 if self.stalls and b"COMMIT" in data:
                     self.stalls -= 1
                     while await reader.read(CHUNK_BYTES):
@@ -77,13 +77,13 @@ class PostgresProxy:
                 wire.transport.abort()
             self._wires -= {writer, back_writer}
 
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(CHUNK_BYTES):
-            writer.write(data)
-            await writer.drain()
-    writer.transport.abort()
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(CHUNK_BYTES):
+                self.round_trips += data.count(READY_FOR_QUERY)
+                writer.write(data)
+                await writer.drain()
+        writer.transport.abort()
 
 
 async def _stopped(task: asyncio.Task[None]) -> None:

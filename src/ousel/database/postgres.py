@@ -11,7 +11,7 @@ from ousel.database import citus, primary
 from ousel.database.citus_transaction import CitusTransaction
 from ousel.database.pool import ConnectionPool
 from ousel.database.port import Connections, IntegrityViolation, Result, Work
-from ousel.database.postgres_transaction import STATEMENTS_CACHED, PostgresTransaction
+from ousel.database.postgres_transaction import BEGIN, STATEMENTS_CACHED, PostgresTransaction
 from ousel.database.primary import MonitoredConnection
 from ousel.database.retries import RowsLocked, TransientFailure, with_retries
 from ousel.database.statements import UnstorableValue
@@ -83,7 +83,7 @@ class PostgresDatabase:
         self._url = url
         self._transaction: type[PostgresTransaction] = PostgresTransaction
         self._settings = _SERVER_SETTINGS
-        self._begin = ["BEGIN"]
+        self._begin = [BEGIN]
         self._reads = ConnectionPool(self._connect, READ_CONNECTIONS_MAX)
         self._writes = ConnectionPool(self._connect, WRITE_CONNECTIONS_MAX)
         self._suspension = WriteSuspension(
@@ -106,7 +106,7 @@ class PostgresDatabase:
     def _use_citus(self) -> None:
         self._transaction = CitusTransaction
         self._settings = _SERVER_SETTINGS | citus.SETTINGS
-        self._begin = ["BEGIN", citus.LOCAL_SETTINGS]
+        self._begin = [BEGIN, citus.LOCAL_SETTINGS]
 
     async def close(self) -> None:
         """Close every connection."""
@@ -201,7 +201,8 @@ class PostgresDatabase:
             except (*_DISCONNECTED, OutcomeUnknown):  # there is no session left for a rollback
                 raise
             except BaseException:
-                await _roll_back(connection)
+                if transaction.has_begun:
+                    await _roll_back(connection)
                 raise
         return result
 
@@ -301,7 +302,7 @@ async def _acquire(pool: ConnectionPool) -> MonitoredConnection:
 
 async def _roll_back(connection: MonitoredConnection) -> None:
     try:
-        if not connection.is_closed() and connection.is_in_transaction():
+        if not connection.is_closed():
             await connection.execute("ROLLBACK")
     except (*_DISCONNECTED, asyncpg.PostgresError):
         connection.terminate()

@@ -17,6 +17,7 @@ from ousel.database.statements import (
 if TYPE_CHECKING:
     from ousel.database.primary import MonitoredConnection
 
+BEGIN: Final = "BEGIN"
 STATEMENTS_CACHED: Final = 256
 
 
@@ -24,8 +25,8 @@ class PostgresTransaction:
     """Statements on one connection.
 
     BEGIN and bulk writes return nothing, so they are kept back until another statement or the
-    commit is sent. If all recipients are cached, a batch of postings takes three round trips:
-    begin; lock; write and commit.
+    commit is sent. If all recipients are cached, a batch of postings takes two round trips: begin
+    and lock; write and commit.
     """
 
     def __init__(
@@ -39,6 +40,11 @@ class PostgresTransaction:
         self.follows_unknown_commit = follows_unknown_commit
         self._unsent = list(unsent)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether BEGIN was sent."""
+        return BEGIN not in self._unsent
+
     async def send(self, *statements: str) -> None:
         """Send the unsent statements, followed by these."""
         texts, self._unsent = [*self._unsent, *statements], []
@@ -46,10 +52,14 @@ class PostgresTransaction:
 
     async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
         """Run the statement and return all its rows."""
-        if self._unsent:
-            await self.send()
         compiled = _compiled(statement)
-        rows = await self._connection.fetch(compiled.text, *compiled.arguments(parameters))
+        arguments = compiled.arguments(parameters)
+        if self._unsent == [BEGIN]:
+            self._unsent.clear()
+            self._connection.begin()
+        elif self._unsent:
+            await self.send()
+        rows = await self._connection.fetch(compiled.text, *arguments)
         return list(rows)
 
     async def execute(self, statement: Statement, **parameters: object) -> int:

@@ -31,6 +31,16 @@ _KEEPALIVE_OPTIONS: Final = {
 # meanwhile. A server, a database or a role may have another default.
 _ISOLATION: Final = {"default_transaction_isolation": "read committed"}
 
+# The messages Parse, Bind and Execute for the statement BEGIN: a letter, the length, the content.
+# No Sync follows, so the server answers them together with the next statement.
+_BEGIN: Final = b"".join(
+    (
+        *(b"P", b"\0\0\0\x0d", b"\0BEGIN\0\0\0"),
+        *(b"B", b"\0\0\0\x0c", b"\0\0\0\0\0\0\0\0"),
+        *(b"E", b"\0\0\0\x09", b"\0\0\0\0\0"),
+    )
+)
+
 
 class MonitoredConnection(DriverConnection):
     """A connection that ends within seconds after its server has become unreachable."""
@@ -39,7 +49,7 @@ class MonitoredConnection(DriverConnection):
         """Set the keepalive options on the socket of the driver's new connection."""
         super().__init__(protocol, transport, *rest)
         self._prepared: dict[str, str] = {}
-        self._socket_transport: asyncio.BaseTransport = transport
+        self._socket_transport: asyncio.Transport = transport
         connected: socket.socket = transport.get_extra_info("socket")
         if connected.family == socket.AF_UNIX:
             return
@@ -47,6 +57,15 @@ class MonitoredConnection(DriverConnection):
         for name, value in _KEEPALIVE_OPTIONS.items():
             if hasattr(socket, name):
                 connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+    def begin(self) -> None:
+        """Begin a transaction without a round trip of its own; a `fetch` must follow at once.
+
+        The driver does not know of this BEGIN. It skips the answer to it, which arrives with the
+        answer to the `fetch`. If BEGIN fails, the driver reports this as the error of the `fetch`.
+        """
+        if not self._socket_transport.is_closing():
+            self._socket_transport.write(_BEGIN)
 
     async def prepare_once(self, text: str) -> str:
         """Prepare the statement once on this connection; return its name for EXECUTE."""
