@@ -25,6 +25,7 @@ async def test_redeemed_money_is_out_of_circulation(database: Database) -> None:
     moved = await redeem_money(database, system_clock, ada, 2_000_000, note="Paid out")
 
     assert not moved.replayed
+    assert moved.transfer_id.startswith("tr_")
     assert await balance(database, ada) == 3_000_000
     assert (await verify(database)).issued == 3_000_000
     query = HistoryQuery(account_id=ada.id, limit=1, kind="redemption")

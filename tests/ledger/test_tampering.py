@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from ousel.database.port import Database
+from ousel.ledger.bucket_sums import BucketSums
 from ousel.ledger.rules import FIRST_HASH, SYSTEM_ACCOUNT_ID, Entry, entry_hash
 from tests.ledger.tampering import (
     People,
@@ -171,6 +172,20 @@ async def test_a_missing_other_side_is_named(
         f"entry {twin.sequence} of account {people.ada.id}, transfer {gone.transfer_id}, "
         f"has no matching entry in account {people.bob.id}"
     )
+
+
+async def test_only_an_unpaired_entry_is_named(
+    database: Database, people: People, raw_sql: RawSql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier movements that only look suspicious are compared, and not named."""
+    monkeypatch.setattr(BucketSums, "may_mismatch", lambda *_: True)
+    gone = (await read_entries(raw_sql, people.bob.id))[-1]
+    await forge_history(raw_sql, people.bob.id, lambda before: before[:-1])
+
+    named = UNPAIRED.fullmatch(await verification_error(database))
+
+    assert named is not None
+    assert named[3] == gone.transfer_id
 
 
 def _with_last(last: Entry, before: list[Entry]) -> list[Entry]:
