@@ -123,6 +123,24 @@ def test_compose_runs_commands_that_exist_with_secrets_from_files() -> None:
     assert all(port.startswith("127.0.0.1:") for port in ours["ousel"]["ports"])
 
 
+def test_compose_on_citus_has_the_settings_of_the_tests() -> None:
+    """Each server has them, and each service of ours runs a command that exists."""
+    folder = DEPLOY / "citus"
+    services = yaml.safe_load((folder / "compose.yml").read_text())["services"]
+    lines = re.findall(
+        r"^([a-z_0-9.]+) = (.*)$", (folder / "postgresql.conf").read_text(), re.MULTILINE
+    )
+
+    settings = sorted(f"--{name}={value.strip(chr(39))}" for name, value in lines)
+    for name in ("coordinator", "worker1", "worker2"):
+        assert sorted(services[name]["command"]) == sorted(["postgres", *settings])
+    for name in ("migrate", "ousel"):
+        checked_command(services[name]["command"])
+        assert not unknown_settings(" ".join(services[name]["environment"]))
+    for service in services.values():
+        assert set(service.get("depends_on", {})) <= set(services)
+
+
 def test_the_postgresql_to_deploy_is_the_one_that_tests_run() -> None:
     """The compose file, the cluster's files and the documents name the version of the tests."""
     named = {
