@@ -1,5 +1,6 @@
 """Verification of a large ledger by two processes, with little pages instead of many entries."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -8,9 +9,12 @@ import pytest
 from ousel.cli import verification
 from ousel.cli.verification import verify_everything
 from ousel.database.port import Database
+from ousel.kernel.clock import system_clock
 from ousel.ledger import verify_process
+from ousel.ledger.queue import PostingQueue
 from ousel.ledger.verify import VerificationFailed
 from ousel.ledger.verify_process import verify_in_two_processes
+from tests.ledger.examples import posting
 from tests.ledger.tampering import People, verification_error
 from tests.support.accounts import person, verify
 from tests.support.raw_sql import RawSql
@@ -44,6 +48,33 @@ async def test_two_processes_find_what_one_finds(database: Database, people: Peo
     assert len({(entry.account_id, entry.sequence) for entry in seen}) == len(seen) == 24
     assert counts == [5, 10, 15, 20, 24]
     assert people.ada.id in {entry.account_id for entry in seen}
+
+
+async def test_two_processes_verify_beside_writers(database: Database, people: People) -> None:
+    """While others write, both processes see one snapshot."""
+    queue = PostingQueue(database, system_clock, queue_limit=1_000)
+    written, enough = 0, False
+
+    async def write() -> None:
+        nonlocal written
+        while not enough:
+            await queue.post(posting(people.ada.id, "@bob", 1))
+            written += 1
+
+    writing = asyncio.create_task(write())
+    for _ in range(3):
+        totals = await database.snapshot(
+            lambda transaction: verify_in_two_processes(transaction, ignore, ignore)
+        )
+        assert 12 <= totals.transfers <= 12 + written + 1  # one may be committed, but not counted
+    enough = True
+    await writing
+
+    assert (await verify(database)).transfers == 12 + written
+
+
+def ignore(_: object) -> None:
+    """Observe nothing."""
 
 
 async def test_an_empty_ledger_is_verified(database: Database) -> None:
