@@ -5,12 +5,15 @@ import sys
 
 import pytest
 
-LATE_PACKAGES = ("cbor2", "opentelemetry", "webauthn")
+LATE_PACKAGES = (
+    *("cbor2", "markdown_it", "opentelemetry", "prometheus_client"),
+    *("pydantic", "segno", "webauthn"),
+)
 
 
 @pytest.mark.slow
 def test_neither_the_service_nor_a_command_imports_them_at_the_start() -> None:
-    """Passkeys and traces cost nothing until one is used or asked for."""
+    """Passkeys, traces, metrics, documents and QR codes cost nothing until one is asked for."""
     program = (
         "import sys; from ousel.cli.command_table import load_commands; load_commands();"
         "from ousel.app.ousel import Ousel;"
