@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from ousel.database.batching import BATCH_ITEMS_MAX
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.ledger.batch import PostingResult
@@ -17,7 +16,7 @@ from ousel.ledger.refusals import (
     QueueFull,
 )
 from ousel.ledger.rules import Movement, Posting, Replay
-from ousel.ledger.writer import UNHALVED_POSTINGS_MAX
+from ousel.ledger.writer import BATCH_POSTINGS_MAX, UNHALVED_POSTINGS_MAX
 from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting, refusals
 from tests.support.accounts import verify
@@ -88,8 +87,8 @@ async def test_what_arrives_during_a_commit_is_the_next_batch(world: LedgerWorld
 
 
 async def test_a_batch_has_a_limit(world: LedgerWorld) -> None:
-    """More postings than one batch takes are written in several batches."""
-    postings = [posting(world.ada.id, "@bob", 101) for _ in range(2 * BATCH_ITEMS_MAX + 1)]
+    """More postings than one batch takes are written in several, none of which takes long."""
+    postings = [posting(world.ada.id, "@bob", 101) for _ in range(2 * BATCH_POSTINGS_MAX + 1)]
 
     answers = await post_all(world.queue, *postings)
 
