@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from ousel.ledger.rules import Account, Movement
-from ousel.ledger.verify import VerificationFailed, check_head, check_pair
+from ousel.ledger.rules import FIRST_HASH, Account, Movement, entry_hash
+from ousel.ledger.verify import VerificationFailed, check_entry, check_head, check_pair
 from tests.ledger.examples import MemoryLedger, account, posting
 
 NOT_COUNTED = r"^account ada does not count its entry 7$"
@@ -51,6 +51,31 @@ def test_a_movement_is_a_debit_and_then_a_credit() -> None:
     ):
         with pytest.raises(VerificationFailed, match=r"differ$"):
             check_pair(*pair)
+
+
+def test_an_account_may_be_emptied() -> None:
+    """An entry that leaves nothing is correct."""
+    last = account("ada", 10)
+
+    check_entry(_movement(10).debit, last)
+
+    assert (last.sequence, last.balance) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "error"),
+    [
+        ("balance_after", 9, "leaves the balance 9, but 10 plus -3 is 7"),
+        ("kind", "funding", "has the kind funding, which does not fit its accounts"),
+    ],
+)
+def test_an_entry_that_breaks_a_rule_is_named(field: str, value: object, error: str) -> None:
+    """This holds even if its hash was adapted."""
+    changed = msgspec.structs.replace(_movement(3).debit, **{field: value})
+    forged = msgspec.structs.replace(changed, hash=entry_hash(FIRST_HASH, changed))
+
+    with pytest.raises(VerificationFailed, match=rf"^entry 1 of account ada {error}$"):
+        check_entry(forged, account("ada", 10))
 
 
 def test_an_account_counts_all_its_entries() -> None:
