@@ -96,6 +96,7 @@ async def _under_load(
         load = Load(seeded, server.port, between_seconds=0)
         async with load.running():
             yield load, server
+        print(server.stop())
     await until_async(_is_settled(cluster, seeded.url.rpartition("/")[2]))
     await assert_settled_exactly_once(load)
     verified = ousel_process("verify", "--json", database=seeded.url)

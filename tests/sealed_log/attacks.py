@@ -22,7 +22,7 @@ from ousel.sealed_log.tiles import TileHashes, TileKey, append_leaves
 from ousel.sealed_log.verification import verify_since
 from ousel.sealed_log.witness_rules import AddCheckpoint, answer_request
 from tests.ledger.examples import posting
-from tests.ledger.tampering import People, forge_history
+from tests.ledger.tampering import People, forge_history, move_entries
 from tests.sealed_log.logs import Log
 from tests.support.raw_sql import RawSql
 
@@ -206,7 +206,7 @@ async def raise_a_balance(scene: Scene) -> None:
 async def swap_two_accounts(scene: Scene) -> None:
     ada, bob = scene.people.ada.id, scene.people.bob.id
     for old, new in ((ada, "acct_x"), (bob, ada), ("acct_x", bob)):
-        await scene.raw_sql.run("UPDATE entries SET account_id = ? WHERE account_id = ?", new, old)
+        await move_entries(scene.raw_sql, old, new)
     for old, new in ((ada, "acct_x"), (bob, ada), ("acct_x", bob)):
         sql = "UPDATE entries SET counterparty_id = ? WHERE counterparty_id = ?"
         await scene.raw_sql.run(sql, new, old)

@@ -3,16 +3,15 @@
 docs/operating/citus.md explains the choice for each table.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final
+
+import asyncpg
 
 from ousel.database.citus_functions import FUNCTIONS
 from ousel.database.retries import RowsLocked, TransientFailure
 from ousel.kernel.errors import DatabaseUnavailable
-
-if TYPE_CHECKING:
-    import asyncpg
 
 # The column by whose value a row is assigned to a shard. The shards of tables that are distributed
 # by an account's id are placed together: all rows of one account are on one server.
@@ -92,6 +91,19 @@ async def is_distributed(connection: "asyncpg.Connection[Any]") -> bool:
     return "accounts" in await _distributed_tables(connection)
 
 
+@contextmanager
+def failures_of_servers() -> Iterator[None]:
+    """Raise ConnectionResetError if another server of the cluster fails during the block.
+
+    Citus reports some of these failures as internal errors. They end the transaction, as the end of
+    the connection itself does.
+    """
+    try:
+        yield
+    except asyncpg.InternalServerError as error:
+        raise ConnectionResetError(f"A server of the cluster has failed: {error}.") from error
+
+
 @asynccontextmanager
 async def consistent_transaction(
     connection: "asyncpg.Connection[Any]",
@@ -106,11 +118,12 @@ async def consistent_transaction(
     locking = await connect()
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            async with locking.transaction():
-                await locking.execute(LOCAL_SETTINGS)
-                await keep_postings_waiting(locking)
-                await connection.execute("SET LOCAL citus.max_adaptive_executor_pool_size = 1")
-                await connection.execute(_TAKE_SNAPSHOTS)
+            with failures_of_servers():
+                async with locking.transaction():
+                    await locking.execute(LOCAL_SETTINGS)
+                    await keep_postings_waiting(locking)
+                    await connection.execute("SET LOCAL citus.max_adaptive_executor_pool_size = 1")
+                    await connection.execute(_TAKE_SNAPSHOTS)
             yield
     finally:
         locking.terminate()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from typing_extensions import override
 
-from ousel.database.citus import keep_postings_waiting
+from ousel.database.citus import failures_of_servers, keep_postings_waiting
 from ousel.database.citus_statements import CitusStatement, for_citus, update_for_citus
 from ousel.database.port import Row
 from ousel.database.postgres_transaction import STATEMENTS_CACHED, PostgresTransaction, quoted
@@ -36,6 +36,12 @@ class CitusTransaction(PostgresTransaction):
         self._writes = bool(unsent)
 
     @override
+    async def send(self, *statements: str) -> None:
+        """Send the unsent statements, followed by these."""
+        with failures_of_servers():
+            await super().send(*statements)
+
+    @override
     async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
         """Run the statement and return all its rows, with the accounts to which they refer.
 
@@ -45,7 +51,8 @@ class CitusTransaction(PostgresTransaction):
         if self._writes and statement.name in _NEED_WHOLE_POSTINGS:
             if self._unsent:
                 await self.send()
-            await keep_postings_waiting(self._connection)
+            with failures_of_servers():
+                await keep_postings_waiting(self._connection)
         spelled = _compiled(statement)
         rows = await self._fetch(spelled.compiled, parameters)
         if self._writes and spelled.rows_named is not None:
@@ -66,7 +73,9 @@ class CitusTransaction(PostgresTransaction):
         if self._unsent:
             await self.send()
         compiled = _compiled(statement).compiled
-        tag = await self._connection.execute(compiled.text, *compiled.arguments(parameters))
+        arguments = compiled.arguments(parameters)
+        with failures_of_servers():
+            tag = await self._connection.execute(compiled.text, *arguments)
         return int(tag.rpartition(" ")[2])
 
     @override
@@ -88,7 +97,9 @@ class CitusTransaction(PostgresTransaction):
     async def _fetch(self, compiled: CompiledStatement, parameters: dict[str, object]) -> list[Row]:
         if self._unsent:
             await self.send()
-        return list(await self._connection.fetch(compiled.text, *compiled.arguments(parameters)))
+        arguments = compiled.arguments(parameters)
+        with failures_of_servers():
+            return list(await self._connection.fetch(compiled.text, *arguments))
 
 
 def _literal(value: object) -> str:
