@@ -13,6 +13,7 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import id_with_owner, new_id
 from ousel.ledger.history import HISTORY
 from ousel.ledger.journal import ACCOUNT_HEADS, ACCOUNTS_GROWN
+from ousel.ledger.movements import MOVEMENTS_AT, UNSEALED_DELETED
 from tests.database.test_every_statement import every_statement
 from tests.support.raw_sql import RawSql
 
@@ -84,6 +85,14 @@ def test_a_charge_that_names_its_account_is_looked_up_there(
     assert for_citus(CHARGES_BY_ID).compiled.arguments({"ids": ids}) == [ids, accounts]
     rows = [(id_, "paid", 1, "", "") for id_ in ids]
     assert update_for_citus(PAYMENTS).arguments({"rows": rows})[1] == accounts
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"), [(MOVEMENTS_AT, "places"), (UNSEALED_DELETED, "ids")]
+)
+def test_the_sealer_runs_again_unless_it_finds_all_rows(statement: Statement, named: str) -> None:
+    """Some of them may not be committed yet on each server."""
+    assert for_citus(statement).rows_named == named
 
 
 def test_accounts_to_which_rows_refer_are_appended() -> None:

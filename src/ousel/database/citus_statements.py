@@ -60,6 +60,10 @@ _TWO_ENTRIES_JOINED: Final = re.compile(
     r"SELECT (?P<columns>debit\..*) FROM (?P<places>ROWS\(:places, .*?\)) JOIN entries AS debit"
 )
 
+# A commit that a crash has interrupted may be finished on one server only. Then a row that another
+# transaction has deleted is still visible, and disappears while this statement waits for it.
+_NAMES_OF_ROWS: Final = {"delete batches of movements that are sealed now": "ids"}
+
 # What some parameters are derived from: another list, of which Citus needs only one column.
 _ADDITIONS: Final[dict[str, Addition]] = {
     "keys_json": lambda given: json_text(given["keys"]),
@@ -103,7 +107,7 @@ def for_citus(statement: Statement) -> CitusStatement:
     """Return the statement as Citus must have it."""
     text = CALLS.get(statement.name, statement.text)
     additions = dict(_ADDITIONS)
-    rows_named = None
+    rows_named = _NAMES_OF_ROWS.get(statement.name)
     if (match := _TWO_ENTRIES_JOINED.match(text)) is not None:
         text, rows_named = _MOVEMENTS_AT.format(**match.groupdict()), "places"
     joined = None

@@ -55,10 +55,7 @@ class CitusTransaction(PostgresTransaction):
                 await keep_postings_waiting(self._connection)
         spelled = _compiled(statement)
         rows = await self._fetch(spelled.compiled, parameters)
-        if self._writes and spelled.rows_named is not None:
-            named = parameters[spelled.rows_named]
-            if len(rows) < len(cast("Sequence[object]", named)):
-                raise TransientFailure(RowsLocked())
+        self._check_found(spelled, parameters, len(rows))
         if spelled.joined is None or not rows:
             return rows
         accounts: list[Row] = []
@@ -72,11 +69,13 @@ class CitusTransaction(PostgresTransaction):
         """Run the statement and return how many rows it touched."""
         if self._unsent:
             await self.send()
-        compiled = _compiled(statement).compiled
-        arguments = compiled.arguments(parameters)
+        spelled = _compiled(statement)
+        arguments = spelled.compiled.arguments(parameters)
         with failures_of_servers():
-            tag = await self._connection.execute(compiled.text, *arguments)
-        return int(tag.rpartition(" ")[2])
+            tag = await self._connection.execute(spelled.compiled.text, *arguments)
+        touched = int(tag.rpartition(" ")[2])
+        self._check_found(spelled, parameters, touched)
+        return touched
 
     @override
     async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
@@ -93,6 +92,15 @@ class CitusTransaction(PostgresTransaction):
         values = ", ".join(map(_literal, compiled.arguments({"rows": list(rows)})))
         name = await self._connection.prepare_once(compiled.text)
         self._unsent.append(f"EXECUTE {name}({values})")
+
+    def _check_found(
+        self, spelled: CitusStatement, parameters: dict[str, object], found: int
+    ) -> None:
+        """Let a write run again that did not find each row that it must find."""
+        if self._writes and spelled.rows_named is not None:
+            named = cast("Sequence[object]", parameters[spelled.rows_named])
+            if found < len(named):
+                raise TransientFailure(RowsLocked())
 
     async def _fetch(self, compiled: CompiledStatement, parameters: dict[str, object]) -> list[Row]:
         if self._unsent:
