@@ -64,6 +64,28 @@ async def test_progress_is_reported(
         assert figures.entries == 24
 
 
+async def test_every_account_and_entry_is_read_whatever_the_page_size(
+    database: Database, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The observer gets each entry once."""
+    monkeypatch.setattr("ousel.ledger.verify.PAGE_ACCOUNTS", 1)
+    monkeypatch.setattr("ousel.ledger.verify.PAGE_ENTRIES", 5)
+    observed: list[tuple[str, int]] = []
+
+    figures = await database.snapshot(
+        partial(
+            verify_database,
+            observer=lambda page: observed.extend(
+                (each.account_id, each.sequence) for each in page
+            ),
+        )
+    )
+
+    assert figures.accounts == 3
+    assert len(set(observed)) == len(observed) == 24
+    assert (people.ada.id, 11) in observed
+
+
 async def test_verification_runs_beside_writers(
     database: Database, people: People, raw_sql: RawSql
 ) -> None:
