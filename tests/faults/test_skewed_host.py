@@ -4,10 +4,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from typing_extensions import override
 
 from ousel.kernel.clock import micros_from_timestamp, system_clock
 from tests.cli.commands import OUSEL, ousel
@@ -42,6 +44,13 @@ class SkewedServer(Server):
         self.admin_port = free_port()
         super().__init__(database_url, "--admin-port", str(self.admin_port))
         self._command[:1] = ousel_on_skewed_host(way, seconds)
+
+    @override
+    def __exit__(self, *raised: object) -> None:
+        """Stop; libfaketime leaves its shared memory if a signal has ended the process."""
+        super().__exit__(*raised)
+        for name in ("faketime_shm", "sem.faketime_sem"):
+            Path(f"/dev/shm/{name}_{self.process.pid}").unlink(missing_ok=True)
 
     def get(self, path: str) -> int:
         """Return the status of the answer, or 0 if there is none."""
