@@ -15,7 +15,7 @@ from ousel.ledger.queue import PostingQueue
 from ousel.ledger.verify import VerificationFailed
 from ousel.ledger.verify_process import verify_in_two_processes
 from tests.ledger.examples import posting
-from tests.ledger.tampering import People, verification_error
+from tests.ledger.tampering import People, forge_history, verification_error
 from tests.support.accounts import person, verify
 from tests.support.raw_sql import RawSql
 
@@ -84,6 +84,12 @@ async def test_an_empty_ledger_is_verified(database: Database) -> None:
     assert (totals.entries, totals.accounts) == (0, 1)
 
 
+async def write_last_movement_twice(raw_sql: RawSql, people: People) -> None:
+    """Write the last movement again under its id, so that its entries still pair."""
+    for each in (people.ada, people.bob):
+        await forge_history(raw_sql, each.id, lambda before: [*before, before[-1]])
+
+
 TAMPERING: dict[str, Callable[[RawSql, People], Awaitable[Any]]] = {
     "an entry is changed": lambda raw_sql, people: raw_sql.run(
         "UPDATE entries SET amount = amount + 1 WHERE account_id = ? AND sequence = 3",
@@ -98,6 +104,7 @@ TAMPERING: dict[str, Callable[[RawSql, People], Awaitable[Any]]] = {
     "the last account is removed": lambda raw_sql, _: raw_sql.run(
         "DELETE FROM accounts WHERE id = (SELECT MAX(id) FROM accounts)"
     ),
+    "a movement is written twice": write_last_movement_twice,
 }
 
 

@@ -112,10 +112,15 @@ def _send(stream: IO[bytes], page: _Page) -> None:
 
 
 class _ReceivedLedger:
-    """The ledger that arrives on a stream, which can be read only once."""
+    """The ledger that arrives on a stream, which can be read only once.
+
+    The verification reads a ledger again only to look for a suspected error. Then this process
+    fails, and the ledger is verified in one process.
+    """
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
+        self._is_read = False
         self._accounts: deque[Account] = deque()
         self._has_all_accounts = False
 
@@ -127,6 +132,9 @@ class _ReceivedLedger:
             yield self._accounts.popleft()
 
     async def entries(self) -> AsyncIterator[list[Entry]]:
+        if self._is_read:
+            raise VerificationFailed("the ledger may have an error")
+        self._is_read = True
         while (page := self._receive()) is not None:
             if page.entries:
                 yield page.entries
