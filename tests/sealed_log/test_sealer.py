@@ -318,6 +318,40 @@ async def test_a_sealer_rests_after_its_work(log: Log, monkeypatch: pytest.Monke
     assert await log.assert_complete() == 3
 
 
+async def test_a_slow_step_is_followed_by_a_short_rest(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While postings are written, too: what has waited must not wait for minutes more."""
+    time = 100.0
+    rests: list[float] = []
+    sleep = asyncio.sleep
+
+    async def rest(seconds: float) -> None:
+        rests.append(seconds)
+        await sleep(0)
+
+    class SlowDatabase(DelegatingDatabase):
+        @override
+        async def write(self, work: Work[Result], **options: Any) -> Result:
+            nonlocal time
+            time += 10.0
+            return await super().write(work, **options)
+
+    ada = await person(log.database, "ada", "1")
+    await person(log.database, "bob")
+    await send(log.queue, ada, "@bob")
+    await log.sealer.prepare()
+    monkeypatch.setattr(sealing, "STEP_MOVEMENTS", 1)
+    monkeypatch.setattr(sealing, "monotonic", lambda: time)
+    monkeypatch.setattr(PostingQueue, "is_busy", True)
+    monkeypatch.setattr(asyncio, "sleep", rest)
+
+    await log.another_sealer(SlowDatabase(log.database)).seal_all()
+
+    assert max(rests) == sealing.REST_SECONDS_MAX
+    assert await log.assert_complete() == 2
+
+
 async def test_a_sealer_looks_when_its_process_has_written_or_after_a_second(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,7 @@ UNUSABLE_KEY_SECONDS: Final = 60.0  # before another attempt with a wrong key
 # The sealer rests this many times as long as it has worked, so that it takes little time from
 # transfers. It hurries only if it has fallen behind and no posting is being written.
 REST_RATIO: Final = 40
-REST_SECONDS_MAX: Final = 0.75  # after the last step; so it seals at least once a second
+REST_SECONDS_MAX: Final = 0.75  # so it seals at least once a second
 
 
 _log = structlog.get_logger()
@@ -93,9 +93,9 @@ class Sealer:
             started = monotonic()
             step = await self.seal_some()
             sealed += step.movements
-            rest_seconds = (monotonic() - started) * REST_RATIO
+            rest_seconds = min((monotonic() - started) * REST_RATIO, REST_SECONDS_MAX)
             if step.is_last:
-                self._rests_until = monotonic() + min(rest_seconds, REST_SECONDS_MAX)
+                self._rests_until = monotonic() + rest_seconds
                 return sealed
             await asyncio.sleep(rest_seconds if self._queue.is_busy else 0)
 
