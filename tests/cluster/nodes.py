@@ -110,7 +110,7 @@ class Node:
                 process.resume()
 
     def end(self) -> None:
-        """End whatever still runs. Only a PostgreSQL that is not killed frees its shared memory."""
+        """End whatever still runs. A killed PostgreSQL does not free its shared memory."""
         for started in (self._patroni, self._etcd):
             if started is not None and started.poll() is None:
                 started.kill()

@@ -1,4 +1,4 @@
-"""Which tables and statements Citus has differently; tests/citus runs them on a cluster."""
+"""How tables are distributed and statements rewritten for Citus; tests/citus runs them there."""
 
 import re
 
@@ -41,7 +41,7 @@ async def test_every_table_has_a_place(postgres_url: str) -> None:
 
 
 async def test_every_unique_index_has_the_column_that_chooses_the_shard(postgres_url: str) -> None:
-    """Otherwise Citus could not keep it."""
+    """Citus could not enforce any other."""
     async with RawSql(postgres_url) as raw_sql:
         indexes = await raw_sql.run(UNIQUE)
 
@@ -51,7 +51,7 @@ async def test_every_unique_index_has_the_column_that_chooses_the_shard(postgres
 
 
 def test_functions_lock_rows_of_several_shards(statements: set[Statement]) -> None:
-    """Each statement that locks a list of rows has one."""
+    """Each statement that locks a list of rows is replaced by a call of a function."""
     locking = {
         each.name for each in statements if re.search(r"= ANY\(:ids\).*FOR UPDATE", each.text)
     }
@@ -97,14 +97,14 @@ def test_the_sealer_runs_again_unless_it_finds_all_rows(statement: Statement, na
 
 def test_accounts_to_which_rows_refer_are_appended() -> None:
     """Citus does not join them; rows without their account are left out."""
-    spelled = for_citus(HISTORY)
-    assert spelled.joined is not None
-    own = spelled.compiled.text
+    rewritten = for_citus(HISTORY)
+    assert rewritten.joined is not None
+    own = rewritten.compiled.text
     width = len(own[: own.index(" FROM ")].split(", "))
     rows = [["x"] * width for _ in range(2)]
-    rows[0][spelled.joined.reference] = ACCOUNT_ID
+    rows[0][rewritten.joined.reference] = ACCOUNT_ID
 
-    found = spelled.joined.append(rows, [(ACCOUNT_ID, ACCOUNT_ID, "ada")])
+    found = rewritten.joined.append(rows, [(ACCOUNT_ID, ACCOUNT_ID, "ada")])
 
     assert "JOIN" not in own
     assert "counterparty." not in own

@@ -20,7 +20,7 @@ from ousel.kernel.ids import (
     new_id,
     new_secret,
     owner_of_id,
-    repeat_secret,
+    repeatable_secret,
     secret_hash,
     time_of_id,
     without_secrets,
@@ -159,11 +159,11 @@ def test_a_repeated_secret_depends_on_all_that_it_was_made_for() -> None:
     """It has the form of a secret; another parent, purpose or prefix gives another."""
     parents = [new_secret("ks_") for _ in range(2)]
     cases = list(itertools.product(("sk_test_", "sk_live_"), parents, ("issue", "rotate")))
-    secrets = [repeat_secret(*case) for case in cases]
+    secrets = [repeatable_secret(*case) for case in cases]
 
     assert len({secret[len("sk_test_") :] for secret in secrets}) == len(cases)
     assert all(is_secret(secret, case[0]) for secret, case in zip(secrets, cases, strict=True))
-    assert [repeat_secret(*case) for case in cases] == secrets
+    assert [repeatable_secret(*case) for case in cases] == secrets
 
 
 def test_only_a_sha_256_of_a_secret_is_kept() -> None:

@@ -59,7 +59,7 @@ class ApiAuthenticator:
     async def check_origin(
         self, caller: Partner | User, origin: bytes, extra_headers: list[RawHeader]
     ) -> None:
-        """Refuse a page of an origin that is not the caller's; add the CORS headers."""
+        """Refuse an origin that the caller's app has not registered; add the CORS headers."""
         extra_headers.extend(await self._origins.check_origin(caller, origin))
 
     def enforce_limits(

@@ -52,7 +52,7 @@ def new_charge(
 ) -> Charge:
     """Return a new charge with these terms, which is not stored yet.
 
-    With `names_account`, the account can be told from the charge's id.
+    With `names_account`, the charge's id ends with the digits of the account's id.
     """
     now = clock()
     id_ = new_id("ch_", clock)

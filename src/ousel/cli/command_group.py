@@ -1,4 +1,4 @@
-"""Groups of commands with plain help: Typer would load half of Rich to draw frames around it."""
+"""Groups of commands whose help is plain text, so that it is printed without loading Rich."""
 
 from typing import Any, Final
 

@@ -178,7 +178,7 @@ async def check_empty(url: str, message: str) -> None:
 
 
 def database_file(url: str) -> str | None:
-    """Return the file of an SQLite database; an address of PostgreSQL may contain a password."""
+    """Return the path of an SQLite file, or None: PostgreSQL's address may contain a password."""
     return None if is_postgres(url) else str(sqlite_path(url))
 
 

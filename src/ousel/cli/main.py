@@ -10,12 +10,12 @@ import typer
 
 from ousel.cli.command_table import CommandTable
 from ousel.cli.console import run_commands
-from ousel.cli.plain_parameters import convert_plainly
+from ousel.cli.plain_parameters import convert_without_pydantic
 from ousel.cli.proxies import bypass_proxies_on_this_machine
 
 OWNER_ONLY_UMASK: Final = 0o077
 
-convert_plainly()
+convert_without_pydantic()
 commands = typer.Typer(
     cls=CommandTable,
     rich_markup_mode=None,

@@ -89,7 +89,8 @@ def migrate(
 async def _migrate(url: str, *, distribute: bool) -> list[str]:
     """Migrate a database; refuse one that is neither empty nor Ousel's.
 
-    Where the tables are distributed, new ones are distributed as well. Return their names.
+    If the tables are distributed, distribute new ones as well. Return the names of those that were
+    distributed now.
     """
     async with open_database(url) as database:
         await check_clock(database, url)

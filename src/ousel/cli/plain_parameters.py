@@ -1,19 +1,19 @@
-"""Texts and whole numbers on the command line, without Pydantic.
+"""Conversion of texts and whole numbers on the command line without Pydantic.
 
-Typer loads Pydantic to convert any argument, even to a text. A short command would start later,
-and a server would use about 8 MB more.
+Typer loads Pydantic to convert any argument, even a text. With Pydantic, a short command would
+start later, and a server would use about 8 MB more.
 """
 
 from typing import Any
 
 from typer.core import TyperArgument, TyperOption
 
-_TYPERS_OWN = {each: each.get_runtime_param for each in (TyperOption, TyperArgument)}
+_CONVERSIONS_OF_TYPER = {each: each.get_runtime_param for each in (TyperOption, TyperArgument)}
 
 
-def convert_plainly() -> None:
+def convert_without_pydantic() -> None:
     """Let all commands convert their arguments as this module does."""
-    for parameter_type in _TYPERS_OWN:
+    for parameter_type in _CONVERSIONS_OF_TYPER:
         parameter_type.get_runtime_param = _conversion  # type: ignore[method-assign, assignment]
 
 
@@ -29,7 +29,7 @@ class _PlainConversion:
             return value
         if kind is int and _is_number_between(value, info.min, info.max):
             return int(value)
-        return _TYPERS_OWN[type(param)](param).coerce(value, param=param, ctx=ctx)
+        return _CONVERSIONS_OF_TYPER[type(param)](param).coerce(value, param=param, ctx=ctx)
 
 
 def _conversion(_parameter: Any) -> Any:

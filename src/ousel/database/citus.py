@@ -36,7 +36,7 @@ DISTRIBUTION_COLUMNS: Final = {
     "passkey_challenges": "hash",
     "unsealed_batches": "id",
 }
-# Every server has all rows of these tables: they are small, seldom written, and often asked.
+# Every server has all rows of these tables: they are small, rarely written and often read.
 REFERENCE_TABLES: Final = (
     "alembic_version",
     "deployment",
@@ -45,8 +45,8 @@ REFERENCE_TABLES: Final = (
     "app_redirect_uris",
     "app_origins",
 )
-# These tables have one shard each, because their rows have one order, which whole tables share:
-# the sealed log and the queue of mail. Rehearsals exist only in a sandbox.
+# These tables have one shard each. The rows of the sealed log and of the mail queue have one order,
+# and rehearsals exist only in a sandbox.
 SINGLE_SHARD_TABLES: Final = (
     "sealed_log",
     "sealed_batches",
@@ -65,9 +65,9 @@ SETTINGS: Final = {
     "citus.all_modifications_commutative": "on",
     "citus.propagate_set_commands": "local",
 }
-# A transaction that waits for a row waits in another server, which has its own settings. Citus
-# sends a local setting there, but together with all other statements of its message, unless it is
-# in a block.
+# A transaction waits for a row on the server that has the row, which has its own settings. Citus
+# passes SET LOCAL on to that server. Outside a block, it would also pass on all other statements of
+# the same message.
 LOCAL_SETTINGS: Final = "DO $$BEGIN SET LOCAL lock_timeout = '1500ms'; END$$"
 
 _IS_CITUS: Final = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
@@ -92,7 +92,7 @@ async def is_distributed(connection: "asyncpg.Connection[Any]") -> bool:
 
 
 @contextmanager
-def failures_of_servers() -> Iterator[None]:
+def translate_server_failures() -> Iterator[None]:
     """Raise ConnectionResetError if another server of the cluster fails during the block.
 
     Citus reports some of these failures as internal errors. They end the transaction, as the end of
@@ -111,14 +111,14 @@ async def consistent_transaction(
 ) -> AsyncIterator[None]:
     """Run a transaction that sees the same moment on all servers.
 
-    Each server has its own snapshots, and commits the same transaction at another moment. So the
-    snapshots are taken while another connection keeps all postings waiting. With one connection to
-    each server, each has one snapshot.
+    Each server takes its own snapshot, and the servers commit the same transaction at different
+    moments. So the snapshots are taken while another connection keeps all postings waiting. Each
+    server is read through one connection, so it has one snapshot.
     """
     locking = await connect()
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            with failures_of_servers():
+            with translate_server_failures():
                 async with locking.transaction():
                     await locking.execute(LOCAL_SETTINGS)
                     await keep_postings_waiting(locking)
@@ -132,8 +132,8 @@ async def consistent_transaction(
 async def keep_postings_waiting(connection: "asyncpg.Connection[Any]") -> None:
     """Wait until every posting is committed on all servers or on none, and let no other begin.
 
-    A commit that was interrupted by a crash is finished by Citus, within seconds. Until then, raise
-    TransientFailure.
+    Raise TransientFailure while a commit is unfinished that a crash has interrupted; Citus finishes
+    it within seconds.
     """
     await connection.execute("LOCK TABLE accounts IN SHARE MODE")
     if not await connection.fetchval(_IS_SETTLED):

@@ -1,9 +1,9 @@
 """Functions in a Citus database that lock rows of several shards in one round trip.
 
 Citus locks rows by `SELECT … FOR UPDATE` only if all of them are in one shard. So these functions
-lock the rows of one shard after the other. All transactions visit the shards in the same order and
-the rows of a shard in the order of their ids, so two that wait for each other's rows are rare: only
-one that waits for a certain row first (`awaited`) breaks the order.
+lock the rows of one shard after the other. All transactions visit the shards in the same order, and
+the rows of a shard in the order of their ids. Only a transaction that first waits for a certain row
+(`awaited`) breaks this order, so deadlocks are rare.
 """
 
 from typing import Final
@@ -97,7 +97,7 @@ _LOCKED_ACCOUNTS: Final = (
 )
 _LOCKED_CHARGES: Final = "SELECT * FROM ousel_lock_charges(:ids, :owners, {waits}) ORDER BY id"
 
-# The statements for which a function is called, by their names.
+# The calls that replace statements, by the names of the statements.
 CALLS: Final = {
     "count keys and read the clock, then lock accounts in the order of their ids": (
         _LOCKED_ACCOUNTS.format(awaited="NULL", waits="TRUE")

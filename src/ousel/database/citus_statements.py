@@ -1,9 +1,9 @@
-"""How Citus must have statements: which shards they need, and what it cannot join.
+"""Rewrites statements for Citus: names the shards that they need, and replaces some joins.
 
-Citus chooses the shards of a statement by the values that are given for the distribution column. In
-a join with a list of rows it sees none, so these values are given once more, as a list. It joins
-accounts only with rows of the same account. So the accounts to which rows refer are read by a
-second statement.
+Citus chooses the shards of a statement by the values that the statement gives for the distribution
+column. It does not see the values in a list of rows that is joined, so they are given once more, as
+a list. It joins accounts only with rows of the same account. So the accounts to which rows refer
+are read by a second statement.
 """
 
 import re
@@ -35,12 +35,13 @@ _ACCOUNT_JOINED: Final = re.compile(
 _CHARGES_BY_ID: Final = re.compile(
     r"FROM charges\b.*?(?P<condition>\b(charges\.)?id = ANY\(:ids\))"
 )
+# Citus locks rows in one shard only, so the oldest rows of a table are chosen without locks.
 _OLDEST_LOCKED: Final = re.compile(r"(LIMIT :limit) FOR UPDATE\)")
 
 Parameters = Mapping[str, Any]
 Addition = Callable[[Parameters], object]
 
-# Citus cannot join an account's entries with those of another account, but with their results.
+# Citus cannot join the entries of two accounts. So both are read first, and the results are joined.
 _MOVEMENTS_AT: Final = (
     "WITH debit AS MATERIALIZED (SELECT entries.* FROM entries"
     " WHERE entries.account_id = ANY(:debit_accounts)"
@@ -60,11 +61,12 @@ _TWO_ENTRIES_JOINED: Final = re.compile(
     r"SELECT (?P<columns>debit\..*) FROM (?P<places>ROWS\(:places, .*?\)) JOIN entries AS debit"
 )
 
-# A commit that a crash has interrupted may be finished on one server only. Then a row that another
-# transaction has deleted is still visible, and disappears while this statement waits for it.
-_NAMES_OF_ROWS: Final = {"delete batches of movements that are sealed now": "ids"}
+# Statements that must find every row of a list, and the parameter with that list. After a crash, a
+# commit may be finished on one server only. Then a row that another transaction has deleted is
+# still visible, and disappears while this statement waits for it.
+_LISTS_OF_ROWS: Final = {"delete batches of movements that are sealed now": "ids"}
 
-# What some parameters are derived from: another list, of which Citus needs only one column.
+# Parameters that only the rewritten statements have; each is computed from the given parameters.
 _ADDITIONS: Final[dict[str, Addition]] = {
     "keys_json": lambda given: json_text(given["keys"]),
     "checked_json": lambda given: json_text(given["checked"]),
@@ -100,21 +102,21 @@ class CitusStatement(msgspec.Struct, frozen=True):
 
     compiled: CompiledStatement
     joined: JoinedAccounts | None
-    rows_named: str | None = None  # the list that names each row it must find
+    rows_named: str | None = None  # the parameter that lists the rows that must all be found
 
 
 def for_citus(statement: Statement) -> CitusStatement:
-    """Return the statement as Citus must have it."""
+    """Return the statement, rewritten for Citus."""
     text = CALLS.get(statement.name, statement.text)
     additions = dict(_ADDITIONS)
-    rows_named = _NAMES_OF_ROWS.get(statement.name)
+    rows_named = _LISTS_OF_ROWS.get(statement.name)
     if (match := _TWO_ENTRIES_JOINED.match(text)) is not None:
         text, rows_named = _MOVEMENTS_AT.format(**match.groupdict()), "places"
     joined = None
     if (match := _ACCOUNT_JOINED.search(text)) is not None:
         text, joined = _split_join(text, match)
     if (match := _ROWS_JOINED.search(text)) is not None:
-        text = text[: match.end()] + _places(match, additions) + text[match.end() :]
+        text = text[: match.end()] + _shard_condition(match, additions) + text[match.end() :]
     text = _OLDEST_LOCKED.sub(r"\1)", text)
     if (match := _CHARGES_BY_ID.search(text)) is not None:
         condition = match["condition"]
@@ -142,7 +144,7 @@ def update_for_citus(table: Table) -> CompiledStatement:
 
 
 def _split_join(text: str, match: re.Match[str]) -> tuple[str, JoinedAccounts]:
-    """Return the statement without the join of accounts, and what has to be appended."""
+    """Return the statement without the join of accounts, and the columns to append instead."""
     alias, reference = match["alias"], match["reference"]
     columns = re.findall(rf"\b{alias}\.(\w+)", text[: text.index(" FROM ")])
     selected = ", ".join(f"{alias}.{name}" for name in columns)
@@ -155,8 +157,8 @@ def _split_join(text: str, match: re.Match[str]) -> tuple[str, JoinedAccounts]:
     return own, JoinedAccounts(accounts, position, len(columns), match["left"] is not None)
 
 
-def _places(match: re.Match[str], additions: dict[str, Addition]) -> str:
-    """Return the condition that names the shards of the rows that are joined, if there is one."""
+def _shard_condition(match: re.Match[str], additions: dict[str, Addition]) -> str:
+    """Return the condition that names the shards of the joined rows, or nothing if none can."""
     if DISTRIBUTION_COLUMNS.get(match["table"]) != match["column"]:
         return ""
     names = [column.split()[0] for column in match["columns"].split(", ")]
@@ -172,7 +174,7 @@ def _owners(ids: Iterable[str]) -> list[str] | None:
 
 
 def _with_additions(statement: Statement, additions: Mapping[str, Addition]) -> CompiledStatement:
-    """Return the compiled statement; Ousel's own parameters determine the additional ones."""
+    """Return the compiled statement, which computes the additional parameters that it uses."""
     compiled = for_postgres(statement)
     used = {name: find for name, find in additions.items() if f":{name}" in statement.text}
 

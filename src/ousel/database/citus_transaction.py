@@ -1,4 +1,4 @@
-"""A transaction on Citus: PostgreSQL's, with the statements that Citus must have differently."""
+"""A transaction on Citus: like one on PostgreSQL, with statements rewritten for Citus."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from typing_extensions import override
 
-from ousel.database.citus import failures_of_servers, keep_postings_waiting
+from ousel.database.citus import keep_postings_waiting, translate_server_failures
 from ousel.database.citus_statements import CitusStatement, for_citus, update_for_citus
 from ousel.database.port import Row
 from ousel.database.postgres_transaction import STATEMENTS_CACHED, PostgresTransaction, quoted
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ousel.database.primary import MonitoredConnection
 
 _NULL: Final = "NULL"
-# By these, a write finds movements that the sealed log lacks. So it must not see the entries of a
-# posting before the row that announces them to the log.
+# With these statements, a write finds movements that the sealed log lacks. So it must not see the
+# entries of a posting before the row that announces them to the log.
 _NEED_WHOLE_POSTINGS: Final = {
     "the number of entries, from the sequences of all accounts",
     "the entries after a given one, in the order of accounts and sequences",
@@ -38,43 +38,43 @@ class CitusTransaction(PostgresTransaction):
     @override
     async def send(self, *statements: str) -> None:
         """Send the unsent statements, followed by these."""
-        with failures_of_servers():
+        with translate_server_failures():
             await super().send(*statements)
 
     @override
     async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
         """Run the statement and return all its rows, with the accounts to which they refer.
 
-        A transaction is committed on one server after the other. So a write may have found the row
-        that names two entries before both of them are visible: then it is run again.
+        The servers commit a transaction one after the other. So a write may find the row that names
+        two entries before both entries are visible. Then the write is repeated.
         """
         if self._writes and statement.name in _NEED_WHOLE_POSTINGS:
             if self._unsent:
                 await self.send()
-            with failures_of_servers():
+            with translate_server_failures():
                 await keep_postings_waiting(self._connection)
-        spelled = _compiled(statement)
-        rows = await self._fetch(spelled.compiled, parameters)
-        self._check_found(spelled, parameters, len(rows))
-        if spelled.joined is None or not rows:
+        rewritten = _compiled(statement)
+        rows = await self._fetch(rewritten.compiled, parameters)
+        self._check_found(rewritten, parameters, len(rows))
+        if rewritten.joined is None or not rows:
             return rows
         accounts: list[Row] = []
-        if ids := spelled.joined.ids(rows):
-            compiled = _compiled(spelled.joined.statement).compiled
+        if ids := rewritten.joined.ids(rows):
+            compiled = _compiled(rewritten.joined.statement).compiled
             accounts = await self._fetch(compiled, {"ids": ids})
-        return spelled.joined.append(rows, accounts)
+        return rewritten.joined.append(rows, accounts)
 
     @override
     async def execute(self, statement: Statement, **parameters: object) -> int:
         """Run the statement and return how many rows it touched."""
         if self._unsent:
             await self.send()
-        spelled = _compiled(statement)
-        arguments = spelled.compiled.arguments(parameters)
-        with failures_of_servers():
-            tag = await self._connection.execute(spelled.compiled.text, *arguments)
+        rewritten = _compiled(statement)
+        arguments = rewritten.compiled.arguments(parameters)
+        with translate_server_failures():
+            tag = await self._connection.execute(rewritten.compiled.text, *arguments)
         touched = int(tag.rpartition(" ")[2])
-        self._check_found(spelled, parameters, touched)
+        self._check_found(rewritten, parameters, touched)
         return touched
 
     @override
@@ -94,11 +94,11 @@ class CitusTransaction(PostgresTransaction):
         self._unsent.append(f"EXECUTE {name}({values})")
 
     def _check_found(
-        self, spelled: CitusStatement, parameters: dict[str, object], found: int
+        self, rewritten: CitusStatement, parameters: dict[str, object], found: int
     ) -> None:
-        """Let a write run again that did not find each row that it must find."""
-        if self._writes and spelled.rows_named is not None:
-            named = cast("Sequence[object]", parameters[spelled.rows_named])
+        """Repeat a write that did not find every row that it must find."""
+        if self._writes and rewritten.rows_named is not None:
+            named = cast("Sequence[object]", parameters[rewritten.rows_named])
             if found < len(named):
                 raise TransientFailure(RowsLocked())
 
@@ -106,7 +106,7 @@ class CitusTransaction(PostgresTransaction):
         if self._unsent:
             await self.send()
         arguments = compiled.arguments(parameters)
-        with failures_of_servers():
+        with translate_server_failures():
             return list(await self._connection.fetch(compiled.text, *arguments))
 
 

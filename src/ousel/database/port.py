@@ -95,7 +95,8 @@ class Database(Protocol):
     def is_distributed(self) -> bool:
         """Return whether the accounts are spread over several servers.
 
-        Then an id that is looked up should name its account, so that one server is asked, not all.
+        If so, an id by which rows are looked up should name its account, so that one server is
+        asked instead of all.
         """
         ...
 

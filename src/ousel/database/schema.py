@@ -99,8 +99,9 @@ async def migrate(url: str) -> None:
 async def distribute(url: str, *, only_if_distributed: bool = False) -> list[str]:
     """Distribute the tables of the current schema over a Citus cluster; return their names.
 
-    Tables that are distributed already stay as they are. Raises DatabaseUnavailable if the database
-    is not PostgreSQL with the Citus extension.
+    Tables that are distributed already stay as they are. With `only_if_distributed`, do nothing
+    unless there are such tables. Otherwise raise DatabaseUnavailable if the database is not
+    PostgreSQL with the Citus extension.
     """
     if not is_postgres(url):
         if only_if_distributed:

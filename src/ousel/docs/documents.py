@@ -16,10 +16,10 @@ from ousel.docs.reference import ApiReference
 from ousel.http.messages import Answer
 from ousel.http.refusals import NotFound
 from ousel.site.rendering import PageRenderer
+from ousel.site.visits import PageRoute, Visit
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
-from ousel.site.visits import PageRoute, Visit
 
 CONTENTS: Final = "zensical.toml"
 FIRST_DOCUMENT: Final = "/docs"

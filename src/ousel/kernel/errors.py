@@ -1,6 +1,6 @@
 """Refusals: every error that a caller can get is a class with a stable code.
 
-Operators get errors that have a text alone.
+Errors for operators have only a text.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 class OperatorError(Exception):
-    """A command of the operator, or a server's start, fails; the text says why in one line."""
+    """A command fails, or a server does not start; the text says why in one line."""
 
 
 class Refusal(Exception):

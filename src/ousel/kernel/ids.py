@@ -46,12 +46,12 @@ def time_of_id(id_: str) -> int:
 
 
 def id_with_owner(id_: str, account_id: str) -> str:
-    """Return a longer id, which ends with the digits of the account that it belongs to."""
+    """Return the id, followed by the digits of the id of the account that owns it."""
     return id_ + account_id.removeprefix(_ACCOUNT_PREFIX)
 
 
 def owner_of_id(id_: str) -> str | None:
-    """Return the account that an id of `id_with_owner` belongs to; other ids do not tell."""
+    """Return the account that owns an id made by `id_with_owner`; None for any other id."""
     end = id_.find("_") + 1 + _ID_DIGITS
     return _ACCOUNT_PREFIX + id_[end:] if len(id_) == end + _ID_DIGITS else None
 
@@ -78,7 +78,7 @@ def derive_secret(handle: str, parent: str) -> str:
     return handle + digest.translate(_DIGIT_OF_BYTE).decode()
 
 
-def repeat_secret(prefix: str, parent: str, purpose: str) -> str:
+def repeatable_secret(prefix: str, parent: str, purpose: str) -> str:
     """Return the secret that only the holder of the parent secret can compute for this purpose.
 
     It has 200 bits, and each call returns the same one.

@@ -37,7 +37,7 @@ def micros_from_json(literal: bytes, *, param: str = "amount") -> int:
     return int(digits[:shift])
 
 
-def _write_micros(micros: int) -> str:
+def _format_micros(micros: int) -> str:
     """Return an amount as a JSON number with two decimals, or more if needed."""
     sign = "-" if micros < 0 else ""
     units, remainder = divmod(abs(micros), MICROS_PER_UNIT)
@@ -47,9 +47,9 @@ def _write_micros(micros: int) -> str:
     return f"{sign}{units}.{remainder:06d}".rstrip("0")
 
 
-# The same balance is often read many times. This is no decorator, because mutation testing leaves
-# out functions that have one.
-json_from_micros: Final = lru_cache(maxsize=1024)(_write_micros)
+# Cached, because the same balance is often read many times. The cache is not a decorator, because
+# mutation testing leaves out decorated functions.
+json_from_micros: Final = lru_cache(maxsize=1024)(_format_micros)
 
 
 def money_text(micros: int) -> str:

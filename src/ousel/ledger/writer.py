@@ -26,7 +26,7 @@ from ousel.ledger.recent_movements import RecentMovements
 from ousel.ledger.rules import Posting
 
 UNHALVED_POSTINGS_MAX: Final = 16  # one transaction for so few postings costs less than two
-# On SQLite, nothing else runs during the statements of a batch: about 5 ms for so many postings.
+# On SQLite, nothing else runs during the statements of a batch, which take about 5 ms at this size.
 BATCH_POSTINGS_MAX: Final = 128
 ANSWER_DELAY_SECONDS_MAX: Final = 0.002
 CONTENTION_SECONDS: Final = 0.1  # how long a row counts as contended after a wait for it

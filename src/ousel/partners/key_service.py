@@ -8,7 +8,7 @@ from ousel.accounts import service as accounts
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import InvalidField, Refusal
-from ousel.kernel.ids import derive_secret, matches_hash, new_handle, repeat_secret
+from ousel.kernel.ids import derive_secret, matches_hash, new_handle, repeatable_secret
 from ousel.partners import rules, service
 from ousel.partners.rules import App, Key
 from ousel.partners.service import IssuedKey, own_app, own_key
@@ -34,7 +34,7 @@ class KeyRequest(msgspec.Struct, frozen=True):
     """What makes a request for a key recognizable when it is sent again."""
 
     parent: str  # a secret that only the person's browser and this server know
-    purpose: str  # the rest of what was asked for
+    purpose: str  # what was asked for, such as the form's address and the key's name
 
 
 class KeyService:
@@ -66,7 +66,7 @@ class KeyService:
         secret = self._secret(request)
 
         async def work(transaction: Transaction) -> IssuedKey:
-            app = await self._lock_app(transaction, account_id, app_id)
+            app = await self._app_of_locked_account(transaction, account_id, app_id)
             repeated = await self._find_repeated(transaction, app, secret, param="key_name")
             if repeated is not None:
                 return repeated
@@ -136,7 +136,7 @@ class KeyService:
         secret = self._secret(request)
 
         async def work(transaction: Transaction) -> IssuedKey:
-            app = await self._lock_app(transaction, account_id, app_id)
+            app = await self._app_of_locked_account(transaction, account_id, app_id)
             repeated = await self._find_repeated(transaction, app, secret, param="handle")
             if repeated is not None:
                 return repeated
@@ -169,10 +169,12 @@ class KeyService:
         await self._database.write(work)
 
     def _secret(self, request: KeyRequest) -> str:
-        return repeat_secret(f"sk_{self._mode}_", request.parent, request.purpose)
+        return repeatable_secret(f"sk_{self._mode}_", request.parent, request.purpose)
 
-    async def _lock_app(self, transaction: Transaction, account_id: str, app_id: str) -> App:
-        """Return the account's own app; other requests for keys of the account wait."""
+    async def _app_of_locked_account(
+        self, transaction: Transaction, account_id: str, app_id: str
+    ) -> App:
+        """Return the app; check the second factor, and let other requests for keys wait."""
         app = await own_app(transaction, account_id, app_id)
         await self._check_second_factor(transaction, account_id)
         await accounts.lock_password_hash(transaction, account_id)

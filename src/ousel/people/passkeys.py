@@ -42,8 +42,8 @@ class _Refused(msgspec.Struct, frozen=True):
     detail: str
 
 
-class _Answered(msgspec.Struct, frozen=True):
-    """The challenge that a browser answered, and the passkey that the answer names."""
+class _AnsweredChallenge(msgspec.Struct, frozen=True):
+    """When the challenge was issued, and the passkey that the browser's answer names."""
 
     asked_at: int
     passkey: Passkey | None
@@ -216,20 +216,20 @@ class PasskeyService:
 
     async def _use_challenge(
         self, answer: BrowserAnswer, account_id: str, source: EventSource
-    ) -> _Answered:
-        """Use up the challenge, whatever becomes of the answer; return what it was.
+    ) -> _AnsweredChallenge:
+        """Use up the challenge, even if the answer is wrong; return its time, and the passkey.
 
         The check of the answer runs on a thread, which no transaction may wait for.
         """
 
-        async def work(transaction: Transaction) -> _Answered | None:
+        async def work(transaction: Transaction) -> _AnsweredChallenge | None:
             asked_at = await self._passkeys.use_challenge(
                 transaction, answer, account_id, source.browser
             )
             if asked_at is None:
                 return None
             passkey = await passkeys.find_answering(transaction, answer, account_id)
-            return _Answered(asked_at, passkey)
+            return _AnsweredChallenge(asked_at, passkey)
 
         answered = await self._database.write(work)
         if answered is None:

@@ -86,7 +86,7 @@ class IdentityCheckPages:
             visit,
             refusal=refusal,
             action=action,
-            # A wrong answer is refused before the page that needs the check is asked.
+            # A wrong answer is refused before the other page can say its purpose again.
             purpose=refusal.purpose or visit.form.get(PURPOSE_FIELD, ""),
             fields={
                 name: value

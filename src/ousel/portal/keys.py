@@ -104,7 +104,7 @@ class KeyPages:
 
 
 def _key_request(visit: Visit, name: str = "") -> KeyRequest:
-    """Return what was asked for: equal if this session sends the same form again.
+    """Return what was asked for, which is equal if this session sends the same form again.
 
     The form's token depends on the session's secret. So the seed alone reveals no key.
     """

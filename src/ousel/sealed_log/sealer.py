@@ -69,7 +69,7 @@ class Sealer:
         self._next_backfill_look = 0.0
 
     async def seal_due(self) -> None:
-        """Seal all that is unsealed, if this process has written something or the time has come."""
+        """Seal all that is unsealed, unless the sealer rests or nothing is to be expected yet."""
         batches = self._queue.batches_written
         if monotonic() < self._rests_until:
             return
@@ -142,7 +142,7 @@ async def _seal_some(
 
 
 def _take_batches(batches: Mapping[str, str]) -> list[str]:
-    """Return the ids of the first batches, which have enough movements for a step."""
+    """Return the ids of the first batches, until they have enough movements for a step."""
     ids: list[str] = []
     movements = 0
     for id_, batch in batches.items():
@@ -156,7 +156,7 @@ def _take_batches(batches: Mapping[str, str]) -> list[str]:
 async def _movements_of(
     transaction: Transaction, batches: Mapping[str, str], recent: RecentMovements
 ) -> list[Movement]:
-    """Return the movements of these batches; read only what this process no longer remembers."""
+    """Return the movements of these batches; read those that this process does not keep."""
     movements: list[Movement] = []
     places: list[Place] = []
     for id_, batch in batches.items():

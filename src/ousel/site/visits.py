@@ -68,8 +68,8 @@ class IdentityChecks(Protocol):
 def require_identity_check(visit: Visit, purpose: str) -> None:
     """Raise IdentityCheckNeeded unless the person was checked recently.
 
-    The page that asks says for which purpose, such as “send 25.00 OUSD”. A page calls this before
-    it changes anything, because the same request is sent again after the check.
+    The page of the identity check shows the purpose, such as “send 25.00 OUSD”. A page calls this
+    function before it changes anything, because the same request is sent again after the check.
     """
     if not visit.signed_in.is_recently_checked:
         raise IdentityCheckNeeded("This needs your password, a code or a passkey.", purpose=purpose)

@@ -15,20 +15,20 @@ from tests.support.server import Server
 pytestmark = pytest.mark.slow
 
 # The log of the coordinator shows each statement that it sends to a shard of a table.
-SHOW_TASKS = (
+LOG_STATEMENTS = (
     "ALTER DATABASE {name} SET citus.log_remote_commands = on",
     "ALTER DATABASE {name} SET log_min_messages = notice",
     "ALTER DATABASE {name} SET client_min_messages = warning",
 )
-TASK = re.compile(r"issuing (?:SELECT|INSERT|UPDATE|DELETE|WITH)(.*)")
+STATEMENT = re.compile(r"issuing (?:SELECT|INSERT|UPDATE|DELETE|WITH)(.*)")
 SHARD = re.compile(r"public\.(\w+?)_(\d{6,})\b")
-# Background tasks write to other tables. Of these, only the sealer reads, which belongs to no
+# Background tasks write to other tables. Of the tables below, only the sealer reads some, for no
 # request.
 TABLES = {"accounts", "entries", "charges", "identifiers", "holders"}
 SEALER = re.compile(r"sum\(sequence\)|debit_sequence|credit_sequence", re.IGNORECASE)
 
 
-class Tasks:
+class ShardLog:
     """The shards that the coordinator has asked since the last look."""
 
     def __init__(self, log: Path) -> None:
@@ -43,9 +43,9 @@ class Tasks:
         self._seen += len(text.encode())
         found = {
             shard
-            for task in TASK.findall(text)
-            if SEALER.search(task) is None
-            for shard in SHARD.findall(task)
+            for statement in STATEMENT.findall(text)
+            if SEALER.search(statement) is None
+            for shard in SHARD.findall(statement)
         }
         tables = [name for name, _ in found]
         return {name: tables.count(name) for name in TABLES.intersection(tables)}
@@ -54,40 +54,40 @@ class Tasks:
 @pytest.fixture
 async def partner(
     seeded: SeededDatabase, cluster: CitusCluster
-) -> AsyncIterator[tuple[httpx2.AsyncClient, Tasks]]:
+) -> AsyncIterator[tuple[httpx2.AsyncClient, ShardLog]]:
     """A client of a server whose statements are logged, and the log."""
     async with RawSql(seeded.url) as raw_sql:
-        for statement in SHOW_TASKS:
+        for statement in LOG_STATEMENTS:
             await raw_sql.run(statement.format(name=seeded.url.rpartition("/")[2]))
     with Server(seeded.url) as server:
         async with server.client(seeded.key) as client:
             await client.get("/balance")  # opens the connections
-            yield client, Tasks(cluster.coordinator.log)
+            yield client, ShardLog(cluster.coordinator.log)
 
 
 async def test_each_request_asks_the_shards_of_its_accounts(
-    partner: tuple[httpx2.AsyncClient, Tasks],
+    partner: tuple[httpx2.AsyncClient, ShardLog],
 ) -> None:
     """Reads and polls ask one shard of a table, transfers those of two accounts."""
-    client, tasks = partner
+    client, shard_log = partner
     body = {"to": "@ada", "amount": 1}
     steps = {
-        "transfer": await _asked(tasks, client.post("/transfers", json=body)),
-        "transfer, recipient cached": await _asked(tasks, client.post("/transfers", json=body)),
-        "balance": await _asked(tasks, client.get("/balance")),
-        "me": await _asked(tasks, client.get("/me")),
-        "account": await _asked(tasks, client.get("/accounts/@ada")),
-        "transfers": await _asked(tasks, client.get("/transfers?limit=1")),
+        "transfer": await _asked(shard_log, client.post("/transfers", json=body)),
+        "transfer, recipient cached": await _asked(shard_log, client.post("/transfers", json=body)),
+        "balance": await _asked(shard_log, client.get("/balance")),
+        "me": await _asked(shard_log, client.get("/me")),
+        "account": await _asked(shard_log, client.get("/accounts/@ada")),
+        "transfers": await _asked(shard_log, client.get("/transfers?limit=1")),
     }
     transfer = (await client.get("/transfers?limit=1")).json()["data"][0]["id"]
     charge = (await client.post("/charges", json={"amount": 1})).json()["id"]
-    tasks.shards()
+    shard_log.shards()
     steps |= {
-        "one transfer": await _asked(tasks, client.get(f"/transfers/{transfer}")),
-        "new charge": await _asked(tasks, client.post("/charges", json={"amount": 1})),
-        "charge": await _asked(tasks, client.get(f"/charges/{charge}")),
-        "charges": await _asked(tasks, client.get("/charges")),
-        "canceled charge": await _asked(tasks, client.post(f"/charges/{charge}/cancel")),
+        "one transfer": await _asked(shard_log, client.get(f"/transfers/{transfer}")),
+        "new charge": await _asked(shard_log, client.post("/charges", json={"amount": 1})),
+        "charge": await _asked(shard_log, client.get(f"/charges/{charge}")),
+        "charges": await _asked(shard_log, client.get("/charges")),
+        "canceled charge": await _asked(shard_log, client.post(f"/charges/{charge}/cancel")),
     }
 
     print(steps)
@@ -100,7 +100,7 @@ async def test_each_request_asks_the_shards_of_its_accounts(
     assert set(steps["charge"]) == {"charges"}
 
 
-async def _asked(tasks: Tasks, request: Awaitable[httpx2.Response]) -> dict[str, int]:
+async def _asked(shard_log: ShardLog, request: Awaitable[httpx2.Response]) -> dict[str, int]:
     answer = await request
     assert answer.is_success, answer.text
-    return tasks.shards()
+    return shard_log.shards()
