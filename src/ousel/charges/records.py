@@ -7,11 +7,11 @@ import msgspec
 
 from ousel.api.fields import Currency, Money, Time, money_field
 from ousel.api.paging import invalid_cursor, text_from_cursor
-from ousel.charges.rules import Charge, Status
+from ousel.charges.rules import ID_PATTERN, Charge, Status
 from ousel.kernel.clock import timestamp
 from ousel.kernel.money import CURRENCY
 
-_POSITION: Final = re.compile(r"([0-9]{1,18}):(ch_(?:[0-9a-v]{26}){1,2})", re.ASCII)
+_POSITION: Final = re.compile(rf"([0-9]{{1,18}}):({ID_PATTERN})", re.ASCII)
 
 
 class PayerRecord(msgspec.Struct, frozen=True, gc=False):

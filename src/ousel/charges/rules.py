@@ -10,7 +10,10 @@ Status = Literal["created", "paid", "canceled", "expired"]
 DESCRIPTION_CHARACTERS_MAX: Final = 500
 REFERENCE_CHARACTERS_MAX: Final = 200
 
-_ID: Final = re.compile(r"ch_(?:[0-9a-v]{26}){1,2}", re.ASCII)
+# If the database is distributed, the digits of the account's id follow those of the charge.
+ID_PATTERN: Final = r"ch_(?:[0-9a-v]{26}){1,2}"
+
+_ID: Final = re.compile(ID_PATTERN, re.ASCII)
 
 
 class ChargeTerms(msgspec.Struct, frozen=True, kw_only=True):
