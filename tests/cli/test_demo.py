@@ -287,7 +287,8 @@ def test_a_given_database_is_filled_once_and_printed_as_json(
 
     told = first.json
     assert told["database"] == own
-    kept = ousel("log", "key", "show", "--json", database=own).json["key"]  # of another address
+    kept = ousel("log", "key", "show", "--json", database=own).json["key"]
+    # The same key, but each command names its log after its own address.
     assert told["log_key"].split("+", 2)[2] == kept.split("+", 2)[2]
     accounts = ousel("account", "list", "--json", database=own).json
     assert set(told["usernames"]) < {account["username"] for account in accounts}

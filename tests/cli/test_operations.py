@@ -45,7 +45,7 @@ def test_migrate_brings_an_empty_database_to_todays_schema(
 def test_only_a_database_with_citus_is_distributed(
     engines: Engines, engine: Engine, tmp_path: Path
 ) -> None:
-    """Elsewhere the command says why not; the schema is migrated all the same."""
+    """For any other, the command says why it is not distributed; its schema is migrated even so."""
     url = engines.empty_url(engine, tmp_path)
 
     refused = ousel("migrate", "--distribute", database=url)

@@ -27,7 +27,7 @@ async def add_grace(database_url: str) -> None:
 
 @pytest.fixture
 def database_url(engines: Engines, engine: Engine, tmp_path: Path) -> Iterator[str]:
-    """The address of a fresh database, made in a thread: the browser uses this one's event loop."""
+    """A fresh database, made in another thread: the browser uses this one's event loop."""
     with ThreadPoolExecutor(1) as thread:
         url = thread.submit(engines.fresh_url, engine, tmp_path).result()
         yield url

@@ -70,7 +70,7 @@ async def forge_history(
 
 
 async def move_entries(raw_sql: RawSql, account_id: str, stranger: str) -> None:
-    """Let all entries of an account belong to another one; Citus does not update the account."""
+    """Give all entries of an account to another one; Citus cannot update their account."""
     entries = await read_entries(raw_sql, account_id)
     await raw_sql.run("DELETE FROM entries WHERE account_id = ?", account_id)
     for entry in entries:

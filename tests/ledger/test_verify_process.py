@@ -1,4 +1,4 @@
-"""Verification of a large ledger by two processes, with little pages instead of many entries."""
+"""Verification of a large ledger by two processes, with small pages instead of many entries."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Send two accounts or five entries at a time, and take every ledger for a large one."""
+    """Send two accounts or five entries at a time, and treat every ledger as a large one."""
     monkeypatch.setattr("ousel.ledger.verify.PAGE_ENTRIES", 5)
     monkeypatch.setattr(verify_process, "PAGE_ACCOUNTS", 2)
     monkeypatch.setattr(verify_process, "ENTRIES_MIN", 0)

@@ -38,7 +38,7 @@ async def test_a_new_person_gets_test_money_and_pays(sandbox: Portal) -> None:
 
 
 async def test_the_page_suggests_what_a_person_can_do(sandbox: Portal) -> None:
-    """Without money, getting some; with money, sending it. Each page leads to the mail."""
+    """Without money, to get some; with money, to send it. Each page links to the sandbox's mail."""
     ada = await sandbox.person("ada")
     send, quiet_send = '<a class="button" href="/send">', '<a class="button quiet" href="/send">'
     button, quiet_button = f"<button>{BUTTON}<", f'<button class="quiet">{BUTTON}<'

@@ -321,7 +321,7 @@ async def test_a_sealer_rests_after_its_work(log: Log, monkeypatch: pytest.Monke
 async def test_a_slow_step_is_followed_by_a_short_rest(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While postings are written, too: what has waited must not wait for minutes more."""
+    """This also holds while postings are written, so that no movement waits for minutes."""
     time = 100.0
     rests: list[float] = []
     sleep = asyncio.sleep

@@ -65,7 +65,7 @@ def test_a_recipient_may_be_typed_with_spaces() -> None:
 
 
 def test_a_username_may_be_typed_without_its_at_sign() -> None:
-    """Unless it could be something else: two words, or an account number with a missing digit."""
+    """Two words, or what may be a mistyped account number, are not taken for a username."""
     assert parse_typed_recipient(" Grace ") == "@grace"
     assert parse_typed_recipient("ousel_fan") == "@ousel_fan"
     for text in ("grace hopper", "OU83000000000", "ou8300000000001", "OU830000000001"):

@@ -14,7 +14,7 @@ from ousel.database.retries import RowsLocked, TransientFailure
 from ousel.kernel.errors import DatabaseUnavailable
 
 # The column by whose value a row is assigned to a shard. The shards of tables that are distributed
-# by an account's id are placed together: all rows of one account are on one server.
+# by an account's id are placed together: all their rows of one account are on one server.
 DISTRIBUTION_COLUMNS: Final = {
     "accounts": "id",
     "entries": "account_id",

@@ -69,7 +69,7 @@ class Sealer:
         self._next_backfill_look = 0.0
 
     async def seal_due(self) -> None:
-        """Seal all that is unsealed, unless the sealer rests or nothing is to be expected yet."""
+        """Seal all that is unsealed, unless it is too early for another look."""
         batches = self._queue.batches_written
         if monotonic() < self._rests_until:
             return
