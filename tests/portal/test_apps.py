@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from ousel.kernel.clock import timestamp
+from ousel.kernel.ids import repeatable_secret
 from ousel.partners import app_service, key_service
 from ousel.portal import app_overview
 from tests.support.engines import ENGINES
@@ -350,12 +351,14 @@ async def test_a_form_sent_twice_issues_one_key(
 
 
 async def test_nobody_else_can_compute_a_key_from_its_form(sandbox: Portal) -> None:
-    """The same seed in another session issues another key."""
+    """The same seed in another session issues another key, and the form alone names none."""
     ada, again = await sandbox.person("ada"), sandbox.visitor()
     await again.sign_in("ada")
     app = await ada.create_app()
     form, theirs = await ada.form(app, "Issue key"), await again.form(app, "Issue key")
     key = shown_key(await ada.send(form, form.pressed("Issue key", {"key_name": "till"})))
+    sent = f"{form.fields['form_token']} {form.fields['seed']}"
+    assert repeatable_secret("sk_test_", sent, f"{app}/keys till") != key
     filled = {"key_name": "till", "seed": form.fields["seed"]}
     assert shown_key(await again.send(theirs, theirs.pressed("Issue key", filled))) != key
 

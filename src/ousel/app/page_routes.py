@@ -33,7 +33,7 @@ def page_routes(
         *_sandbox_pages(services, settings, pages),
         *_people_pages(services, pages, cookies),
         *_money_pages(services, settings, pages),
-        *_partner_pages(services, pages),
+        *_partner_pages(services, pages, cookies),
     ]
 
 
@@ -86,12 +86,12 @@ def _money_pages(services: Services, settings: Settings, pages: PageRenderer) ->
     ]
 
 
-def _partner_pages(services: Services, pages: PageRenderer) -> list[PageRoute]:
+def _partner_pages(services: Services, pages: PageRenderer, cookies: Cookies) -> list[PageRoute]:
     """Return the pages on which partners manage their apps, keys and charges."""
     editor = AppEditor(pages, services.app_overviews)
     return [
         *AppPages(pages, services.apps, services.app_overviews, editor).routes(),
-        *KeyPages(pages, services.keys, editor, services.clock).routes(),
+        *KeyPages(pages, services.keys, editor, services.clock, cookies).routes(),
         *AddressPages(services.apps, editor).routes(),
         *ChargePages(pages, services.apps, services.charges, services.checkouts).routes(),
     ]

@@ -1,8 +1,8 @@
 """Pages that issue, rotate and revoke the keys of an app.
 
-The forms that issue and rotate keys carry a seed, from which the new key's secret is derived. So if
-such a form is sent twice, by a double click or a reload, it issues one key, and both answers show
-it.
+The forms that issue and rotate keys carry a seed. The new key's secret is derived from it and from
+the session's secret. So if such a form is sent twice, by a double click or a reload, it issues one
+key, and both answers show it.
 """
 
 from collections.abc import Awaitable
@@ -15,6 +15,7 @@ from ousel.partners.key_service import KeyRequest, KeyService, SecondFactorNeede
 from ousel.partners.service import IssuedKey
 from ousel.people.event_source import event_source
 from ousel.portal.app_editor import OVERLAP_LABELS, SEED_PREFIX, AppEditor
+from ousel.site.cookies import Cookies
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit, require_identity_check
@@ -24,13 +25,19 @@ class KeyPages:
     """Serves the keys of a partner's apps."""
 
     def __init__(
-        self, pages: PageRenderer, keys: KeyService, editor: AppEditor, clock: Clock
+        self,
+        pages: PageRenderer,
+        keys: KeyService,
+        editor: AppEditor,
+        clock: Clock,
+        cookies: Cookies,
     ) -> None:
-        """Change keys with this service."""
+        """Change keys with this service; read the session's secret with `cookies`."""
         self._pages = pages
         self._keys = keys
         self._editor = editor
         self._clock = clock
+        self._cookies = cookies
 
     def routes(self) -> list[PageRoute]:
         """Return the routes of keys."""
@@ -50,7 +57,7 @@ class KeyPages:
             visit.signed_in.account_id,
             visit.path["client_id"],
             name,
-            _key_request(visit, name),
+            self._key_request(visit, name),
             event_source(visit),
         )
         return await self._show_issued(visit, issuing)
@@ -67,7 +74,7 @@ class KeyPages:
             visit.path["client_id"],
             visit.path["handle"],
             int(overlap),
-            _key_request(visit),
+            self._key_request(visit),
             event_source(visit),
         )
         return await self._show_issued(visit, issuing)
@@ -102,13 +109,12 @@ class KeyPages:
             return await self._editor.page(visit, refusal)
         return await self._editor.page(visit, issued=issued)
 
+    def _key_request(self, visit: Visit, name: str = "") -> KeyRequest:
+        """Return what was asked for, which is equal if this session sends the same form again.
 
-def _key_request(visit: Visit, name: str = "") -> KeyRequest:
-    """Return what was asked for, which is equal if this session sends the same form again.
-
-    The form's token depends on the session's secret. So the seed alone reveals no key.
-    """
-    seed = visit.form.get("seed", "")
-    if not is_secret(seed, SEED_PREFIX):
-        seed = new_secret(SEED_PREFIX)
-    return KeyRequest(f"{visit.form_token} {seed}", f"{visit.url} {name}")
+        The session's secret is part of it. So what the form contains reveals no key.
+        """
+        seed = visit.form.get("seed", "")
+        if not is_secret(seed, SEED_PREFIX):
+            seed = new_secret(SEED_PREFIX)
+        return KeyRequest(f"{self._cookies.session(visit.headers)} {seed}", f"{visit.url} {name}")
