@@ -1,6 +1,7 @@
 """Verification of a large ledger by two processes, with small pages instead of many entries."""
 
 import asyncio
+import subprocess
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,34 @@ async def test_two_processes_verify_beside_writers(database: Database, people: P
 
 def ignore(_: object) -> None:
     """Observe nothing."""
+
+
+class Interrupted(Exception):
+    """The operator interrupts the command."""
+
+
+@pytest.mark.usefixtures("people")
+async def test_an_interruption_is_not_taken_for_an_error(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C ends the second process too. This must not start the verification again."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    class RecordedProcess(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            processes.append(self)
+
+    def interrupt(_: object) -> None:
+        processes[0].kill()
+        processes[0].wait()
+        raise Interrupted
+
+    monkeypatch.setattr(subprocess, "Popen", RecordedProcess)
+    with pytest.raises(Interrupted):
+        await database.snapshot(
+            lambda transaction: verify_in_two_processes(transaction, ignore, interrupt)
+        )
 
 
 async def test_an_empty_ledger_is_verified(database: Database) -> None:

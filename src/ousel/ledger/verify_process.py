@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import IO, Final
 
 import msgspec
@@ -69,6 +70,8 @@ async def verify_in_two_processes(
                 return msgspec.json.decode(process.stdout.read(), type=VerifiedTotals)
             finally:
                 process.kill()
+                with suppress(OSError):  # it no longer matters what could not be sent
+                    process.stdin.close()
     except (OSError, msgspec.DecodeError):  # it has found an error, and ended
         raise VerificationFailed("the ledger has an error") from None
 
