@@ -285,44 +285,48 @@ async def test_a_sealer_does_not_wait_for_another(postgres_url: str, tmp_path: P
         assert await log.assert_complete() == 2
 
 
+class SlowDatabase(DelegatingDatabase):
+    """A database whose transactions take some time of a clock that stands still otherwise."""
+
+    def __init__(self, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(database)
+        self.time = 100.0
+        self.step_seconds = 1 / 64  # a binary fraction, so that the sums are exact
+        monkeypatch.setattr(sealing, "monotonic", lambda: self.time)
+
+    @override
+    async def write(self, work: Work[Result], **options: Any) -> Result:
+        self.time += self.step_seconds
+        return await super().write(work, **options)
+
+
 async def test_a_sealer_rests_after_its_work(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """It rests in proportion to the time that a step took, but seals at least once a second."""
-    time = 100.0
-    monkeypatch.setattr(sealing, "monotonic", lambda: time)
-    step_seconds = 1 / 64  # a binary fraction, so that the sums are exact
-
-    class SlowDatabase(DelegatingDatabase):
-        @override
-        async def write(self, work: Work[Result], **options: Any) -> Result:
-            nonlocal time
-            time += step_seconds
-            return await super().write(work, **options)
-
-    sealer = log.another_sealer(SlowDatabase(log.database))
+    slow = SlowDatabase(log.database, monkeypatch)
+    sealer = log.another_sealer(slow)
     ada = await person(log.database, "ada", "1")
     await person(log.database, "bob")
     await sealer.seal_due()
 
     await send(log.queue, ada, "@bob")
-    time += step_seconds * sealing.REST_RATIO / 2
+    slow.time += slow.step_seconds * sealing.REST_RATIO / 2
     await sealer.seal_due()
     assert (await log.checkpoint()).size == 1
-    time += step_seconds * sealing.REST_RATIO / 2
-    step_seconds = 10.0
+    slow.time += slow.step_seconds * sealing.REST_RATIO / 2
+    slow.step_seconds = 10.0
     await sealer.seal_due()
     assert (await log.checkpoint()).size == 2
 
     await send(log.queue, ada, "@bob")
-    time += sealing.REST_SECONDS_MAX
+    slow.time += sealing.REST_SECONDS_MAX
     await sealer.seal_due()
     assert await log.assert_complete() == 3
 
 
-async def test_a_slow_step_is_followed_by_a_short_rest(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """This also holds while postings are written, so that no movement waits for minutes."""
-    time = 100.0
+async def rests_under_load(
+    log: Log, monkeypatch: pytest.MonkeyPatch, step_seconds: float
+) -> list[float]:
+    """Seal four movements in as many steps while postings are written; return the rests."""
     rests: list[float] = []
     sleep = asyncio.sleep
 
@@ -330,26 +334,35 @@ async def test_a_slow_step_is_followed_by_a_short_rest(
         rests.append(seconds)
         await sleep(0)
 
-    class SlowDatabase(DelegatingDatabase):
-        @override
-        async def write(self, work: Work[Result], **options: Any) -> Result:
-            nonlocal time
-            time += 10.0
-            return await super().write(work, **options)
-
     ada = await person(log.database, "ada", "1")
     await person(log.database, "bob")
-    await send(log.queue, ada, "@bob")
+    for _ in range(3):
+        await send(log.queue, ada, "@bob")
     await log.sealer.prepare()
+    slow = SlowDatabase(log.database, monkeypatch)
+    slow.step_seconds = step_seconds
     monkeypatch.setattr(sealing, "STEP_MOVEMENTS", 1)
-    monkeypatch.setattr(sealing, "monotonic", lambda: time)
     monkeypatch.setattr(PostingQueue, "is_busy", True)
-    monkeypatch.setattr(asyncio, "sleep", rest)
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio, "sleep", rest)
+        await log.another_sealer(slow).seal_all()
+    assert await log.assert_complete() == 4
+    return [seconds for seconds in rests if seconds]
 
-    await log.another_sealer(SlowDatabase(log.database)).seal_all()
 
-    assert max(rests) == sealing.REST_SECONDS_MAX
-    assert await log.assert_complete() == 2
+async def test_a_slow_step_is_followed_by_a_short_rest(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This also holds while postings are written, so that no movement waits for minutes."""
+    assert set(await rests_under_load(log, monkeypatch, 10.0)) == {sealing.REST_SECONDS_MAX}
+
+
+async def test_a_sealer_that_falls_behind_rests_less(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rest is divided by the number of steps that are waiting."""
+    rest = sealing.REST_RATIO / 64
+    assert await rests_under_load(log, monkeypatch, 1 / 64) == [rest / 3, rest / 2, rest]
 
 
 async def test_a_sealer_looks_when_its_process_has_written_or_after_a_second(
