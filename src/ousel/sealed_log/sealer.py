@@ -37,8 +37,9 @@ STEP_MOVEMENTS: Final = 256
 BACKFILL_LOOK_SECONDS: Final = 600.0  # between two looks for movements without a row
 UNUSABLE_KEY_SECONDS: Final = 60.0  # before another attempt with a wrong key
 # The sealer rests this many times as long as it has worked, so that it takes little time from
-# transfers. The more steps are waiting, the shorter it rests, so that it never falls far behind.
+# transfers. If it cannot catch up within some seconds, it rests ever shorter until it has.
 REST_RATIO: Final = 40
+CATCH_UP_SECONDS: Final = 5.0
 REST_SECONDS_MAX: Final = 0.75  # so it seals at least once a second
 
 
@@ -49,7 +50,6 @@ class Sealed(msgspec.Struct, frozen=True):
     """What one step has done."""
 
     movements: int
-    steps_waiting: float  # for how many further steps it has found movements
     is_last: bool  # there was nothing more to seal
 
 
@@ -90,12 +90,13 @@ class Sealer:
             self._next_backfill_look = monotonic() + BACKFILL_LOOK_SECONDS
             await self.prepare()
         sealed = 0
+        begun = monotonic()
         while True:
             started = monotonic()
             step = await self.seal_some()
             sealed += step.movements
-            rest_seconds = (monotonic() - started) * REST_RATIO / max(step.steps_waiting, 1)
-            rest_seconds = min(rest_seconds, REST_SECONDS_MAX)
+            haste = max((started - begun) / CATCH_UP_SECONDS, 1)
+            rest_seconds = min((monotonic() - started) * REST_RATIO / haste, REST_SECONDS_MAX)
             if step.is_last:
                 self._rests_until = monotonic() + rest_seconds
                 return sealed
@@ -122,7 +123,7 @@ async def _seal_some(
 ) -> Sealed:
     head = await store.lock_head(transaction)
     if head is None or (key is None and head.checkpoint is not None):
-        return Sealed(0, 0, is_last=True)
+        return Sealed(0, is_last=True)
     must_sign = key is not None and key.must_sign(head.checkpoint)
     # The entries are read first. So each one that was written with a row has either been sealed, or
     # its row is among the batches that are read next.
@@ -130,7 +131,6 @@ async def _seal_some(
     batches = await unsealed_batches(transaction, STEP_BATCHES)
     has_all_batches = len(batches) < STEP_BATCHES
     ids = _take_batches(batches)
-    waiting_movements = sum(count_places(batches[id_]) for id_ in batches.keys() - ids)
     movements = await _movements_of(transaction, {id_: batches[id_] for id_ in ids}, recent)
     if head.is_backfilling and has_all_batches:
         waiting = {place[:2] for batch in batches.values() for place in decode_places(batch)}
@@ -141,7 +141,7 @@ async def _seal_some(
     if ids:
         await delete_unsealed(transaction, ids)
     is_last = has_all_batches and len(ids) == len(batches) and not head.is_backfilling
-    return Sealed(len(movements), waiting_movements / STEP_MOVEMENTS, is_last)
+    return Sealed(len(movements), is_last)
 
 
 def _take_batches(batches: Mapping[str, str]) -> list[str]:
