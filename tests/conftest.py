@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-import structlog
 from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
 
@@ -32,10 +31,6 @@ if TYPE_CHECKING:
 settings.register_profile("ousel", deadline=None, max_examples=50)
 settings.load_profile("ousel")
 DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.connect = 60  # instead of 5 seconds
-# A plain traceback: the default one draws every local variable, which takes a second.
-structlog.configure(
-    processors=[structlog.processors.format_exc_info, structlog.processors.KeyValueRenderer()]
-)
 gc.disable()  # until all tests are collected: what is imported stays
 
 

@@ -27,7 +27,7 @@ def test_help_imports_little() -> None:
 
     assert "ousel.cli.command_table" in loaded
     assert not {"ousel.app", "ousel.cli.operations", "ousel.database"} & loaded
-    assert not {"asyncio", "jinja2", "pydantic", "rich", "structlog", "uvicorn"} & loaded
+    assert not {"asyncio", "jinja2", "pydantic", "rich", "uvicorn"} & loaded
 
 
 def test_showing_an_account_imports_no_server(tmp_path: Path) -> None:
@@ -42,8 +42,16 @@ def test_showing_an_account_imports_no_server(tmp_path: Path) -> None:
 
     assert "ousel.accounts.service" in loaded
     assert not {"ousel.app", "ousel.mail", "ousel.people", "ousel.sealed_log"} & loaded
-    assert not {"alembic", "argon2", "cryptography", "jinja2", "structlog", "uvicorn"} & loaded
+    assert not {"alembic", "argon2", "cryptography", "jinja2", "uvicorn"} & loaded
     assert "pydantic" not in loaded
+
+
+def test_a_server_imports_only_what_it_serves_with() -> None:
+    """What only some commands or some requests need would cost each server time and memory."""
+    loaded = modules_loaded_by("serve", "--help")
+
+    assert "ousel.app.ousel" in loaded
+    assert not {"alembic", "cryptography", "pydantic", "rich", "sqlalchemy", "webauthn"} & loaded
 
 
 def modules_loaded_by(*arguments: str) -> set[str]:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-import structlog
 from typing_extensions import override
 
 from ousel.database.port import Database, Result, Transaction, Work
@@ -21,6 +20,7 @@ from ousel.mail.smtp import NotSent, SmtpClient
 from tests.mail.conftest import SENDER
 from tests.support.clock import ManualClock
 from tests.support.delegating_database import DelegatingDatabase
+from tests.support.logs import captured_logs
 from tests.support.mail import MailServer, Mood
 
 LETTER = Letter(subject="Grüße, Ada", opening=("One line.", "Another line, with ü."), code="123456")
@@ -92,12 +92,12 @@ async def test_a_server_that_is_away_gets_its_mail_when_it_is_back(
     """Nothing is lost meanwhile; the figures and the log say that mail waits, and why."""
     await write(database, outbox, "ada@example.com", "bob@example.com")
     mail_server.stop()
-    with structlog.testing.capture_logs() as logs:
+    with captured_logs() as logs:
         for _ in range(3):
             await sender.send_due()
             clock.advance(seconds=60)
     assert (await outbox.figures()).waiting == 2
-    assert {(line["log_level"], line["event"]) for line in logs} == {
+    assert {(line["level"], line["event"]) for line in logs} == {
         ("warning", "mail could not be sent and will be tried again")
     }
     assert all("refused" in line["reason"] for line in logs)
@@ -148,7 +148,7 @@ async def test_a_server_that_hangs_is_cut_off(
     monkeypatch.setattr(sender_module, "DELIVERY_SECONDS_MAX", 0.3)
     await write(database, outbox, "ada@example.com")
     mail_server.mood = "hang"
-    with structlog.testing.capture_logs() as logs:
+    with captured_logs() as logs:
         await sender.send_due()
     assert [line["reason"] for line in logs] == ["the mail server took too long"]
 
@@ -169,11 +169,11 @@ async def test_a_message_that_is_refused_for_good_is_given_up(
     """After eight refusals the log and the figures say so; a month later it is deleted."""
     await write(database, outbox, "ada@example.com")
     mail_server.mood = "refuse"
-    with structlog.testing.capture_logs() as logs:
+    with captured_logs() as logs:
         await send_until_empty(sender, outbox, clock)
 
     assert len(mail_server.offered) == REFUSED_ATTEMPTS_MAX
-    assert (logs[-1]["log_level"], logs[-1]["event"]) == ("error", "mail was given up")
+    assert (logs[-1]["level"], logs[-1]["event"]) == ("error", "mail was given up")
     assert logs[-1]["reason"] == "554 Never"
     assert await outbox.figures() == OutboxFigures(0, None, 1)
     assert await outbox.sweep() == 0

@@ -6,7 +6,6 @@ from pathlib import Path
 import httpx2
 import psutil
 import pytest
-import structlog
 
 from ousel.app.ousel import Ousel
 from ousel.kernel.settings import Settings
@@ -14,6 +13,7 @@ from tests.cli.commands import assert_fails, ousel
 from tests.observation.observed_server import ObservedServer, Scraped
 from tests.support.engines import Engines
 from tests.support.in_process import InProcessTransport, in_process_client
+from tests.support.logs import captured_logs
 from tests.support.raw_http import exchange
 from tests.support.raw_sql import RawSql
 from tests.support.server import Server, free_port, free_port_pair, wait_for_http
@@ -120,7 +120,7 @@ async def test_the_service_goes_on_without_its_admin_port(file_url: str) -> None
     """If the port is taken meanwhile, the process serves without it and logs that."""
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
-        structlog.testing.capture_logs() as log,
+        captured_logs() as log,
     ):
         port = taken.getsockname()[1]
         service = Ousel(Settings(database_url=file_url, admin_port=port))
@@ -132,9 +132,7 @@ async def test_the_service_goes_on_without_its_admin_port(file_url: str) -> None
         ):
             assert (await client.get("/readyz")).status_code == 200
 
-    assert [line["log_level"] for line in log if "no admin port is free" in line["event"]] == [
-        "error"
-    ]
+    assert [line["level"] for line in log if "no admin port is free" in line["event"]] == ["error"]
 
 
 @pytest.mark.slow

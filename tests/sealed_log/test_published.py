@@ -6,7 +6,6 @@ from unittest.mock import ANY
 
 import httpx2
 import pytest
-import structlog
 
 from ousel.sealed_log.checkpoints import Checkpoint
 from ousel.sealed_log.keys import LogKeyUnusable
@@ -20,6 +19,7 @@ from tests.cli.commands import ousel
 from tests.sealed_log.logs import Log
 from tests.support.accounts import person
 from tests.support.engines import Engines
+from tests.support.logs import captured_logs
 from tests.support.raw_sql import RawSql
 from tests.support.server import Server
 from tests.support.waiting import wait_until
@@ -94,7 +94,7 @@ async def test_a_file_that_cannot_be_written_is_reported_once(log: Log) -> None:
     server = published(log)
     await seal_a_movement(log, "ada")
 
-    with structlog.testing.capture_logs() as logs:
+    with captured_logs() as logs:
         await server.record()
         await server.record()
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
@@ -24,6 +23,7 @@ from tests.support.accounts import open_database, person
 from tests.support.clock import ManualClock
 from tests.support.controlled_database import ControlledDatabase
 from tests.support.delegating_database import DelegatingDatabase
+from tests.support.logs import captured_logs
 from tests.support.postgres_proxy import Cut
 
 STATEMENTS_OF_A_STEP = 8
@@ -91,7 +91,7 @@ async def test_a_server_whose_key_was_replaced_seals_nothing_and_says_so(log: Lo
     log.key.key = old
     await person(log.database, "ada", "1")
 
-    with structlog.testing.capture_logs() as logs:
+    with captured_logs() as logs:
         await log.another_sealer().seal_due()
     [line] = logs
     assert line["event"] == "nothing is sealed"

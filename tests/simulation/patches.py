@@ -1,5 +1,6 @@
 """What in Ousel asks the machine for time or chance asks the simulation instead."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from random import Random
@@ -7,10 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-import structlog
-
-from ousel.database import batching, change_notifier, retries, sqlite, suspension
+from ousel.database import batching, retries, sqlite
 from ousel.kernel import ids
+from ousel.kernel.logs import LOGGER_NAME
 from ousel.ledger import writer
 
 Patch = tuple[object, str, object]
@@ -33,7 +33,6 @@ def simulated_machine(
     batch_items_max: int,
 ) -> list[Patch]:
     """Return the patches for one run."""
-    silent = structlog.wrap_logger(None, wrapper_class=structlog.make_filtering_bound_logger(50))
     return [
         (ids, "os", SimpleNamespace(urandom=random.randbytes)),
         (ids, "_tails", []),
@@ -43,6 +42,5 @@ def simulated_machine(
         (sqlite, "CommitThread", commit_thread),
         (batching, "BATCH_ITEMS_MAX", batch_items_max),
         (writer, "UNHALVED_POSTINGS_MAX", min(writer.UNHALVED_POSTINGS_MAX, batch_items_max)),
-        (change_notifier, "_log", silent),
-        (suspension, "_log", silent),
+        (logging.getLogger(LOGGER_NAME), "disabled", True),
     ]

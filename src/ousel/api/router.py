@@ -7,7 +7,6 @@ from time import perf_counter
 from typing import Any, Final, Protocol
 
 import msgspec
-import structlog
 
 from ousel.api.authentication import ApiAuthenticator
 from ousel.api.observers import RequestObservers
@@ -27,6 +26,7 @@ from ousel.http.messages import (
 from ousel.http.refusals import InternalError, MethodNotAllowed, NotFound
 from ousel.kernel.deadlines import set_deadline
 from ousel.kernel.errors import Refusal
+from ousel.kernel.logs import EventLogger
 from ousel.kernel.settings import Settings
 
 _HEAD: Final = b"x-request-id: %b\r\n%b%b"
@@ -42,7 +42,7 @@ _STRICT_TRANSPORT: Final = (b"strict-transport-security", b"max-age=31536000; in
 # up, or because a rehearsal dropped the answer. Nginx logs the same status for hang-ups.
 _HUNG_UP: Final = Answer(499, b"")
 
-_log = structlog.get_logger()
+_log = EventLogger()
 
 
 class ApiServer(Protocol):

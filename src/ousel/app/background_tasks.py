@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import structlog
-
 from ousel.app.services import Services
 from ousel.database.clock import MEASURE_SECONDS, DatabaseClock
 from ousel.kernel.errors import Refusal
+from ousel.kernel.logs import EventLogger
 from ousel.mail.sender import SEND_SECONDS
 from ousel.sandbox.clock import REFRESH_SECONDS
 from ousel.sealed_log.cosigning import OFFER_SECONDS
@@ -20,7 +19,7 @@ SWEEP_SECONDS: Final = 60.0
 
 BackgroundTask = Callable[[], Awaitable[Any]]
 
-_log = structlog.get_logger()
+_log = EventLogger()
 
 
 class BackgroundTasks:

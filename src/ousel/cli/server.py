@@ -6,7 +6,6 @@ import socket
 from functools import partial
 from typing import Any, Final, cast
 
-import structlog
 import uvicorn
 
 from ousel.app.ousel import Ousel, in_worker
@@ -17,6 +16,7 @@ from ousel.database import schema
 from ousel.database.addresses import database_at, is_postgres
 from ousel.database.deployment import Mode, claim_mode
 from ousel.http.connection import Connection, ServerState
+from ousel.kernel.logs import EventLogger
 from ousel.kernel.settings import PORT_MAX, Settings
 from ousel.observation.logs import log_to_standard_error
 from ousel.observation.telemetry import check_tracing
@@ -29,7 +29,7 @@ KEEP_ALIVE_SECONDS: Final = 75  # longer than most clients wait, so that they cl
 CONNECTIONS_WAITING_MAX: Final = 2_048
 WORKER_STOP_SECONDS_MAX: Final = DRAIN_SECONDS_MAX + 15  # time to write the queued postings
 
-_log = structlog.get_logger()
+_log = EventLogger()
 
 
 class _UvicornConnection(Connection):

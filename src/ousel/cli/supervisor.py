@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection, wait
 from types import FrameType
 from typing import Final, Protocol
 
-import structlog
+from ousel.kernel.logs import EventLogger
 
 TICK_SECONDS: Final = 0.5
 HEARTBEAT_SECONDS: Final = 0.25
@@ -19,7 +19,7 @@ _READY: Final = b"ready"
 _STARTING: Final = b"starting"
 
 _spawn: Final = multiprocessing.get_context("spawn")
-_log = structlog.get_logger()
+_log = EventLogger()
 
 
 class HasStarted(Protocol):

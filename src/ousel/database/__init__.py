@@ -6,5 +6,5 @@
 - SQLite: `sqlite`, `sqlite_transaction`, `commit_thread`
 - PostgreSQL: `postgres`, `postgres_transaction`, `pool`, `primary`
 - Citus: `citus`, `citus_functions`, `citus_statements`, `citus_transaction`
-- failures: `retries`, `suspension`, `logs`
+- failures: `retries`, `suspension`
 """

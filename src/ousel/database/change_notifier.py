@@ -10,13 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from ousel.database.logs import LazyLogger
 from ousel.database.port import Database, Transaction
 from ousel.kernel.errors import Refusal
+from ousel.kernel.logs import EventLogger
 
 POLL_SECONDS: Final = 0.25
 
-_log = LazyLogger()
+_log = EventLogger()
 
 
 class _AwaitedRow:

@@ -7,13 +7,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from ousel.database.logs import LazyLogger
 from ousel.kernel.errors import DatabaseUnavailable
+from ousel.kernel.logs import EventLogger
 
 PROBE_SECONDS_MAX: Final = 1.0  # a probe that takes longer suspends writes until it has succeeded
 PROBE_PAUSE_SECONDS: Final = 0.25
 
-_log = LazyLogger()
+_log = EventLogger()
 
 
 class WriteSuspension:

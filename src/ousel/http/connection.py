@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Any, Final, Protocol, cast
 
-import structlog
 from typing_extensions import override
 
 from ousel.http.messages import AnswerDropped, Request, Responder, Response
 from ousel.http.parser import RequestParser
+from ousel.kernel.logs import EventLogger
 
 REQUESTS_WAITING_MAX: Final = 16
 LINGER_SECONDS_MAX: Final = 5.0
@@ -25,7 +25,7 @@ _STATUS_LINES: Final[dict[int, bytes]] = {
     status: b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode()) for status in HTTPStatus
 }
 
-_log = structlog.get_logger()
+_log = EventLogger()
 
 
 class ServerState(Protocol):

@@ -8,12 +8,11 @@ server has accepted is deleted at once.
 import asyncio
 from typing import Final, Protocol
 
-import structlog
-
 from ousel.database.port import Database, Transaction
 from ousel.kernel.cancellation import run_to_end
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import Refusal
+from ousel.kernel.logs import EventLogger
 from ousel.kernel.observers import MailObserver
 from ousel.mail import store
 from ousel.mail.rules import Mail, next_attempt_at
@@ -26,7 +25,7 @@ STOP_SECONDS_MAX: Final = 5.0  # how long a stop waits for the message that is b
 RECORD_SECONDS: Final = 1.0  # between two attempts to record what became of a message
 RECORD_ATTEMPTS_MAX: Final = 60  # the pauses are shorter than what is left of the claim
 
-_log = structlog.get_logger()
+_log = EventLogger()
 
 
 class MailClient(Protocol):

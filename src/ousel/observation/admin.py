@@ -7,12 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from http import HTTPStatus
 from typing import Final
 
-import structlog
-
 from ousel.api.health import Health
 from ousel.http.connection import Connection, OwnServerState
 from ousel.http.messages import Answer, Request, Response, answer_head, json_answer
 from ousel.kernel.errors import Refusal
+from ousel.kernel.logs import EventLogger
 from ousel.observation.gauges import GaugeReader
 from ousel.observation.prometheus import CONTENT_TYPE, PrometheusExporter
 
@@ -24,7 +23,7 @@ Handler = Callable[[], Awaitable[Answer]]
 _NOT_FOUND: Final = Answer(404, b"There are /metrics, /healthz and /readyz here.\n", b"text/plain")
 _NOT_ALLOWED: Final = Answer(405, b"", b"text/plain", ((b"allow", b"GET, HEAD"),))
 
-_log = structlog.get_logger()
+_log = EventLogger()
 
 
 class AdminPort:

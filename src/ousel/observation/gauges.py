@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
-import structlog
 
 from ousel.database.clock import DatabaseClock
 from ousel.database.port import Connections, Database
 from ousel.kernel.clock import MICROS_PER_SECOND
 from ousel.kernel.errors import Refusal
+from ousel.kernel.logs import EventLogger
 from ousel.ledger.movements import oldest_unsealed_at
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.totals import LedgerTotals, read_totals
@@ -22,7 +22,7 @@ TOTALS_SECONDS: Final = 10.0  # the totals are cached for at least this long
 TOTALS_SHARE: Final = 20  # and for at least this many times as long as reading them took
 TOTALS_WAIT_SECONDS_MAX: Final = 2.0
 
-_log = structlog.get_logger()
+_log = EventLogger()
 
 
 class Gauges(msgspec.Struct, frozen=True, kw_only=True):

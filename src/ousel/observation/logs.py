@@ -2,22 +2,30 @@
 
 import contextlib
 import io
+import json
 import logging
 import sys
-from typing import Final, TextIO, cast
+from typing import TextIO, cast
 
-import structlog
 from typing_extensions import override
 
+from ousel.kernel.clock import MICROS_PER_SECOND, timestamp
 from ousel.kernel.ids import without_secrets
 
-_SHARED: Final[list[structlog.typing.Processor]] = [
-    structlog.stdlib.add_log_level,
-    structlog.processors.TimeStamper(fmt="iso", utc=True),
-    structlog.processors.format_exc_info,
-]
 
-_render: Final = structlog.processors.JSONRenderer()
+class JsonFormatter(logging.Formatter):
+    """Formats an event as JSON; a secret that was logged by mistake is cut down."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = getattr(record, "facts", {}) | {
+            "event": record.getMessage(),
+            "level": record.levelname.lower(),
+            "timestamp": timestamp(int(record.created * MICROS_PER_SECOND)),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return without_secrets(json.dumps(line, default=repr))
 
 
 class _StandardError(io.TextIOBase):
@@ -35,27 +43,8 @@ class _StandardError(io.TextIOBase):
             sys.stderr.flush()
 
 
-def _render_without_secrets(logger: object, name: str, event: structlog.typing.EventDict) -> str:
-    """Return the line of an event; a secret that was logged by mistake is cut down."""
-    return without_secrets(str(_render(logger, name, event)))
-
-
 def log_to_standard_error(level: str) -> None:
     """Set logging up for this process."""
-    standard_error = cast("TextIO", _StandardError())
-    structlog.configure(
-        processors=[*_SHARED, _render_without_secrets],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(file=standard_error),
-        cache_logger_on_first_use=True,
-    )
-    formatter = structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=_SHARED,
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            _render_without_secrets,
-        ],
-    )
-    handler = logging.StreamHandler(standard_error)
-    handler.setFormatter(formatter)
+    handler = logging.StreamHandler(cast("TextIO", _StandardError()))
+    handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

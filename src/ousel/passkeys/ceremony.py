@@ -8,15 +8,15 @@ from base64 import urlsafe_b64decode
 from typing import Final
 
 import msgspec
-import structlog
 
+from ousel.kernel.logs import EventLogger
 from ousel.passkeys.rules import Passkey, RelyingParty, base64url, user_handle
 
 CREDENTIAL_ID_CHARACTERS_MAX: Final = 1364  # 1023 bytes, as WebAuthn limits them
 PUBLIC_KEY_BYTES_MAX: Final = 2_000
 REASON_CHARACTERS_MAX: Final = 200  # a reason may quote what the browser sent
 
-_log = structlog.get_logger()
+_log = EventLogger()
 
 
 class _Response(msgspec.Struct, frozen=True):

@@ -11,17 +11,17 @@ import os
 from typing import Final
 
 import msgspec
-import structlog
 
 from ousel.database import deployment
 from ousel.database.port import Database, Transaction
+from ousel.kernel.logs import EventLogger
 from ousel.people import factor_store
 from ousel.people.secret_file import SecretFile
 
 NONCE_BYTES: Final = 12
 BATCH_ROWS: Final = 200
 
-_log = structlog.get_logger()
+_log = EventLogger()
 
 
 class Rotation(msgspec.Struct, frozen=True):

@@ -4,10 +4,9 @@ import secrets
 from time import monotonic
 from typing import Final
 
-import structlog
-
 from ousel.database.port import Database
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
+from ousel.kernel.logs import EventLogger
 from ousel.sealed_log import store
 from ousel.sealed_log.checkpoints import parse_checkpoint
 from ousel.sealed_log.cosignatures import Cosignature
@@ -20,7 +19,7 @@ OFFER_SECONDS: Final = 1.0  # between two looks for a new checkpoint
 CLAIM_SECONDS: Final = 60  # longer than all requests for one checkpoint can take
 PAUSE_SECONDS_MAX: Final = 60.0  # between two requests to a witness that does not cosign
 
-_log = structlog.get_logger()
+_log = EventLogger()
 
 
 class Cosigning:

@@ -9,10 +9,9 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from ousel.database.port import Database
 from ousel.kernel.files import read_if_there, write_durably
+from ousel.kernel.logs import EventLogger
 from ousel.ledger.verify import VerificationFailed
 from ousel.sealed_log import store
 from ousel.sealed_log.checkpoints import Checkpoint, parse_checkpoint
@@ -22,7 +21,7 @@ from ousel.sealed_log.verification import check_extends
 
 RECORD_SECONDS: Final = 1.0
 
-_log = structlog.get_logger()
+_log = EventLogger()
 
 
 class LogShortened(LogKeyUnusable):

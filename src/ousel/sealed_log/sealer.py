@@ -14,9 +14,9 @@ from time import monotonic
 from typing import Final
 
 import msgspec
-import structlog
 
 from ousel.database.port import Database, Transaction
+from ousel.kernel.logs import EventLogger
 from ousel.ledger.movements import delete_unsealed, movements_at, unsealed_batches
 from ousel.ledger.places import Place, count_places, decode_places, encode_places
 from ousel.ledger.queue import PostingQueue
@@ -43,7 +43,7 @@ CATCH_UP_SECONDS: Final = 5.0
 REST_SECONDS_MAX: Final = 0.75  # so it seals at least once a second
 
 
-_log = structlog.get_logger()
+_log = EventLogger()
 
 
 class Sealed(msgspec.Struct, frozen=True):

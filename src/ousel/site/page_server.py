@@ -8,11 +8,11 @@ from typing import Final
 from urllib.parse import quote, urlsplit
 
 import msgspec
-import structlog
 
 from ousel.http.messages import Answer, Request
 from ousel.http.refusals import InternalError, NotFound
 from ousel.kernel.errors import IdentityCheckNeeded, Refusal
+from ousel.kernel.logs import EventLogger
 from ousel.kernel.settings import Settings
 from ousel.site.cookies import Cookies
 from ousel.site.forms import NUL, FormNotTrusted, check_form, form_token, read_form, read_query
@@ -23,7 +23,7 @@ from ousel.site.visits import IdentityChecks, PageRoute, Sessions, Visit
 ADDRESS_CHARACTERS_MAX: Final = 100
 DEVICE_CHARACTERS_MAX: Final = 300
 
-_log = structlog.get_logger()
+_log = EventLogger()
 
 
 class PageServer:
