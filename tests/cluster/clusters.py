@@ -17,8 +17,8 @@ from tests.cluster.nodes import Node, check_permitted, three_nodes
 SETTLE_SECONDS_MAX = 240.0
 LOOK_SECONDS = 0.5  # each look asks every Patroni
 
-# Those who stream, are asked for their word at each commit, and have all that was written.
-CANDIDATES = """
+# The followers that stream and confirm commits.
+STREAMING_FOLLOWERS = """
     SELECT application_name FROM pg_stat_replication
     WHERE state = 'streaming' AND sync_state = 'quorum'
 """
@@ -117,11 +117,12 @@ class Cluster:
         if leader is None:
             return None
         try:
-            rows = await self._fetch(leader, CANDIDATES)
+            rows = await self._fetch(leader, STREAMING_FOLLOWERS)
         except (OSError, asyncpg.PostgresError):
             return None
         others = {node.name for node in self.nodes} - {leader.name}
-        return leader if {name for (name,) in rows} == others else None
+        streaming = {name for (name,) in rows}
+        return leader if streaming == await _candidates(leader) == others else None
 
     async def _on_leader(self, sql: str) -> None:
         await self._fetch(await self.leader(), sql)
@@ -160,3 +161,17 @@ async def _leads(caller: httpx2.AsyncClient, node: Node) -> bool:
     except httpx2.TransportError:
         return False
     return answer.status_code == httpx2.codes.OK
+
+
+async def _candidates(leader: Node) -> set[str]:
+    """Return the names of the nodes that Patroni would let take over from this leader.
+
+    Right after a switch, Patroni knows of none, although the followers already confirm commits.
+    """
+    async with _caller() as caller:
+        try:
+            answer = await caller.get(f"{leader.api_url}/cluster")
+        except httpx2.TransportError:
+            return set()
+    members = answer.json()["members"]
+    return {each["name"] for each in members if each["role"] == "quorum_standby"}
