@@ -60,6 +60,9 @@ def page() -> str:
         "pages": _section(PAGES_INTRODUCTION, tables.PAGE_HEADINGS, tables.page_rows(report)),
         "table": tables.narrow_table(report),
         "targets": tables.markdown(tables.TARGET_HEADINGS, tables.target_rows(report)),
+        "unclaimed": tables.markdown(
+            tables.UNCLAIMED_HEADINGS, tables.unclaimed_rows(report), ends_with_prose=True
+        ),
         "growth": tables.markdown(tables.GROWTH_HEADINGS, tables.growth_rows(sizes)),
         "measured_at": report.measured_at,
         "seconds": f"{report.seconds:g}",

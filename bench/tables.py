@@ -47,6 +47,7 @@ MIXED_HEADINGS: Final = (
     "p99 ratio",
 )
 TARGET_HEADINGS: Final = ("target", "measured", "bound", "met")
+UNCLAIMED_HEADINGS: Final = ("figure", "measured", "aim", "why we do not claim it")
 CHARTED_CASES: Final = {
     "reference fastapi hot 64": "A conventional application on FastAPI",
     "pgbench tpcb-like 8": "pgbench, 8 clients",
@@ -71,6 +72,7 @@ def show(report: Report) -> None:
     if report.pages:
         console.print(_table("Pages", PAGE_HEADINGS, page_rows(report)))
     console.print(_table("Targets", TARGET_HEADINGS, target_rows(report)))
+    console.print(_table("Not claimed", UNCLAIMED_HEADINGS, unclaimed_rows(report)))
 
 
 def show_growth(sizes: list[SizeResult]) -> None:
@@ -98,10 +100,19 @@ def rows(report: Report) -> Iterator[tuple[str, ...]]:
 
 
 def target_rows(report: Report) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of the targets table."""
-    for bar in report.targets:
-        bound = f"{bar.relation} {bar.bound:g}"
-        yield bar.name, f"{bar.value:.2f}", bound, "yes" if bar.is_met else "no"
+    """Yield the rows of the targets table: the bounds that we claim."""
+    for each in report.targets:
+        if not each.unclaimed_because:
+            bound = f"{each.relation} {each.bound:g}"
+            yield each.name, f"{each.value:.2f}", bound, "yes" if each.is_met else "no"
+
+
+def unclaimed_rows(report: Report) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the table of bounds that we do not claim."""
+    for each in report.targets:
+        if each.unclaimed_because:
+            aim = f"{each.relation} {each.bound:g}"
+            yield each.name, f"{each.value:.2f}", aim, each.unclaimed_because
 
 
 def growth_rows(sizes: list[SizeResult]) -> Iterator[tuple[str, ...]]:
@@ -146,9 +157,13 @@ def mixed_rows(report: Report) -> Iterator[tuple[str, ...]]:
         yield (each.engine, each.request, f"{each.rate:,.0f}", *(f"{time:.1f}" for time in times))
 
 
-def markdown(headings: tuple[str, ...], lines: Iterator[tuple[str, ...]]) -> str:
-    """Return a table as Markdown, with all columns but the first aligned to the right."""
-    marks = ("---", *("---:" for _ in headings[1:]))
+def markdown(
+    headings: tuple[str, ...], lines: Iterator[tuple[str, ...]], *, ends_with_prose: bool = False
+) -> str:
+    """Return a table as Markdown; columns of figures are aligned to the right."""
+    marks = ["---", *("---:" for _ in headings[1:])]
+    if ends_with_prose:
+        marks[-1] = "---"
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (headings, marks, *lines))
 
 
