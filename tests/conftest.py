@@ -12,7 +12,7 @@ from hypothesis import settings
 from ousel.database.port import Database
 from tests.support.accounts import open_database
 from tests.support.clock import ManualClock
-from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.engines import ENGINES, SLOW_ON_POSTGRES, Engine, Engines
 from tests.support.passwords import hash_quickly
 from tests.support.portal import Portal, open_portal
 from tests.support.postgres_proxy import PostgresProxy
@@ -35,6 +35,7 @@ gc.disable()  # until all tests are collected: what is imported stays
 
 
 SLOW_FOLDERS = ("citus", "cluster", "journeys", "packaging", "simulation")
+WHOLLY_SLOW = "\npytestmark = pytest.mark.slow\n"
 # These take longest, so they start first: started last, they would keep one core busy alone.
 # The first ones wait a lot, so the others run beside them.
 LONGEST_FIRST = (
@@ -55,9 +56,13 @@ LONGEST_FIRST = (
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import what would be left out."""
+    """Do not import what would be left out if only quick tests run."""
+    if config.getoption("markexpr") != "not slow":
+        return None
+    if collection_path.match("test_*.py"):
+        return WHOLLY_SLOW in collection_path.read_text() or None
     is_left_out = collection_path.name in SLOW_FOLDERS and collection_path.parent.name == "tests"
-    return True if is_left_out and config.getoption("markexpr") == "not slow" else None
+    return is_left_out or None
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -69,19 +74,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "Journeys
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run the longest files first, and some tests on one engine only."""
-    needless = {item for item in items if _is_on_a_needless_engine(item)}
+    """Run the longest files first, and some tests on one engine only or seldom on the other."""
+    needless = {item for item in items if _is_on_postgres(item) and "one_engine" in item.keywords}
     config.hook.pytest_deselected(items=list(needless))
     items[:] = sorted((item for item in items if item not in needless), key=_position)
     for item in items:
+        if item.path.parent.name in SLOW_ON_POSTGRES and _is_on_postgres(item):
+            item.add_marker(pytest.mark.slow)
         if item.path.parent.name in SLOW_FOLDERS and "slow" not in item.keywords:
             raise pytest.UsageError(f"{item.nodeid} is in a folder of slow tests, but not slow")
 
 
-def _is_on_a_needless_engine(item: pytest.Item) -> bool:
+def _is_on_postgres(item: pytest.Item) -> bool:
     chosen = getattr(item, "callspec", None)
-    is_on_postgres = chosen is not None and chosen.params.get("engine") == "postgresql"
-    return is_on_postgres and "one_engine" in item.keywords
+    return chosen is not None and chosen.params.get("engine") == "postgresql"
 
 
 def _position(item: pytest.Item) -> int:
