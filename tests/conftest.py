@@ -1,7 +1,8 @@
 """Fixtures for all tests: databases on both engines, servers, the portal and a browser."""
 
 import gc
-from collections.abc import AsyncIterator, Iterator
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,17 @@ import pytest
 from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
 
+from ousel.database.addresses import open_database
 from ousel.database.port import Database
-from tests.support.accounts import open_database
+from tests.faults.sizes import SEED
 from tests.support.clock import ManualClock
 from tests.support.engines import ENGINES, SLOW_ON_POSTGRES, Engine, Engines
+from tests.support.figures import Figure
 from tests.support.passwords import hash_quickly
 from tests.support.portal import Portal, open_portal
 from tests.support.postgres_proxy import PostgresProxy
 from tests.support.raw_sql import RawSql
+from tests.support.seeded import SeededDatabase, seed_database
 from tests.support.server import Server, SharedServers
 from tests.support.signals import signals_for_children
 from tests.support.world import World
@@ -117,6 +121,19 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture
+def figure(record_property: Callable[[str, object], None]) -> Figure:
+    """Prints a line of figures at the end of all tests."""
+    return lambda line: record_property("figure", line)
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    """Decides when faults occur; the same for the same OUSEL_FAULTS_SEED."""
+    print(f"OUSEL_FAULTS_SEED={SEED}")
+    return random.Random(SEED)
+
+
+@pytest.fixture
 def usual_signals() -> Iterator[None]:
     """What a test starts takes signals as usual, also where the tests run under nohup."""
     with signals_for_children():
@@ -151,6 +168,12 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     """A fresh database, open."""
     async with open_database(database_url) as ready:
         yield ready
+
+
+@pytest.fixture
+async def seeded(database_url: str) -> SeededDatabase:
+    """A fresh database with a partner and people."""
+    return await seed_database(database_url)
 
 
 @pytest.fixture

@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from ousel.api.paging import cursor_at
+from ousel.database.addresses import open_database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from tests.faults.sizes import sized
 from tests.oauth.consents import Consent
-from tests.support.accounts import open_database, partner, verify
+from tests.support.accounts import partner, verify
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.server import Server
 

@@ -10,11 +10,11 @@ import pytest
 from ousel.charges.rules import Charge, ChargeQuery, ChargeTerms
 from ousel.charges.service import ChargeService
 from ousel.charges.transitions import CreatedCharge, create_charges, new_charge
+from ousel.database.addresses import open_database
 from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import IdempotencyConflict, QueueFull
-from tests.support.accounts import open_database
 from tests.support.controlled_database import ControlledDatabase
 from tests.support.server import Server
 from tests.support.shop import Shop, open_shop

@@ -10,10 +10,10 @@ import pytest
 from ousel.charges import store
 from ousel.charges.rules import Charge, ChargeTerms
 from ousel.charges.transitions import new_charge
+from ousel.database.addresses import open_database
 from ousel.database.port import Transaction
 from ousel.database.statements import Statement, bulk_update, for_sqlite
 from ousel.kernel.clock import system_clock
-from tests.support.accounts import open_database
 from tests.support.engines import Engines
 from tests.support.query_plans import postgres_plan
 

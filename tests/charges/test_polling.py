@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ousel.charges.refusals import ChargeNotFound
-from tests.support.accounts import open_database
+from ousel.database.addresses import open_database
 from tests.support.clock import ManualClock
 from tests.support.shop import Shop, in_another_process, open_shop
 

@@ -1,18 +1,14 @@
-"""Fixtures for tests on Citus: a cluster, a distributed database, figures."""
+"""Fixtures for tests on Citus: a cluster, and a distributed database."""
 
-import random
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from ousel.database.schema import distribute, migrate
-from tests.faults.sizes import FULL, SEED, TEST_SECONDS_MAX
+from tests.faults.sizes import FULL, TEST_SECONDS_MAX
 from tests.support.citus_cluster import ABSENT, CitusCluster, is_citus_installed
 from tests.support.engines import ENGINES
-from tests.support.seeded import SeededDatabase, seed_database
-
-Figure = Callable[[str], None]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -46,22 +42,3 @@ async def database_url(plain_url: str) -> str:
     await migrate(plain_url)
     await distribute(plain_url)
     return plain_url
-
-
-@pytest.fixture
-async def seeded(database_url: str) -> SeededDatabase:
-    """A distributed database with a partner and people."""
-    return await seed_database(database_url)
-
-
-@pytest.fixture
-def chance() -> random.Random:
-    """Decides when faults occur; the same for the same OUSEL_FAULTS_SEED."""
-    print(f"OUSEL_FAULTS_SEED={SEED}")
-    return random.Random(SEED)
-
-
-@pytest.fixture
-def figure(record_property: Callable[[str, object], None]) -> Figure:
-    """Prints a line of figures at the end of all tests."""
-    return lambda line: record_property("figure", line)

@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
+from ousel.database.addresses import open_database
 from ousel.database.port import Database, Transaction
 from ousel.ledger.journal import wait_for_account
-from tests.support.accounts import open_database, person, unique_name
+from tests.support.accounts import person, unique_name
 from tests.support.citus_cluster import CitusCluster
 
 pytestmark = pytest.mark.slow

@@ -4,10 +4,10 @@ import httpx2
 import pytest
 
 from ousel.database.citus import DISTRIBUTION_COLUMNS, REFERENCE_TABLES, SINGLE_SHARD_TABLES
-from tests.citus.conftest import Figure
 from tests.cli.commands import ousel_process
 from tests.faults.sizes import sized
 from tests.support.citus_cluster import CitusCluster
+from tests.support.figures import Figure
 from tests.support.seeded import SeededDatabase, seed_database
 from tests.support.server import Server
 

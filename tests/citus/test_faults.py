@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.citus.conftest import Figure
 from tests.cli.commands import ousel_process
 from tests.faults.load import Load, assert_settled_exactly_once
 from tests.faults.sizes import sized
 from tests.support.citus_cluster import CitusCluster, CitusNode
+from tests.support.figures import Figure
 from tests.support.seeded import SeededDatabase
 from tests.support.server import Server
 from tests.support.waiting import until_async

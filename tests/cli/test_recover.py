@@ -5,12 +5,12 @@ import re
 import httpx2
 import pytest
 
+from ousel.database.addresses import open_database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.settings import Settings
 from ousel.mail.outbox import Outbox
 from ousel.mail.rules import Mail
 from tests.cli.commands import Operator, assert_fails, ousel
-from tests.support.accounts import open_database
 from tests.support.browser import run_in_thread
 
 MAIL = {"OUSEL_MAIL_URL": "smtp://127.0.0.1:1", "OUSEL_MAIL_FROM": "pay@ousel.test"}

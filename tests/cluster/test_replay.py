@@ -5,13 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from ousel.database.addresses import open_database
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
 from ousel.ledger.batch import PostingResult
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account, Posting, Replay
-from tests.support.accounts import balance, open_database, person, verify
+from tests.support.accounts import balance, person, verify
 from tests.support.postgres_server import PostgresServer
 
 FUNDS_LEFT = 9_999_999

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ousel.database.addresses import open_database
 from ousel.database.port import Transaction
 from ousel.database.schema import migrate
 from ousel.kernel.clock import system_clock
@@ -17,7 +18,7 @@ from ousel.people import store
 from ousel.people.account_settings import AFTER_ALL_EVENTS
 from ousel.people.audit import EventKind, EventSource, record_event
 from tests.cli.commands import assert_fails, ousel
-from tests.support.accounts import open_database, person, verify
+from tests.support.accounts import person, verify
 from tests.support.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.slow

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from ousel.database.addresses import open_database
 from ousel.database.port import (
     Database,
     IntegrityViolation,
@@ -13,7 +14,6 @@ from ousel.database.port import (
 from ousel.database.statements import Statement, UnstorableValue
 from ousel.partners.store import APPS
 from tests.database.sample_rows import ALL_ROWS, SAMPLE_TABLE, add_row, committed_rows, fetch_rows
-from tests.support.accounts import open_database
 from tests.support.raw_sql import RawSql
 
 TEXT_AS_NUMBER = Statement("a number", "SELECT CAST(CAST(:text AS TEXT) AS BIGINT)")

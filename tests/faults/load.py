@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
+from ousel.database.addresses import open_database
 from tests.faults.sizes import sized
-from tests.support.accounts import open_database, verify
+from tests.support.accounts import verify
 from tests.support.seeded import SeededDatabase
 from tests.support.waiting import until
 

@@ -5,10 +5,10 @@ import random
 import pytest
 
 from clients.python.tests.faults import FaultProxy
-from tests.faults.conftest import Figure
 from tests.faults.load import Load, assert_settled_exactly_once
 from tests.faults.sizes import SEED, TRANSFERS_THROUGH_A_PROXY
 from tests.support.engines import Engine
+from tests.support.figures import Figure
 from tests.support.seeded import SeededDatabase
 from tests.support.server import Server
 

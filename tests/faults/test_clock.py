@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from ousel.database.addresses import open_database
 from ousel.ledger.rules import AHEAD_MICROS_MAX
-from tests.support.accounts import open_database, verify
+from tests.support.accounts import verify
 from tests.support.clock import ManualClock
 from tests.support.in_process import in_process_client
 from tests.support.raw_sql import RawSql

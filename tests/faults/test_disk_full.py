@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import Figure
 from tests.faults.disks import SmallDisk
 from tests.faults.load import Load, assert_settled_exactly_once
 from tests.support.engines import Engine, Engines
+from tests.support.figures import Figure
 from tests.support.postgres_server import PostgresServer
 from tests.support.seeded import SeededDatabase, seed_database
 from tests.support.server import Server

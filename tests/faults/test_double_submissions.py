@@ -8,10 +8,10 @@ import pytest
 
 from ousel.database.port import Database
 from ousel.people.passwords import PasswordService
-from tests.faults.conftest import Figure
 from tests.faults.sizes import sized
 from tests.support.accounts import balance, person, verify
 from tests.support.engines import Engine
+from tests.support.figures import Figure
 from tests.support.server import Server
 from tests.support.visitor import PASSWORD, Visitor
 

@@ -6,10 +6,10 @@ import signal
 
 import pytest
 
-from tests.faults.conftest import Figure
 from tests.faults.load import Load, assert_settled_exactly_once
 from tests.faults.sizes import TERMINATIONS
 from tests.support.engines import Engine
+from tests.support.figures import Figure
 from tests.support.seeded import SeededDatabase
 from tests.support.server import Server
 

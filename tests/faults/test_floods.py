@@ -14,15 +14,16 @@ import pytest
 from ousel.charges.payment import ChargePayments
 from ousel.charges.rules import ChargeTerms
 from ousel.charges.service import ChargeService
+from ousel.database.addresses import open_database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import handle_of
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import KeyCheck
 from ousel.transfers.posting import transfer_posting
-from tests.faults.conftest import Figure
 from tests.faults.sizes import sized
-from tests.support.accounts import open_database, partner
+from tests.support.accounts import partner
 from tests.support.engines import ENGINES, Engine
+from tests.support.figures import Figure
 from tests.support.seeded import SeededDatabase
 from tests.support.server import Server
 

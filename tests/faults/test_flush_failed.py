@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ousel.database.addresses import open_database
 from tests.faults.load import Load, assert_settled_exactly_once
-from tests.support.accounts import open_database, verify
+from tests.support.accounts import verify
 from tests.support.engines import Engines
 from tests.support.seeded import SeededDatabase, seed_database
 from tests.support.server import Server, free_port

@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.faults.conftest import Figure
 from tests.faults.follower import open_books
 from tests.faults.load import Load, assert_settled_exactly_once
 from tests.faults.sizes import CLIENT_KILLS, MOVEMENTS_FOLLOWED, SERVER_KILLS
 from tests.support.engines import Engine
+from tests.support.figures import Figure
 from tests.support.raw_sql import RawSql
 from tests.support.seeded import SeededDatabase
 from tests.support.server import Server

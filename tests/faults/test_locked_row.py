@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from ousel.database.port import Database
-from tests.faults.conftest import Figure
 from tests.faults.paced import PacedPlan, PacedTally
 from tests.faults.sizes import FULL, sized
 from tests.support.accounts import verify
 from tests.support.engines import Engine
+from tests.support.figures import Figure
 from tests.support.raw_sql import RawSql
 from tests.support.seeded import PEOPLE, SeededDatabase
 from tests.support.server import Server

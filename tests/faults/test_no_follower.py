@@ -13,10 +13,11 @@ import httpx2
 import msgspec
 import pytest
 
-from tests.faults.conftest import Figure
+from ousel.database.addresses import open_database
 from tests.faults.paced import PacedPlan, PacedTally
 from tests.faults.sizes import CALM_SECONDS, NO_FOLLOWER_SECONDS
-from tests.support.accounts import open_database, verify
+from tests.support.accounts import verify
+from tests.support.figures import Figure
 from tests.support.postgres_server import PostgresServer
 from tests.support.raw_sql import RawSql
 from tests.support.seeded import SeededDatabase

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import Figure
 from tests.faults.load import WORKERS, Load, assert_settled_exactly_once
 from tests.faults.sizes import COMMITS_CUT
 from tests.support.engines import Engines
+from tests.support.figures import Figure
 from tests.support.postgres_proxy import Cut, PostgresProxy
 from tests.support.seeded import SeededDatabase
 from tests.support.server import Server

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from tests.faults.conftest import Figure
 from tests.faults.load import Load, assert_settled_exactly_once
 from tests.faults.sizes import STOPS
+from tests.support.figures import Figure
 from tests.support.postgres_server import PostgresServer
 from tests.support.seeded import SeededDatabase
 from tests.support.server import Server

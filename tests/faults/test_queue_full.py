@@ -6,9 +6,9 @@ import time
 import httpx2
 import pytest
 
-from tests.faults.conftest import Figure
 from tests.faults.load import Load, assert_settled_exactly_once
 from tests.support.engines import Engine
+from tests.support.figures import Figure
 from tests.support.problems import assert_problem
 from tests.support.raw_sql import RawSql
 from tests.support.seeded import SeededDatabase

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from ousel.database.addresses import open_database
 from ousel.ledger.movements import unsealed_batches
 from ousel.sealed_log.keys import new_key, write_key
-from tests.faults.conftest import Figure
 from tests.faults.load import Load, assert_settled_exactly_once
 from tests.faults.sizes import KILLS
 from tests.sealed_log.logs import Log
-from tests.support.accounts import open_database
 from tests.support.engines import Engine
+from tests.support.figures import Figure
 from tests.support.seeded import SeededDatabase
 from tests.support.server import Server
 from tests.support.waiting import until_async

@@ -15,10 +15,10 @@ import pytest
 from ousel.workload import sample_data
 from ousel.workload.load import LoadPlan
 from ousel.workload.processes import run_load_process
-from tests.faults.conftest import Figure
 from tests.faults.paced import PacedPlan, PacedTally
 from tests.faults.sizes import FULL, SOAK_SECONDS, TOP_SPEED_SECONDS, sized
 from tests.support.engines import Engine, Engines
+from tests.support.figures import Figure
 from tests.support.postgres_server import PostgresServer
 from tests.support.server import Server
 

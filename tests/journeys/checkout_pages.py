@@ -6,12 +6,13 @@ from ousel.accounts.service import set_status
 from ousel.charges.payment import ChargePayments
 from ousel.charges.rules import Charge, ChargeTerms
 from ousel.charges.service import ChargeService
+from ousel.database.addresses import open_database
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.money import MICROS_PER_UNIT
 from ousel.ledger.queue import PostingQueue
 from ousel.partners.rules import App
-from tests.support.accounts import app_with_key, open_database, person
+from tests.support.accounts import app_with_key, person
 from tests.support.clock import ManualClock
 from tests.support.passwords import QUICK_HASHER
 from tests.support.sample_data import SampleData

@@ -11,8 +11,8 @@ from playwright.sync_api import Page, Route, expect
 from ousel.charges.lifecycle import LIFETIME_MICROS
 from ousel.charges.rules import ChargeTerms
 from ousel.charges.service import ChargeService
+from ousel.database.addresses import open_database
 from ousel.ledger.queue import PostingQueue
-from tests.support.accounts import open_database
 from tests.support.browser import balance_on, fill_in_sign_in, run_in_thread
 from tests.support.browser_world import SampleWorld
 from tests.support.clock import ManualClock

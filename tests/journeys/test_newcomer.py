@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.accounts import open_database, person
+from ousel.database.addresses import open_database
+from tests.support.accounts import person
 from tests.support.browser import WAIT_MILLISECONDS, fill_in_sign_in, run_in_thread
 from tests.support.engines import Engine, Engines
 from tests.support.server import Server

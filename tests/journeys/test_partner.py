@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from ousel.accounts.service import find_account
+from ousel.database.addresses import open_database
 from ousel.kernel.clock import system_clock
 from ousel.ledger.funding import fund_account
-from tests.support.accounts import open_database
 from tests.support.browser import (
     code_of,
     create_app,

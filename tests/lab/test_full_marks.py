@@ -13,8 +13,9 @@ import pytest
 from clients.python.tests.client_kinds import client_of
 from clients.python.tests.test_connect import token_for
 from ousel.cli.shop import run_shop
+from ousel.database.addresses import open_database
 from ousel_client import AsyncClient, NotAuthenticated, RetryPolicy, ReturnNotTrusted
-from tests.support.accounts import open_database, partner, person, unique_name
+from tests.support.accounts import partner, person, unique_name
 from tests.support.engines import Engine, Engines
 from tests.support.node import NODE
 from tests.support.partner_program import run_partner_program

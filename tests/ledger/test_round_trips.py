@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
+from ousel.database.addresses import open_database
 from ousel.kernel.clock import system_clock
 from ousel.ledger.queue import PostingQueue
 from tests.ledger.examples import posting
-from tests.support.accounts import open_database, person
+from tests.support.accounts import person
 from tests.support.postgres_proxy import PostgresProxy
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ousel.database.addresses import open_database
 from tests.observation.observed_server import ObservedServer
-from tests.support.accounts import open_database, person
+from tests.support.accounts import person
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.world import World
 

@@ -9,8 +9,9 @@ import httpx2
 import pytest
 
 from ousel.api.observers import AnsweredRequest
+from ousel.database.addresses import open_database
 from ousel.observation.request_log import RequestLog
-from tests.support.accounts import open_database, partner
+from tests.support.accounts import partner
 from tests.support.in_process import in_process_client
 from tests.support.server import Server
 

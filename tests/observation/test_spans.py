@@ -15,8 +15,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 from typing_extensions import override
 
+from ousel.database.addresses import open_database
 from tests.cli.commands import assert_fails, ousel
-from tests.support.accounts import open_database, partner, person
+from tests.support.accounts import partner, person
 from tests.support.in_process import in_process_client
 from tests.support.raw_sql import RawSql
 from tests.support.server import Server, free_port

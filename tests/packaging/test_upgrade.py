@@ -11,10 +11,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from ousel.database.addresses import open_database
 from ousel.database.schema import SCHEMA_VERSION
 from tests.cli.commands import OUSEL, PROCESS_SECONDS_MAX, ousel
 from tests.packaging.history import ROOT, checked_out, code_before_the_last_migration
-from tests.support.accounts import open_database, partner, person
+from tests.support.accounts import partner, person
 from tests.support.engines import Engine, Engines
 from tests.support.raw_sql import RawSql
 from tests.support.server import Server

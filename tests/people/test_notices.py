@@ -5,6 +5,7 @@ from typing import get_args
 import msgspec
 import pytest
 
+from ousel.database.addresses import open_database
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.settings import Settings
@@ -21,7 +22,7 @@ from ousel.people.sign_in import WrongCode, WrongPassword
 from tests.ledger.examples import posting
 from tests.people.mailboxes import EMAIL, People
 from tests.people.members import HOME, LAPTOP, OFFICE, Member
-from tests.support.accounts import open_database, person, verify
+from tests.support.accounts import person, verify
 from tests.support.clock import ManualClock
 from tests.support.controlled_database import ControlledDatabase
 from tests.support.postgres_proxy import Cut, PostgresProxy

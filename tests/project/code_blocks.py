@@ -14,8 +14,9 @@ import httpx2
 import msgspec
 from markdown_it import MarkdownIt
 
+from ousel.database.addresses import open_database
 from tests.oauth.consents import REDIRECT_URI, Consent
-from tests.support.accounts import open_database, partner, person
+from tests.support.accounts import partner, person
 from tests.support.programs import program
 from tests.support.server import Server
 

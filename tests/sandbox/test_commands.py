@@ -9,9 +9,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from ousel.database.addresses import open_database
 from ousel.database.deployment import Mode, claim_mode
 from tests.cli.commands import Operator, assert_fails, ousel
-from tests.support.accounts import open_database
 from tests.support.engines import Engine, Engines
 from tests.support.server import Server, free_port
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
+from ousel.database.addresses import open_database
 from ousel.database.port import Database, Result, Row, Transaction, Work
 from ousel.database.statements import Statement, Table
 from ousel.kernel.clock import system_clock
@@ -19,7 +20,7 @@ from ousel.ledger.rules import Account
 from ousel.sealed_log import sealer as sealing
 from tests.ledger.examples import posting
 from tests.sealed_log.logs import Log
-from tests.support.accounts import open_database, person
+from tests.support.accounts import person
 from tests.support.clock import ManualClock
 from tests.support.controlled_database import ControlledDatabase
 from tests.support.delegating_database import DelegatingDatabase

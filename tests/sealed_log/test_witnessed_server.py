@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from ousel.database.addresses import open_database
 from ousel.sealed_log.audit import Auditor
 from ousel.sealed_log.checkpoints import open_checkpoint
 from ousel.sealed_log.keys import new_key, write_key
@@ -15,7 +16,7 @@ from ousel.sealed_log.notes import COSIGNATURE, SigningKey, VerifierKey, parse_v
 from ousel.sealed_log.receipt_check import check_receipt
 from ousel.sealed_log.remote import RemoteLog
 from ousel.sealed_log.witness_server import Witness, serve_witness
-from tests.support.accounts import open_database, partner, unique_name
+from tests.support.accounts import partner, unique_name
 from tests.support.server import Server, free_port
 from tests.support.waiting import wait_until
 

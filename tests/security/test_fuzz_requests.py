@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from ousel.app.ousel import Ousel
+from ousel.database.addresses import open_database
 from ousel.database.schema import migrate
 from ousel.http.messages import Request
 from ousel.kernel.settings import Settings
 from tests.security.cases import fuzzed, lists_of, made_of, one_of, pairs_of, quickly
-from tests.support.accounts import open_database, partner
+from tests.support.accounts import partner
 
 METHODS = one_of("GET", "POST", "HEAD", "OPTIONS", "DELETE", "PUT", "BREW")
 PATHS = one_of(

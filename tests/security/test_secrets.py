@@ -12,13 +12,14 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
+from ousel.database.addresses import open_database
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_secret
 from ousel.partners.service import KeyNotFound, key_by_handle, revoke_key
 from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
 from tests.oauth.consents import REDIRECT_URI
-from tests.support.accounts import app_with_key, open_database, partner
+from tests.support.accounts import app_with_key, partner
 from tests.support.engines import Engine, Engines
 from tests.support.forms import form_with
 from tests.support.raw_sql import RawSql

@@ -1,12 +1,9 @@
 """Accounts for tests: people with money, and partners with an app and a key."""
 
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from ousel.accounts.service import NewHolder, account_by_id, open_account
-from ousel.database.addresses import database_at
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock, system_clock
 from ousel.kernel.money import micros_from_json
@@ -28,17 +25,6 @@ class Partner(NamedTuple):
 def unique_name(prefix: str = "u") -> str:
     """Return a username that no other test has."""
     return f"{prefix}_{secrets.token_hex(8)}"
-
-
-@asynccontextmanager
-async def open_database(url: str) -> AsyncIterator[Database]:
-    """Open the database at this address until the block ends."""
-    database = database_at(url)
-    await database.open()
-    try:
-        yield database
-    finally:
-        await database.close()
 
 
 async def person(

@@ -9,7 +9,8 @@ from urllib.parse import quote, urlencode
 import httpx2
 from playwright.sync_api import Browser, Page
 
-from tests.support.accounts import open_database, person, unique_name
+from ousel.database.addresses import open_database
+from tests.support.accounts import person, unique_name
 from tests.support.browser import WAIT_MILLISECONDS, run_in_thread
 from tests.support.forms import form_with
 from tests.support.passwords import QUICK_HASHER

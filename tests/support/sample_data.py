@@ -4,6 +4,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from ousel.database.addresses import open_database
 from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_id
@@ -13,7 +14,7 @@ from ousel.oauth.connect import ConnectRequest, issue_code
 from ousel.oauth.rules import Exchange
 from ousel.oauth.service import exchange_code
 from ousel.partners.rules import App
-from tests.support.accounts import app_with_key, open_database, person
+from tests.support.accounts import app_with_key, person
 from tests.support.passwords import QUICK_HASHER
 from tests.support.visitor import PASSWORD
 

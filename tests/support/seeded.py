@@ -6,9 +6,10 @@ from contextlib import contextmanager
 
 import msgspec
 
+from ousel.database.addresses import open_database
 from ousel.ledger.rules import Account
 from ousel.partners.rules import App
-from tests.support.accounts import open_database, partner, person
+from tests.support.accounts import partner, person
 from tests.support.raw_sql import RawSql
 from tests.support.server import Server
 

@@ -7,6 +7,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ousel.database.addresses import open_database
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import handle_of
@@ -89,7 +90,7 @@ def test_money_moves_by_the_keys_that_hold_and_by_no_other(
     """
 
     async def run() -> None:
-        async with accounts.open_database(database_url) as database:
+        async with open_database(database_url) as database:
             account, _, first = await accounts.partner(database, unique_name(), "1")
             keys = {"a": first}
             for name in "bc":

@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from clients.python.tests.client_kinds import ClientKind, client_of, result_of
+from ousel.database.addresses import open_database
 from ousel.kernel.clock import Clock, system_clock
 from ousel.ledger.rules import Account
 from ousel.oauth.connect import ConnectRequest, connect_request, issue_code
@@ -35,7 +36,7 @@ from ousel_client.refusals import (
     InvalidScope,
     InvalidToken,
 )
-from tests.support.accounts import open_database, person
+from tests.support.accounts import person
 from tests.support.seeded import REDIRECT_URI, SeededServer
 
 BOTH = ("profile", "balance")

@@ -13,6 +13,7 @@ import pytest
 
 from clients.python.tests.client_kinds import client_of
 from clients.python.tests.faults import FAULTS, LATE_SECONDS, Fault, FaultProxy
+from ousel.database.addresses import open_database
 from ousel_client import (
     AsyncClient,
     Client,
@@ -22,7 +23,7 @@ from ousel_client import (
     TransferIntent,
 )
 from tests.faults.sizes import sized
-from tests.support.accounts import open_database, verify
+from tests.support.accounts import verify
 from tests.support.engines import ENGINES, Engine, Engines
 from tests.support.seeded import PEOPLE, SeededServer, run_seeded_server
 from tests.support.waiting import until_async

@@ -9,7 +9,6 @@ import typer
 from ousel.cli.console import DatabaseOption, JsonOption, clean_up_on_signal, show
 from ousel.cli.databases import (
     check_empty,
-    open_database,
     require_database,
     run_on_snapshot,
     servers_clock,
@@ -18,6 +17,7 @@ from ousel.cli.databases import (
 from ousel.cli.verification import verify_everything
 from ousel.database import backup as database_backup
 from ousel.database import schema
+from ousel.database.addresses import open_database
 from ousel.database.port import Transaction
 from ousel.oauth.service import end_all_tokens
 from ousel.partners.service import revoke_all_keys

@@ -2,15 +2,20 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from ousel.cli.console import clean_up_on_signal, fail
-from ousel.database.addresses import database_at, database_may_exist, is_postgres, sqlite_path
+from ousel.database.addresses import (
+    database_may_exist,
+    is_postgres,
+    open_database,
+    sqlite_path,
+)
 from ousel.database.clock import check_skew, clock_of
 from ousel.database.deployment import mode_of
 from ousel.database.port import Database, Transaction
@@ -43,17 +48,6 @@ def require_database(database: str | None) -> str:
     if not database_may_exist(url):
         fail(f"there is no SQLite file {sqlite_path(url)}: run 'ousel migrate' to create it")
     return url
-
-
-@asynccontextmanager
-async def open_database(url: str) -> AsyncIterator[Database]:
-    """Open the database until the block ends."""
-    database = database_at(url)
-    await database.open()
-    try:
-        yield database
-    finally:
-        await database.close()
 
 
 def _run(database: str | None, task: Callable[[Database, str], Awaitable[Result]]) -> Result:

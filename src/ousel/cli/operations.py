@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from ousel.cli.console import DatabaseOption, JsonOption, show
-from ousel.cli.databases import check_clock, open_database, settings
+from ousel.cli.databases import check_clock, settings
 from ousel.cli.server import (
     address_at,
     bind_socket,
@@ -16,6 +16,7 @@ from ousel.cli.server import (
     serve_until_stopped,
 )
 from ousel.database import schema
+from ousel.database.addresses import open_database
 from ousel.kernel.settings import PORT_DEFAULT, PORT_MAX
 
 WORKERS_MAX: Final = 64

@@ -13,7 +13,7 @@ from ousel.cli.console import fail
 from ousel.cli.databases import check_schema
 from ousel.cli.supervisor import Heartbeat, Supervisor
 from ousel.database import schema
-from ousel.database.addresses import database_at, is_postgres
+from ousel.database.addresses import is_postgres, open_database
 from ousel.database.deployment import Mode, claim_mode
 from ousel.http.connection import Connection, ServerState
 from ousel.kernel.logs import EventLogger
@@ -44,18 +44,14 @@ async def prepare_database(settings: Settings, port: int, workers: int) -> None:
     embedded = not is_postgres(settings.database_url)
     if embedded and workers > 1:
         fail("an SQLite database is served by one process: use PostgreSQL for more workers")
-    database = database_at(settings.database_url)
     _check_observation(settings, port, workers)
-    await database.open()
-    try:
+    async with open_database(settings.database_url) as database:
         version = await schema.schema_version(database, settings.database_url)
         if embedded and not schema.is_supported(version):
             await schema.migrate(settings.database_url)
         await check_schema(database, settings.database_url)
         await KeyHolder(settings).read(database, creates=False)
         await FactorSecrets(database, secret_file_of(settings)).prepare()
-    finally:
-        await database.close()
 
 
 async def claim_database_mode(settings: Settings) -> None:
@@ -64,12 +60,8 @@ async def claim_database_mode(settings: Settings) -> None:
     This is the last check, so that a server that cannot start does not mark the database.
     """
     wanted: Mode = "test" if settings.sandbox else "live"
-    database = database_at(settings.database_url)
-    await database.open()
-    try:
+    async with open_database(settings.database_url) as database:
         mode = await database.write(lambda transaction: claim_mode(transaction, wanted))
-    finally:
-        await database.close()
     if mode != wanted:
         fail(
             "this database is live: a sandbox needs its own database"

@@ -1,5 +1,7 @@
 """Database addresses: parsing them, and the database that each of them names."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -48,3 +50,14 @@ def database_at(url: str) -> Database:
     from ousel.database.sqlite import SqliteDatabase
 
     return SqliteDatabase(sqlite_path(url))
+
+
+@asynccontextmanager
+async def open_database(url: str) -> AsyncIterator[Database]:
+    """Open the database at this address until the block ends."""
+    database = database_at(url)
+    await database.open()
+    try:
+        yield database
+    finally:
+        await database.close()

@@ -15,6 +15,7 @@ from typing import Any
 import httpx2
 import msgspec
 
+from ousel.database.addresses import open_database
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import new_secret, secret_hash
@@ -23,7 +24,7 @@ from ousel.people.rules import Session
 from ousel.people.store import add_session
 from ousel.site.forms import form_token
 from tests.faults.histories.history import Action, Entry, Group, Operation, Outcome
-from tests.support.accounts import open_database, partner
+from tests.support.accounts import partner
 from tests.support.raw_sql import RawSql
 from tests.support.server import Server
 

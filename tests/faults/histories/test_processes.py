@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.conftest import Figure
 from tests.faults.histories.clients import Clients
 from tests.faults.histories.verdict import assert_correct
 from tests.faults.sizes import sized
+from tests.support.figures import Figure
 from tests.support.server import Server
 
 pytestmark = pytest.mark.slow
