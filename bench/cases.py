@@ -1,7 +1,7 @@
 """The cases that are measured, and the environment in which they run."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,8 @@ from bench import fixtures
 from bench.postgres import Postgres
 from bench.processes import cpu_seconds, measure_start, reference_server
 from bench.reference import tables as reference_tables
+from ousel.sealed_log.keys import new_key, write_key
+from ousel.sealed_log.tiles import TILE_WIDTH
 from ousel.workload import plans, sample_data
 from ousel.workload.flushes import flush_seconds
 from ousel.workload.load import LoadPlan, LoadResult
@@ -83,14 +85,18 @@ class BenchEnvironment:
         self._multi_worker_server = cache(self._start_multi_worker_server)
         self.postgres = Postgres(folder / "postgresql")
         self.postgres.prepare_pgbench(sizes.pgbench_scale)
-        for leftover in folder.glob("ousel.db*"):
+        for leftover in folder.glob("ousel.*"):
             leftover.unlink()
+        self._log_key = folder / "ousel.log-key"  # on SQLite, the server creates one itself
+        write_key(self._log_key, new_key("ousel/log"))
         urls = {
             "postgresql": self.postgres.fresh_database("ousel"),
             "sqlite": f"sqlite:///{folder / 'ousel.db'}",
         }
+        settings = {"postgresql": {"OUSEL_LOG_KEY_FILE": str(self._log_key)}, "sqlite": {}}
         self.ledgers = {
-            engine: _start_ledger(engine, url, sizes, running) for engine, url in urls.items()
+            engine: _start_ledger(engine, url, sizes, running, settings[engine])
+            for engine, url in urls.items()
         }
         reference_url = self.postgres.fresh_database("reference")
         reference_tables.fill(reference_url, self.ledgers["postgresql"].sample_data)
@@ -109,6 +115,7 @@ class BenchEnvironment:
             for shape, connections in TRANSFERS:
                 yield self._transfer_case(engine, shape, connections)
             yield from self._other_cases(engine)
+            yield from self._log_cases(engine)
         for shape in ("hot", "spread"):
             yield self._multi_worker_case(shape)
         for shape in ("hot", "spread"):
@@ -168,8 +175,12 @@ class BenchEnvironment:
         return Case(f"postgresql {shape} 256, {WORKERS} workers", run)
 
     def _start_multi_worker_server(self) -> Server:
-        url = self.ledgers["postgresql"].url
-        return self._running.enter_context(ousel_server(url, WORKERS))
+        ledger = self.ledgers["postgresql"]
+        settings = {
+            "OUSEL_LOG_KEY_FILE": str(self._log_key),
+            "OUSEL_PORTAL_URL": f"http://127.0.0.1:{ledger.server.port}",  # it names the log
+        }
+        return self._running.enter_context(ousel_server(ledger.url, WORKERS, **settings))
 
     def _other_cases(self, engine: str) -> Iterator[Case]:
         """Yield the other cases: replays, reads, new charges and checkout payments."""
@@ -213,6 +224,15 @@ class BenchEnvironment:
         yield Case(f"{engine} new charge 64", new_charges)
         yield Case(f"{engine} checkout payment 64", payments)
 
+    def _log_cases(self, engine: str) -> Iterator[Case]:
+        """Yield the cases of the sealed log: receipts, and its first tile."""
+        ledger = self.ledgers[engine]
+        receipts = fixtures.receipts(ledger.url, ledger.server, ledger.sample_data)
+        yield self._read_case(engine, f"{engine} receipt", 256, receipts)
+        width = min(len(receipts), TILE_WIDTH)
+        tile = f"/log/tile/0/000{'' if width == TILE_WIDTH else f'.p/{width}'}"
+        yield self._read_case(engine, f"{engine} tile", 256, [(tile, {})])
+
     def _read_case(
         self,
         engine: str,
@@ -254,7 +274,11 @@ class BenchEnvironment:
 
 
 def _start_ledger(
-    engine: str, url: str, sizes: Sizes, running: contextlib.ExitStack
+    engine: str,
+    url: str,
+    sizes: Sizes,
+    running: contextlib.ExitStack,
+    settings: Mapping[str, str],
 ) -> MeasuredLedger:
     data = sample_data.create_sample_data(url, sizes.partners, sizes.recipients)
     created_fixtures = fixtures.create_fixtures(url, data)
@@ -268,7 +292,7 @@ def _start_ledger(
         transfers_before=before,
         start_seconds=start_seconds,
         idle_megabytes=idle_megabytes,
-        server=running.enter_context(ousel_server(url)),
+        server=running.enter_context(ousel_server(url, **settings)),
     )
 
 

@@ -14,6 +14,7 @@ from ousel.database.addresses import database_at
 from ousel.database.port import Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, system_clock
 from ousel.kernel.ids import handle_of, new_secret, secret_hash
+from ousel.ledger.journal import entries_after
 from ousel.oauth import store as oauth
 from ousel.oauth.rules import Token
 from ousel.oauth.service import token_prefix
@@ -91,6 +92,25 @@ def entity_tag(server: Server, key: str, charge_id: str) -> str:
     )
     with urllib.request.urlopen(request) as answer:  # noqa: S310 - our own server
         return str(answer.headers["ETag"])
+
+
+def receipts(url: str, server: Server, data: SampleData) -> list[tuple[str, dict[str, str]]]:
+    """Return the path and headers of the receipt of each partner's first movement, once sealed."""
+
+    async def find(transaction: Transaction) -> list[str]:
+        found = [await entries_after(transaction, each.id, 0, limit=1) for each in data.partners]
+        return [entry.transfer_id for [entry] in found]
+
+    targets = [
+        (f"/v1/transfers/{transfer_id}/receipt", {"Authorization": f"Bearer {key}"})
+        for transfer_id, key in zip(asyncio.run(_write(url, find)), data.keys, strict=True)
+    ]
+    for path, headers in targets:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{server.port}{path}", headers=headers | {"Prefer": "wait=60"}
+        )
+        urllib.request.urlopen(request).close()  # noqa: S310 - our own server
+    return targets
 
 
 async def _write(url: str, work: Callable[[Transaction], Awaitable[Result]]) -> Result:

@@ -39,14 +39,13 @@ class Load:
     def __init__(
         self,
         seeded: SeededDatabase,
-        port: int,
-        *,
+        *ports: int,
         patient: bool = True,
         between_seconds: float = BETWEEN_SECONDS,
     ) -> None:
-        """Send to this port; unless patient, a worker stops at the first lost answer."""
+        """Send to these ports; unless patient, a worker stops at the first lost answer."""
         self.seeded = seeded
-        self.port = port
+        self.ports = itertools.cycle(ports)  # the workers take them in turn
         self.patient = patient
         self._between_seconds = between_seconds
         self.acknowledged: dict[int, str] = {}  # transfer ids by number
@@ -162,7 +161,7 @@ class _Connection:
     """A connection that reconnects when needed."""
 
     def __init__(self, load: Load) -> None:
-        self._load = load
+        self._port = next(load.ports)
         self._wire: Wire | None = None
 
     async def exchanged(self, request: bytes) -> Answer | None:
@@ -170,7 +169,7 @@ class _Connection:
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 if self._wire is None:
-                    self._wire = await asyncio.open_connection("127.0.0.1", self._load.port)
+                    self._wire = await asyncio.open_connection("127.0.0.1", self._port)
                 return await _exchanged(request, *self._wire)
         except (OSError, EOFError):
             self.close()

@@ -18,6 +18,7 @@ KILLS = sized(1, 200)  # of the server, on each engine
 CLIENT_KILLS = sized(2, 200)  # of a program that follows its account
 SERVER_KILLS = sized(1, 50)
 MOVEMENTS_FOLLOWED = sized(50, 50_000)
+MOVEMENTS_SEALED = sized(10, 100_000)
 STOPS = sized(1, 50)  # of PostgreSQL
 NO_FOLLOWER_SECONDS = sized(2.0, 120.0)
 CALM_SECONDS = sized(0.3, 60.0)

@@ -48,7 +48,7 @@ def run_load_process(plan: LoadPlan) -> LoadResult:
 
 
 @contextlib.contextmanager
-def ousel_server(database_url: str, workers: int = 1) -> Iterator[Server]:
+def ousel_server(database_url: str, workers: int = 1, **settings: str) -> Iterator[Server]:
     """Run `ousel serve` on this database, without a rate limit, until the block ends."""
     port = free_port()
     command = [sys.executable, "-m", "ousel", "serve", "--port", str(port)]
@@ -56,7 +56,7 @@ def ousel_server(database_url: str, workers: int = 1) -> Iterator[Server]:
         "OUSEL_DATABASE_URL": database_url,
         "OUSEL_RATE_LIMIT": "off",
         "OUSEL_LOG_LEVEL": "warning",
-    }
+    } | settings
     if workers > 1:
         command.append(f"--workers={workers}")
     with run_server(command, port, "/readyz", environment) as server:
