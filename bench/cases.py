@@ -292,7 +292,7 @@ def _start_ledger(
         transfers_before=before,
         start_seconds=start_seconds,
         idle_megabytes=idle_megabytes,
-        server=running.enter_context(ousel_server(url, **settings)),
+        server=running.enter_context(ousel_server(url, workers=1, **settings)),
     )
 
 

@@ -1,8 +1,13 @@
 """Queries: a parameter is known, given once and well-formed, or the request is refused."""
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ousel.api.decoding import decode_query
 from ousel.api.paging import cursor_at
+from ousel.kernel.errors import Refusal
 from tests.support.problems import assert_problem
 from tests.support.world import World
 
@@ -107,3 +112,25 @@ async def test_a_query_that_is_no_text_is_refused(world: World, subtests: pytest
                 answer = await caller.client.get(f"/transfers?{query}")
 
                 assert_problem(answer, 400, "invalid_field", "query")
+
+
+class Query(msgspec.Struct, forbid_unknown_fields=True):
+    """A query with two parameters."""
+
+    a: str | None = None
+    b: int | None = None
+
+
+def decoded(query: str) -> tuple[object, ...]:
+    """Return what a query means, or how it is refused."""
+    try:
+        return msgspec.structs.astuple(decode_query(query.encode(), Query))
+    except Refusal as refusal:
+        return refusal.code, refusal.detail
+
+
+@given(query=st.text("ab1=&;", max_size=20))
+def test_escapes_change_no_meaning(query: str) -> None:
+    """A parameter means the same whether its characters are escaped or not."""
+    escaped = query.translate({ord(each): f"%{ord(each):x}" for each in "ab1"})
+    assert decoded(escaped) == decoded(query)
