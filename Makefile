@@ -41,8 +41,10 @@ whole: .venv/bench
 PURE := tests/kernel $(addprefix tests/ledger/test_,rules.py charge_rules.py)
 WHOLE := kernel.money kernel.ids kernel.account_numbers ledger.rules
 
+# `make check` leaves some tests on PostgreSQL to `make test`: see tests/support/engines.py.
+test: export OUSEL_TESTS := all
 quick: .venv/bench
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow" $(addprefix --ignore=,$(PURE))
+	OUSEL_TESTS=$(or $(OUSEL_TESTS),check) $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not slow" $(addprefix --ignore=,$(PURE))
 
 client-matrix: ## Test the client on every installed Python
 	@scripts/client-matrix

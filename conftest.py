@@ -7,7 +7,6 @@ import pytest
 
 from ousel.cli.proxies import bypass_proxies_on_this_machine
 from tests.support.citus_cluster import ABSENT, is_citus_installed
-from tests.support.engines import SLOW_ON_POSTGRES
 from tests.support.programs import report_missing_programs
 from tests.support.run_folder import RunFolder
 
@@ -24,8 +23,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Do not import files without slow tests if only slow tests run."""
     if config.getoption("markexpr") != "slow" or not collection_path.match("test_*.py"):
-        return None
-    if collection_path.parent.name in SLOW_ON_POSTGRES:
         return None
     return "pytest.mark.slow" not in collection_path.read_text() or None
 

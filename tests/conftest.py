@@ -1,6 +1,7 @@
 """Fixtures for all tests: databases on both engines, servers, the portal and a browser."""
 
 import gc
+import os
 import random
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from ousel.database.addresses import open_database
 from ousel.database.port import Database
 from tests.faults.sizes import SEED
 from tests.support.clock import ManualClock
-from tests.support.engines import ENGINES, SLOW_ON_POSTGRES, Engine, Engines
+from tests.support.engines import ENGINES, SQLITE_FOR_CHECK, Engine, Engines
 from tests.support.figures import Figure
 from tests.support.passwords import hash_quickly
 from tests.support.portal import Portal, open_portal
@@ -78,13 +79,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> "Journeys
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run the longest files first, and some tests on one engine only or seldom on the other."""
-    needless = {item for item in items if _is_on_postgres(item) and "one_engine" in item.keywords}
+    """Run the longest files first, and some tests on one engine only."""
+    folders = SQLITE_FOR_CHECK if os.environ.get("OUSEL_TESTS") == "check" else ()
+    needless = {
+        item
+        for item in items
+        if _is_on_postgres(item)
+        and ("one_engine" in item.keywords or item.path.parent.name in folders)
+    }
     config.hook.pytest_deselected(items=list(needless))
     items[:] = sorted((item for item in items if item not in needless), key=_position)
     for item in items:
-        if item.path.parent.name in SLOW_ON_POSTGRES and _is_on_postgres(item):
-            item.add_marker(pytest.mark.slow)
         if item.path.parent.name in SLOW_FOLDERS and "slow" not in item.keywords:
             raise pytest.UsageError(f"{item.nodeid} is in a folder of slow tests, but not slow")
 
