@@ -64,6 +64,9 @@ SETTINGS: Final = {
     # are enough, and batches need not wait for each other's shards.
     "citus.all_modifications_commutative": "on",
     "citus.propagate_set_commands": "local",
+    # The entries of two accounts are read from their shards first, and then joined without an
+    # index. Row by row, that would take a time that grows with the square of their number.
+    "enable_hashjoin": "on",
 }
 # A transaction waits for a row on the server that has the row, which has its own settings. Citus
 # passes SET LOCAL on to that server. Outside a block, it would also pass on all other statements of
