@@ -46,6 +46,10 @@ CANNOT_RUN = {
     "docs/operating/install.md-3": ("it serves until it is stopped", "tests/support/server.py"),
     "docs/operating/install.md-4": ("it builds a container", "tests/project/test_deploy.py"),
     "docs/operating/performance.md-1": ("it measures for minutes", "tests/bench"),
+    "docs/operating/plan-a-cluster.md-1": (
+        "it runs in the folder of the sources",
+        "tests/bench/test_planning.py",
+    ),
     "docs/operating/postgresql.md-1": ("it serves until it is stopped", "tests/support/engines.py"),
     "docs/operating/sealed-log.md-2": (
         "it needs a checkpoint that was published and lost",
