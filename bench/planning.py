@@ -38,6 +38,7 @@ class CostPoint(msgspec.Struct, frozen=True):
 
 # Measured on a machine with two cores, which all processes shared, with 1, 4, 16, 64 and 256
 # callers, 256 senders and 10,000 recipients, one Ousel process and three database servers.
+# The bytes on the network include an estimate of 2,500 for sealing.
 COSTS: Final = (
     CostPoint(1, 11.9, 1_088, 2_346, 2_920, 5_785, 19_500),
     CostPoint(2, 13.3, 594, 1_350, 1_872, 3_629, 11_500),
@@ -252,7 +253,7 @@ CROWDS: Final = tuple(
     for callers, rates in _MEASURED.items()
     for exponents, fast, slow in zip(EXPONENTS, *rates, strict=True)
 )
-# Chosen so that the crowds without hot accounts come out as measured; all others are predicted.
+# Chosen from the crowds without hot accounts, and used for all.
 TIMES: Final = BatchTimes(
     cpu_seconds=0.0075,
     cpu_seconds_per_transfer=0.0006,
