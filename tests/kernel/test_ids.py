@@ -20,8 +20,10 @@ from ousel.kernel.ids import (
     new_id,
     new_secret,
     owner_of_id,
+    repeatable_id,
     repeatable_secret,
     secret_hash,
+    tail_of_id,
     time_of_id,
     without_secrets,
 )
@@ -164,6 +166,18 @@ def test_a_repeated_secret_depends_on_all_that_it_was_made_for() -> None:
     assert len({secret[len("sk_test_") :] for secret in secrets}) == len(cases)
     assert all(is_secret(secret, case[0]) for secret, case in zip(secrets, cases, strict=True))
     assert [repeatable_secret(*case) for case in cases] == secrets
+
+
+def test_a_repeated_id_has_its_own_time_and_the_same_tail() -> None:
+    """Another parent or purpose gives another tail."""
+    cases = list(itertools.product(("a", "b"), ("create Shop", "create Till")))
+    early = [repeatable_id("app_", lambda: 1_000_000, *case) for case in cases]
+    late = [repeatable_id("app_", lambda: 2_000_000, *case) for case in cases]
+
+    assert [tail_of_id(each) for each in early] == [tail_of_id(each) for each in late]
+    assert len({tail_of_id(each) for each in early}) == len(cases)
+    assert {time_of_id(each) for each in late} == {2_000_000}
+    assert len(early[0]) == len(new_id("app_", lambda: 0))
 
 
 def test_only_a_sha_256_of_a_secret_is_kept() -> None:

@@ -43,3 +43,13 @@ async def mailing(database_url: str) -> AsyncIterator[Portal]:
 async def ada(portal: Portal) -> Visitor:
     """Ada, who has signed up on the live portal."""
     return await portal.person("ada")
+
+
+@pytest.fixture
+async def partner(sandbox: Portal) -> tuple[Visitor, str, str]:
+    """Someone with an app in a sandbox, the app's path, and a key."""
+    visitor = await sandbox.person("ada")
+    app = await visitor.create_app("Analytical Engines")
+    key = await visitor.issue_key(app)
+    sandbox.clock.advance(seconds=1)  # keys that follow stand below it
+    return visitor, app, key

@@ -1,11 +1,8 @@
 """Apps, keys, redirect URIs and origins in the portal."""
 
-import asyncio
-
 import pytest
 
 from ousel.kernel.clock import timestamp
-from ousel.kernel.ids import repeatable_secret
 from ousel.partners import app_service, key_service
 from ousel.portal import app_overview
 from tests.support.engines import ENGINES
@@ -16,16 +13,6 @@ from tests.support.visitor import Visitor, shown_key
 pytestmark = pytest.mark.parametrize("engine", ENGINES)  # these pages have searches of their own
 
 ELSEWHERE = "https://shop.example"
-
-
-@pytest.fixture
-async def partner(sandbox: Portal) -> tuple[Visitor, str, str]:
-    """Someone with an app in a sandbox, the app's path, and a key."""
-    visitor = await sandbox.person("ada")
-    app = await visitor.create_app("Analytical Engines")
-    key = await visitor.issue_key(app)
-    sandbox.clock.advance(seconds=1)  # keys that follow stand below it
-    return visitor, app, key
 
 
 async def rotate(visitor: Visitor, app: str, overlap: str) -> str:
@@ -304,63 +291,6 @@ async def test_the_app_page_has_the_promised_buttons(partner: tuple[Visitor, str
     assert buttons.count("Remove") == 2
     for name in ("Issue key", "Rotate", "Revoke", "Add redirect URI", "Add origin"):
         assert buttons.count(name) == 1
-
-
-async def test_a_rotation_sent_twice_makes_one_key(
-    sandbox: Portal, partner: tuple[Visitor, str, str]
-) -> None:
-    """Both answers show it, so it is not lost; another form for the old key is refused."""
-    visitor, app, old = partner
-    form, other = await visitor.form(app, "Rotate"), await visitor.form(app, "Rotate")
-    both = await asyncio.gather(*[visitor.post(form.action, form.fields) for _ in range(2)])
-    new = shown_key(both[0])
-    assert shown_key(both[1]) == new
-    late = await visitor.post(other.action, other.fields)
-    assert (late.status_code, "already been rotated or revoked" in late.text) == (400, True)
-    assert (await status(sandbox, old), await status(sandbox, new)) == (200, 200)
-    page = (await visitor.get(app)).text
-    assert (page.count(">valid<"), page.count(">ends<")) == (1, 1)
-
-
-async def test_a_form_sent_twice_issues_one_key(
-    sandbox: Portal, partner: tuple[Visitor, str, str]
-) -> None:
-    """A double click and a reload show the same key, which is announced once.
-
-    With another name, the same form issues another key. When its key has ended, it shows none.
-    """
-    visitor, app, first = partner
-    form = await visitor.form(app, "Issue key")
-    fields = form.pressed("Issue key", {"key_name": "till"})
-    answers = await asyncio.gather(*[visitor.send(form, fields) for _ in range(2)])
-    answers.append(await visitor.send(form, fields))
-    keys = {shown_key(answer) for answer in answers}
-    assert len(keys) == 1
-    assert ["only this one key was issued" in answer.text for answer in answers].count(True) == 2
-    assert (await visitor.get("/settings/history")).text.count("“till”") == 1
-
-    keys |= {shown_key(await visitor.send(form, fields | {"key_name": "office"}))}
-    keys |= {shown_key(await visitor.press(app, "Issue key", key_name="till"))}
-    assert len(keys | {first}) == 4
-    assert [await status(sandbox, key) for key in keys] == [200] * 3
-
-    for _ in range(4):
-        await visitor.press_and_confirm(app, "Revoke")
-    ended = await visitor.send(form, fields)
-    assert (ended.status_code, "its key has ended" in ended.text) == (400, True)
-
-
-async def test_nobody_else_can_compute_a_key_from_its_form(sandbox: Portal) -> None:
-    """The same seed in another session issues another key, and the form alone names none."""
-    ada, again = await sandbox.person("ada"), sandbox.visitor()
-    await again.sign_in("ada")
-    app = await ada.create_app()
-    form, theirs = await ada.form(app, "Issue key"), await again.form(app, "Issue key")
-    key = shown_key(await ada.send(form, form.pressed("Issue key", {"key_name": "till"})))
-    sent = f"{form.fields['form_token']} {form.fields['seed']}"
-    assert repeatable_secret("sk_test_", sent, f"{app}/keys till") != key
-    filled = {"key_name": "till", "seed": form.fields["seed"]}
-    assert shown_key(await again.send(theirs, theirs.pressed("Issue key", filled))) != key
 
 
 async def test_apps_keys_and_addresses_are_limited(

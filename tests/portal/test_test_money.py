@@ -57,10 +57,8 @@ async def test_the_page_suggests_what_a_person_can_do(sandbox: Portal) -> None:
 async def test_test_money_is_limited(sandbox: Portal) -> None:
     """After the last allowed request, the next one is refused and moves nothing."""
     ada = await sandbox.person("ada")
-    form = await ada.form("/activity?next=//elsewhere.example", BUTTON)
-    answers = [
-        await ada.send(form, form.pressed(BUTTON, {})) for _ in range(TEST_MONEY_LIMIT.failures + 1)
-    ]
+    path = "/activity?next=//elsewhere.example"
+    answers = [await ada.press(path, BUTTON) for _ in range(TEST_MONEY_LIMIT.failures + 1)]
 
     assert {answer.headers["location"] for answer in answers[:-1]} == {"/activity"}
     assert answers[-1].status_code == 429

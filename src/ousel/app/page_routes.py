@@ -90,7 +90,7 @@ def _partner_pages(services: Services, pages: PageRenderer, cookies: Cookies) ->
     """Return the pages on which partners manage their apps, keys and charges."""
     editor = AppEditor(pages, services.app_overviews)
     return [
-        *AppPages(pages, services.apps, services.app_overviews, editor).routes(),
+        *AppPages(pages, services.apps, services.app_overviews, editor, cookies).routes(),
         *KeyPages(pages, services.keys, editor, services.clock, cookies).routes(),
         *AddressPages(services.apps, editor).routes(),
         *ChargePages(pages, services.apps, services.charges, services.checkouts).routes(),

@@ -87,6 +87,17 @@ def repeatable_secret(prefix: str, parent: str, purpose: str) -> str:
     return prefix + digest[:SECRET_CHARACTERS].translate(_DIGIT_OF_BYTE).decode()
 
 
+def repeatable_id(prefix: str, clock: Callable[[], int], parent: str, purpose: str) -> str:
+    """Return an id that sorts by time; for one parent and purpose, it always has the same tail."""
+    tail = repeatable_secret(prefix, parent, purpose)[-_RANDOM_DIGITS:]
+    return prefix + _time(clock() // _MICROS_PER_MILLISECOND) + tail
+
+
+def tail_of_id(id_: str) -> str:
+    """Return the part of an id that does not depend on its time."""
+    return id_[-_RANDOM_DIGITS:]
+
+
 def is_secret(text: str, prefix: str) -> bool:
     """Return whether a text has the form of a secret with this prefix."""
     return text.startswith(prefix) and _SECRET_TAIL.fullmatch(text, len(prefix)) is not None

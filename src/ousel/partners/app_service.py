@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from ousel.accounts import service as accounts
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
+from ousel.kernel.ids import repeatable_id, tail_of_id
 from ousel.partners import rules, service, store
-from ousel.partners.rules import ApiError, App
+from ousel.partners.rules import ApiError, App, RepeatableRequest
 from ousel.partners.service import NewApp, own_app
 from ousel.partners.store import AddressStatements
 from ousel.people.audit import EventKind, EventSource, record_event
@@ -71,13 +73,21 @@ class AppService:
 
         return await self._database.read(read)
 
-    async def create(self, account_id: str, name: str, source: EventSource) -> App:
-        """Create an app."""
+    async def create(
+        self, account_id: str, name: str, request: RepeatableRequest, source: EventSource
+    ) -> App:
+        """Create an app, or return the one that the same request has created before."""
+        app_id = repeatable_id("app_", self._clock, request.parent, request.purpose)
 
         async def work(transaction: Transaction) -> App:
+            # Wait for a concurrent request of this person, which may be the same one.
+            await accounts.lock_password_hash(transaction, account_id)
             apps = await store.apps_of(transaction, account_id)
+            for app in apps:
+                if tail_of_id(app.id) == tail_of_id(app_id):
+                    return app
             rules.check_below_limit(len(apps), APPS_MAX, "apps", param="name")
-            new = NewApp(account_id=account_id, name=name)
+            new = NewApp(account_id=account_id, name=name, id=app_id)
             app = await service.create_app(transaction, new, self._clock)
             await self._record(transaction, app, "app_created", app.name, source)
             return app

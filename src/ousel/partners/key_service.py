@@ -2,15 +2,13 @@
 
 from typing import Final
 
-import msgspec
-
 from ousel.accounts import service as accounts
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.kernel.ids import derive_secret, matches_hash, new_handle, repeatable_secret
 from ousel.partners import rules, service
-from ousel.partners.rules import App, Key
+from ousel.partners.rules import App, Key, RepeatableRequest
 from ousel.partners.service import IssuedKey, own_app, own_key
 from ousel.people.audit import EventSource, record_event
 from ousel.people.notices import EventNotices
@@ -28,13 +26,6 @@ class SecondFactorNeeded(Refusal):
     code = "second_factor_needed"
     title = "Turn on two-factor sign-in first"
     cure = "Turn it on under Settings, then issue the key."
-
-
-class KeyRequest(msgspec.Struct, frozen=True):
-    """What makes a request for a key recognizable when it is sent again."""
-
-    parent: str  # a secret that only the person's browser and this server know
-    purpose: str  # what was asked for, such as the form's address and the key's name
 
 
 class KeyService:
@@ -60,7 +51,12 @@ class KeyService:
         return await self._database.read(read)
 
     async def issue(
-        self, account_id: str, app_id: str, name: str, request: KeyRequest, source: EventSource
+        self,
+        account_id: str,
+        app_id: str,
+        name: str,
+        request: RepeatableRequest,
+        source: EventSource,
     ) -> IssuedKey:
         """Issue a key, or return the one that the same request has issued before."""
         secret = self._secret(request)
@@ -126,7 +122,7 @@ class KeyService:
         app_id: str,
         handle: str,
         overlap_seconds: int,
-        request: KeyRequest,
+        request: RepeatableRequest,
         source: EventSource,
     ) -> IssuedKey:
         """Replace a key with a new one; the old key stays valid for the overlap.
@@ -168,7 +164,7 @@ class KeyService:
 
         await self._database.write(work)
 
-    def _secret(self, request: KeyRequest) -> str:
+    def _secret(self, request: RepeatableRequest) -> str:
         return repeatable_secret(f"sk_{self._mode}_", request.parent, request.purpose)
 
     async def _app_of_locked_account(

@@ -67,6 +67,13 @@ class ApiError(msgspec.Struct, frozen=True):
     created_at: int
 
 
+class RepeatableRequest(msgspec.Struct, frozen=True):
+    """What makes a request for an app or a key recognizable when it is sent again."""
+
+    parent: str  # a secret that only the person's browser and this server know
+    purpose: str  # what was asked for, such as the form's address and the key's name
+
+
 def parse_name(text: str, *, param: str = "name") -> str:
     """Return an app's or key's name without surrounding space, or raise InvalidField."""
     name = text.strip()

@@ -64,6 +64,7 @@ class NewApp(msgspec.Struct, frozen=True, kw_only=True):
 
     account_id: str
     name: str
+    id: str | None = None  # else a new one
     redirect_uris: Collection[str] = ()
     origins: Collection[str] = ()
 
@@ -80,7 +81,7 @@ async def create_app(transaction: Transaction, new: NewApp, clock: Clock) -> App
     """Create an app."""
     app = App(
         account_id=new.account_id,
-        id=new_id("app_", clock),
+        id=new.id or new_id("app_", clock),
         name=rules.parse_name(new.name),
         created_at=clock(),
     )

@@ -73,7 +73,10 @@ class SignInService:
         self.password_check = PasswordCheck(database, clock, attempts, self.passwords)
 
     async def sign_up(self, holder: NewHolder, password: str, source: EventSource) -> NewSession:
-        """Open an account, send a message that proves its email, and sign its holder in."""
+        """Open an account, send a message that proves its email, and sign its holder in.
+
+        If the form is sent twice, the second one signs in to the account that the first one opened.
+        """
         checks = FieldChecks()
         accounts.check_holder(holder, checks)
         checks.value(lambda: rules.parse_password(password), "password")
@@ -90,7 +93,14 @@ class SignInService:
             await self._start_proof(transaction, account.id, source)
             return await self._open_session(transaction, account.id, "signed_in", source)
 
-        return await self._database.write(work)
+        try:
+            return await self._database.write(work)
+        except accounts.IdentifierInUse:
+            # A stranger only learns that the username is in use, and no guess is counted.
+            if await self._is_browser_of(holder.username, source):
+                with suppress(WrongPassword):
+                    return await self.sign_in(holder.username, password, source)
+            raise
 
     async def sign_in(self, identifier: str, password: str, source: EventSource) -> NewSession:
         """Sign in with a password; if the account has a second factor, it must follow."""
@@ -253,6 +263,16 @@ class SignInService:
         )
         if not is_free:
             checks.errors["username"] = f"@{username.lower().removeprefix('@')} is in use."
+
+    async def _is_browser_of(self, username: str, source: EventSource) -> bool:
+        """Return whether somebody has signed in to the account with this username here before."""
+
+        async def read(transaction: Transaction) -> bool:
+            name = _sign_in_name(username)
+            account_id = await accounts.find_account_id(transaction, name, param="username")
+            return await store.is_known_browser(transaction, account_id or "", source.browser)
+
+        return await self._database.read(read)
 
     async def _account_id(self, name: str) -> str | None:
         """Return the id of the account that has this name, or None if there is none."""

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from ousel.http.messages import Answer
 from ousel.kernel.errors import InvalidField, Refusal
-from ousel.kernel.ids import new_secret
 from ousel.partners.service import IssuedKey
 from ousel.portal.app_overview import AppOverviewService
 from ousel.site.redirects import see_other
@@ -13,7 +12,6 @@ from ousel.site.rendering import PageRenderer
 from ousel.site.visits import Visit
 
 OVERLAP_LABELS: Final = {"0": "at once", "3600": "1 hour", "86400": "24 hours", "604800": "7 days"}
-SEED_PREFIX: Final = "ks_"  # of the seeds in forms that issue keys
 
 
 class AppEditor:
@@ -32,7 +30,6 @@ class AppEditor:
             "view": await self._overviews.read(visit.signed_in.account_id, visit.path["client_id"]),
             "issued": issued,
             "overlaps": OVERLAP_LABELS,
-            "seed": new_secret(SEED_PREFIX),
         }
         return self._pages.render("portal/app.html", visit, refusal=refusal, **context)
 

@@ -7,6 +7,8 @@ from ousel.partners.service import AppHasKeys
 from ousel.people.event_source import event_source
 from ousel.portal.app_editor import AppEditor
 from ousel.portal.app_overview import AppOverviewService
+from ousel.portal.repeatable_requests import repeatable_request
+from ousel.site.cookies import Cookies
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
@@ -21,12 +23,14 @@ class AppPages:
         apps: AppService,
         overviews: AppOverviewService,
         editor: AppEditor,
+        cookies: Cookies,
     ) -> None:
-        """Read and change apps with these services."""
+        """Read and change apps with these services; read the session's secret with `cookies`."""
         self._pages = pages
         self._apps = apps
         self._overviews = overviews
         self._editor = editor
+        self._cookies = cookies
 
     def routes(self) -> list[PageRoute]:
         """Return the routes of apps."""
@@ -53,9 +57,13 @@ class AppPages:
 
     async def create(self, visit: Visit) -> Answer:
         """Create an app."""
+        name = visit.form.get("name", "")
         try:
             app = await self._apps.create(
-                visit.signed_in.account_id, visit.form.get("name", ""), event_source(visit)
+                visit.signed_in.account_id,
+                name,
+                repeatable_request(visit, self._cookies, name),
+                event_source(visit),
             )
         except InvalidField as refusal:
             return self._pages.render("portal/app_new.html", visit, refusal=refusal)

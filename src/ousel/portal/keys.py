@@ -1,7 +1,6 @@
 """Pages that issue, rotate and revoke the keys of an app.
 
-The forms that issue and rotate keys carry a seed. The new key's secret is derived from it and from
-the session's secret. So if such a form is sent twice, by a double click or a reload, it issues one
+If a form that issues or rotates a key is sent twice, by a double click or a reload, it issues one
 key, and both answers show it.
 """
 
@@ -10,11 +9,11 @@ from collections.abc import Awaitable
 from ousel.http.messages import Answer
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import InvalidField
-from ousel.kernel.ids import is_secret, new_secret
-from ousel.partners.key_service import KeyRequest, KeyService, SecondFactorNeeded
+from ousel.partners.key_service import KeyService, SecondFactorNeeded
 from ousel.partners.service import IssuedKey
 from ousel.people.event_source import event_source
-from ousel.portal.app_editor import OVERLAP_LABELS, SEED_PREFIX, AppEditor
+from ousel.portal.app_editor import OVERLAP_LABELS, AppEditor
+from ousel.portal.repeatable_requests import repeatable_request
 from ousel.site.cookies import Cookies
 from ousel.site.redirects import see_other
 from ousel.site.rendering import PageRenderer
@@ -57,7 +56,7 @@ class KeyPages:
             visit.signed_in.account_id,
             visit.path["client_id"],
             name,
-            self._key_request(visit, name),
+            repeatable_request(visit, self._cookies, name),
             event_source(visit),
         )
         return await self._show_issued(visit, issuing)
@@ -74,7 +73,7 @@ class KeyPages:
             visit.path["client_id"],
             visit.path["handle"],
             int(overlap),
-            self._key_request(visit),
+            repeatable_request(visit, self._cookies),
             event_source(visit),
         )
         return await self._show_issued(visit, issuing)
@@ -108,13 +107,3 @@ class KeyPages:
         except (InvalidField, SecondFactorNeeded) as refusal:
             return await self._editor.page(visit, refusal)
         return await self._editor.page(visit, issued=issued)
-
-    def _key_request(self, visit: Visit, name: str = "") -> KeyRequest:
-        """Return what was asked for, which is equal if this session sends the same form again.
-
-        The session's secret is part of it. So what the form contains reveals no key.
-        """
-        seed = visit.form.get("seed", "")
-        if not is_secret(seed, SEED_PREFIX):
-            seed = new_secret(SEED_PREFIX)
-        return KeyRequest(f"{self._cookies.session(visit.headers)} {seed}", f"{visit.url} {name}")

@@ -44,9 +44,21 @@ class SignInPages:
         return [
             PageRoute(method="GET", path="/", answer=self.welcome, for_everyone=True),
             PageRoute(method="GET", path="/signup", answer=self.show_sign_up, for_everyone=True),
-            PageRoute(method="POST", path="/signup", answer=self.sign_up, for_everyone=True),
+            PageRoute(
+                method="POST",
+                path="/signup",
+                answer=self.sign_up,
+                for_everyone=True,
+                opens_session=True,
+            ),
             PageRoute(method="GET", path="/login", answer=self.show_sign_in, for_everyone=True),
-            PageRoute(method="POST", path="/login", answer=self.sign_in, for_everyone=True),
+            PageRoute(
+                method="POST",
+                path="/login",
+                answer=self.sign_in,
+                for_everyone=True,
+                opens_session=True,
+            ),
             PageRoute(method="GET", path="/login/code", answer=self.show_code, for_everyone=True),
             PageRoute(method="POST", path="/login/code", answer=self.enter_code, for_everyone=True),
             PageRoute(method="POST", path="/logout", answer=self.sign_out),

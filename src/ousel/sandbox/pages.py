@@ -10,6 +10,7 @@ from ousel.ledger.funding import issue_money
 from ousel.ledger.queue import PostingQueue
 from ousel.mail.outbox import Outbox
 from ousel.people.attempts import AttemptCounter
+from ousel.site.forms import seed_of
 from ousel.site.redirects import local_path, see_other
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
@@ -52,10 +53,18 @@ class SandboxPages:
         )
 
     async def issue_test_money(self, visit: Visit) -> Answer:
-        """Issue money to the person's account, and lead back to the page that needs it."""
+        """Issue money to the person's account, and lead back to the page that needs it.
+
+        A form that is sent twice issues money once.
+        """
         account = await self._accounts.get(visit.signed_in.account_id)
         await self._attempts.count_test_money(account.id)
         await issue_money(
-            self._posting_queue, self._clock, account, TEST_MONEY_MICROS, note="Test money"
+            self._posting_queue,
+            self._clock,
+            account,
+            TEST_MONEY_MICROS,
+            note="Test money",
+            idempotency_key=f"test-money:{account.id}:{seed_of(visit)}",
         )
         return see_other(local_path(visit.form.get("next", ""), "/activity"))

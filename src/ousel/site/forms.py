@@ -16,9 +16,11 @@ from urllib.parse import parse_qsl
 from ousel.http.messages import Request, whole_body
 from ousel.http.refusals import UnsupportedMediaType
 from ousel.kernel.errors import InvalidField, Refusal
+from ousel.kernel.ids import is_secret, new_secret
 from ousel.site.visits import Visit
 
 FORM_FIELDS_MAX: Final = 100
+SEED_PREFIX: Final = "fs_"
 NUL: Final = "\0"  # PostgreSQL cannot store it
 
 
@@ -36,13 +38,27 @@ def form_token(cookie: str) -> str:
     return hashlib.sha256(f"form:{cookie}".encode()).hexdigest()
 
 
-def check_form(visit: Visit, own_origins: Collection[str]) -> None:
-    """Refuse a form that does not come from a page that this site showed to this visitor."""
+def new_seed() -> str:
+    """Return the seed of a new form, by which the form is recognized if it is sent twice."""
+    return new_secret(SEED_PREFIX)
+
+
+def seed_of(visit: Visit) -> str:
+    """Return the seed of the form that was sent, or a new one if it has none."""
+    seed = visit.form.get("seed", "")
+    return seed if is_secret(seed, SEED_PREFIX) else new_seed()
+
+
+def check_form(visit: Visit, own_origins: Collection[str], tokens: Collection[str]) -> None:
+    """Refuse a form that does not come from a page that this site showed to this visitor.
+
+    The form must have one of these tokens.
+    """
     origin = visit.headers.get(b"origin")
     if origin is not None and origin.decode("latin-1") not in own_origins:
         raise FormNotTrusted("This form was sent from another site.")
     given = visit.form.get("form_token", "")
-    if not hmac.compare_digest(given.encode(), visit.form_token.encode()):
+    if not any(hmac.compare_digest(given.encode(), token.encode()) for token in tokens):
         raise FormNotTrusted(
             "The form is out of date: someone signed in or out meanwhile, or the browser stores "
             "no cookies. Nothing was changed. Open the page again and send the form once more."

@@ -64,7 +64,7 @@ class PageServer:
             if route.method == "POST":
                 form = read_form(request, may_have_files=route.may_have_files)
                 visit = msgspec.structs.replace(visit, form=form)
-                check_form(visit, self._own_origins(visit))
+                check_form(visit, self._own_origins(visit), _form_tokens(visit, route))
             if visit.person is None and not route.for_everyone:
                 answer = see_other(f"/login?next={quote(self._return_address(visit), safe='')}")
             else:
@@ -169,6 +169,15 @@ class PageServer:
             if referrer.startswith(f"{origin}/"):
                 return local_path(referrer.removeprefix(origin), "/")
         return None
+
+
+def _form_tokens(visit: Visit, route: PageRoute) -> list[str]:
+    """Return the tokens that a form may have.
+
+    A form that opens a session was shown before there was one. If it is sent twice, the browser may
+    have the new session already.
+    """
+    return [visit.form_token, *([form_token(visit.visitor)] if route.opens_session else [])]
 
 
 def _plain_address(address: str) -> str:

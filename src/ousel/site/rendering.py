@@ -15,6 +15,7 @@ from ousel.kernel.errors import InvalidForm, Refusal
 from ousel.kernel.money import money_text
 from ousel.kernel.settings import Settings
 from ousel.site.assets import Assets
+from ousel.site.forms import new_seed
 from ousel.site.visits import Visit
 
 HTML: Final = b"text/html; charset=utf-8"
@@ -99,6 +100,7 @@ def _environment(packages: tuple[str, ...]) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"money": money_text, "moment": time_element, "prose": inline_code}
+    environment.globals["new_seed"] = new_seed
     return environment
 
 

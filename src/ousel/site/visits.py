@@ -90,3 +90,4 @@ class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
     for_everyone: bool = False  # else visitors must sign in first
     reads_query_itself: bool = False  # from `visit.url`, byte by byte
     may_have_files: bool = False  # in its form
+    opens_session: bool = False  # so its form may be sent again when the session is open

@@ -1,0 +1,196 @@
+"""Forms that are sent twice, by a double click or a reload, take effect once."""
+
+import asyncio
+
+import pytest
+
+from ousel.kernel.ids import repeatable_secret
+from tests.support.accounts import verify
+from tests.support.engines import ENGINES
+from tests.support.portal import Portal
+from tests.support.visitor import PASSWORD, Visitor, shown_key
+
+pytestmark = pytest.mark.parametrize("engine", ENGINES)
+
+TEST_MONEY = "Get test money"
+NEW_ADA = {
+    "username": "ada",
+    "email": "ada@example.com",
+    "display_name": "Ada",
+    "password": PASSWORD,
+}
+
+
+async def status(portal: Portal, key: str) -> int:
+    """Return how the interface answers this key."""
+    return (await portal.call("/me", key)).status_code
+
+
+async def send_twice(visitor: Visitor, path: str, button: str, **filled: str) -> list[str]:
+    """Send a form twice at once and once more later; return where the answers lead."""
+    form = await visitor.form(path, button)
+    fields = form.pressed(button, filled)
+    answers = await asyncio.gather(*(visitor.send(form, fields) for _ in range(2)))
+    answers.append(await visitor.send(form, fields))
+    assert {answer.status_code for answer in answers} == {303}, [each.text for each in answers]
+    return [answer.headers["location"] for answer in answers]
+
+
+def same_browser(portal: Portal, visitor: Visitor) -> Visitor:
+    """Return a window of the same browser, as it was before anybody had signed in."""
+    window = portal.visitor()
+    window.client.cookies["ousel_visitor"] = visitor.client.cookies["ousel_visitor"]
+    return window
+
+
+async def test_a_sign_up_sent_twice_opens_one_account(portal: Portal) -> None:
+    """Each answer signs in to it, also if the browser has stored the first session already."""
+    ada = portal.visitor()
+    form = await ada.form("/signup", "Create account")
+    fields = form.pressed("Create account", NEW_ADA)
+    windows = [ada, same_browser(portal, ada), same_browser(portal, ada)]
+    answers = await asyncio.gather(*(each.send(form, fields) for each in windows[:2]))
+    answers.append(await windows[2].send(form, fields))
+    answers.append(await ada.send(form, fields))
+
+    assert [(each.status_code, each.headers["location"]) for each in answers] == [
+        (303, "/activity")
+    ] * 4
+    for window in windows:
+        assert "@ada" in (await window.get("/activity")).text
+    assert (await ada.get("/settings/history")).text.count("Account created") == 1
+    assert (await portal.mail("ada@example.com")) == []
+
+
+async def test_a_sign_in_sent_twice_signs_in(portal: Portal) -> None:
+    """Also if the browser has stored the first session before it sends the second form."""
+    await portal.person("ada")
+    visitor = portal.visitor()
+    form = await visitor.form("/login", "Sign in")
+    fields = form.pressed("Sign in", {"identifier": "ada", "password": PASSWORD})
+    for _ in range(2):
+        assert (await visitor.send(form, fields)).headers["location"] == "/activity"
+    assert await visitor.is_signed_in()
+
+
+async def test_only_the_browser_that_signed_up_is_signed_in_by_a_second_sign_up(
+    portal: Portal,
+) -> None:
+    """Others learn that the username is in use, whatever they type, and no guess is counted."""
+    ada = await portal.person("ada")
+    before = (await ada.get("/settings/history")).text
+    for password in (PASSWORD, "wrong horse battery"):
+        stranger = portal.visitor()
+        refused = await stranger.sign_up("ada", password=password)
+        assert (refused.status_code, "@ada is in use." in refused.text) == (409, True)
+        assert not await stranger.is_signed_in()
+    assert (await ada.get("/settings/history")).text == before
+    guesser = same_browser(portal, ada)
+    refused = await guesser.sign_up("ada", password="wrong horse battery")
+    assert (refused.status_code, "@ada is in use." in refused.text) == (409, True)
+    assert not await guesser.is_signed_in()
+
+
+async def test_guesses_at_sign_up_are_limited_as_at_sign_in(portal: Portal) -> None:
+    """Whoever finds the browser of somebody who has signed out cannot guess the password there."""
+    ada = await portal.person("ada")
+    guesser = same_browser(portal, ada)
+    answers = [
+        (await guesser.sign_up("ada", password=f"wrong horse {number}")).status_code
+        for number in range(11)
+    ]
+    assert answers == [409] * 10 + [429]
+
+
+async def test_an_app_sent_twice_is_created_once(sandbox: Portal) -> None:
+    """With another name, the same form creates another app; and so does another form."""
+    ada = await sandbox.person("ada")
+    leads = await send_twice(ada, "/apps/new", "Create app", name="Shop")
+    assert len(set(leads)) == 1
+    form = await ada.form("/apps/new", "Create app")
+    for name in ("Shop", "Other shop"):
+        leads.append(
+            (await ada.send(form, form.pressed("Create app", {"name": name}))).headers["location"]
+        )
+    assert len(set(leads)) == 3
+    assert (await ada.get("/apps")).text.count('href="/apps/app_') == 3
+    assert (await ada.get("/settings/history")).text.count("App created") == 3
+
+
+async def test_the_seed_of_a_form_does_not_determine_the_id_of_an_app(sandbox: Portal) -> None:
+    """The id depends on the session too, so nobody can give their app the id of another."""
+    ada, eve = await sandbox.person("ada"), await sandbox.person("eve")
+    form = await ada.form("/apps/new", "Create app")
+    tails = set()
+    for visitor in (ada, eve):
+        token = (await visitor.form("/apps/new", "Create app")).fields["form_token"]
+        fields = form.pressed("Create app", {"name": "Shop"}) | {"form_token": token}
+        tails.add((await visitor.send(form, fields)).headers["location"][-16:])
+    assert len(tails) == 2
+
+
+async def test_test_money_sent_twice_is_issued_once(sandbox: Portal) -> None:
+    """The page that follows has another form, which issues more."""
+    ada = await sandbox.person("ada")
+    assert await send_twice(ada, "/activity", TEST_MONEY) == ["/activity"] * 3
+    assert '<p class="figure">100.00 OUSD</p>' in (await ada.get("/activity")).text
+    await ada.press("/activity", TEST_MONEY)
+    assert '<p class="figure">200.00 OUSD</p>' in (await ada.get("/activity")).text
+    await verify(sandbox.database)
+
+
+async def test_a_rotation_sent_twice_makes_one_key(
+    sandbox: Portal, partner: tuple[Visitor, str, str]
+) -> None:
+    """Both answers show it, so it is not lost; another form for the old key is refused."""
+    visitor, app, old = partner
+    form, other = await visitor.form(app, "Rotate"), await visitor.form(app, "Rotate")
+    both = await asyncio.gather(*[visitor.post(form.action, form.fields) for _ in range(2)])
+    new = shown_key(both[0])
+    assert shown_key(both[1]) == new
+    late = await visitor.post(other.action, other.fields)
+    assert (late.status_code, "already been rotated or revoked" in late.text) == (400, True)
+    assert (await status(sandbox, old), await status(sandbox, new)) == (200, 200)
+    page = (await visitor.get(app)).text
+    assert (page.count(">valid<"), page.count(">ends<")) == (1, 1)
+
+
+async def test_a_form_sent_twice_issues_one_key(
+    sandbox: Portal, partner: tuple[Visitor, str, str]
+) -> None:
+    """A double click and a reload show the same key, which is announced once.
+
+    With another name, the same form issues another key. When its key has ended, it shows none.
+    """
+    visitor, app, first = partner
+    form = await visitor.form(app, "Issue key")
+    fields = form.pressed("Issue key", {"key_name": "till"})
+    answers = await asyncio.gather(*[visitor.send(form, fields) for _ in range(2)])
+    answers.append(await visitor.send(form, fields))
+    keys = {shown_key(answer) for answer in answers}
+    assert len(keys) == 1
+    assert ["only this one key was issued" in answer.text for answer in answers].count(True) == 2
+    assert (await visitor.get("/settings/history")).text.count("“till”") == 1
+
+    keys |= {shown_key(await visitor.send(form, fields | {"key_name": "office"}))}
+    keys |= {shown_key(await visitor.press(app, "Issue key", key_name="till"))}
+    assert len(keys | {first}) == 4
+    assert [await status(sandbox, key) for key in keys] == [200] * 3
+
+    for _ in range(4):
+        await visitor.press_and_confirm(app, "Revoke")
+    ended = await visitor.send(form, fields)
+    assert (ended.status_code, "its key has ended" in ended.text) == (400, True)
+
+
+async def test_nobody_else_can_compute_a_key_from_its_form(sandbox: Portal) -> None:
+    """The same seed in another session issues another key, and the form alone names none."""
+    ada, again = await sandbox.person("ada"), sandbox.visitor()
+    await again.sign_in("ada")
+    app = await ada.create_app()
+    form, theirs = await ada.form(app, "Issue key"), await again.form(app, "Issue key")
+    key = shown_key(await ada.send(form, form.pressed("Issue key", {"key_name": "till"})))
+    sent = f"{form.fields['form_token']} {form.fields['seed']}"
+    assert repeatable_secret("sk_test_", sent, f"{app}/keys till") != key
+    filled = {"key_name": "till", "seed": form.fields["seed"]}
+    assert shown_key(await again.send(theirs, theirs.pressed("Issue key", filled))) != key
