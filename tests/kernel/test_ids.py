@@ -159,7 +159,7 @@ def test_a_derived_secret_is_found_again_by_its_handle_and_its_parent_alone() ->
 
 def test_a_repeated_secret_depends_on_all_that_it_was_made_for() -> None:
     """It has the form of a secret; another parent, purpose or prefix gives another."""
-    parents = [new_secret("ks_") for _ in range(2)]
+    parents = [new_secret("fs_") for _ in range(2)]
     cases = list(itertools.product(("sk_test_", "sk_live_"), parents, ("issue", "rotate")))
     secrets = [repeatable_secret(*case) for case in cases]
 

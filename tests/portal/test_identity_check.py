@@ -31,7 +31,7 @@ async def answer_with(visitor: Visitor, asked: httpx2.Response, **fields: str) -
 
 def without_seeds(page: httpx2.Response) -> str:
     """Return an app's page without the seeds of its forms, which are new each time."""
-    return re.sub(r'value="ks_\w+"', "", page.text)
+    return re.sub(r'value="fs_\w+"', "", page.text)
 
 
 def wait(portal: Portal) -> None:

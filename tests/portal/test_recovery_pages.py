@@ -36,7 +36,9 @@ async def test_a_forgotten_password_is_replaced_by_a_link(sandbox: Portal, grace
     path = await ask_for_link(sandbox, "grace")
     phone = sandbox.visitor("203.0.113.5")
     for _ in range(2):
-        assert "@grace" in (await phone.get(path)).text
+        page = (await phone.get(path)).text
+        assert "@grace" in page
+        assert "Connected apps stay connected" in page
     assert await grace.is_signed_in()
 
     done = await phone.press(path, "Set password", new_password=NEW_PASSWORD)
