@@ -17,8 +17,8 @@ import pytest
 
 from ousel.cli import demo as demo_command
 from tests.cli.commands import OUSEL, assert_fails, ousel
+from tests.support.ports import free_port
 from tests.support.programs import program
-from tests.support.server import free_port
 from tests.support.waiting import wait_until
 
 START_SECONDS_MAX = 240

@@ -19,8 +19,8 @@ from tests.cli.commands import (
 )
 from tests.support.accounts import unique_name
 from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.ports import free_port
 from tests.support.raw_sql import RawSql
-from tests.support.server import free_port
 
 CREATE = ("account", "create", "--username", "x_1", "--email", "x@example.com", "--name", "X")
 REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (

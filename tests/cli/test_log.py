@@ -19,7 +19,8 @@ from ousel.sealed_log.tiles import tile_of_size
 from ousel.sealed_log.witness_client import WitnessAddress, WitnessClient, WitnessRefused
 from tests.cli.commands import OUSEL, Outcome, assert_fails, ousel
 from tests.sealed_log.examples import KEY, LogInMemory
-from tests.support.server import free_port, wait_for_http
+from tests.support.ports import free_port
+from tests.support.server import wait_for_http
 
 pytestmark = pytest.mark.one_engine
 

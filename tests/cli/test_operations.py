@@ -12,8 +12,9 @@ from ousel.cli import operations
 from ousel.database.schema import SCHEMA_VERSION
 from tests.cli.commands import Operator, assert_fails, ousel
 from tests.support.engines import ENGINES, Engine, Engines
+from tests.support.ports import free_port
 from tests.support.raw_sql import RawSql
-from tests.support.server import Server, free_port
+from tests.support.server import Server
 
 
 def test_the_version_is_that_of_the_installed_package(tmp_path: Path) -> None:

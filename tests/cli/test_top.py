@@ -17,7 +17,8 @@ from ousel.cli.scrapes import Interval, Labels, Scrape, quantile_of
 from ousel.cli.top import frame_of
 from tests.cli.commands import OUSEL, Operator, assert_fails, ousel, ousel_process
 from tests.support.engines import Engines
-from tests.support.server import Server, free_port
+from tests.support.ports import free_port
+from tests.support.server import Server
 from tests.support.waiting import wait_until
 
 INFINITE = float("inf")

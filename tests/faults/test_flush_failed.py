@@ -11,8 +11,9 @@ from ousel.database.addresses import open_database
 from tests.faults.load import Load, assert_settled_exactly_once
 from tests.support.accounts import verify
 from tests.support.engines import Engines
+from tests.support.ports import free_port
 from tests.support.seeded import SeededDatabase, seed_database
-from tests.support.server import Server, free_port
+from tests.support.server import Server
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow

@@ -15,9 +15,10 @@ from ousel.kernel.clock import micros_from_timestamp, system_clock
 from tests.cli.commands import OUSEL, ousel
 from tests.support import skewed_host
 from tests.support.engines import Engines
+from tests.support.ports import free_port
 from tests.support.programs import program
 from tests.support.seeded import SeededServer, run_seeded_server
-from tests.support.server import Server, free_port
+from tests.support.server import Server
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,10 @@ import pytest
 
 from tests.faults.load import Load, assert_settled_exactly_once
 from tests.faults.sizes import FULL
+from tests.support.ports import free_port
 from tests.support.postgres_server import PostgresServer
 from tests.support.seeded import seed_database
-from tests.support.server import Server, free_port_pair
+from tests.support.server import Server
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
@@ -50,7 +51,7 @@ async def test_processes_are_replaced_if_their_parent_is_hung_up(postgres_url: s
 
     A closed terminal signals every process. No transfer is refused or doubled.
     """
-    admin = free_port_pair()
+    admin = free_port()
     seeded = await seed_database(postgres_url)
     with Server(postgres_url, SEVERAL, f"--admin-port={admin}") as server:
         await until(lambda: _are_watched(admin))

@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browser import WAIT_MILLISECONDS, axe_violations, fill_in_sign_in
-from tests.support.server import free_port, wait_for_http
+from tests.support.ports import free_port
+from tests.support.server import wait_for_http
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,9 @@ from tests.support.accounts import partner, person, unique_name
 from tests.support.engines import Engine, Engines
 from tests.support.node import NODE
 from tests.support.partner_program import run_partner_program
+from tests.support.ports import free_port
 from tests.support.seeded import REDIRECT_URI, SeededServer
-from tests.support.server import Server, free_port, wait_for_http
+from tests.support.server import Server, wait_for_http
 from tests.support.waiting import until_async
 
 pytestmark = pytest.mark.slow

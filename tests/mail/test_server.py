@@ -9,7 +9,8 @@ import pytest
 from tests.mail.conftest import SENDER
 from tests.support.accounts import unique_name
 from tests.support.mail import MailServer, code_in, link_in
-from tests.support.server import Server, free_port
+from tests.support.ports import free_port
+from tests.support.server import Server
 from tests.support.visitor import Visitor
 from tests.support.waiting import until
 

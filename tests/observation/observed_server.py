@@ -3,7 +3,8 @@
 import httpx2
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.server import Server, free_port
+from tests.support.ports import free_port
+from tests.support.server import Server
 
 
 class Scraped:

@@ -14,9 +14,10 @@ from tests.observation.observed_server import ObservedServer, Scraped
 from tests.support.engines import Engines
 from tests.support.in_process import InProcessTransport, in_process_client
 from tests.support.logs import captured_logs
+from tests.support.ports import free_port
 from tests.support.raw_http import exchange
 from tests.support.raw_sql import RawSql
-from tests.support.server import Server, free_port, free_port_pair, wait_for_http
+from tests.support.server import Server, wait_for_http
 
 REFUSED = "ousel_refusals_total"
 STARTED = "process_start_time_seconds"
@@ -138,7 +139,7 @@ async def test_the_service_goes_on_without_its_admin_port(file_url: str) -> None
 @pytest.mark.slow
 def test_each_worker_has_a_port_of_its_own(engines: Engines, tmp_path: Path) -> None:
     """Each of two processes has its own port; a restarted process has its port again."""
-    url, port = engines.fresh_url("postgresql", tmp_path), free_port_pair()
+    url, port = engines.fresh_url("postgresql", tmp_path), free_port()
     with Server(url, "--workers=2", OUSEL_ADMIN_PORT=str(port)) as running:
         before = [_when_it_answers(port), _when_it_answers(port + 1)]
         for _ in range(20):

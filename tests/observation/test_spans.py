@@ -19,8 +19,9 @@ from ousel.database.addresses import open_database
 from tests.cli.commands import assert_fails, ousel
 from tests.support.accounts import partner, person
 from tests.support.in_process import in_process_client
+from tests.support.ports import free_port
 from tests.support.raw_sql import RawSql
-from tests.support.server import Server, free_port
+from tests.support.server import Server
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"

@@ -16,7 +16,8 @@ import httpx2
 import msgspec
 import pytest
 
-from tests.support.server import Server, free_port, wait_for_http
+from tests.support.ports import free_port
+from tests.support.server import Server, wait_for_http
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -18,7 +18,7 @@ from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Account
 from ousel_client import AsyncClient, RetryPolicy, UserToken
 from tests.oauth.consents import REDIRECT_URI, Consent
-from tests.support.server import free_port
+from tests.support.ports import free_port
 from tests.support.world import PartnerClient, World
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop" / "shop.py"

@@ -13,7 +13,8 @@ from ousel.database.addresses import open_database
 from ousel.database.deployment import Mode, claim_mode
 from tests.cli.commands import Operator, assert_fails, ousel
 from tests.support.engines import Engine, Engines
-from tests.support.server import Server, free_port
+from tests.support.ports import free_port
+from tests.support.server import Server
 
 TWO_DAYS_SECONDS = 172_800
 

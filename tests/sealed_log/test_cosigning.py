@@ -21,7 +21,7 @@ from ousel.sealed_log.witness_server import Witness, serve_witness
 from tests.sealed_log.logs import Log
 from tests.support import accounts
 from tests.support.clock import ManualClock
-from tests.support.server import free_port
+from tests.support.ports import free_port
 
 WITNESS = SigningKey("witness.example.com/w1", bytes(32), COSIGNATURE)
 OTHER = SigningKey("witness.example.com/w2", bytes([1] * 32), COSIGNATURE)

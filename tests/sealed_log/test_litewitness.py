@@ -18,7 +18,7 @@ from ousel.sealed_log.witness_client import WitnessAddress, WitnessClient, Witne
 from tests.faults.sizes import sized
 from tests.sealed_log.examples import KEY, ORIGIN, LogInMemory
 from tests.support import go
-from tests.support.server import free_port
+from tests.support.ports import free_port
 from tests.support.waiting import wait_until
 
 MODULE = "filippo.io/torchwood"

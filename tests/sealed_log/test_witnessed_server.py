@@ -17,7 +17,8 @@ from ousel.sealed_log.receipt_check import check_receipt
 from ousel.sealed_log.remote import RemoteLog
 from ousel.sealed_log.witness_server import Witness, serve_witness
 from tests.support.accounts import partner, unique_name
-from tests.support.server import Server, free_port
+from tests.support.ports import free_port
+from tests.support.server import Server
 from tests.support.waiting import wait_until
 
 WITNESS = SigningKey("witness.example.com/w1", bytes(32), COSIGNATURE)

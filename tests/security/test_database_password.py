@@ -9,7 +9,8 @@ import pytest
 from ousel.database.backup import BackupFailed, back_up, restore
 from tests.cli.commands import assert_fails, ousel, ousel_process
 from tests.support.engines import Engines
-from tests.support.server import Server, free_port
+from tests.support.ports import free_port
+from tests.support.server import Server
 
 PASSWORD = "planted%2Fdatabase%40password"
 PLAIN = "planted/database@password"

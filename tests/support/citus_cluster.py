@@ -5,13 +5,14 @@ import functools
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Self
 
 import asyncpg
+
+from tests.support.ports import free_port
 
 WORKERS = 2
 SHARDS = 4  # of each distributed table; a few are enough to need several of them at once
@@ -40,7 +41,7 @@ class CitusNode:
     def __init__(self, folder: Path, *settings: str) -> None:
         self._folder = folder
         self.log = folder / "server.log"
-        self.port = _free_port()
+        self.port = free_port()
         self._programs = _pg_config("--bindir") or Path()
         self._run("initdb", "--auth=trust", "--username=postgres", "--no-sync", "-E", "UTF8")
         lines = (
@@ -139,10 +140,3 @@ class CitusCluster:
             for worker in self.workers:
                 await ask(name, f"SELECT citus_add_node('127.0.0.1', {worker.port})")
         return self.coordinator.url(name)
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port

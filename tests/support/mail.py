@@ -11,7 +11,7 @@ from typing import Literal, Self
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
-from tests.support.server import free_port
+from tests.support.ports import free_port
 
 Mood = Literal["accept", "busy", "refuse", "refuse recipient", "drop", "hang"]
 

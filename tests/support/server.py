@@ -1,9 +1,7 @@
 """Real server processes, started as an operator starts them."""
 
 import os
-import secrets
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +16,7 @@ import httpx2
 from ousel.database.addresses import is_postgres
 from ousel.sealed_log.keys import new_key, write_key
 from tests.support.engines import Engine, Engines
+from tests.support.ports import free_port
 from tests.support.secret_files import secret_file_for
 from tests.support.waiting import wait_until
 
@@ -158,21 +157,3 @@ def wait_for_http(url: str, seconds_max: float = START_SECONDS_MAX) -> None:
         return False
 
     wait_until(answers, seconds_max)
-
-
-def free_port() -> int:
-    """Return a port that nothing listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def free_port_pair() -> int:
-    """Return the first of two adjacent free ports, outside the range of clients' ports."""
-    while True:
-        port = 20_000 + secrets.randbelow(10_000)
-        with socket.socket() as one, socket.socket() as next_one, suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            next_one.bind(("127.0.0.1", port + 1))
-            return port

@@ -8,8 +8,8 @@ import pytest
 from clients.python.tests.client_kinds import ClientKind, client_of, result_of
 from ousel_client import Account, AsyncClient, Balance, Client, ConnectionFailed, OwnAccount
 from ousel_client.refusals import AccountNotFound, NotFound, Unauthorized
+from tests.support.ports import free_port
 from tests.support.seeded import SeededServer
-from tests.support.server import free_port
 
 
 async def test_me_is_the_key_owner_and_the_app(client: Any, live: SeededServer) -> None:
