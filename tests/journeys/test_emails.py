@@ -1,22 +1,14 @@
 """Somebody new proves an email in a browser, by link and by code, and changes it."""
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.support.accounts import unique_name
-from tests.support.browser import sign_in, sign_up
+from tests.support.browser import code_sent_to, sign_in, sign_up
 from tests.support.browser_world import SampleWorld
-from tests.support.mail import code_in
 from tests.support.visitor import PASSWORD
 
 pytestmark = pytest.mark.slow
-
-
-def code_sent_to(page: Page, email: str) -> str:
-    """Return the code in the newest message of the sandbox to an address."""
-    page.goto(f"/sandbox/mail?to={email}")
-    lines = page.locator("article.card").first.locator("p").all_inner_texts()
-    return code_in("\n".join(f"    {line.strip()}" for line in lines))
 
 
 def test_a_link_proves_the_email_of_somebody_new(browser_world: SampleWorld) -> None:

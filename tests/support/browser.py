@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from ousel.people.rules import CODE_STEP_SECONDS, one_time_code
+from tests.support.mail import code_in
 from tests.support.programs import program
 from tests.support.visitor import PASSWORD
 
@@ -132,3 +133,10 @@ def turn_on_factor(page: Page) -> str:
 def code_of(secret: str, steps_ahead: int = 0) -> str:
     """Return the code that an authenticator app shows now, or that many 30-second steps later."""
     return one_time_code(secret, int(time.time()) // CODE_STEP_SECONDS + steps_ahead)
+
+
+def code_sent_to(page: Page, email: str) -> str:
+    """Return the code in the newest message of the sandbox to an address."""
+    page.goto(f"/sandbox/mail?to={email}")
+    lines = page.locator("article.card").first.locator("p").all_inner_texts()
+    return code_in("\n".join(f"    {line.strip()}" for line in lines))
