@@ -44,7 +44,7 @@ async def test_noise_is_refused_there_too(observed: ObservedServer) -> None:
     """Bytes that are not a request are refused."""
     answer = await exchange(observed.admin_port, b"noise\r\n\r\n")
 
-    assert (answer.status_code, answer.text) == (400, "This is not an HTTP request.\n")
+    assert (answer.status_code, answer.text) == (400, "The HTTP request is not valid.\n")
 
 
 def test_the_public_port_tells_no_metrics(observed: ObservedServer) -> None:

@@ -147,11 +147,11 @@ def test_a_log_is_continued_only_by_its_key_or_a_named_successor() -> None:
     first = new_key(ORIGIN)
     checkpoint = first.sign_checkpoint(0, EMPTY_ROOT)
 
-    assert not first.must_sign(checkpoint)
-    assert first.must_sign(None)
-    assert first.succeeding().must_sign(checkpoint)
+    assert not first.needs_new_checkpoint(checkpoint)
+    assert first.needs_new_checkpoint(None)
+    assert first.succeeding().needs_new_checkpoint(checkpoint)
     with pytest.raises(LogKeyUnusable, match="another key has signed"):
-        new_key(ORIGIN).must_sign(checkpoint)
+        new_key(ORIGIN).needs_new_checkpoint(checkpoint)
 
 
 def test_a_key_keeps_its_file_when_the_portal_moves(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_key_keeps_its_file_when_the_portal_moves(tmp_path: Path) -> None:
     assert before is not None
     assert after is not None
     assert before.verifier.public == after.verifier.public
-    assert after.must_sign(before.sign_checkpoint(0, EMPTY_ROOT))
+    assert after.needs_new_checkpoint(before.sign_checkpoint(0, EMPTY_ROOT))
 
 
 @pytest.mark.parametrize("content", ["", "hello\n", "PRIVATE+KEY+x+00000000+AQ==\n", "é"])

@@ -245,7 +245,7 @@ export class EntryAheadOfClock extends ServerError {
   static override readonly code: string = "entry_ahead_of_clock";
 }
 
-/** The clock of the server's host is wrong. */
+/** The clocks of the server's host and of its database differ. */
 export class ClockSkewed extends ServerError {
   static override readonly code: string = "clock_skewed";
 }

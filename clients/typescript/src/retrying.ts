@@ -32,7 +32,7 @@ export const SURROUNDINGS: Surroundings = {
   chance: Math.random,
 };
 
-/** Returns a policy with these changes. Refuses one that allows no attempt. */
+/** Returns a policy with these changes. Refuses one without attempts or with a negative time. */
 export function retryPolicy(changes: Partial<RetryPolicy> = {}): RetryPolicy {
   const policy = { ...DEFAULT_RETRY, ...changes };
   const times = [policy.secondsMax, policy.firstDelaySeconds, policy.delaySecondsMax];
@@ -130,7 +130,7 @@ function errorOf(outcome: Outcome): OuselError {
   return new ConnectionFailed(`No answer: ${String(error)}${cause}`, { cause: error });
 }
 
-/** Returns whether the request got no answer or a 5xx, so that it may have taken effect. */
+/** Returns whether the request may have taken effect: sent but not answered, or a 5xx. */
 function isInDoubt(outcome: Outcome): boolean {
   return "status" in outcome ? outcome.status >= 500 : outcome.sent;
 }

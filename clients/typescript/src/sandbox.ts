@@ -2,7 +2,7 @@
  * Calls that only a sandbox has: time, payers, money, mail and rehearsals.
  *
  * A live server answers NotFound. Calls that change something have no idempotency key, so they are
- * not sent again after a lost answer.
+ * not sent again after a lost answer. Only `finishRehearsal` is, because it may be repeated.
  */
 
 import { Amount, type AmountLike } from "./amounts.ts";

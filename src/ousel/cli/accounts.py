@@ -25,7 +25,9 @@ from ousel.ledger.funding import OperatorTransfer
 from ousel.ledger.rules import Account, Status
 from ousel.transfers.rules import parse_note
 
-accounts = command_group("Open, fund, redeem, freeze, show, list and recover accounts.")
+accounts = command_group(
+    "Open, fund, redeem, freeze, show, list and recover accounts; confirm emails."
+)
 
 Identifier = Annotated[str, typer.Argument(help="@username, account number or email.")]
 Amount = Annotated[str, typer.Argument(help="The amount of money, such as 25.00.")]

@@ -109,7 +109,7 @@ class Batcher(ABC, Generic[Item, Result]):
         fails alone.
         """
         if isinstance(error, DeadlineExceeded):
-            wanted = without_overdue(batch)
+            wanted = refuse_overdue_items(batch)
             if len(wanted) < len(batch):
                 return [wanted]
         elif len(batch) > 1 and not isinstance(error, Refusal):
@@ -126,7 +126,7 @@ class Batcher(ABC, Generic[Item, Result]):
         batch: list[Waiting[Item, Result]] = []
         while self._queue and not batch:
             count = min(len(self._queue), items_max)
-            batch = without_overdue([self._queue.popleft() for _ in range(count)])
+            batch = refuse_overdue_items([self._queue.popleft() for _ in range(count)])
         return batch
 
     def _set_overdue_timer(self) -> None:
@@ -145,7 +145,7 @@ class Batcher(ABC, Generic[Item, Result]):
     def _refuse_overdue(self) -> None:
         now = asyncio.get_running_loop().time()
         while self._queue and not self._queue[0].is_wanted(now):
-            without_overdue([self._queue.popleft()])
+            refuse_overdue_items([self._queue.popleft()])
         self._set_overdue_timer()
 
     def _answer(self, batch: Sequence[Waiting[Item, Result]], results: Sequence[Result]) -> None:
@@ -227,8 +227,8 @@ class SharedWrites(Batcher[Item, Result]):
         )
 
 
-def without_overdue(batch: Sequence[Waiting[Item, Result]]) -> list[Waiting[Item, Result]]:
-    """Return the items that somebody waits for; refuse those whose deadlines have passed."""
+def refuse_overdue_items(batch: Sequence[Waiting[Item, Result]]) -> list[Waiting[Item, Result]]:
+    """Refuse the items whose deadlines have passed; return the others that are still waited for."""
     now = asyncio.get_running_loop().time()
     wanted: list[Waiting[Item, Result]] = []
     for waiting in batch:

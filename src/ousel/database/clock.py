@@ -26,7 +26,7 @@ class ClockSkewed(Refusal):
 
     status = 503
     code = "clock_skewed"
-    title = "The clock of this host is wrong"
+    title = "The clocks of this host and of the database differ"
     cure = "The operator must correct the clock of the host, or of the database's server."
 
 

@@ -8,7 +8,7 @@ class MalformedRequest(Refusal):
 
     status = 400
     code = "malformed_request"
-    title = "This is not an HTTP request"
+    title = "The HTTP request is not valid"
     cure = "Send an HTTP/1.1 request with a `Host` header."
 
 

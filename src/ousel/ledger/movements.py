@@ -75,7 +75,7 @@ async def entries_before(
     return {(row[0], row[1] + 1): Entry(*row) for row in rows}
 
 
-async def account_heads(transaction: Transaction, ids: Collection[str]) -> dict[str, Account]:
+async def accounts_with_ids(transaction: Transaction, ids: Collection[str]) -> dict[str, Account]:
     """Return the accounts with these ids."""
     return await accounts_by_id(transaction, ids)
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from typing_extensions import override
 
-from ousel.database.batching import Batcher, without_overdue
+from ousel.database.batching import Batcher, refuse_overdue_items
 from ousel.database.port import Database
 from ousel.database.retries import RowsLocked
 from ousel.kernel.clock import Clock
@@ -209,5 +209,5 @@ class BlockedPostingWriter(PostingWriter):
         """
         if isinstance(error, RowsLocked):
             self._turns = self._later_turns
-            return [without_overdue(batch)]
+            return [refuse_overdue_items(batch)]
         return super()._parts_to_repeat(batch, error)

@@ -8,7 +8,7 @@ from ousel.observation.histograms import Histogram
 
 REQUEST_SECONDS: Final = (
     *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
-    60,  # the longest that a partner may wait for a charge
+    60,  # the longest that `Prefer: wait` may delay an answer
 )
 BATCH_POSTINGS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 TRANSACTION_SECONDS: Final = (

@@ -103,7 +103,9 @@ class PartnerKeyLookup:
         if not secret.startswith(self._other_prefix):
             return Unauthorized()
         server = "sandbox" if self._prefix == "sk_test_" else "live server"
-        return Unauthorized(f"This is a {server}: it accepts keys that begin with {self._prefix}.")
+        return Unauthorized(
+            f"This key is not valid. New keys of this {server} begin with {self._prefix}."
+        )
 
 
 async def _keys_by_handle(

@@ -45,7 +45,11 @@ FAILED_MESSAGE: Final = "Too many attempts failed."
 
 
 class TooManyAttempts(Refusal):
-    """There were too many failed sign-ins, wrong codes, sign-ups or messages by mail."""
+    """There were too many attempts of one kind.
+
+    They are failed sign-ins, wrong codes, links that do not work, sign-ups, messages by mail,
+    challenges for passkeys, or requests for test money.
+    """
 
     status = 429
     code = "too_many_attempts"
@@ -127,7 +131,7 @@ class AttemptCounter:
         limits = {f"mail from:{counted_address(source.ip_address)}": MAIL_ADDRESS_LIMIT}
         await self._count(transaction, limits, "Too many messages were requested.")
 
-    async def allows_reset(
+    async def count_reset(
         self, transaction: Transaction, account_id: str, source: EventSource
     ) -> bool:
         """Count a reset link by mail; return whether it is within the limit.
@@ -139,7 +143,7 @@ class AttemptCounter:
         asker = source.browser if is_known else ""
         return await self._is_within(transaction, f"resets of:{account_id}:{asker}", RESET_LIMIT)
 
-    async def allows_notice(self, transaction: Transaction, account_id: str) -> bool:
+    async def count_notice(self, transaction: Transaction, account_id: str) -> bool:
         """Count a notice about received money; return whether it is within the limit."""
         return await self._is_within(transaction, f"notices of:{account_id}", NOTICE_LIMIT)
 

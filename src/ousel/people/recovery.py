@@ -79,7 +79,7 @@ class RecoveryService:
         async def work(transaction: Transaction) -> None:
             await self._attempts.count_mail_from(transaction, source)
             account_id = await _find_account_id(transaction, name) or _decoy_id(name)
-            is_allowed = await self._attempts.allows_reset(transaction, account_id, source)
+            is_allowed = await self._attempts.count_reset(transaction, account_id, source)
             email = await accounts.lock_email(transaction, account_id)
             found = await accounts.accounts_by_id(transaction, [account_id])
             username = found[account_id].username if found else ""

@@ -18,6 +18,7 @@ from ousel.sealed_log.checkpoints import Checkpoint, open_checkpoint
 from ousel.sealed_log.notes import (
     ED25519,
     NoteRefused,
+    OpenedNote,
     SigningKey,
     VerifierKey,
     from_base64,
@@ -82,28 +83,31 @@ class LogKey:
         self._last_checkpoint = sign_note(text, [self.signing_key])
         return self._last_checkpoint
 
-    def must_sign(self, checkpoint: str | None) -> bool:
+    def needs_new_checkpoint(self, checkpoint: str | None) -> bool:
         """Return whether the log needs a new checkpoint, because its last one is not of this key.
 
         Refuse to continue a log that neither this key nor a former one has signed.
         """
         if checkpoint is None or checkpoint == self._last_checkpoint:
             return checkpoint is None
-        origin = checkpoint.partition("\n")[0]
-        keys = [VerifierKey(origin, ED25519, each) for each in self._accepted]
-        try:
-            _, opened = open_checkpoint(checkpoint, keys)
-        except NoteRefused:
-            raise AnotherKeySigned("another key has signed the log of this database") from None
-        if not opened.is_signed_by(self.verifier):
+        if not self.check_signer(checkpoint).is_signed_by(self.verifier):
             return True
         self._last_checkpoint = checkpoint
         return False
 
+    def check_signer(self, checkpoint: str) -> OpenedNote:
+        """Return the opened note; refuse it if neither this key nor a former one has signed it."""
+        origin = checkpoint.partition("\n")[0]
+        keys = [VerifierKey(origin, ED25519, each) for each in self._accepted]
+        try:
+            return open_checkpoint(checkpoint, keys)[1]
+        except NoteRefused:
+            raise AnotherKeySigned("another key has signed the log of this database") from None
+
     def has_signed(self, checkpoint: str | None) -> bool:
         """Return whether this key, under its present name, has signed this checkpoint."""
         try:
-            return not self.must_sign(checkpoint)
+            return not self.needs_new_checkpoint(checkpoint)
         except AnotherKeySigned:
             return False
 
@@ -206,7 +210,7 @@ class KeyHolder:
             return
         with suppress(AnotherKeySigned):
             if self.key is not None:
-                self.key.must_sign(checkpoint)
+                self.key.check_signer(checkpoint)
                 return
         raise AnotherKeySigned(
             f"the log of this database is signed with a key that is not in {self.path}: put the"

@@ -124,7 +124,7 @@ async def _seal_some(
     head = await store.lock_head(transaction)
     if head is None or (key is None and head.checkpoint is not None):
         return Sealed(0, is_last=True)
-    must_sign = key is not None and key.must_sign(head.checkpoint)
+    must_sign = key is not None and key.needs_new_checkpoint(head.checkpoint)
     # The entries are read first. So each one that was written with a row has either been sealed, or
     # its row is among the batches that are read next.
     page = await backfill.next_page(transaction, head) if head.is_backfilling else []

@@ -11,7 +11,7 @@ import msgspec
 
 from ousel.database.port import Transaction
 from ousel.ledger.duplicate_finder import DuplicateFinder
-from ousel.ledger.movements import account_heads, entries_before, movements_at
+from ousel.ledger.movements import accounts_with_ids, entries_before, movements_at
 from ousel.ledger.rules import Movement
 from ousel.ledger.verify import (
     VerificationFailed,
@@ -108,7 +108,7 @@ def parse_signed_checkpoint(note: str, key: LogKey | None) -> Checkpoint:
     try:
         checkpoint = parse_checkpoint(split_note(note)[0])
         if key is not None:
-            key.must_sign(note)
+            key.check_signer(note)
     except (NoteRefused, ValueError) as error:
         raise VerificationFailed(f"the checkpoint is not one of this log: {error}") from None
     return checkpoint
@@ -178,7 +178,7 @@ async def _replay(transaction: Transaction, movements: Sequence[Movement]) -> No
     """Check that each entry follows the one before it, and agrees with the row of its account."""
     entries = [entry for each in movements for entry in (each.debit, each.credit)]
     before = await entries_before(transaction, entries)
-    heads = await account_heads(transaction, {entry.account_id for entry in entries})
+    accounts = await accounts_with_ids(transaction, {entry.account_id for entry in entries})
     for movement in movements:
         check_pair(movement.debit, movement.credit)
     for entry in entries:
@@ -188,4 +188,4 @@ async def _replay(transaction: Transaction, movements: Sequence[Movement]) -> No
             account.sequence, account.balance = last.sequence, last.balance_after
             account.head_hash, account.updated_at = last.hash, last.created_at
         check_entry(entry, account)
-        check_head(heads.get(entry.account_id), account)
+        check_head(accounts.get(entry.account_id), account)

@@ -303,7 +303,7 @@ class EntryAheadOfClock(ServerError):
 
 
 class ClockSkewed(ServerError):
-    """The clock of the server's host is wrong."""
+    """The clocks of the server's host and of its database differ."""
 
     status = 503
     code = "clock_skewed"

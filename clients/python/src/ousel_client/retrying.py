@@ -26,7 +26,7 @@ class RetryPolicy:
     delay_seconds_max: float = 10.0
 
     def __post_init__(self) -> None:
-        """Refuse a policy that allows no attempt."""
+        """Refuse a policy that allows no attempt or has a negative time."""
         if self.attempts_max < 1 or min(self.seconds_max, self.first_delay_seconds) < 0:
             raise ValueError("A policy must allow at least one attempt, and no negative times.")
 
@@ -90,7 +90,10 @@ def _error(outcome: Outcome) -> OuselError:
 
 
 def _is_in_doubt(outcome: Outcome) -> bool:
-    """Return whether the request got no answer or a 5xx, so that it may have taken effect."""
+    """Return whether the request may have taken effect.
+
+    Either it was sent but not answered, or the answer is a 5xx.
+    """
     if isinstance(outcome, Failure):
         return outcome.sent
     return outcome.status >= SERVER_ERRORS

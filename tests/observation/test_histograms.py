@@ -1,4 +1,4 @@
-"""Figures: cheap to count with, and right at every bound."""
+"""Histograms: observing is cheap, and each bound is exact."""
 
 from collections.abc import Callable
 from timeit import timeit
