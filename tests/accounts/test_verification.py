@@ -1,4 +1,4 @@
-"""Verification finds identifiers that find another account than their own."""
+"""Verification reports identifiers that point to the wrong account."""
 
 import pytest
 

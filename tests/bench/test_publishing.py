@@ -29,8 +29,8 @@ def test_no_word_of_the_page_is_left_to_fill_in() -> None:
     assert "{{" not in publishing.page()
 
 
-def test_a_bar_holds_on_its_right_side() -> None:
-    """At least is at least, at most is at most, and the bound itself is enough."""
+def test_a_target_is_met_at_its_bound() -> None:
+    """The bound itself meets the target, for "at least" and for "at most"."""
     assert [Target("x", figure, "at least", 2).is_met for figure in (1.9, 2, 2.1)] == [
         False,
         True,

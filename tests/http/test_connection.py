@@ -173,7 +173,7 @@ async def test_a_stream_that_breaks_off_does_not_look_whole(client: EchoClient) 
 
 
 @pytest.mark.parametrize("cut", [1, 7, 70, 10_000])
-async def test_an_offer_of_another_protocol_is_passed_over(
+async def test_an_upgrade_header_is_ignored(
     echo_server: EchoServer, client: EchoClient, cut: int
 ) -> None:
     """An upgrade is never taken up: the request is answered with its body, and those after it."""
@@ -196,8 +196,8 @@ async def test_an_offer_of_another_protocol_is_passed_over(
     assert first.headers == {b"host": b"x", b"connection": b"Upgrade, x", b"x-own": b"1"}
 
 
-async def test_many_offers_are_passed_over_at_once(client: EchoClient) -> None:
-    """Each offer costs no more than a request, even if many come in one segment."""
+async def test_many_upgrade_headers_are_ignored(client: EchoClient) -> None:
+    """Each one costs no more than a request, even if many come in one segment."""
     count = 2_000
     client.send(b"".join(OFFER % (b"/%d" % number, b"X-Own: 1") for number in range(count)))
 
@@ -205,7 +205,7 @@ async def test_many_offers_are_passed_over_at_once(client: EchoClient) -> None:
     assert answers == [b"/%d " % number for number in range(count)]
 
 
-async def test_what_is_behind_an_offer_is_read_to_its_end(
+async def test_the_request_after_an_upgrade_header_is_read_to_its_end(
     echo_server: EchoServer, client: EchoClient
 ) -> None:
     """A request that is cut in two stays one: its second half is never another request."""

@@ -53,7 +53,7 @@ async def test_what_follows_the_last_chunk_is_no_header(
     ],
 )
 @pytest.mark.parametrize("before", [b"", post("/before", b"1")])
-async def test_what_surrounds_chunks_without_end_is_refused(
+async def test_endless_chunk_extensions_and_trailers_are_refused(
     echo_server: EchoServer, client: EchoClient, before: bytes, start: bytes, more: bytes
 ) -> None:
     """Trailers and what may stand beside a chunk's size count as the head does: a 431."""
@@ -68,7 +68,7 @@ async def test_what_surrounds_chunks_without_end_is_refused(
     assert "/a" not in [request.path for request in echo_server.application.requests]
 
 
-async def test_what_surrounds_chunks_that_are_passed_over_has_an_end_too(
+async def test_trailers_of_a_rejected_body_are_limited(
     client: EchoClient,
 ) -> None:
     """A body that was answered as too large is given up where its trailers never end."""
@@ -81,7 +81,7 @@ async def test_what_surrounds_chunks_that_are_passed_over_has_an_end_too(
     assert await client.rest() == b""
 
 
-async def test_chunks_are_not_taken_for_what_surrounds_them(client: EchoClient) -> None:
+async def test_chunk_data_is_not_counted_as_overhead(client: EchoClient) -> None:
     """The largest body in middling chunks is far from the limit of a head."""
     chunk = b"400;x=y\r\n%b\r\n" % (b"x" * 0x400)
     head = b"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -92,7 +92,7 @@ async def test_chunks_are_not_taken_for_what_surrounds_them(client: EchoClient) 
     assert (await client.answer())[1] == b"/a " + b"x" * BODY_BYTES_MAX
 
 
-async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(client: EchoClient) -> None:
+async def test_expect_100_continue_is_answered(client: EchoClient) -> None:
     """`Expect: 100-continue` is answered at once."""
     client.send(b"POST /a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
     async with asyncio.timeout(PATIENCE_SECONDS):
@@ -102,7 +102,7 @@ async def test_a_client_that_asks_before_it_sends_is_told_to_go_on(client: EchoC
     assert (await client.answer())[1] == b"/a ok"
 
 
-async def test_a_client_that_asks_while_another_answer_is_under_way_is_told_after_it(
+async def test_100_continue_is_sent_after_the_answer_under_way(
     echo_server: EchoServer, client: EchoClient
 ) -> None:
     """`100 Continue` never stands inside an answer, and comes before the next one."""
@@ -120,7 +120,7 @@ async def test_a_client_that_asks_while_another_answer_is_under_way_is_told_afte
     assert (await client.answer())[1] == b"/c ok"
 
 
-async def test_a_client_that_does_not_wait_for_an_answer_to_its_question_gets_none(
+async def test_100_continue_is_not_sent_if_the_body_has_begun(
     echo_server: EchoServer, client: EchoClient
 ) -> None:
     """If the body has begun to arrive, no `100 Continue` is sent."""
@@ -136,7 +136,7 @@ async def test_a_client_that_does_not_wait_for_an_answer_to_its_question_gets_no
     assert [first[1], (await client.answer())[1]] == [b"slow", b"/c ok"]
 
 
-async def test_an_old_client_is_never_told_to_go_on(client: EchoClient) -> None:
+async def test_http_1_0_gets_no_100_continue(client: EchoClient) -> None:
     """HTTP/1.0 knows no `100 Continue` (RFC 9110, section 10.1.1)."""
     client.send(b"POST /a HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
     await client.wait_until_received()
@@ -199,7 +199,7 @@ async def test_a_client_that_goes_on_sending_reads_its_answer_all_the_same(
 
 
 @pytest.mark.parametrize("body", [b"zz\r\n", b"3\r\nabc\r\nzz\r\n", b"3\r\nabcd\r\n"])
-async def test_a_body_that_breaks_off_in_noise_is_refused(
+async def test_a_body_with_malformed_chunks_is_refused(
     echo_server: EchoServer, client: EchoClient, body: bytes
 ) -> None:
     """Chunks that cannot be read are a 400, and the application never hears of them."""

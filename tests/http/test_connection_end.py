@@ -1,4 +1,4 @@
-"""How a connection ends: by the client, after noise, when idle, and with the server."""
+"""How a connection ends: by the client, after malformed bytes, when idle, and with the server."""
 
 import asyncio
 import contextlib
@@ -46,7 +46,7 @@ async def test_a_dropped_answer_ends_the_connection(
 
 
 @pytest.mark.parametrize(
-    "noise",
+    "malformed",
     [
         b"\x16\x03\x01\x02\x00",
         b"GET\r\n\r\n",
@@ -57,9 +57,9 @@ async def test_a_dropped_answer_ends_the_connection(
         b"CONNECT http://x/a HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: y\r\n\r\n",
     ],
 )
-async def test_what_is_not_http_is_refused(client: EchoClient, noise: bytes) -> None:
+async def test_what_is_not_http_is_refused(client: EchoClient, malformed: bytes) -> None:
     """A request that cannot be read is a 400, and the connection ends."""
-    client.send(noise)
+    client.send(malformed)
 
     answered = await client.rest()
 
@@ -82,8 +82,8 @@ async def test_a_request_names_one_host(
     assert "Host" in request.refusal.detail
 
 
-async def test_much_noise_is_refused_once(client: EchoClient) -> None:
-    """Endless noise gets one answer, and nothing fails."""
+async def test_many_malformed_bytes_are_refused_once(client: EchoClient) -> None:
+    """An endless stream of malformed bytes gets one answer, and nothing fails."""
     failures: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
     for _ in range(10):
@@ -125,7 +125,7 @@ async def test_requests_before_a_head_are_not_counted_with_it(client: EchoClient
     assert (await client.answer())[1] == b"/last "
 
 
-async def test_noise_behind_requests_is_refused_after_them(
+async def test_malformed_bytes_after_requests_are_refused_after_them(
     echo_server: EchoServer, client: EchoClient
 ) -> None:
     """The requests before it are answered in their order, then it is, and the connection ends."""
@@ -142,14 +142,14 @@ async def test_noise_behind_requests_is_refused_after_them(
     assert await client.rest() == b""
 
 
-async def test_noise_behind_the_last_request_is_not_answered(client: EchoClient) -> None:
+async def test_malformed_bytes_after_the_last_request_are_not_answered(client: EchoClient) -> None:
     """After `Connection: close` only one request is answered."""
     client.send(get("/a", b"Connection: close\r\n") + b"\x00")
 
     assert (await client.rest()).endswith(b"/a ")
 
 
-async def test_noise_in_a_body_that_is_answered_already_ends_the_connection(
+async def test_malformed_bytes_in_a_body_that_is_answered_already_end_the_connection(
     client: EchoClient,
 ) -> None:
     """One request has one answer."""

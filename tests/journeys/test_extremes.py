@@ -85,7 +85,7 @@ def test_the_largest_amount_leaves_room_for_whom_it_came_from(browser_world: Sam
     assert name["width"] >= 100
 
 
-def test_thumbs_hit_what_stands_alone(browser_world: SampleWorld) -> None:
+def test_touch_targets_are_at_least_44_pixels_high(browser_world: SampleWorld) -> None:
     """On a phone all links and buttons outside sentences are at least 44 pixels high."""
     stranger, payer = browser_world.page(**PHONE), browser_world.page("grace", **PHONE)
     stranger.goto("/login")

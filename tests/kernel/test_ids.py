@@ -1,4 +1,4 @@
-"""Identifiers sort by time and cannot be guessed; secrets open, and only their hash is kept."""
+"""Ids sort by time and cannot be guessed. Of a secret, only the hash is stored."""
 
 import hashlib
 import itertools

@@ -1,4 +1,4 @@
-"""Deadlines: what has not begun to commit by then is refused, unwritten; the rest is settled."""
+"""Deadlines: what has not begun to commit by then is refused, unwritten; the rest is completed."""
 
 import asyncio
 
@@ -102,7 +102,9 @@ async def test_a_posting_that_waits_is_refused_at_its_deadline(
 
 
 @pytest.mark.parametrize("cut", ["before the commit", "after the commit"])
-async def test_what_has_begun_is_settled(world: LedgerWorld, loop_time: LoopTime, cut: Cut) -> None:
+async def test_a_commit_that_has_begun_is_completed(
+    world: LedgerWorld, loop_time: LoopTime, cut: Cut
+) -> None:
     """If the deadline passes after a lost commit, the journal says what happened, and no more."""
 
     async def pass_time() -> None:
@@ -123,7 +125,7 @@ async def test_what_has_begun_is_settled(world: LedgerWorld, loop_time: LoopTime
     assert world.controlled.writes == 2
 
 
-async def test_a_deadline_that_passes_while_a_lost_commit_is_settled_leaves_it_unknown(
+async def test_a_deadline_that_passes_while_a_lost_commit_is_resolved_leaves_it_unknown(
     world: LedgerWorld, loop_time: LoopTime
 ) -> None:
     """No second commit begins after the deadline, and the answer does not deny the first."""

@@ -23,7 +23,7 @@ def test_exactly_the_texts_that_occur_twice_are_found(texts: list[str]) -> None:
     assert suspects_among(texts) == {text for text in texts if texts.count(text) > 1}
 
 
-def test_texts_meet_again_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duplicates_are_found_across_memory_and_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """It makes no difference which hashes are in memory and which were written to files."""
     monkeypatch.setattr(duplicate_finder, "HASHES_WRITTEN_AT_ONCE", 2)
     monkeypatch.setattr(duplicate_finder, "PART_BYTES_IN_MEMORY", 16)

@@ -7,7 +7,7 @@ from ousel.ledger.rules import FIRST_HASH, Account, Movement, entry_hash
 from ousel.ledger.verify import VerificationFailed, check_entry, check_head, check_pair
 from tests.ledger.examples import MemoryLedger, account, posting
 
-NOT_COUNTED = r"^account ada does not count its entry 7$"
+NOT_COUNTED = r"^the row of account ada lacks its entry 7$"
 
 
 @pytest.mark.parametrize("amount", [1, 10])

@@ -23,7 +23,7 @@ REFUSED = "ousel_refusals_total"
 STARTED = "process_start_time_seconds"
 
 
-def test_probes_and_metrics_are_all_there_is(observed: ObservedServer) -> None:
+def test_the_admin_port_serves_only_probes_and_metrics(observed: ObservedServer) -> None:
     """Nothing of the interface, the portal or the docs answers there, and nothing can be sent."""
     assert observed.get_admin("/healthz").json() == {"status": "ok"}
     assert observed.get_admin("/readyz").json()["status"] == "ok"
@@ -40,7 +40,7 @@ def test_probes_and_metrics_are_all_there_is(observed: ObservedServer) -> None:
     assert refused.headers["Allow"] == "GET, HEAD"
 
 
-async def test_noise_is_refused_there_too(observed: ObservedServer) -> None:
+async def test_malformed_bytes_are_refused_there_too(observed: ObservedServer) -> None:
     """Bytes that are not a request are refused."""
     answer = await exchange(observed.admin_port, b"noise\r\n\r\n")
 
@@ -69,7 +69,7 @@ def test_there_is_none_unless_it_is_asked_for(
     assert _listening(psutil.Process(running.process.pid)) == {running.port}
 
 
-async def test_readiness_says_why_not(file_url: str) -> None:
+async def test_readiness_states_the_reason(file_url: str) -> None:
     """A schema that is too old: 503 with code and reason, while the process lives."""
     port, host = free_port(), "127.0.0.2"
     async with RawSql(file_url) as raw_sql:
@@ -85,7 +85,7 @@ async def test_readiness_says_why_not(file_url: str) -> None:
     assert alive.status_code == 200
 
 
-def test_a_port_that_is_taken_is_told_at_the_start(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_at_startup(tmp_path: Path) -> None:
     """One line, before anything is served."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

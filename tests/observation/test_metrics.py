@@ -37,7 +37,7 @@ async def test_requests_are_counted_by_route_method_and_status(
     assert 0 < grown(before, after, f"{durations}_sum", route=route) < 30
 
 
-async def test_addresses_that_are_none_share_one_name(observed: ObservedServer) -> None:
+async def test_unknown_paths_share_one_label(observed: ObservedServer) -> None:
     """Unknown addresses are counted in one series, not in one for each address."""
     before = observed.scrape()
     for number in range(3):
@@ -161,9 +161,7 @@ async def test_an_expiry_is_counted_by_whoever_sees_it(
     assert grown(before, after, "ousel_charges_total", outcome="expired") == 4
 
 
-async def test_the_ledger_is_told_as_verify_finds_it(
-    observed: ObservedServer, world: World
-) -> None:
+async def test_ledger_metrics_agree_with_verify(observed: ObservedServer, world: World) -> None:
     """All balances add up to 0; entries, accounts and money are never more than there are."""
     async with world.partner("100"):
         scraped = observed.scrape()

@@ -41,7 +41,7 @@ def attempts(database: Database, clock: ManualClock) -> AttemptCounter:
 @pytest.fixture
 def secret_file(tmp_path: Path) -> SecretFile:
     """A secret file, which is created when it is needed."""
-    return SecretFile(tmp_path / "secret", is_created=True)
+    return SecretFile(tmp_path / "secret", may_create=True)
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ async def test_the_database_does_not_contain_the_secret(
 
     assert ada.factor_secret not in stored[ada.account_id]
     assert decrypted(secrets, stored) == {ada.account_id: ada.factor_secret}
-    other = FactorSecrets(database, SecretFile(tmp_path / "other", is_created=True))
+    other = FactorSecrets(database, SecretFile(tmp_path / "other", may_create=True))
     assert decrypted(other, stored) == {ada.account_id: None}
     await sign_in_with_code(ada)
 
@@ -117,8 +117,8 @@ async def test_a_start_without_the_key_is_refused(
     """Such as after a restore without the file; a new file does not help."""
     await ada.turn_on_factor()
     for file in (
-        SecretFile(None, is_created=False),
-        SecretFile(tmp_path / "other", is_created=True),
+        SecretFile(None, may_create=False),
+        SecretFile(tmp_path / "other", may_create=True),
     ):
         with pytest.raises(SecretFileUnusable, match="restore the file from its backup"):
             await FactorSecrets(database, file).prepare()
@@ -130,7 +130,7 @@ async def test_a_start_with_plain_secrets_needs_the_setting(
     """The line names the setting and the command; the secrets stay as they are."""
     plain = await add_plain_factors(raw_sql, 1)
     with pytest.raises(SecretFileUnusable, match=r"OUSEL_SECRET_FILE must be set.+secret create"):
-        await FactorSecrets(database, SecretFile(None, is_created=False)).prepare()
+        await FactorSecrets(database, SecretFile(None, may_create=False)).prepare()
     assert await stored_secrets(raw_sql) == plain
 
 
@@ -231,7 +231,7 @@ async def test_a_start_during_a_rotation_does_not_bring_the_old_key_back(
     """Whoever encrypts uses the key that the database records at that moment."""
     await ada.turn_on_factor()
     starting, operator, later = (
-        FactorSecrets(database, SecretFile(tmp_path / "secret", is_created=False)) for _ in range(3)
+        FactorSecrets(database, SecretFile(tmp_path / "secret", may_create=False)) for _ in range(3)
     )
     encrypt_all = FactorSecrets.encrypt_all
 
@@ -253,11 +253,11 @@ async def test_concurrent_rotations_lose_no_secret(
     """Each of them ends with one key in the file, and all secrets are encrypted with it."""
     await ada.turn_on_factor()
     services = [
-        FactorSecrets(database, SecretFile(tmp_path / "secret", is_created=True)) for _ in range(3)
+        FactorSecrets(database, SecretFile(tmp_path / "secret", may_create=True)) for _ in range(3)
     ]
     await asyncio.gather(*(service.rotate() for service in services))
 
-    (key_id,) = SecretFile(tmp_path / "secret", is_created=False).ids()
+    (key_id,) = SecretFile(tmp_path / "secret", may_create=False).ids()
     stored = await stored_secrets(raw_sql)
     assert stored[ada.account_id].startswith(f"{key_id}.")
     assert decrypted(services[0], stored) == {ada.account_id: ada.factor_secret}
@@ -270,7 +270,7 @@ async def test_hosts_with_files_of_their_own_rotate_in_three_steps(
     await ada.turn_on_factor()
     own, copy = tmp_path / "secret", tmp_path / "copy"
     copy.write_bytes(own.read_bytes())
-    other_host = FactorSecrets(database, SecretFile(copy, is_created=False))
+    other_host = FactorSecrets(database, SecretFile(copy, may_create=False))
 
     added = await secrets.add_key()
     await other_host.prepare()
@@ -296,7 +296,7 @@ async def test_a_lost_key_leaves_recovery_codes(
     grace = "acct_grace"
     await ada.second_factors.propose(grace)
     (tmp_path / "secret").unlink()
-    restarted = FactorSecrets(database, SecretFile(tmp_path / "secret", is_created=True))
+    restarted = FactorSecrets(database, SecretFile(tmp_path / "secret", may_create=True))
     with pytest.raises(SecretFileUnusable):
         await restarted.rotate()
 

@@ -1,4 +1,4 @@
-"""Notices by mail: of what they tell, to whom they go, and what they do not contain."""
+"""Notices by mail: about which events, to whom, and what they do not contain."""
 
 from typing import get_args
 

@@ -1,4 +1,4 @@
-"""Hashing passwords: off the loop, in turns, and not without end."""
+"""Passwords are hashed on threads, a few at a time, with a limited queue."""
 
 import asyncio
 import threading

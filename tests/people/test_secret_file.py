@@ -36,7 +36,7 @@ def test_a_file_beside_an_sqlite_file_is_created_for_its_owner_alone(tmp_path: P
 
 def test_an_existing_file_is_never_replaced_by_a_new_one(tmp_path: Path) -> None:
     """Two processes that create the file at the same time use the same key."""
-    file = SecretFile(tmp_path / "secret", is_created=True)
+    file = SecretFile(tmp_path / "secret", may_create=True)
     (key_id,) = file.ids()
     file.create()
     assert file.ids() == [key_id]
@@ -64,7 +64,7 @@ def test_postgresql_needs_the_setting() -> None:
 def test_keys_are_added_and_removed(tmp_path: Path) -> None:
     """A file with two keys keeps them until one is chosen; what was read stays in memory."""
     path = tmp_path / "secret"
-    file, server = (SecretFile(path, is_created=True) for _ in range(2))
+    file, server = (SecretFile(path, may_create=True) for _ in range(2))
     (old,) = server.ids()
     new = file.add()
     assert file.add() == new
@@ -75,7 +75,7 @@ def test_keys_are_added_and_removed(tmp_path: Path) -> None:
     assert len(keys_in(path)) == 1
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert server.find(old) is not None
-    assert SecretFile(path, is_created=True).find(old) is None
+    assert SecretFile(path, may_create=True).find(old) is None
 
 
 @pytest.mark.parametrize(
@@ -95,18 +95,18 @@ def test_a_file_that_is_not_a_list_of_keys_is_refused(tmp_path: Path, text: str)
     path = tmp_path / "secret"
     path.write_text(text)
     with pytest.raises(SecretFileUnusable, match=str(path)) as refused:
-        SecretFile(path, is_created=False).ids()
+        SecretFile(path, may_create=False).ids()
     assert KEY not in refused.value.detail
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     """The line names the reason."""
     with pytest.raises(SecretFileUnusable, match=r"cannot be read: Is a directory\.$"):
-        SecretFile(tmp_path, is_created=False).ids()
+        SecretFile(tmp_path, may_create=False).ids()
 
 
 def test_openssl_can_make_a_key(tmp_path: Path) -> None:
     """32 bytes in base64, with white space around them."""
     path = tmp_path / "secret"
     path.write_text(f"  {KEY} \n\n")
-    assert len(SecretFile(path, is_created=False).ids()) == 1
+    assert len(SecretFile(path, may_create=False).ids()) == 1

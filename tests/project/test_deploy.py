@@ -86,7 +86,7 @@ def test_the_image_is_built_from_files_that_exist() -> None:
         assert Path(needed).parts[0] in copied, needed
 
 
-def test_the_image_is_pinned_and_its_server_is_nobody_in_particular() -> None:
+def test_the_image_is_pinned_and_its_server_does_not_run_as_root() -> None:
     """What is installed has hashes; the process is not root, and runs a command that exists."""
     installs = [part for given in of("RUN") for part in given.split("&&") if "pip install" in part]
 

@@ -36,8 +36,8 @@ async def test_nobody_finds_anything_in_a_sound_log(scene: Scene) -> None:
 @pytest.mark.slow
 @pytest.mark.one_engine
 @pytest.mark.parametrize("name", ATTACKS)
-async def test_an_attack_is_found_by(scene: Scene, name: str) -> None:
-    """Those find it whom the documentation names, and nobody else."""
+async def test_an_attack_is_found_by_the_documented_checks(scene: Scene, name: str) -> None:
+    """Exactly the checks that the documentation names find it."""
     attack, finders = ATTACKS[name]
 
     await attack(scene)

@@ -84,7 +84,7 @@ def test_a_password_in_the_query_is_handed_over_alike(tools: Path, url: str) -> 
         "postgresql://ousel@db/books?sslpassword=planted",
     ],
 )
-def test_a_password_that_cannot_be_parted_is_handed_to_nobody(tools: Path, url: str) -> None:
+def test_a_command_is_refused_if_the_password_cannot_be_hidden(tools: Path, url: str) -> None:
     """The command is refused if the password cannot be kept out of the arguments."""
     with pytest.raises(BackupFailed) as failed:
         back_up(url, tools / "backup")

@@ -154,7 +154,7 @@ async def sign_in_attempts(database: Database) -> SignInAttempts:
     attempts = AttemptCounter(database, system_clock)
     outbox = Outbox(database, system_clock, Settings())
     notices = EventNotices(outbox, system_clock)
-    secrets = FactorSecrets(database, SecretFile(None, is_created=False))
+    secrets = FactorSecrets(database, SecretFile(None, may_create=False))
     factors = SecondFactorService(database, system_clock, system_clock, attempts, notices, secrets)
     proofs = EmailProofs(outbox, system_clock, "https://pay.example")
     sign_in = SignInService(database, system_clock, attempts, factors, proofs, notices)

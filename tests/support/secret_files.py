@@ -13,5 +13,5 @@ def secret_file_for(database_url: str) -> Path | None:
         return None
     path = Path(tempfile.gettempdir()) / "secret"
     if not path.exists():
-        SecretFile(path, is_created=True).create()
+        SecretFile(path, may_create=True).create()
     return path

@@ -141,7 +141,7 @@ async function verify(key: Key, signature: Bytes, message: string): Promise<void
 async function check(content: string, log: Key, witnesses: readonly Key[]): Promise<ReceiptProof> {
   const match = SIGNATURE.exec(content);
   const isSigned = match !== null && log.type === ED25519;
-  ensure(isSigned, "The receipt has no signature, or the key is not a log's.");
+  ensure(isSigned, "The receipt has no signature, or the key does not belong to a log.");
   const body = `${content.slice(0, match.index)}}`;
   await verify(log, fromBase64(match[1] ?? ""), SIGNED_PREFIX + body);
   const { transfer, entry, ...receipt } = decodeBody(signedPart, body);

@@ -33,7 +33,10 @@ class HolderRecord(msgspec.Struct, frozen=True, kw_only=True):
     email: str
     email_verified: Annotated[
         bool,
-        msgspec.Meta(description="Whether the holder has proven it, so that it finds the account."),
+        msgspec.Meta(
+            description="Whether the holder has confirmed this email. Only then can it be used to"
+            " find or pay the account."
+        ),
     ]
     display_name: str
     status: Literal["active", "frozen"]

@@ -144,7 +144,7 @@ class AccountService:
         )
 
     async def prove_email(self, identifier: str) -> AccountWithEmail:
-        """Let the email of this account's holder count as proven, on the operator's word."""
+        """Mark the email of this account's holder as confirmed; the operator vouches for it."""
 
         async def work(transaction: Transaction) -> AccountWithEmail:
             account = await find_account(transaction, identifier, param="identifier")
@@ -164,7 +164,7 @@ class AccountService:
 
 
 def check_holder(holder: NewHolder, checks: FieldChecks) -> None:
-    """Check all names early, before a password is hashed for them."""
+    """Check username, email and display name before the password is hashed, which is slow."""
     checks.value(lambda: rules.parse_username(holder.username), "username")
     checks.value(lambda: rules.parse_email(holder.email), "email")
     checks.value(lambda: rules.parse_display_name(holder.display_name), "display_name")
@@ -232,7 +232,7 @@ async def email_of(transaction: Transaction, account_id: str) -> HolderEmail:
 
 
 async def prove_email(transaction: Transaction, account_id: str, email: str) -> HolderEmail:
-    """Let this proven email name the account instead of its previous one, which is returned.
+    """Make this confirmed email an identifier of the account; return the email that it replaces.
 
     Raises IdentifierInUse if the email names another account. Of several transactions that claim
     the same email at once, one succeeds.
@@ -251,7 +251,10 @@ async def prove_email(transaction: Transaction, account_id: str, email: str) -> 
 
 
 async def lock_email(transaction: Transaction, account_id: str) -> HolderEmail:
-    """Return the email of an account's holder, and lock it with the password."""
+    """Return the email of an account's holder, and lock the row until the transaction ends.
+
+    The row also has the hash of the password.
+    """
     return await store.lock_email(transaction, account_id)
 
 

@@ -98,7 +98,7 @@ class ChargesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     status_changed_after: Annotated[
         str | None,
         msgspec.Meta(
-            description="Only charges that were paid or canceled, or expired, after this time.",
+            description="Only charges that were paid, were canceled or expired after this time.",
             extra_json_schema={"format": "date-time"},
         ),
     ] = None

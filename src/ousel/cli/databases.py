@@ -172,7 +172,10 @@ async def check_empty(url: str, message: str) -> None:
 
 
 def database_file(url: str) -> str | None:
-    """Return the path of an SQLite file, or None: PostgreSQL's address may contain a password."""
+    """Return the path of an SQLite file.
+
+    Return None for PostgreSQL, because its address may contain a password.
+    """
     return None if is_postgres(url) else str(sqlite_path(url))
 
 

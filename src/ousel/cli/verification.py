@@ -56,7 +56,10 @@ class _Replay(msgspec.Struct, frozen=True):
 async def _replay_journal(
     transaction: Transaction, progress: Progress, older: AccountEnds
 ) -> _Replay:
-    """Replay the journal in two processes if it is large, and in one to name an error."""
+    """Recompute the journal, in two processes if it is large.
+
+    If two processes find an error, one process does it again, because it can name the error.
+    """
     if await needs_two_processes(transaction):
         with suppress(VerificationFailed):
             return await _replay_with(verify_in_two_processes, transaction, progress, older)

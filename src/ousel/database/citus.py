@@ -135,8 +135,8 @@ async def consistent_transaction(
 async def keep_postings_waiting(connection: "asyncpg.Connection[Any]") -> None:
     """Wait until every posting is committed on all servers or on none, and let no other begin.
 
-    Raise TransientFailure while a commit is unfinished that a crash has interrupted; Citus finishes
-    it within seconds.
+    Raise TransientFailure while a commit that a crash interrupted is unfinished; Citus finishes it
+    within seconds.
     """
     await connection.execute("LOCK TABLE accounts IN SHARE MODE")
     if not await connection.fetchval(_IS_SETTLED):

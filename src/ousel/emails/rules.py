@@ -16,7 +16,7 @@ CodeVerdict = Literal["right", "wrong", "ended"]
 
 
 class EmailProof(msgspec.Struct, frozen=True):
-    """An email that waits to be proven by the link or the code that was sent to it."""
+    """A pending confirmation of an email, by the link or the code that was sent to it."""
 
     account_id: str
     email: str
@@ -32,7 +32,7 @@ class EmailProof(msgspec.Struct, frozen=True):
 
 
 def judge_code(proof: EmailProof | None, code: str, now: int) -> CodeVerdict:
-    """Return what a code does: it proves the email, counts as wrong, or comes too late."""
+    """Return whether the code is right, wrong or too late."""
     if proof is None or not proof.is_valid_at(now):
         return "ended"
     given = code_hash(proof.account_id, normalize_code(code))

@@ -40,7 +40,7 @@ class WrongCode(msgspec.Struct, frozen=True):
 
 
 class NoValidProof(msgspec.Struct, frozen=True):
-    """There is nothing to prove, or it is too late."""
+    """The account has no pending confirmation, or it has expired."""
 
 
 ProofResult = EmailProven | EmailInUse | WrongCode | NoValidProof
@@ -86,12 +86,12 @@ class EmailProofs:
         await self._outbox.add(transaction, account_id, email, letter)
 
     async def find(self, transaction: Transaction, account_id: str) -> EmailProof | None:
-        """Return what the account can prove now."""
+        """Return the account's pending confirmation if it is still valid."""
         proof = await store.proof_of(transaction, account_id)
         return proof if proof is not None and proof.is_valid_at(self._clock()) else None
 
     async def find_by_link(self, transaction: Transaction, link: str) -> EmailProof | None:
-        """Return what a link can prove now."""
+        """Return the pending confirmation that this link belongs to, if it is still valid."""
         if not is_secret(link, rules.LINK_PREFIX):
             return None
         proof = await store.proof_by_link(transaction, secret_hash(link))

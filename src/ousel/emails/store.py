@@ -54,19 +54,19 @@ async def replace_proof(transaction: Transaction, proof: EmailProof) -> None:
 
 
 async def proof_of(transaction: Transaction, account_id: str) -> EmailProof | None:
-    """Return what the account has to prove, valid or not."""
+    """Return the account's pending confirmation, whether or not it has expired."""
     rows = await transaction.fetch(PROOF_OF, account_id=account_id)
     return EmailProof(*rows[0]) if rows else None
 
 
 async def lock_proof(transaction: Transaction, account_id: str) -> EmailProof | None:
-    """Return what the account has to prove, and lock it until the transaction ends."""
+    """Return the account's pending confirmation, and lock it until the transaction ends."""
     rows = await transaction.fetch(LOCK_PROOF, account_id=account_id)
     return EmailProof(*rows[0]) if rows else None
 
 
 async def proof_by_link(transaction: Transaction, link_hash: str) -> EmailProof | None:
-    """Return what a link proves, valid or not."""
+    """Return the pending confirmation of this link, whether or not it has expired."""
     rows = await transaction.fetch(PROOF_BY_LINK, link_hash=link_hash)
     return EmailProof(*rows[0]) if rows else None
 

@@ -1,4 +1,4 @@
-"""What the lab does beside a call: it closes a charge, or adds a transfer to a list."""
+"""What the lab does while a call is in progress: it closes a charge, or adds a transfer."""
 
 from typing import Final, Protocol
 from urllib.parse import parse_qsl, urlencode
@@ -28,7 +28,7 @@ class MovableClock(Clock, Protocol):
 
 
 class LabEvents:
-    """Uses the same services as the endpoints."""
+    """Carries out the planned events of a rehearsal, with the same services as the endpoints."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class LabEvents:
         self._clock = clock
 
     async def carry_out(self, arrived: ArrivedCall, request: Request) -> None:
-        """Do what was planned beside the call, before it is answered."""
+        """Carry out the event that was planned for the call, before the call is answered."""
         match arrived.plan.event:
             case "answered-at-once":
                 request.headers = {

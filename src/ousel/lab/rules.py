@@ -38,7 +38,7 @@ Rule = Literal[
     "checked_state",
     "kept_secret_on_server",
 ]
-# What the lab does beside a call; a disturbance is what it does to the call itself.
+# What the lab does while a call is in progress; a disturbance changes the call itself.
 Event = Literal["answered-at-once", "paid", "expired", "shortened", "shifted"]
 
 CREATES: Final = frozenset({"createTransfer", "createCharge"})
@@ -99,7 +99,7 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What happens to a call, and beside it."""
+    """The disturbance of a call, and the event that accompanies the call."""
 
     disturbance: str | None = None
     event: Event | None = None

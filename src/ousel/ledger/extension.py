@@ -13,7 +13,7 @@ AccountEnds = dict[str, tuple[int, str]]  # number and hash of each account's la
 
 
 async def account_ends(older: LedgerSource) -> AccountEnds:
-    """Verify an older ledger by itself, and return where each account ends in it."""
+    """Verify an older ledger; return the number and hash of each account's last entry in it."""
     await verify_ledger(older)
     return {account.id: (account.sequence, account.head_hash) async for account in older.accounts()}
 

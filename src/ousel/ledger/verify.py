@@ -256,7 +256,10 @@ def _movement_fields(entry: Entry) -> Hashable:
 def check_pair(debit: Entry, credit: Entry) -> None:
     """Check that these are the two entries of one movement."""
     if not debit.amount < 0 < credit.amount or _movement_fields(debit) != _movement_fields(credit):
-        raise VerificationFailed(f"{describe_entry(debit)} and {describe_entry(credit)} differ")
+        raise VerificationFailed(
+            f"{describe_entry(debit)} and {describe_entry(credit)} are not the two entries of one"
+            " movement"
+        )
 
 
 def check_head(account: Account | None, replayed: Account) -> None:
@@ -266,7 +269,7 @@ def check_head(account: Account | None, replayed: Account) -> None:
     """
     if account is None or account.sequence < replayed.sequence:
         raise VerificationFailed(
-            f"account {replayed.id} does not count its entry {replayed.sequence}"
+            f"the row of account {replayed.id} lacks its entry {replayed.sequence}"
         )
     if account.sequence == replayed.sequence:
         _compare(account, replayed)

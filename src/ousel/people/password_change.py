@@ -1,4 +1,4 @@
-"""What a new password ends, however it was set."""
+"""Replacing a password, which ends other sessions and what was begun with the old password."""
 
 from ousel.accounts import service as accounts
 from ousel.database.port import Transaction

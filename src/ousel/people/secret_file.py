@@ -38,10 +38,10 @@ class SecretFile:
     shortly before a rotation removed its key from the file.
     """
 
-    def __init__(self, path: Path | None, *, is_created: bool) -> None:
-        """Use the file at this path; create it when the first key is needed, if so wanted."""
+    def __init__(self, path: Path | None, *, may_create: bool) -> None:
+        """Use the file at this path. If `may_create`, create it when the first key is needed."""
         self._path = path
-        self._is_created = is_created
+        self._may_create = may_create
         self._known: dict[str, bytes] = {}
 
     def find(self, key_id: str) -> bytes | None:
@@ -65,7 +65,7 @@ class SecretFile:
         """Return the ids of the keys in the file, oldest first; there is at least one."""
         path = self._require_path()
         if not path.exists():
-            if not self._is_created:
+            if not self._may_create:
                 raise SecretFileUnusable(
                     f"OUSEL_SECRET_FILE names {path}, which does not exist: create it with"
                     " 'ousel secret create', or restore it from its backup."
@@ -75,7 +75,7 @@ class SecretFile:
 
     def check(self) -> None:
         """Refuse a file that is set but cannot be used."""
-        if self._path is not None and not self._is_created:
+        if self._path is not None and not self._may_create:
             self.ids()
 
     def create(self) -> str:
@@ -136,11 +136,11 @@ class SecretFile:
 def secret_file_of(settings: Settings) -> SecretFile:
     """Return the file that is set, or the one beside an SQLite file, which Ousel creates."""
     if settings.secret_file is not None:
-        return SecretFile(settings.secret_file.absolute(), is_created=False)
+        return SecretFile(settings.secret_file.absolute(), may_create=False)
     if is_postgres(settings.database_url):
-        return SecretFile(None, is_created=False)
+        return SecretFile(None, may_create=False)
     database = sqlite_path(settings.database_url).resolve()
-    return SecretFile(database.with_name(f"{database.name}.secret"), is_created=True)
+    return SecretFile(database.with_name(f"{database.name}.secret"), may_create=True)
 
 
 def _id_of(key: bytes) -> str:

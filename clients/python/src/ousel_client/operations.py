@@ -126,7 +126,7 @@ class ListOperation(Generic[Parameters, Record]):
 
 
 def timestamp(moment: datetime | None) -> str | None:
-    """Return a time as a query contains it, or refuse a time without a time zone."""
+    """Return a time in the form that queries use. Refuse a time without a time zone."""
     if moment is not None and moment.tzinfo is None:
         raise ValueError("A time needs a time zone.")
     return None if moment is None else moment.isoformat()

@@ -103,7 +103,7 @@ def _parse_key(text: str) -> _Key:
 def _check(content: bytes, log: _Key, witnesses: list[_Key]) -> ReceiptProof:
     match = _SIGNATURE.search(content)
     if match is None or log.type != _ED25519:
-        raise ReceiptRefused("The receipt has no signature, or the key is not a log's.")
+        raise ReceiptRefused("The receipt has no signature, or the key does not belong to a log.")
     body = content[: match.start()] + b"}"
     log.verify(_decode(match[1].decode()), _SIGNED_PREFIX + body)
     receipt: dict[str, Any] = json.loads(body, parse_float=Decimal)
