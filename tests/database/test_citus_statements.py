@@ -12,8 +12,8 @@ from ousel.database.statements import Statement
 from ousel.kernel.clock import system_clock
 from ousel.kernel.ids import id_with_owner, new_id
 from ousel.ledger.history import HISTORY
-from ousel.ledger.journal import ACCOUNT_HEADS, ACCOUNTS_GROWN
-from ousel.ledger.movements import MOVEMENTS_AT, UNSEALED_DELETED
+from ousel.ledger.journal import ACCOUNT_HEADS, ACCOUNTS_WITH_LATER_ENTRIES
+from ousel.ledger.movements import DELETE_UNSEALED, MOVEMENTS_AT
 from tests.database.test_every_statement import every_statement
 from tests.support.raw_sql import RawSql
 
@@ -61,7 +61,7 @@ def test_functions_lock_rows_of_several_shards(statements: set[Statement]) -> No
 
 def test_a_list_of_rows_names_its_shards() -> None:
     """Citus gets the ids once more, as a list."""
-    compiled = for_citus(ACCOUNTS_GROWN).compiled
+    compiled = for_citus(ACCOUNTS_WITH_LATER_ENTRIES).compiled
 
     assert "accounts.id = ANY($2::text[])" in compiled.text
     assert compiled.arguments({"marks": [(ACCOUNT_ID, 3)]})[1] == [ACCOUNT_ID]
@@ -88,7 +88,7 @@ def test_a_charge_that_names_its_account_is_looked_up_there(
 
 
 @pytest.mark.parametrize(
-    ("statement", "named"), [(MOVEMENTS_AT, "places"), (UNSEALED_DELETED, "ids")]
+    ("statement", "named"), [(MOVEMENTS_AT, "places"), (DELETE_UNSEALED, "ids")]
 )
 def test_the_sealer_runs_again_unless_it_finds_all_rows(statement: Statement, named: str) -> None:
     """Some of them may not be committed yet on each server."""

@@ -12,12 +12,12 @@ from ousel.database.statements import Statement
 
 Mode = Literal["live", "test"]
 
-MODE_CLAIMED: Final = Statement(
+CLAIM_MODE: Final = Statement(
     "claim the database's mode",
     "INSERT INTO deployment (name, value) VALUES ('mode', :mode) ON CONFLICT DO NOTHING",
 )
 MODE: Final = Statement("the database's mode", "SELECT value FROM deployment WHERE name = 'mode'")
-SECRET_KEY_CLAIMED: Final = Statement(
+CLAIM_SECRET_KEY: Final = Statement(
     "record the key that encrypts secrets, unless there is one",
     "INSERT INTO deployment (name, value) VALUES ('secret_key', :key_id) ON CONFLICT DO NOTHING",
 )
@@ -25,7 +25,7 @@ SECRET_KEY: Final = Statement(
     "the key that encrypts secrets",
     "SELECT value FROM deployment WHERE name = 'secret_key' FOR UPDATE",
 )
-SECRET_KEY_CHANGED: Final = Statement(
+CHANGE_SECRET_KEY: Final = Statement(
     "record another key that encrypts secrets",
     "UPDATE deployment SET value = :key_id WHERE name = 'secret_key'",
 )
@@ -33,7 +33,7 @@ SECRET_KEY_CHANGED: Final = Statement(
 
 async def claim_mode(transaction: Transaction, mode: Mode) -> Mode:
     """Set the database's mode unless it has one already, and return the mode that it has."""
-    await transaction.execute(MODE_CLAIMED, mode=mode)
+    await transaction.execute(CLAIM_MODE, mode=mode)
     return await mode_of(transaction)
 
 
@@ -54,7 +54,7 @@ async def secret_key_id(transaction: Transaction) -> str | None:
 
 async def claim_secret_key(transaction: Transaction, key_id: str) -> str:
     """Record the first key that encrypts secrets, unless there is one; return the recorded one."""
-    await transaction.execute(SECRET_KEY_CLAIMED, key_id=key_id)
+    await transaction.execute(CLAIM_SECRET_KEY, key_id=key_id)
     claimed = await secret_key_id(transaction)
     assert claimed is not None
     return claimed
@@ -62,4 +62,4 @@ async def claim_secret_key(transaction: Transaction, key_id: str) -> str:
 
 async def set_secret_key(transaction: Transaction, key_id: str) -> None:
     """Record another key, in a transaction that has read the one before."""
-    await transaction.execute(SECRET_KEY_CHANGED, key_id=key_id)
+    await transaction.execute(CHANGE_SECRET_KEY, key_id=key_id)

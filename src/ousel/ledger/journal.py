@@ -67,7 +67,7 @@ ACCOUNTS_BY_ID: Final = Statement(
     "accounts by id",
     f"SELECT {_ACCOUNT_COLUMNS} FROM accounts WHERE id = ANY(:ids)",
 )
-ACCOUNTS_GROWN: Final = Statement(
+ACCOUNTS_WITH_LATER_ENTRIES: Final = Statement(
     "which of these accounts have an entry after the given sequence number",
     "SELECT accounts.id FROM ROWS(:marks, id text, sequence bigint)"
     " JOIN accounts ON accounts.id = marks.id AND accounts.sequence > marks.sequence",
@@ -80,16 +80,16 @@ ACCOUNT_IDS: Final = Statement(
     "account ids of identifiers",
     "SELECT identifier, account_id FROM identifiers WHERE identifier = ANY(:identifiers)",
 )
-IDENTIFIER_CLAIMED: Final = Statement(
+CLAIM_IDENTIFIER: Final = Statement(
     "claim an identifier for an account",
     "INSERT INTO identifiers (identifier, account_id) VALUES (:identifier, :account_id)"
     " ON CONFLICT DO NOTHING",
 )
-IDENTIFIER_RELEASED: Final = Statement(
+RELEASE_IDENTIFIER: Final = Statement(
     "release an identifier of an account",
     "DELETE FROM identifiers WHERE identifier = :identifier AND account_id = :account_id",
 )
-STATUS_SET: Final = Statement(
+SET_STATUS: Final = Statement(
     "freeze or unfreeze an account", "UPDATE accounts SET status = :status WHERE id = :id"
 )
 _KEYS_USED: Final = (
@@ -105,17 +105,17 @@ _LOCK_ACCOUNTS: Final = (
     " (SELECT CLOCK())"
     " FROM accounts WHERE id = ANY(:ids)"
 )
-ACCOUNTS_LOCKED: Final = Statement(
+LOCK_ACCOUNTS: Final = Statement(
     "count keys and read the clock, then lock accounts in the order of their ids",
     f"{_LOCK_ACCOUNTS} ORDER BY id FOR UPDATE",
 )
-FREE_ACCOUNTS_LOCKED: Final = Statement(
+LOCK_FREE_ACCOUNTS: Final = Statement(
     "lock accounts in the order of their ids, without those that other transactions have locked",
     f"{_LOCK_ACCOUNTS} ORDER BY id FOR UPDATE SKIP LOCKED",
 )
 _AWAITED: Final = "SELECT id FROM accounts WHERE id = :awaited FOR UPDATE"
-ACCOUNT_AWAITED: Final = Statement("wait for one account, and lock it", _AWAITED)
-ACCOUNTS_LOCKED_AFTER_WAITING: Final = Statement(
+WAIT_FOR_ACCOUNT: Final = Statement("wait for one account, and lock it", _AWAITED)
+LOCK_ACCOUNTS_AFTER_WAITING: Final = Statement(
     "first wait for one account and lock it, then lock the other accounts that are free",
     f"{_LOCK_ACCOUNTS} AND (SELECT COUNT(*) FROM ({_AWAITED}) AS awaited) > 0"
     " ORDER BY id FOR UPDATE SKIP LOCKED",
@@ -137,7 +137,7 @@ ENTRIES_IN_ORDER: Final = Statement(
     " ORDER BY account_id, sequence LIMIT :limit",
 )
 
-ENTRIES_COUNTED: Final = Statement(
+COUNT_ENTRIES: Final = Statement(
     "the number of entries, from the sequences of all accounts",
     "SELECT CAST(COALESCE(SUM(sequence), 0) AS BIGINT) FROM accounts",
 )
@@ -186,15 +186,15 @@ async def insert_account(transaction: Transaction, new: NewAccount) -> Account:
 async def claim_identifier(transaction: Transaction, identifier: str, account_id: str) -> None:
     """Let this identifier name the account, or raise IdentifierTaken if it names one already."""
     claimed = await transaction.execute(
-        IDENTIFIER_CLAIMED, identifier=identifier, account_id=account_id
+        CLAIM_IDENTIFIER, identifier=identifier, account_id=account_id
     )
     if not claimed:
         raise IdentifierTaken(identifier)
 
 
 async def release_identifier(transaction: Transaction, identifier: str, account_id: str) -> None:
-    """Let this identifier name nobody; only emails are ever released."""
-    await transaction.execute(IDENTIFIER_RELEASED, identifier=identifier, account_id=account_id)
+    """Remove this identifier from its account. Only emails are ever removed."""
+    await transaction.execute(RELEASE_IDENTIFIER, identifier=identifier, account_id=account_id)
 
 
 async def find_account_ids(
@@ -217,7 +217,7 @@ async def accounts_with_later_entries(
     transaction: Transaction, sequences: Mapping[str, int]
 ) -> list[str]:
     """Return the ids of the accounts that have an entry after the number given for each."""
-    rows = await transaction.fetch(ACCOUNTS_GROWN, marks=list(sequences.items()))
+    rows = await transaction.fetch(ACCOUNTS_WITH_LATER_ENTRIES, marks=list(sequences.items()))
     return [row[0] for row in rows]
 
 
@@ -229,7 +229,7 @@ async def accounts_after(transaction: Transaction, after: str, limit: int) -> li
 
 async def set_status(transaction: Transaction, account_id: str, status: Status) -> None:
     """Freeze or unfreeze an account, which takes effect for the next posting."""
-    await transaction.execute(STATUS_SET, id=account_id, status=status)
+    await transaction.execute(SET_STATUS, id=account_id, status=status)
 
 
 class LockedLedger(msgspec.Struct, frozen=True):
@@ -243,7 +243,7 @@ class LockedLedger(msgspec.Struct, frozen=True):
 
 async def wait_for_account(transaction: Transaction, account_id: str) -> None:
     """Lock the account; wait until no other transaction has locked it."""
-    await transaction.fetch(ACCOUNT_AWAITED, awaited=account_id)
+    await transaction.fetch(WAIT_FOR_ACCOUNT, awaited=account_id)
 
 
 async def lock_accounts(
@@ -280,9 +280,9 @@ async def lock_accounts(
         "checked": checked,
         "now": now,
     }
-    statement = ACCOUNTS_LOCKED if waits else FREE_ACCOUNTS_LOCKED
+    statement = LOCK_ACCOUNTS if waits else LOCK_FREE_ACCOUNTS
     if awaited in ids and not waits:
-        statement = ACCOUNTS_LOCKED_AFTER_WAITING
+        statement = LOCK_ACCOUNTS_AFTER_WAITING
         parameters["awaited"] = awaited
     rows = await transaction.fetch(statement, **parameters)
     if not rows:
@@ -328,7 +328,7 @@ async def entries_after(
 
 async def count_entries(transaction: Transaction) -> int:
     """Return the number of entries, which is the sum of the accounts' sequences."""
-    rows = await transaction.fetch(ENTRIES_COUNTED)
+    rows = await transaction.fetch(COUNT_ENTRIES)
     return int(rows[0][0])
 
 

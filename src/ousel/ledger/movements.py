@@ -33,7 +33,7 @@ UNSEALED: Final = Statement(
     "the oldest batches of movements that are not sealed",
     "SELECT id, movements FROM unsealed_batches ORDER BY id LIMIT :limit",
 )
-UNSEALED_DELETED: Final = Statement(
+DELETE_UNSEALED: Final = Statement(
     "delete batches of movements that are sealed now",
     "DELETE FROM unsealed_batches WHERE id = ANY(:ids)",
 )
@@ -52,7 +52,7 @@ async def oldest_unsealed_at(transaction: Transaction) -> int | None:
 
 async def delete_unsealed(transaction: Transaction, ids: Sequence[str]) -> None:
     """Delete these batches, which are sealed now."""
-    deleted = await transaction.execute(UNSEALED_DELETED, ids=list(ids))
+    deleted = await transaction.execute(DELETE_UNSEALED, ids=list(ids))
     assert deleted == len(ids), "somebody else has sealed these movements"
 
 

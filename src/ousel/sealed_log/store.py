@@ -25,14 +25,14 @@ _HEAD: Final = (
 _BATCH_COLUMNS: Final = ", ".join(SEALED_BATCHES.names)
 
 HEAD: Final = Statement("the state of the log", _HEAD)
-HEAD_LOCKED: Final = Statement(
+LOCK_HEAD: Final = Statement(
     "lock the log, unless another process has locked it", f"{_HEAD} FOR UPDATE SKIP LOCKED"
 )
-HEAD_CREATED: Final = Statement(
+CREATE_HEAD: Final = Statement(
     "create the empty log",
     "INSERT INTO sealed_log (id, size, backfill_sequence) VALUES (1, 0, 0) ON CONFLICT DO NOTHING",
 )
-HEAD_WRITTEN: Final = Statement(
+WRITE_HEAD: Final = Statement(
     "write the state of the log, which must have this size",
     "UPDATE sealed_log SET size = :size, checkpoint = :checkpoint,"
     " backfill_account_id = :backfill_account_id, backfill_sequence = :backfill_sequence"
@@ -45,7 +45,7 @@ TILES: Final = Statement(
     " JOIN sealed_tiles ON sealed_tiles.level = keys.level"
     " AND sealed_tiles.position = keys.position",
 )
-TILES_WRITTEN: Final = Statement(
+WRITE_TILES: Final = Statement(
     "write tiles that are new or have more hashes",
     "INSERT INTO sealed_tiles (level, position, hashes)"
     " SELECT level, position, hashes"
@@ -73,7 +73,7 @@ COSIGNATURES: Final = Statement(
     "SELECT witness, size, checkpoint, cosignature FROM sealed_cosignatures WHERE size > 0"
     " ORDER BY witness",
 )
-WITNESS_CLAIMED: Final = Statement(
+CLAIM_WITNESS: Final = Statement(
     "claim a witness for a process, unless another process has claimed it",
     "INSERT INTO sealed_cosignatures"
     " (witness, claimed_by, claimed_until, size, checkpoint, cosignature)"
@@ -83,7 +83,7 @@ WITNESS_CLAIMED: Final = Statement(
     " WHERE sealed_cosignatures.claimed_by = excluded.claimed_by"
     " OR sealed_cosignatures.claimed_until < :now",
 )
-COSIGNATURE_WRITTEN: Final = Statement(
+WRITE_COSIGNATURE: Final = Statement(
     "write the cosignature of a witness, unless it has a newer one",
     "UPDATE sealed_cosignatures SET size = :size, checkpoint = :checkpoint,"
     " cosignature = :cosignature WHERE witness = :witness AND size <= :size",
@@ -115,7 +115,7 @@ class SealedMovement(msgspec.Struct, frozen=True):
 
 async def create_head(transaction: Transaction) -> None:
     """Create the empty log unless it exists."""
-    await transaction.execute(HEAD_CREATED)
+    await transaction.execute(CREATE_HEAD)
 
 
 async def read_head(transaction: Transaction) -> Head:
@@ -126,14 +126,14 @@ async def read_head(transaction: Transaction) -> Head:
 
 async def lock_head(transaction: Transaction) -> Head | None:
     """Lock the log and return its state, or None if another process has locked it."""
-    rows = await transaction.fetch(HEAD_LOCKED)
+    rows = await transaction.fetch(LOCK_HEAD)
     return Head(*rows[0]) if rows else None
 
 
 async def write_head(transaction: Transaction, before: Head, head: Head) -> None:
     """Write the new state of the locked log."""
     written = await transaction.execute(
-        HEAD_WRITTEN, size_before=before.size, **msgspec.structs.asdict(head)
+        WRITE_HEAD, size_before=before.size, **msgspec.structs.asdict(head)
     )
     assert written == 1, "somebody else has appended to the log"
 
@@ -148,7 +148,7 @@ async def read_tiles(transaction: Transaction, keys: Collection[TileKey]) -> dic
 async def write_tiles(transaction: Transaction, tiles: Mapping[TileKey, bytes]) -> None:
     """Write tiles that are new or have more hashes than before."""
     rows = [(key.level, key.index, to_base64(hashes)) for key, hashes in tiles.items()]
-    await transaction.execute(TILES_WRITTEN, tiles=rows)
+    await transaction.execute(WRITE_TILES, tiles=rows)
 
 
 async def add_batches(
@@ -202,7 +202,7 @@ async def claim_witness(
 ) -> bool:
     """Return whether this process may ask the witness until then."""
     claimed = await transaction.execute(
-        WITNESS_CLAIMED, witness=witness, process=process, now=now, until=until
+        CLAIM_WITNESS, witness=witness, process=process, now=now, until=until
     )
     return claimed == 1
 
@@ -210,7 +210,7 @@ async def claim_witness(
 async def write_cosignature(transaction: Transaction, cosignature: Cosignature) -> None:
     """Write the newest cosignature of a witness."""
     await transaction.execute(
-        COSIGNATURE_WRITTEN,
+        WRITE_COSIGNATURE,
         witness=cosignature.witness,
         size=cosignature.size,
         checkpoint=cosignature.checkpoint,
