@@ -1,4 +1,4 @@
-"""Check a receipt of an Ousel without Ousel and without the network.
+"""Check a receipt of an Ousel server without Ousel and without the network.
 
     python check_receipt.py RECEIPT VERIFIER_KEY [WITNESS_KEY ...]
 
@@ -32,7 +32,7 @@ def require(condition: object, otherwise: str) -> None:
 def decode(text: str) -> bytes:
     """Decode standard Base64, in its only spelling."""
     content = base64.b64decode(text, validate=True)
-    require(base64.b64encode(content).decode() == text, "Base64 is misspelled")
+    require(base64.b64encode(content).decode() == text, "A Base64 text is not in canonical form")
     return content
 
 

@@ -102,7 +102,7 @@ export class Connect extends Resource {
     return this.record(userToken, this.#clientRequest("/oauth/token", fields));
   }
 
-  /** Ends a user token. */
+  /** Revokes a user token. */
   async revoke(token: string, { client_id }: { readonly client_id: string }): Promise<void> {
     await this.record(record({}), this.#clientRequest("/oauth/revoke", { token, client_id }));
   }

@@ -126,7 +126,7 @@ async function parseKey(line: string): Promise<Key> {
   const content = fromBase64(encoded.join("+"));
   const computed = hex((await sha256(utf8(`${name}\n`), content)).subarray(0, 4));
   const type = content[0] ?? 0;
-  ensure(computed === id, "The id of a verifier key does not fit its key.");
+  ensure(computed === id, "The id of a verifier key does not match its key.");
   ensure([ED25519, COSIGNATURE].includes(type), "A verifier key has an unknown type.");
   return { name, id, type, publicBytes: content.slice(1) };
 }
@@ -292,7 +292,7 @@ function fromHex(written: string): Bytes {
 
 function fromBase64(written: string): Bytes {
   const decoded = atob(written);
-  ensure(btoa(decoded) === written, "Base64 is misspelled.");
+  ensure(btoa(decoded) === written, "A Base64 text is not in canonical form.");
   return Uint8Array.from(decoded, (character) => character.charCodeAt(0));
 }
 

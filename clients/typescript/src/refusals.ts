@@ -95,7 +95,7 @@ export class SandboxOnly extends BadRequest {
   static override readonly code: string = "sandbox_only";
 }
 
-/** The header Ousel-Rehearse does not name a known rehearsal. */
+/** The header Ousel-Rehearse does not name a known disturbance. */
 export class UnknownRehearsal extends BadRequest {
   static override readonly code: string = "unknown_rehearsal";
 }

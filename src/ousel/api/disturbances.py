@@ -52,11 +52,11 @@ class SandboxOnly(Refusal):
 
 
 class UnknownRehearsal(Refusal):
-    """The header Ousel-Rehearse does not name a known rehearsal, or its seconds are wrong."""
+    """The header Ousel-Rehearse does not name a known disturbance, or its seconds are wrong."""
 
     status = 400
     code = "unknown_rehearsal"
-    title = "The rehearsal is unknown"
+    title = "The disturbance is unknown"
     cure = "Send one of the values that the reference lists under “In a sandbox”."
 
 
@@ -76,7 +76,7 @@ def parse_disturbance(value: bytes) -> Disturbance:
     seconds = None if match["seconds"] is None else int(match["seconds"])
     if seconds is not None and not 1 <= seconds <= SECONDS_MAX:
         raise UnknownRehearsal(
-            f"The seconds of a rehearsal must be from 1 to {SECONDS_MAX}.", param="Ousel-Rehearse"
+            f"The seconds of a disturbance must be from 1 to {SECONDS_MAX}.", param="Ousel-Rehearse"
         )
     return Disturbance(kind, seconds)
 

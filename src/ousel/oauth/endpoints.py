@@ -71,12 +71,12 @@ class OauthEndpoints:
             path=f"{settings.base_path}/oauth/revoke",
             endpoint=self.revoke,
             name="revokeUserToken",
-            summary="End a user token",
+            summary="Revoke a user token",
             description="An unknown token gets the same answer (RFC 7009).",
             access="client",
             body=RevocationRequest,
             takes_forms=True,
-            successes={200: AnswerDescription("The token has ended.", RevocationRecord)},
+            successes={200: AnswerDescription("The token is revoked.", RevocationRecord)},
             refusal_format=error_answer,
             failures=_FAILURES,
         )
@@ -102,7 +102,7 @@ class OauthEndpoints:
         return await self._clients.serve(call, self._token_route, self._exchange)
 
     async def revoke(self, call: Call[RevocationRequest, NoQuery]) -> Answer:
-        """End a user token."""
+        """Revoke a user token."""
         return await self._clients.serve(call, self._revocation_route, self._revoke)
 
     async def metadata(self, _: Call[NoBody, NoQuery]) -> Answer:

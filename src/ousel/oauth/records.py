@@ -51,7 +51,7 @@ class TokenRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RevocationRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A token to end. Parameters that are not named here are ignored (RFC 6749, 3.2)."""
+    """A token to revoke. Parameters that are not named here are ignored (RFC 6749, 3.2)."""
 
     token: Annotated[
         str | None, msgspec.Meta(description="The user token. Required.", examples=["ut_live_…"])
@@ -78,7 +78,7 @@ class TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RevocationRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """Empty: the token has ended."""
+    """Empty: the token is revoked."""
 
 
 class OauthError(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,7 +56,7 @@ class TokenService:
         return outcome
 
     async def revoke(self, secret: str, app_id: str) -> None:
-        """End a token of this app."""
+        """Revoke a token of this app."""
         await self._database.write(
             lambda transaction: revoke_token(transaction, secret, app_id, self._mode)
         )
@@ -117,11 +117,11 @@ async def exchange_code(
             return await _issue(transaction, code, mode, now)
     # RFC 6749 section 4.1.2: a second use revokes the tokens issued for the first.
     await store.end_tokens_of_code(transaction, code)
-    return InvalidGrant("The code has been used before; the tokens issued for it have ended.")
+    return InvalidGrant("The code has been used before; the tokens issued for it are revoked.")
 
 
 async def revoke_token(transaction: Transaction, secret: str, app_id: str, mode: str) -> None:
-    """End a token of this app."""
+    """Revoke a token of this app."""
     if not is_secret(secret, token_prefix(mode)):
         return
     found = await store.tokens_by_handle(transaction, [handle_of(secret)])

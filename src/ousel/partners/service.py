@@ -51,7 +51,7 @@ class HandleShared(Refusal):
 
 
 class AppHasKeys(Refusal):
-    """An app can be deleted only when all of its keys have ended."""
+    """An app can be deleted only when all of its keys are revoked or have expired."""
 
     status = 409
     code = "app_has_keys"
@@ -185,12 +185,12 @@ async def rotate_key(
 
 
 async def revoke_key(transaction: Transaction, key: Key, clock: Clock) -> None:
-    """End the key at once, on every host, whatever its clock says."""
+    """Revoke the key at once, on every host, whatever its clock says."""
     await store.revoke_key(transaction, key, clock())
 
 
 async def revoke_all_keys(transaction: Transaction, clock: Clock) -> int:
-    """End every partner's valid keys at once; return how many there were."""
+    """Revoke every partner's valid keys at once; return how many there were."""
     return await store.revoke_all_keys(transaction, clock())
 
 

@@ -272,12 +272,12 @@ async def end_key(transaction: Transaction, key: Key, ends_at: int) -> None:
 
 
 async def revoke_all_keys(transaction: Transaction, now: int) -> int:
-    """End every valid key; return how many there were."""
+    """Revoke every valid key; return how many there were."""
     return await transaction.execute(REVOKE_ALL_KEYS, now=now, revoked=-now)
 
 
 async def revoke_key(transaction: Transaction, key: Key, now: int) -> None:
-    """End a key, whatever the clock of a host says; the time of its first revocation is kept."""
+    """Revoke a key, whatever the clock of a host says; the time of its first revocation is kept."""
     await end_key(transaction, key, -now)
 
 

@@ -125,7 +125,7 @@ class Connect(Resource[Driver]):
 
     @Operation
     def revoke(self, token: str, *, client_id: str) -> Steps[None]:
-        """End a user token."""
+        """Revoke a user token."""
         return self._revoke(self._client_request("/oauth/revoke", client_id, token=token))
 
     def _revoke(self, request: Request) -> Steps[None]:

@@ -95,7 +95,7 @@ def _parse_key(text: str) -> _Key:
     name, key_id, encoded = text.strip().split("+", 2)
     content = _decode(encoded)
     computed = hashlib.sha256(name.encode() + b"\n" + content).digest()[:4]
-    _require(computed.hex() == key_id, "The id of a verifier key does not fit its key.")
+    _require(computed.hex() == key_id, "The id of a verifier key does not match its key.")
     _require(content[0] in {_ED25519, _COSIGNATURE}, "A verifier key has an unknown type.")
     return _Key(name, computed, content[0], content[1:])
 
@@ -225,7 +225,7 @@ def _encode(value: object) -> bytes:
 
 def _decode(text: str) -> bytes:
     content = base64.b64decode(text, validate=True)
-    _require(base64.b64encode(content).decode() == text, "Base64 is misspelled.")
+    _require(base64.b64encode(content).decode() == text, "A Base64 text is not in canonical form.")
     return content
 
 

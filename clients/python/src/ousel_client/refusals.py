@@ -113,7 +113,7 @@ class SandboxOnly(BadRequest):
 
 
 class UnknownRehearsal(BadRequest):
-    """The header Ousel-Rehearse does not name a known rehearsal."""
+    """The header Ousel-Rehearse does not name a known disturbance."""
 
     code = "unknown_rehearsal"
 
