@@ -92,9 +92,9 @@ async def test_a_posting_that_has_not_begun_to_commit_is_not_written(
     for statement in HOLD_WRITES[engine]:
         await raw_sql.run(statement)
     abandoned = [await service.transfer("first")]
-    await until(lambda: queue._writer.is_running and not queue.waiting)  # noqa: SLF001
+    await until(lambda: queue._writer.is_running and not queue.waiting_count)  # noqa: SLF001
     abandoned += [await service.transfer(f"queued-{number}") for number in range(3)]
-    await until(lambda: queue.waiting == len(abandoned) - 1)
+    await until(lambda: queue.waiting_count == len(abandoned) - 1)
 
     await service.hang_up(*abandoned)
     await raw_sql.run("ROLLBACK")

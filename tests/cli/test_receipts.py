@@ -24,7 +24,7 @@ def test_a_receipt_is_explained_in_words(receipt: Path) -> None:
     """The command says what is proven, what only the operator says, and what is not proven."""
     done = ousel("receipt", "check", str(receipt), f"--key={KEY.verifier}", database=NOWHERE)
     assert done.exit_code == 0
-    proven, others = done.output.split("Only the operator's word:")
+    proven, others = done.output.split("Stated by the operator, not proven by the log:")
     names, not_proven = others.split("Not proven:")
     assert "25.00 OUSD moved from account acct_a to account acct_b" in proven
     assert "the balance after it was 75.00 OUSD" in proven

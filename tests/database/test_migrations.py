@@ -201,7 +201,7 @@ async def test_a_database_of_a_newer_ousel_is_not_migrated(database_url: str) ->
         await raw_sql.run("UPDATE alembic_version SET version_num = '9999'")
 
     with pytest.raises(
-        DatabaseUnavailable, match=f"newer schema 9999; this Ousel has {SCHEMA_VERSION}"
+        DatabaseUnavailable, match=f"newer schema 9999; this version of Ousel has {SCHEMA_VERSION}"
     ):
         await migrate(database_url)
 

@@ -48,7 +48,7 @@ class FakeConnection:
             self._closed = True
             self._network.open -= 1
 
-    def leave(self) -> socket.socket | None:
+    def detach(self) -> socket.socket | None:
         """End it on this side alone."""
         if self._closed:
             return None

@@ -19,7 +19,7 @@ async def test_a_caller_canceled_in_the_queue_leaves_nothing(world: LedgerWorld)
     await world.controlled.write_started.wait()
     leaving = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 20, key="k")))
     staying = asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob", 2)))
-    await until(lambda: world.queue.waiting == 2)
+    await until(lambda: world.queue.waiting_count == 2)
     leaving.cancel()
     world.controlled.release()
     await asyncio.gather(first, staying)
@@ -72,7 +72,7 @@ async def test_the_queue_works_after_all_callers_were_canceled(world: LedgerWorl
     leaving = [
         asyncio.create_task(world.queue.post(posting(world.ada.id, "@bob"))) for _ in range(9)
     ]
-    await until(lambda: world.queue.waiting == len(leaving))
+    await until(lambda: world.queue.waiting_count == len(leaving))
     for task in leaving:
         task.cancel()
     world.controlled.release()

@@ -10,7 +10,7 @@ import pytest
 from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import system_clock
 from ousel.ledger.export import ExportedLedger, export_ledger
-from ousel.ledger.extension import ExtensionCheck, account_ends
+from ousel.ledger.extension import ExtensionCheck, last_entries
 from ousel.ledger.funding import redeem_money
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.rules import Entry
@@ -78,8 +78,8 @@ async def test_a_forged_kind_is_found_without_an_older_export(
         await forge_history(raw_sql, each[0], renamed)
     newer = await _export(database, tmp_path / "newer")
 
-    assert str(await _error(newer, older)).endswith("which does not fit its accounts")
-    assert "the kind does not fit the accounts" in _verifier(newer)
+    assert str(await _error(newer, older)).endswith("which does not match its accounts")
+    assert "the kind does not match the accounts" in _verifier(newer)
 
 
 async def test_a_removed_end_is_found(
@@ -119,7 +119,7 @@ async def _export(database: Database, path: Path) -> Path:
 
 
 async def _error(newer: Path, older: Path) -> str | None:
-    check = ExtensionCheck(await account_ends(ExportedLedger(older)))
+    check = ExtensionCheck(await last_entries(ExportedLedger(older)))
     try:
         await verify_ledger(ExportedLedger(newer), observer=check.add_entries)
         await check.finish(ExportedLedger(newer))

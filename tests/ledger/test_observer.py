@@ -36,11 +36,11 @@ async def test_each_batch_is_reported_with_its_size_and_time(world: LedgerWorld)
         asyncio.create_task(observed_queue.post(posting(world.ada.id, "@bob"))) for _ in range(4)
     ]
     await asyncio.sleep(HELD_SECONDS)  # the time that the first batch must report
-    waiting = observed_queue.waiting
+    waiting = observed_queue.waiting_count
     world.controlled.release()
     await asyncio.gather(first, *others)
 
-    assert (waiting, observed_queue.waiting) == (4, 0)
+    assert (waiting, observed_queue.waiting_count) == (4, 0)
     assert [postings for postings, _ in observer.batches] == [1, 4]
     assert observer.batches[0][1] >= HELD_SECONDS
     assert observer.batches[1][1] > 0

@@ -66,7 +66,7 @@ def test_an_account_may_be_emptied() -> None:
     ("field", "value", "error"),
     [
         ("balance_after", 9, "leaves the balance 9, but 10 plus -3 is 7"),
-        ("kind", "funding", "has the kind funding, which does not fit its accounts"),
+        ("kind", "funding", "has the kind funding, which does not match its accounts"),
     ],
 )
 def test_an_entry_that_breaks_a_rule_is_named(field: str, value: object, error: str) -> None:

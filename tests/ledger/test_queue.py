@@ -78,7 +78,7 @@ async def test_what_arrives_during_a_commit_is_the_next_batch(world: LedgerWorld
     await world.controlled.write_started.wait()
     postings = [posting(world.ada.id, "@bob") for _ in range(15)]
     others = [asyncio.create_task(world.queue.post(each)) for each in postings]
-    await until(lambda: world.queue.waiting == len(others))
+    await until(lambda: world.queue.waiting_count == len(others))
     world.controlled.release()
     await asyncio.gather(first, *others)
 
@@ -184,7 +184,7 @@ async def test_a_full_queue_refuses(world: LedgerWorld) -> None:
     writing = asyncio.create_task(narrow.post(posting(world.ada.id, "@bob")))
     await world.controlled.write_started.wait()
     waiting = [asyncio.create_task(narrow.post(posting(world.ada.id, "@bob"))) for _ in range(2)]
-    await until(lambda: narrow.waiting == len(waiting))
+    await until(lambda: narrow.waiting_count == len(waiting))
 
     with pytest.raises(QueueFull) as refused:
         await narrow.post(posting(world.ada.id, "@bob"))

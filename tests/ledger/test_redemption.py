@@ -88,4 +88,4 @@ async def test_a_kind_that_does_not_fit_its_accounts_is_named(
 
     error = await verification_error(database)
 
-    assert error.endswith(f"has the kind {kind}, which does not fit its accounts")
+    assert error.endswith(f"has the kind {kind}, which does not match its accounts")

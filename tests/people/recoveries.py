@@ -1,4 +1,4 @@
-"""How tests get back in to Ada's account: they ask for a link, and use it."""
+"""Helpers that request and use reset links for Ada's account."""
 
 import msgspec
 

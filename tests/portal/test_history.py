@@ -1,4 +1,4 @@
-"""The account's history: every action, with its time, address and device."""
+"""Security events: every action, with its time, address and device."""
 
 import re
 from typing import get_args

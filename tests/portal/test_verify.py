@@ -39,7 +39,9 @@ async def test_anyone_reads_in_words_what_a_receipt_proves(portal: Portal) -> No
     assert "<dt>Amount</dt><dd>25.00 OUSD</dd>" in page
     assert "has this movement as leaf 5" in page
     assert "the balance after it was 75.00 OUSD" in page
-    word = page.partition("Only the operator's word")[2].partition("</section>")[0]
+    word = page.partition("Stated by the operator, not proven by the log")[2].partition(
+        "</section>"
+    )[0]
     assert f"Account acct_a is @ada, account number {ADA['account_number']}, “Ada”." in word
     assert f"Account acct_b is @bob, account number {BOB['account_number']}, “Bôb”." in word
     assert "no witness whose key was given has cosigned it" in page
@@ -73,7 +75,9 @@ async def test_a_changed_receipt_proves_nothing(portal: Portal) -> None:
 
 
 @pytest.mark.parametrize("given", ["", VKEY], ids=["no key", "key given"])
-@pytest.mark.parametrize("key", [LogKey(KEY), LogKey(KEY).succeeding()], ids=["current", "former"])
+@pytest.mark.parametrize(
+    "key", [LogKey(KEY), LogKey(KEY).create_successor()], ids=["current", "former"]
+)
 async def test_a_receipt_of_this_log_is_checked_with_its_own_key(
     database_url: str, tmp_path: Path, key: LogKey, given: str
 ) -> None:

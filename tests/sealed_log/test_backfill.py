@@ -47,7 +47,7 @@ async def test_old_and_new_servers_may_write_at_the_same_time(
         await send(log.queue, ada, "@bob", 2)
         assert await log.sealer.seal_all() == 2
 
-    monkeypatch.setattr(sealing, "BACKFILL_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(sealing, "BACKFILL_POLL_SECONDS", 0.0)
     assert await log.another_sealer().seal_all() == 6
     assert await log.assert_complete() == 14
 

@@ -126,8 +126,8 @@ def test_the_old_key_signs_the_new_one(tmp_path: Path) -> None:
     """A reader who trusts the first key can follow the notes to the newest one."""
     path = tmp_path / "key"
     first = new_key(ORIGIN)
-    second = first.succeeding()
-    third = second.succeeding()
+    second = first.create_successor()
+    third = second.create_successor()
     write_key(path, third)
 
     read = read_key(path, ORIGIN)
@@ -149,7 +149,7 @@ def test_a_log_is_continued_only_by_its_key_or_a_named_successor() -> None:
 
     assert not first.needs_new_checkpoint(checkpoint)
     assert first.needs_new_checkpoint(None)
-    assert first.succeeding().needs_new_checkpoint(checkpoint)
+    assert first.create_successor().needs_new_checkpoint(checkpoint)
     with pytest.raises(LogKeyUnusable, match="another key has signed"):
         new_key(ORIGIN).needs_new_checkpoint(checkpoint)
 

@@ -85,7 +85,7 @@ async def test_a_server_whose_key_was_replaced_seals_nothing_and_says_so(log: Lo
     """It names the file; a server with the new key seals what has waited."""
     old = log.key.key
     assert old is not None
-    new = old.succeeding()
+    new = old.create_successor()
     await log.sealer.seal_all()
     log.key.key = new
     await log.sealer.seal_all()
@@ -302,7 +302,7 @@ class SlowDatabase(DelegatingDatabase):
 
 
 async def test_a_sealer_rests_after_its_work(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It rests in proportion to the time that a step took, but seals at least once a second."""
+    """It pauses in proportion to the time that a step took, but seals at least once a second."""
     slow = SlowDatabase(log.database, monkeypatch)
     sealer = log.another_sealer(slow)
     ada = await person(log.database, "ada", "1")
@@ -310,29 +310,29 @@ async def test_a_sealer_rests_after_its_work(log: Log, monkeypatch: pytest.Monke
     await sealer.seal_due()
 
     await send(log.queue, ada, "@bob")
-    slow.time += slow.step_seconds * sealing.REST_RATIO / 2
+    slow.time += slow.step_seconds * sealing.PAUSE_RATIO / 2
     await sealer.seal_due()
     assert (await log.checkpoint()).size == 1
-    slow.time += slow.step_seconds * sealing.REST_RATIO / 2
+    slow.time += slow.step_seconds * sealing.PAUSE_RATIO / 2
     slow.step_seconds = 10.0
     await sealer.seal_due()
     assert (await log.checkpoint()).size == 2
 
     await send(log.queue, ada, "@bob")
-    slow.time += sealing.REST_SECONDS_MAX
+    slow.time += sealing.PAUSE_SECONDS_MAX
     await sealer.seal_due()
     assert await log.assert_complete() == 3
 
 
-async def rests_under_load(
+async def pauses_under_load(
     log: Log, monkeypatch: pytest.MonkeyPatch, step_seconds: float
 ) -> list[float]:
-    """Seal four movements in as many steps while postings are written; return the rests."""
-    rests: list[float] = []
+    """Seal four movements in as many steps while postings are written; return the pauses."""
+    pauses: list[float] = []
     sleep = asyncio.sleep
 
     async def rest(seconds: float) -> None:
-        rests.append(seconds)
+        pauses.append(seconds)
         slow.time += seconds
         await sleep(0)
 
@@ -349,14 +349,14 @@ async def rests_under_load(
         patch.setattr(asyncio, "sleep", rest)
         await log.another_sealer(slow).seal_all()
     assert await log.assert_complete() == 4
-    return [seconds for seconds in rests if seconds]
+    return [seconds for seconds in pauses if seconds]
 
 
-async def test_a_slow_step_is_followed_by_a_short_rest(
+async def test_a_slow_step_is_followed_by_a_short_pause(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This also holds while postings are written, so that no movement waits for minutes."""
-    assert set(await rests_under_load(log, monkeypatch, 10.0)) == {sealing.REST_SECONDS_MAX}
+    assert set(await pauses_under_load(log, monkeypatch, 10.0)) == {sealing.PAUSE_SECONDS_MAX}
 
 
 async def test_a_sealer_that_cannot_catch_up_rests_ever_shorter(
@@ -364,8 +364,8 @@ async def test_a_sealer_that_cannot_catch_up_rests_ever_shorter(
 ) -> None:
     """Otherwise the log would fall behind a constant load without limit."""
     monkeypatch.setattr(sealing, "CATCH_UP_SECONDS", 1 / 64)
-    first, second, third = await rests_under_load(log, monkeypatch, 1 / 64)
-    assert first == sealing.REST_RATIO / 64
+    first, second, third = await pauses_under_load(log, monkeypatch, 1 / 64)
+    assert first == sealing.PAUSE_RATIO / 64
     assert first > 10 * second > 10 * third
 
 
@@ -392,7 +392,7 @@ async def test_a_sealer_looks_when_its_process_has_written_or_after_a_second(
     await person(log.database, "eve", "1")  # by another queue, as if by another process
     await sealer.seal_due()
     assert (await log.checkpoint()).size == 2
-    time += sealing.LOOK_SECONDS
+    time += sealing.POLL_SECONDS
     await sealer.seal_due()
     assert await log.assert_complete() == 3
 

@@ -143,10 +143,10 @@ Attack = Callable[[Books, RawSql], Awaitable[None]]
     ("attack", "found"),
     [
         (erase_last_movement, "leaf 11 of the log is missing, or its movement has been removed"),
-        (reorder_leaves, "does not fit the movements"),
-        (seal_twice, "does not fit the movements"),
-        (change_tile, "does not fit the movements"),
-        (shorten_log, "the checkpoint of the log does not fit its leaves"),
+        (reorder_leaves, "does not match the movements"),
+        (seal_twice, "does not match the movements"),
+        (change_tile, "does not match the movements"),
+        (shorten_log, "the checkpoint of the log does not match its leaves"),
         (forge_checkpoint, "another key has signed the log"),
     ],
 )

@@ -143,7 +143,7 @@ async def test_a_server_whose_key_was_replaced_gives_no_receipts(
     async with in_process_client(database_url, log_key_file=log.key.path) as client:
         headers = {"Authorization": f"Bearer {sender.key}", "Prefer": "wait=0"}
         (funding,) = (await client.get("/transfers", headers=headers)).json()["data"]
-        log.key.key = log.key.key.succeeding()
+        log.key.key = log.key.key.create_successor()
         await log.sealer.seal_all()
 
         answer = await client.get(f"/transfers/{funding['id']}/receipt", headers=headers)

@@ -63,7 +63,7 @@ class AccountEndpoints:
                 name="getAccount",
                 summary="Look an account up",
                 description=(
-                    "Use a @username, an account number or an email, percent-encoded or plain. "
+                    "Use an @username, an account number or an email, percent-encoded or plain. "
                     "Upper and lower case are the same."
                 ),
                 path_parameters={"identifier": "@username, account number or email."},

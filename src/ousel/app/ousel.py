@@ -140,7 +140,7 @@ class Ousel:
             await self.database.close()
 
 
-def in_worker(settings: Settings, processes: int) -> Ousel:
+def worker_service(settings: Settings, processes: int) -> Ousel:
     """Return the service for one of this many worker processes."""
     log_to_standard_error(settings.log_level)
     stop_with_parent()

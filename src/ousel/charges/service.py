@@ -57,7 +57,7 @@ class ChargeService:
         self, account_id: str, app_id: str, terms: ChargeTerms, idempotency_key: str | None
     ) -> CreatedCharge:
         """Create a charge; if the key was used before, return its charge as it is now."""
-        if self._creations.waiting >= self._posting_queue.queue_limit:
+        if self._creations.waiting_count >= self._posting_queue.queue_limit:
             raise QueueFull("Too many charges are waiting to be written.", retry_after_seconds=1)
         charge = transitions.new_charge(
             account_id,

@@ -75,7 +75,7 @@ def restore(
 
 
 async def _migrate(url: str) -> None:
-    """Migrate a backup that an older Ousel wrote; nobody else uses this database yet."""
+    """Migrate a backup that an older version wrote; nobody else uses this database yet."""
     async with open_database(url) as database:
         version = await schema.schema_version(database, url)
     if not schema.is_supported(version):

@@ -37,7 +37,7 @@ _COMMANDS: Final = (
         "verify",
         "ousel.cli.verify",
         "verify",
-        "Replay the whole ledger and verify every balance, hash, paid charge and leaf of the log.",
+        "Recompute the ledger and verify every balance, hash, paid charge and leaf of the log.",
     ),
     (
         "export",

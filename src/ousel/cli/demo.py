@@ -196,7 +196,7 @@ def _welcome(demo_data: _Demo, no_shop: str | None, lasts: str) -> str:
   database       {database_file(server_settings.database_url) or "the one that you named"}
   log key        {demo_data.log_key or "none: OUSEL_LOG_KEY_FILE is not set"}
 {steps}
-[bold]Be somebody new:[/bold] create an account at {server_settings.portal_url}/signup, choose
+[bold]Try it as a new user:[/bold] create an account at {server_settings.portal_url}/signup, choose
 “Confirm your email”, and open the link in the mail of the sandbox. In your activity, press
 “Get test money”, then “Send”, and send some of it to ada.
 

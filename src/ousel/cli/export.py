@@ -22,7 +22,7 @@ from ousel.cli.databases import run_on_snapshot
 from ousel.database.backup import write_atomically
 from ousel.database.port import Transaction
 from ousel.ledger.export import ExportedLedger, ExportTotals, export_ledger
-from ousel.ledger.extension import AccountEnds, ExtensionCheck, account_ends
+from ousel.ledger.extension import ExtensionCheck, LastEntries, last_entries
 from ousel.ledger.verify import DatabaseLedger, VerifiedTotals, verify_ledger
 
 STANDARD_OUTPUT: Final = "-"
@@ -65,7 +65,7 @@ def export(
     )
 
 
-def verify_file(path: Path, older: AccountEnds) -> VerifiedTotals:
+def verify_file(path: Path, older: LastEntries) -> VerifiedTotals:
     """Verify an exported ledger, and that it extends an older one; return its totals."""
 
     async def verify() -> VerifiedTotals:
@@ -78,9 +78,9 @@ def verify_file(path: Path, older: AccountEnds) -> VerifiedTotals:
     return _read_file(path, verify())
 
 
-def read_account_ends(path: Path | None) -> AccountEnds:
+def read_last_entries(path: Path | None) -> LastEntries:
     """Return the last entry of each account in this export; nothing if there is no export."""
-    return {} if path is None else _read_file(path, account_ends(ExportedLedger(path)))
+    return {} if path is None else _read_file(path, last_entries(ExportedLedger(path)))
 
 
 def _read_file(path: Path, work: Coroutine[Any, Any, Result]) -> Result:

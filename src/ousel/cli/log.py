@@ -1,4 +1,4 @@
-"""`ousel log`: the key of your own log, and the witness and the audit of somebody else's."""
+"""`ousel log`: manage the key of your own log; witness or audit another log."""
 
 import fcntl
 import sys
@@ -22,7 +22,7 @@ from ousel.cli.log_keys import keys
 from ousel.cli.receipts import KeyOption, parse_keys
 from ousel.kernel.files import read_if_there, write_durably
 from ousel.kernel.settings import PORT_MAX
-from ousel.sealed_log.audit import Audited, AuditFailed, Auditor, LogInconsistent
+from ousel.sealed_log.audit import AuditFailed, Auditor, AuditResult, LogInconsistent
 from ousel.sealed_log.notes import (
     COSIGNATURE,
     NoteRefused,
@@ -118,7 +118,7 @@ def audit(
             time.sleep(every)
 
 
-def _record(audited: Audited) -> dict[str, Any]:
+def _record(audited: AuditResult) -> dict[str, Any]:
     before = audited.previous
     return {
         "result": "the log is consistent",

@@ -36,7 +36,7 @@ def create_key(
     lost = read_published(published) if restored else None
     if restored and (old is None or lost is None):
         fail(f"there is no published checkpoint at {published}: leave out --restored")
-    new = new_key(holder.origin) if old is None else old.succeeding(lost)
+    new = new_key(holder.origin) if old is None else old.create_successor(lost)
     write_key(holder.path, new, replaces=old is not None)
     if lost is not None:
         published.unlink()
@@ -56,7 +56,7 @@ def show_key(database: DatabaseOption = None, *, as_json: JsonOption = False) ->
 
 
 def _holder(database: str | None) -> KeyHolder:
-    """Return where the key is kept, or end the command if nothing says where."""
+    """Return where the key is kept, or end the command if no setting names a file."""
     holder = KeyHolder(settings(database))
     if holder.path is None:
         fail("set OUSEL_LOG_KEY_FILE to the file that holds the log key")

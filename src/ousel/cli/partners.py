@@ -90,7 +90,7 @@ def rotate(
 
 @keys.command()
 def revoke(handle: Handle, database: DatabaseOption = None, *, as_json: JsonOption = False) -> None:
-    """End a key at once."""
+    """Revoke a key at once."""
     revoked = _run(database, lambda service: service.revoke_key(handle))
     show(_record(revoked), as_json=as_json)
 

@@ -11,7 +11,11 @@ from ousel.cli.console import JsonOption, fail, print_json
 from ousel.kernel.money import json_from_micros
 from ousel.sealed_log.notes import NoteRefused, VerifierKey, parse_verifier_key
 from ousel.sealed_log.receipt_check import RECEIPT_BYTES_MAX, CheckedReceipt, check_receipt
-from ousel.sealed_log.receipt_sentences import not_proven, proven, signed_names
+from ousel.sealed_log.receipt_sentences import (
+    proven_sentences,
+    signed_names,
+    unproven_sentences,
+)
 from ousel.sealed_log.receipts import ReceiptRefused
 
 receipts = command_group("Check receipts.")
@@ -54,9 +58,9 @@ def check(
         print_json(_record(checked))
         return
     typer.echo(f"The receipt is genuine. Fingerprint: {checked.fingerprint}")
-    _print_list("Proven", proven(checked))
-    _print_list("Only the operator's word", signed_names(checked))
-    _print_list("Not proven", not_proven(checked))
+    _print_list("Proven", proven_sentences(checked))
+    _print_list("Stated by the operator, not proven by the log", signed_names(checked))
+    _print_list("Not proven", unproven_sentences(checked))
 
 
 def parse_keys(texts: list[str]) -> list[VerifierKey]:
@@ -91,7 +95,7 @@ def _record(checked: CheckedReceipt) -> dict[str, object]:
             "balance_after": msgspec.Raw(json_from_micros(own.balance_after).encode()),
         },
         "witnesses": [signature.key.name for signature in checked.cosignatures],
-        "proven": proven(checked),
+        "proven": proven_sentences(checked),
         "signed_names": signed_names(checked),
-        "not_proven": not_proven(checked),
+        "not_proven": unproven_sentences(checked),
     }

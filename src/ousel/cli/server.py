@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import uvicorn
 
-from ousel.app.ousel import Ousel, in_worker
+from ousel.app.ousel import Ousel, worker_service
 from ousel.cli.console import fail
 from ousel.cli.databases import check_schema
 from ousel.cli.supervisor import Heartbeat, Supervisor
@@ -55,9 +55,9 @@ async def prepare_database(settings: Settings, port: int, workers: int) -> None:
 
 
 async def claim_database_mode(settings: Settings) -> None:
-    """Mark a new database permanently, as live or as test; fail if it has the other mark.
+    """Set the mode of a new database, live or test, permanently; fail if it has the other mode.
 
-    This is the last check, so that a server that cannot start does not mark the database.
+    This is the last check, so that a server that cannot start does not set the mode.
     """
     wanted: Mode = "test" if settings.sandbox else "live"
     async with open_database(settings.database_url) as database:
@@ -116,7 +116,7 @@ def serve_until_stopped(settings: Settings, listener: socket.socket, workers: in
 def _serve_in_worker(
     settings: Settings, listener: socket.socket, workers: int, heartbeat: Heartbeat
 ) -> None:
-    server = _server(in_worker(settings, workers))
+    server = _server(worker_service(settings, workers))
     heartbeat.start(server)
     server.run(sockets=[listener])
 

@@ -11,7 +11,7 @@ from ousel.api.fields import money_field
 from ousel.charges.verification import ChargeVerifier
 from ousel.database.port import Transaction
 from ousel.ledger.dates import DateVerifier
-from ousel.ledger.extension import AccountEnds, ExtensionCheck
+from ousel.ledger.extension import ExtensionCheck, LastEntries
 from ousel.ledger.rules import Entry
 from ousel.ledger.verify import (
     DatabaseLedger,
@@ -30,21 +30,21 @@ from ousel.sealed_log.verification import verify_log
 async def verify_everything(
     transaction: Transaction,
     progress: Progress = lambda _: None,
-    older: AccountEnds | None = None,
+    older: LastEntries | None = None,
     log_key: LogKey | None = None,
 ) -> tuple[VerifiedTotals, dict[str, int]]:
     """Return the totals and further counts by name, or raise the first error found."""
-    replay = await _replay_journal(transaction, progress, older or {})
-    await replay.extension.finish(DatabaseLedger(transaction))
+    recomputed = await _recompute_journal(transaction, progress, older or {})
+    await recomputed.extension.finish(DatabaseLedger(transaction))
     await verify_identifiers(transaction)
-    charges_paid = await replay.charges.finish()
+    charges_paid = await recomputed.charges.finish()
     leaves = await verify_log(transaction, log_key)
-    replay.dates.finish()
-    unsealed = replay.totals.transfers - leaves
-    return replay.totals, {"charges_paid": charges_paid, "leaves": leaves, "unsealed": unsealed}
+    recomputed.dates.finish()
+    unsealed = recomputed.totals.transfers - leaves
+    return recomputed.totals, {"charges_paid": charges_paid, "leaves": leaves, "unsealed": unsealed}
 
 
-class _Replay(msgspec.Struct, frozen=True):
+class _RecomputedJournal(msgspec.Struct, frozen=True):
     """The totals of the journal, and the checks that have seen all its entries."""
 
     totals: VerifiedTotals
@@ -53,25 +53,25 @@ class _Replay(msgspec.Struct, frozen=True):
     dates: DateVerifier
 
 
-async def _replay_journal(
-    transaction: Transaction, progress: Progress, older: AccountEnds
-) -> _Replay:
+async def _recompute_journal(
+    transaction: Transaction, progress: Progress, older: LastEntries
+) -> _RecomputedJournal:
     """Recompute the journal, in two processes if it is large.
 
     If two processes find an error, one process does it again, because it can name the error.
     """
     if await needs_two_processes(transaction):
         with suppress(VerificationFailed):
-            return await _replay_with(verify_in_two_processes, transaction, progress, older)
-    return await _replay_with(verify_database, transaction, progress, older)
+            return await _recompute_with(verify_in_two_processes, transaction, progress, older)
+    return await _recompute_with(verify_database, transaction, progress, older)
 
 
-async def _replay_with(
+async def _recompute_with(
     verify: Callable[[Transaction, Progress, EntryObserver], Awaitable[VerifiedTotals]],
     transaction: Transaction,
     progress: Progress,
-    older: AccountEnds,
-) -> _Replay:
+    older: LastEntries,
+) -> _RecomputedJournal:
     charges = ChargeVerifier(transaction)
     extension = ExtensionCheck(older)
     dates = DateVerifier(await time_of_servers(transaction))
@@ -82,7 +82,7 @@ async def _replay_with(
         dates.add_entries(entries)
 
     totals = await verify(transaction, progress, observe)
-    return _Replay(totals, charges, extension, dates)
+    return _RecomputedJournal(totals, charges, extension, dates)
 
 
 def totals_record(totals: VerifiedTotals) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from ousel.cli.console import DatabaseOption, JsonOption, show
 from ousel.cli.databases import run_on_snapshot, settings
-from ousel.cli.export import read_account_ends, verify_file
+from ousel.cli.export import read_last_entries, verify_file
 from ousel.cli.verification import totals_record, verify_everything
 from ousel.database.port import Transaction
 from ousel.ledger import journal
-from ousel.ledger.extension import AccountEnds
+from ousel.ledger.extension import LastEntries
 from ousel.ledger.verify import VerifiedTotals
 from ousel.sealed_log.keys import LogKey, known_key
 from ousel.sealed_log.verification import parse_signed_checkpoint, verify_since
@@ -44,10 +44,10 @@ def verify(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Replay the whole ledger and verify every balance, hash, paid charge and leaf of the log."""
+    """Recompute the ledger and verify every balance, hash, paid charge and leaf of the log."""
     started = time.perf_counter()
     record: dict[str, Any] = {"result": "the books balance"}
-    older_ends = read_account_ends(older)
+    older_ends = read_last_entries(older)
     if since is not None:
         record = {"result": "the log extends the checkpoint"} | _verify_since(database, since)
     elif exported is not None:
@@ -72,7 +72,7 @@ def _verify_since(database: str | None, path: Path) -> dict[str, int]:
 
 
 async def _verify_with_progress_bar(
-    transaction: Transaction, older: AccountEnds, log_key: LogKey | None
+    transaction: Transaction, older: LastEntries, log_key: LogKey | None
 ) -> tuple[VerifiedTotals, dict[str, int]]:
     total = await journal.count_entries(transaction)
     with _progress_bar() as progress:

@@ -30,7 +30,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Waiting(msgspec.Struct, Generic[Item, Result], frozen=True):
+class WaitingItem(msgspec.Struct, Generic[Item, Result], frozen=True):
     """An item, the future by which its caller gets the result, and the deadline of its request."""
 
     item: Item
@@ -47,12 +47,12 @@ class Batcher(ABC, Generic[Item, Result]):
 
     def __init__(self) -> None:
         """Begin with an empty queue."""
-        self._queue: deque[Waiting[Item, Result]] = deque()
+        self._queue: deque[WaitingItem[Item, Result]] = deque()
         self._running: asyncio.Task[None] | None = None
         self._overdue_timer: asyncio.TimerHandle | None = None
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """How many items wait for the next batch."""
         return len(self._queue)
 
@@ -67,17 +67,17 @@ class Batcher(ABC, Generic[Item, Result]):
             await self._running
 
     @abstractmethod
-    async def _run_batch(self, batch: list[Waiting[Item, Result]]) -> Sequence[Result]:
+    async def _run_batch(self, batch: list[WaitingItem[Item, Result]]) -> Sequence[Result]:
         """Return the result of each item, all from one transaction."""
 
     def _enqueue(self, item: Item, deadline: float = NO_DEADLINE) -> "asyncio.Future[Result]":
-        waiting: Waiting[Item, Result] = Waiting(
+        waiting: WaitingItem[Item, Result] = WaitingItem(
             item, asyncio.get_running_loop().create_future(), deadline
         )
         self._add(waiting)
         return waiting.answer
 
-    def _add(self, waiting: Waiting[Item, Result]) -> None:
+    def _add(self, waiting: WaitingItem[Item, Result]) -> None:
         self._queue.append(waiting)
         if self._running is None:
             loop = asyncio.get_running_loop()
@@ -87,7 +87,7 @@ class Batcher(ABC, Generic[Item, Result]):
 
     async def _run_until_empty(self) -> None:
         """Run batch after batch, and repeat the parts of a batch that failed."""
-        parts: list[list[Waiting[Item, Result]]] = []
+        parts: list[list[WaitingItem[Item, Result]]] = []
         try:
             while batch := parts.pop() if parts else self._next_batch(BATCH_ITEMS_MAX):
                 try:
@@ -100,8 +100,8 @@ class Batcher(ABC, Generic[Item, Result]):
             self._running = None
 
     def _parts_to_repeat(
-        self, batch: list[Waiting[Item, Result]], error: Exception
-    ) -> Sequence[list[Waiting[Item, Result]]]:
+        self, batch: list[WaitingItem[Item, Result]], error: Exception
+    ) -> Sequence[list[WaitingItem[Item, Result]]]:
         """Return the parts of a failed batch to run again, in reverse: the last one is run first.
 
         If the deadline of an item has passed, the others are run again. Any other refusal is the
@@ -118,12 +118,12 @@ class Batcher(ABC, Generic[Item, Result]):
         _fail(batch, error)
         return []
 
-    def _next_batch(self, items_max: int) -> list[Waiting[Item, Result]]:
+    def _next_batch(self, items_max: int) -> list[WaitingItem[Item, Result]]:
         """Take the items that have waited longest, without those whose callers have given up.
 
         Refuse those that are overdue.
         """
-        batch: list[Waiting[Item, Result]] = []
+        batch: list[WaitingItem[Item, Result]] = []
         while self._queue and not batch:
             count = min(len(self._queue), items_max)
             batch = refuse_overdue_items([self._queue.popleft() for _ in range(count)])
@@ -148,7 +148,9 @@ class Batcher(ABC, Generic[Item, Result]):
             refuse_overdue_items([self._queue.popleft()])
         self._set_overdue_timer()
 
-    def _answer(self, batch: Sequence[Waiting[Item, Result]], results: Sequence[Result]) -> None:
+    def _answer(
+        self, batch: Sequence[WaitingItem[Item, Result]], results: Sequence[Result]
+    ) -> None:
         """Give each caller its result, unless the caller has given up."""
         for waiting, result in zip(batch, results, strict=True):
             if not waiting.answer.done():
@@ -181,7 +183,7 @@ class SharedReads(Batcher[Key, Value]):
         return await self._enqueue(key)
 
     @override
-    async def _run_batch(self, batch: list[Waiting[Key, Value]]) -> list[Value]:
+    async def _run_batch(self, batch: list[WaitingItem[Key, Value]]) -> list[Value]:
         keys = list(dict.fromkeys(waiting.item for waiting in batch))
         version = self._database.version()
         values = await self._database.read(lambda transaction: self._load(transaction, keys))
@@ -218,7 +220,7 @@ class SharedWrites(Batcher[Item, Result]):
         return await self._enqueue(item, current_deadline())
 
     @override
-    async def _run_batch(self, batch: list[Waiting[Item, Result]]) -> Sequence[Result]:
+    async def _run_batch(self, batch: list[WaitingItem[Item, Result]]) -> Sequence[Result]:
         items = [waiting.item for waiting in batch]
         return await self._database.write(
             lambda transaction: self._write(transaction, items),
@@ -227,10 +229,12 @@ class SharedWrites(Batcher[Item, Result]):
         )
 
 
-def refuse_overdue_items(batch: Sequence[Waiting[Item, Result]]) -> list[Waiting[Item, Result]]:
+def refuse_overdue_items(
+    batch: Sequence[WaitingItem[Item, Result]],
+) -> list[WaitingItem[Item, Result]]:
     """Refuse the items whose deadlines have passed; return the others that are still waited for."""
     now = asyncio.get_running_loop().time()
-    wanted: list[Waiting[Item, Result]] = []
+    wanted: list[WaitingItem[Item, Result]] = []
     for waiting in batch:
         if waiting.answer.done():
             continue
@@ -241,7 +245,7 @@ def refuse_overdue_items(batch: Sequence[Waiting[Item, Result]]) -> list[Waiting
     return wanted
 
 
-def _fail(batch: Sequence[Waiting[Item, Result]], error: Exception) -> None:
+def _fail(batch: Sequence[WaitingItem[Item, Result]], error: Exception) -> None:
     for waiting in batch:
         if not waiting.answer.done():
             waiting.answer.set_exception(error)

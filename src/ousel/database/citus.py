@@ -88,7 +88,7 @@ _TAKE_SNAPSHOTS: Final = "SELECT id FROM accounts WHERE id > '~' LIMIT 1"  # ask
 
 
 async def is_distributed(connection: "asyncpg.Connection[Any]") -> bool:
-    """Return whether Citus distributes the books of this database."""
+    """Return whether Citus distributes the tables of this database."""
     if not await connection.fetchval(_IS_CITUS):
         return False
     return "accounts" in await _distributed_tables(connection)

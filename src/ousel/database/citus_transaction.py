@@ -9,7 +9,7 @@ from typing_extensions import override
 from ousel.database.citus import keep_postings_waiting, translate_server_failures
 from ousel.database.citus_statements import CitusStatement, for_citus, update_for_citus
 from ousel.database.port import Row
-from ousel.database.postgres_transaction import STATEMENTS_CACHED, PostgresTransaction, quoted
+from ousel.database.postgres_transaction import STATEMENTS_CACHED, PostgresTransaction, sql_literal
 from ousel.database.retries import RowsLocked, TransientFailure
 from ousel.database.statements import CompiledStatement, Statement, Table, UnstorableValue
 
@@ -116,8 +116,8 @@ def _literal(value: object) -> str:
         return _NULL
     if isinstance(value, str):
         if "\0" in value:
-            raise UnstorableValue("PostgreSQL stores no character with the number 0.")
-        return quoted(value)
+            raise UnstorableValue("PostgreSQL cannot store the NUL character (U+0000).")
+        return sql_literal(value)
     if isinstance(value, list):
         return f"ARRAY[{', '.join(map(_literal, value))}]::text[]"
     return str(value)

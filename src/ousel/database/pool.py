@@ -60,11 +60,13 @@ class ConnectionPool:
 
     def abandon(self, connection: MonitoredConnection) -> None:
         """End a connection on this side; its place stays taken until the server ends it as well."""
-        rest = connection.leave()
-        if rest is not None:
+        abandoned_socket = connection.detach()
+        if abandoned_socket is not None:
             self._connections.discard(connection)
-            self._abandoned.add(rest)
-            asyncio.get_running_loop().add_reader(rest, self._read_rest, rest)
+            self._abandoned.add(abandoned_socket)
+            asyncio.get_running_loop().add_reader(
+                abandoned_socket, self._read_abandoned, abandoned_socket
+            )
 
     def abandoned(self) -> Collection[socket.socket]:
         """Return the abandoned connections that the server has not ended yet."""
@@ -72,10 +74,10 @@ class ConnectionPool:
 
     def forget(self, abandoned: Collection[socket.socket]) -> None:
         """Make the places of these abandoned connections vacant without waiting any longer."""
-        for rest in self._abandoned.intersection(abandoned):
-            self._abandoned.discard(rest)
-            asyncio.get_running_loop().remove_reader(rest)
-            rest.close()
+        for abandoned_socket in self._abandoned.intersection(abandoned):
+            self._abandoned.discard(abandoned_socket)
+            asyncio.get_running_loop().remove_reader(abandoned_socket)
+            abandoned_socket.close()
             self._hand_on(None)
 
     def refuse_waiters(self, refusal: Exception) -> None:
@@ -138,17 +140,17 @@ class ConnectionPool:
         else:
             self._idle.append(connection)
 
-    def _read_rest(self, rest: socket.socket) -> None:
+    def _read_abandoned(self, abandoned_socket: socket.socket) -> None:
         """Once the server has answered, ask it to end the connection.
 
         Once it has ended the connection, make the place vacant.
         """
         try:
-            if rest.recv(READ_BYTES):
-                rest.shutdown(socket.SHUT_WR)
+            if abandoned_socket.recv(READ_BYTES):
+                abandoned_socket.shutdown(socket.SHUT_WR)
                 return
         except BlockingIOError:
             return
         except OSError:
             pass  # the connection broke, so the server is gone or ends its side as well
-        self.forget({rest})
+        self.forget({abandoned_socket})

@@ -15,7 +15,7 @@ from ousel.database.postgres_transaction import BEGIN, STATEMENTS_CACHED, Postgr
 from ousel.database.primary import MonitoredConnection
 from ousel.database.retries import RowsLocked, TransientFailure, with_retries
 from ousel.database.statements import UnstorableValue
-from ousel.database.suspension import WriteSuspension, suspended
+from ousel.database.suspension import WriteSuspension, suspension_refusal
 from ousel.kernel.cancellation import run_to_end
 from ousel.kernel.deadlines import check_deadline
 from ousel.kernel.errors import DatabaseUnavailable, OutcomeUnknown
@@ -87,7 +87,7 @@ class PostgresDatabase:
         self._reads = ConnectionPool(self._connect, READ_CONNECTIONS_MAX)
         self._writes = ConnectionPool(self._connect, WRITE_CONNECTIONS_MAX)
         self._suspension = WriteSuspension(
-            self._probe, on_suspended=lambda: self._writes.refuse_waiters(suspended())
+            self._probe, on_suspended=lambda: self._writes.refuse_waiters(suspension_refusal())
         )
 
     async def open(self) -> None:

@@ -87,10 +87,10 @@ class PostgresTransaction:
         compiled = _compiled_bulk(make, table)
         [values] = compiled.arguments({"rows": rows})
         name = await self._connection.prepare_once(compiled.text)
-        self._unsent.append(f"EXECUTE {name}({quoted(values)})")
+        self._unsent.append(f"EXECUTE {name}({sql_literal(values)})")
 
 
-def quoted(text: str) -> str:
+def sql_literal(text: str) -> str:
     """Return the text as an SQL literal."""
     doubled = text.replace("'", "''")
     return f"'{doubled}'"

@@ -76,19 +76,19 @@ class MonitoredConnection(DriverConnection):
             self._prepared[text] = name
         return name
 
-    def leave(self) -> socket.socket | None:
+    def detach(self) -> socket.socket | None:
         """End this connection for the driver, and return its socket, which stays open.
 
         The server notices nothing, and continues what it is doing. Return None if the connection
         has ended already.
         """
-        rest = None
+        detached = None
         if not self.is_closed() and not self._socket_transport.is_closing():
             connected = self._socket_transport.get_extra_info("socket")
-            rest = socket.socket(fileno=os.dup(connected.fileno()))
-            rest.settimeout(0)  # reading from it never blocks
+            detached = socket.socket(fileno=os.dup(connected.fileno()))
+            detached.settimeout(0)  # reading from it never blocks
         self.terminate()
-        return rest
+        return detached
 
 
 async def connect(

@@ -81,7 +81,7 @@ def is_supported(version: str | None) -> bool:
 async def migrate(url: str) -> None:
     """Migrate the database at this address, empty or of an older version, to the current schema.
 
-    Raises DatabaseUnavailable if it cannot be reached or was migrated by a newer Ousel.
+    Raises DatabaseUnavailable if it cannot be reached or was migrated by a newer version of Ousel.
     """
     from alembic.util import CommandError
     from sqlalchemy.exc import DBAPIError
@@ -186,8 +186,8 @@ def _upgrade(connection: "Connection") -> None:
     found = MigrationContext.configure(connection).get_current_revision()
     if found is not None and found > SCHEMA_VERSION:
         raise DatabaseUnavailable(
-            f"The database has the newer schema {found}; this Ousel has {SCHEMA_VERSION}."
-            " Nothing was changed."
+            f"The database has the newer schema {found}; this version of Ousel has"
+            f" {SCHEMA_VERSION}. Nothing was changed."
         )
     config = Config()
     scripts = str(Path(__file__).parent / "migrations")

@@ -33,7 +33,7 @@ class WriteSuspension:
     def check(self) -> None:
         """Raise DatabaseUnavailable if writes are suspended."""
         if self.is_suspended:
-            raise suspended()
+            raise suspension_refusal()
 
     def suspend(self) -> None:
         """Refuse writes from now on, until a probe succeeds."""
@@ -76,7 +76,7 @@ class WriteSuspension:
         return True
 
 
-def suspended() -> DatabaseUnavailable:
+def suspension_refusal() -> DatabaseUnavailable:
     """Return the refusal of a write while writes are suspended."""
     return DatabaseUnavailable(
         "The database does not complete commits at the moment, so writes are refused.",

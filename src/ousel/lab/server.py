@@ -46,7 +46,7 @@ class LabServer:
         extra_headers: list[RawHeader],
     ) -> Answer:
         """Serve one request as the endpoint server does."""
-        arrived = await self._arrived(route, path, request)
+        arrived = await self._record_call(route, path, request)
         if arrived is None:
             return await self._endpoints.answer(route, path, request, request_id, extra_headers)
         call = arrived.call
@@ -66,26 +66,26 @@ class LabServer:
         await self._lab.end(arrived, record_answer(call, answer))
         return answer
 
-    async def _arrived(
+    async def _record_call(
         self, route: Route, path: dict[str, str], request: Request
     ) -> ArrivedCall | None:
         """Record the call if its app rehearses; None if it does not."""
         if route.path.startswith(self._own_paths) or route.access == "public":
             return None
         if route.access == "client":
-            return await self._arrived_exchange(route, path, request)
+            return await self._record_exchange(route, path, request)
         caller = await self._caller(route, request)
-        rehearsal = None if caller is None else await self._lab.running(caller.client_id)
+        rehearsal = None if caller is None else await self._lab.running_rehearsal(caller.client_id)
         if rehearsal is None:
             return None
         return await self._lab.begin(rehearsal, record_request(route, path, request, caller))
 
-    async def _arrived_exchange(
+    async def _record_exchange(
         self, route: Route, path: dict[str, str], request: Request
     ) -> ArrivedCall | None:
         """Record an attempt to exchange the code of a forged return."""
         code = code_in(request) if route.name == EXCHANGE else None
-        rehearsal = None if code is None else await self._lab.running_with_code(code)
+        rehearsal = None if code is None else await self._lab.running_rehearsal_with_code(code)
         if rehearsal is None:
             return None
         call = record_request(route, path, request, None)

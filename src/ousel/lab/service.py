@@ -123,11 +123,11 @@ class LabService:
 
         return await self._database.read(read)
 
-    async def running(self, app_id: str) -> Rehearsal | None:
+    async def running_rehearsal(self, app_id: str) -> Rehearsal | None:
         """Return the running rehearsal of an app."""
         return await self._running.get(app_id)
 
-    async def running_with_code(self, code: str) -> Rehearsal | None:
+    async def running_rehearsal_with_code(self, code: str) -> Rehearsal | None:
         """Return the running rehearsal whose forged return has this code."""
         now, code_hash = self._clock(), secret_hash(code)
         return await self._database.read(
@@ -187,7 +187,7 @@ class LabService:
     async def _read_running(
         self, transaction: Transaction, app_ids: list[str]
     ) -> dict[str, Rehearsal | None]:
-        return await store.running(transaction, app_ids, self._clock())
+        return await store.running_rehearsals(transaction, app_ids, self._clock())
 
     async def _get(
         self, transaction: Transaction, account_id: str, app_id: str, rehearsal_id: str

@@ -95,7 +95,7 @@ async def add(transaction: Transaction, rehearsal: Rehearsal) -> None:
         await transaction.execute(statement, account_id=rehearsal.account_id)
 
 
-async def running(
+async def running_rehearsals(
     transaction: Transaction, app_ids: list[str], now: int
 ) -> dict[str, Rehearsal | None]:
     """Return the running rehearsal of each of these apps, or None."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
-from ousel.database.batching import Waiting
+from ousel.database.batching import WaitingItem
 from ousel.database.port import Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.deadlines import NO_DEADLINE, check_deadline, deadline_exceeded
@@ -41,7 +41,7 @@ class Blocked(msgspec.Struct, frozen=True):
     row_id: str  # of an account or a charge
 
 
-WaitingPosting = Waiting[Posting, PostingResult | Blocked]
+WaitingPosting = WaitingItem[Posting, PostingResult | Blocked]
 
 
 class PostingBatch:

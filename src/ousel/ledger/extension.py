@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from ousel.ledger.rules import Entry
 from ousel.ledger.verify import LedgerSource, VerificationFailed, verify_ledger
 
-AccountEnds = dict[str, tuple[int, str]]  # number and hash of each account's last entry
+LastEntries = dict[str, tuple[int, str]]  # number and hash of each account's last entry
 
 
-async def account_ends(older: LedgerSource) -> AccountEnds:
+async def last_entries(older: LedgerSource) -> LastEntries:
     """Verify an older ledger; return the number and hash of each account's last entry in it."""
     await verify_ledger(older)
     return {account.id: (account.sequence, account.head_hash) async for account in older.accounts()}
@@ -21,7 +21,7 @@ async def account_ends(older: LedgerSource) -> AccountEnds:
 class ExtensionCheck:
     """Checks that a ledger has the entry at which each account of an older ledger ended."""
 
-    def __init__(self, older: AccountEnds) -> None:
+    def __init__(self, older: LastEntries) -> None:
         """Look for these entries."""
         self._ends = dict(older)
 

@@ -28,8 +28,8 @@ from ousel.ledger.writer import (
 # How many connections may wait for locked rows: for rows that were just found locked, and for rows
 # that were still locked after a first wait. The remaining connections are left to ordinary postings
 # and other writes.
-FIRST_TURNS_MAX: Final = 2
-LATER_TURNS_MAX: Final = 1
+FIRST_WAITS_MAX: Final = 2
+REPEATED_WAITS_MAX: Final = 1
 
 
 class PostingQueue:
@@ -59,15 +59,15 @@ class PostingQueue:
         )
         self._writer = PostingWriter(self._context)
         self._blocked_writers: dict[str, BlockedPostingWriter] = {}  # by the id of the locked row
-        self._first_turns = asyncio.Semaphore(FIRST_TURNS_MAX)
-        self._later_turns = asyncio.Semaphore(LATER_TURNS_MAX)
+        self._first_waits = asyncio.Semaphore(FIRST_WAITS_MAX)
+        self._repeated_waits = asyncio.Semaphore(REPEATED_WAITS_MAX)
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """How many postings wait for the next batch."""
-        waiting = self._writer.waiting
+        waiting = self._writer.waiting_count
         if self._blocked_writers:
-            waiting += sum(writer.waiting for writer in self._blocked_writers.values())
+            waiting += sum(writer.waiting_count for writer in self._blocked_writers.values())
         return waiting
 
     @property
@@ -93,7 +93,7 @@ class PostingQueue:
 
     async def post(self, posting: Posting) -> PostingResult:
         """Return the posting's outcome once it is on disk."""
-        if self.waiting >= self.queue_limit:
+        if self.waiting_count >= self.queue_limit:
             raise QueueFull("Too many transfers are waiting to be written.", retry_after_seconds=1)
         writer = self._writer_for(posting) if self._blocked_writers else self._writer
         try:
@@ -116,8 +116,8 @@ class PostingQueue:
             writer = self._blocked_writers[row_id] = BlockedPostingWriter(
                 self._context,
                 row_id,
-                self._first_turns,
-                self._later_turns,
+                self._first_waits,
+                self._repeated_waits,
                 end=self._remove,
             )
         writer.add(waiting)

@@ -1,4 +1,4 @@
-"""Verification, which replays the whole journal: its hashes, balances, dates and movements.
+"""Verification, which recomputes the whole journal: its hashes, balances, dates and movements.
 
 It reads one snapshot page by page and keeps little more than running totals in memory, so it can
 run while servers write, over any number of entries.
@@ -126,7 +126,7 @@ class _JournalCheck:
         self._accounts = accounts
         self._transfer_ids = transfer_ids
         self._account: Account | None = None  # as it is stored
-        self._replayed = empty_account("")  # as computed from its entries
+        self._computed = empty_account("")  # as computed from its entries
         self.entries = 0
         self.accounts = 0
         self.balances = 0
@@ -134,11 +134,11 @@ class _JournalCheck:
         self.movements = BucketSums()  # debits are added, credits subtracted
 
     async def add_page(self, page: Iterable[Entry]) -> None:
-        """Replay the next entries."""
+        """Check the next entries."""
         for account_id, entries in groupby(page, key=attrgetter("account_id")):
-            while self._replayed.id < account_id and await self._next_account():
+            while self._computed.id < account_id and await self._next_account():
                 pass
-            self._replay(entries, belongs=self._replayed.id == account_id)
+            self._check_entries(entries, belongs=self._computed.id == account_id)
 
     async def finish(self) -> None:
         """Check the remaining accounts, which have no more entries."""
@@ -147,22 +147,22 @@ class _JournalCheck:
 
     async def _next_account(self) -> bool:
         if self._account is not None:
-            _compare(self._account, self._replayed)
+            _compare(self._account, self._computed)
         self._account = await anext(self._accounts, None)
         if self._account is None:
             return False
-        self._replayed = empty_account(self._account.id)
+        self._computed = empty_account(self._account.id)
         self.accounts += 1
         self.balances += self._account.balance
         if self._account.id == SYSTEM_ACCOUNT_ID:
             self.issued = -self._account.balance
         return True
 
-    def _replay(self, entries: Iterable[Entry], *, belongs: bool) -> None:
+    def _check_entries(self, entries: Iterable[Entry], *, belongs: bool) -> None:
         for entry in entries:
             if not belongs:
                 raise VerificationFailed(f"{describe_entry(entry)} belongs to no account")
-            check_entry(entry, self._replayed)
+            check_entry(entry, self._computed)
             if entry.amount < 0:
                 self.movements.add(_movement_fields(entry))
                 self._transfer_ids.add(entry.transfer_id)
@@ -190,9 +190,9 @@ def check_entry(entry: Entry, last: Account) -> None:
         )
     if entry.balance_after < 0 and entry.account_id != SYSTEM_ACCOUNT_ID:
         raise VerificationFailed(f"{describe_entry(entry)} leaves a balance below zero")
-    if not _has_kind_of_its_accounts(entry):
+    if not _kind_matches_accounts(entry):
         raise VerificationFailed(
-            f"{describe_entry(entry)} has the kind {entry.kind}, which does not fit its accounts"
+            f"{describe_entry(entry)} has the kind {entry.kind}, which does not match its accounts"
         )
     if entry.created_at < last.updated_at:
         raise VerificationFailed(
@@ -204,8 +204,8 @@ def check_entry(entry: Entry, last: Account) -> None:
     last.updated_at = entry.created_at
 
 
-def _has_kind_of_its_accounts(entry: Entry) -> bool:
-    """Return whether the kind of the entry fits its accounts.
+def _kind_matches_accounts(entry: Entry) -> bool:
+    """Return whether the kind of the entry matches its accounts.
 
     An entry of the system account must be a funding or a redemption. An entry of another account
     that has one of these kinds must have the system account as its counterparty.
@@ -215,23 +215,23 @@ def _has_kind_of_its_accounts(entry: Entry) -> bool:
     return entry.kind in _KINDS_BETWEEN_PEOPLE or entry.counterparty_id == SYSTEM_ACCOUNT_ID
 
 
-def _compare(account: Account, replayed: Account) -> None:
+def _compare(account: Account, computed: Account) -> None:
     """Check that the stored account agrees with its entries."""
-    if account.sequence > replayed.sequence:
+    if account.sequence > computed.sequence:
         raise VerificationFailed(
-            f"entry {replayed.sequence + 1} of account {account.id} is missing: "
+            f"entry {computed.sequence + 1} of account {account.id} is missing: "
             f"the account counts {account.sequence} entries"
         )
-    if account.sequence < replayed.sequence:
+    if account.sequence < computed.sequence:
         raise VerificationFailed(
-            f"account {account.id} counts {account.sequence} entries, but has {replayed.sequence}"
+            f"account {account.id} counts {account.sequence} entries, but has {computed.sequence}"
         )
-    if account.balance != replayed.balance:
+    if account.balance != computed.balance:
         raise VerificationFailed(
             f"account {account.id} has the balance {account.balance}, "
-            f"but its last entry, {replayed.sequence}, leaves {replayed.balance}"
+            f"but its last entry, {computed.sequence}, leaves {computed.balance}"
         )
-    if account.head_hash != replayed.head_hash:
+    if account.head_hash != computed.head_hash:
         raise VerificationFailed(f"account {account.id} does not have the hash of its last entry")
 
 
@@ -262,17 +262,17 @@ def check_pair(debit: Entry, credit: Entry) -> None:
         )
 
 
-def check_head(account: Account | None, replayed: Account) -> None:
-    """Check that the stored account has the replayed entries.
+def check_head(account: Account | None, computed: Account) -> None:
+    """Check that the stored account has the entries of the computed one.
 
     If it has no others, it must also agree with the last of them.
     """
-    if account is None or account.sequence < replayed.sequence:
+    if account is None or account.sequence < computed.sequence:
         raise VerificationFailed(
-            f"the row of account {replayed.id} lacks its entry {replayed.sequence}"
+            f"the row of account {computed.id} lacks its entry {computed.sequence}"
         )
-    if account.sequence == replayed.sequence:
-        _compare(account, replayed)
+    if account.sequence == computed.sequence:
+        _compare(account, computed)
 
 
 async def _describe_unpaired(ledger: LedgerSource, movements: BucketSums) -> str:

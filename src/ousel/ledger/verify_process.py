@@ -1,7 +1,7 @@
-"""Verification of a large ledger on two cores: this process reads, and a second one replays.
+"""Verification of a large ledger on two cores: this process reads, and a second one checks.
 
 Only this process reads the database, so all that is verified is one snapshot. It sends accounts
-and entries, page by page, to the standard input of the second process, which replays them as
+and entries, page by page, to the standard input of the second process, which checks them as
 `ousel.ledger.verify` does and prints the totals. It does not explain errors: if it fails in any
 way, the ledger has to be verified again in one process, which names the first error.
 """

@@ -74,7 +74,7 @@ class PostingWriter(Batcher[Posting, PostingResult | Blocked]):
 
         The postings of the last batch count too, because their callers will soon send again.
         """
-        half = (self.waiting + self._last_batch_size + 1) // 2
+        half = (self.waiting_count + self._last_batch_size + 1) // 2
         wanted = min(max(half, UNHALVED_POSTINGS_MAX), BATCH_POSTINGS_MAX)
         batch = super()._next_batch(min(wanted, items_max))
         self._last_batch_size = len(batch)
@@ -128,7 +128,7 @@ class PostingWriter(Batcher[Posting, PostingResult | Blocked]):
         """
         self._answer_committed()
         self._unanswered = tuple(zip(batch, results, strict=True))
-        if self.waiting:
+        if self.waiting_count:
             loop = asyncio.get_running_loop()
             loop.call_later(ANSWER_DELAY_SECONDS_MAX, self._answer_committed)
         else:
@@ -155,15 +155,15 @@ class BlockedPostingWriter(PostingWriter):
         self,
         context: PostingContext,
         row_id: str,
-        first_turns: asyncio.Semaphore,
-        later_turns: asyncio.Semaphore,
+        first_waits: asyncio.Semaphore,
+        repeated_waits: asyncio.Semaphore,
         end: Callable[["BlockedPostingWriter"], None],
     ) -> None:
         """Wait for this row; the semaphores limit how many rows this process waits for at once."""
         super().__init__(context)
         self.row_id = row_id
-        self._turns = self._first_turns = first_turns
-        self._later_turns = later_turns
+        self._waits = self._first_waits = first_waits
+        self._repeated_waits = repeated_waits
         self._end = end
 
     def add(self, waiting: WaitingPosting) -> None:
@@ -188,15 +188,15 @@ class BlockedPostingWriter(PostingWriter):
         deadline = min(waiting.deadline for waiting in batch)
         try:
             async with asyncio.timeout_at(None if deadline == NO_DEADLINE else deadline):
-                await self._turns.acquire()
+                await self._waits.acquire()
         except TimeoutError:
             raise deadline_exceeded() from None
-        turns = self._turns
+        waits = self._waits
         try:
             results = await self._write_batch(batch, self.row_id)
         finally:
-            turns.release()
-        self._turns = self._first_turns
+            waits.release()
+        self._waits = self._first_waits
         return results
 
     @override
@@ -208,6 +208,6 @@ class BlockedPostingWriter(PostingWriter):
         So the connections for first waits stay free.
         """
         if isinstance(error, RowsLocked):
-            self._turns = self._later_turns
+            self._waits = self._repeated_waits
             return [refuse_overdue_items(batch)]
         return super()._parts_to_repeat(batch, error)

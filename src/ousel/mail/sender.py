@@ -18,7 +18,7 @@ from ousel.mail import store
 from ousel.mail.rules import Mail, next_attempt_at
 from ousel.mail.smtp import NotSent
 
-SEND_SECONDS: Final = 1.0  # between two looks into the outbox
+SEND_SECONDS: Final = 1.0  # between two polls of the outbox
 DELIVERY_SECONDS_MAX: Final = 60.0
 CLAIM_SECONDS: Final = 180
 STOP_SECONDS_MAX: Final = 5.0  # how long a stop waits for the message that is being sent

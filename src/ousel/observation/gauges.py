@@ -63,7 +63,7 @@ class GaugeReader:
         mail, unsealed_at = (None, None) if read is None else read
         mail_at = None if mail is None else mail.oldest_created_at
         return Gauges(
-            queue_length=self._queue.waiting,
+            queue_length=self._queue.waiting_count,
             queue_limit=self._queue.queue_limit,
             connections=self._database.connections(),
             clock_skew_micros=self._database_clock.skew_micros,

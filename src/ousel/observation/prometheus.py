@@ -118,7 +118,7 @@ class _OuselCollector(Collector):
         yield connections
         yield GaugeMetricFamily(
             "ousel_database_abandoned_commits",
-            "Commits that were given up and still wait in the server.",
+            "Commits that were abandoned and still wait in the server.",
             value=self._gauges.connections.abandoned_commits,
         )
         yield GaugeMetricFamily(

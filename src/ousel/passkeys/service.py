@@ -118,7 +118,7 @@ class Passkeys:
         return self.site
 
 
-async def find_answering(
+async def find_passkey_of_answer(
     transaction: Transaction, answer: BrowserAnswer, account_id: str
 ) -> Passkey | None:
     """Return the passkey that an answer names: of this account or, if none is given, of any.

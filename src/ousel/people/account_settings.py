@@ -1,4 +1,4 @@
-"""What people see and change under Settings: their sessions and the account's history."""
+"""What people see and change under Settings: their sessions and the account's audit events."""
 
 from typing import Final
 
@@ -40,7 +40,7 @@ class AccountSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountSettingsService:
-    """Reads an account's settings and history, and ends sessions."""
+    """Reads an account's settings and audit events, and ends sessions."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         """Work on this database."""

@@ -57,8 +57,8 @@ class TooManyAttempts(Refusal):
     cure = "Wait as long as the page says, then try again."
 
 
-class Guess(msgspec.Struct, frozen=True):
-    """An attempt to sign in, which may be somebody's guess."""
+class SignInAttempt(msgspec.Struct, frozen=True):
+    """An attempt to sign in or to confirm one's identity, and the limits that count it."""
 
     subject: str  # what is guessed: an account's password or code, or the name if no account has it
     account_id: str | None  # None if no account has the name
@@ -75,23 +75,23 @@ class AttemptCounter:
         self._database = database
         self._clock = clock
 
-    async def check(self, guess: Guess) -> None:
+    async def check(self, attempt: SignInAttempt) -> None:
         """Refuse a further attempt after too many failures, before any work is done for it."""
 
         async def read(transaction: Transaction) -> list[tuple[AttemptLimit, int, int]]:
-            limits = await _limits(transaction, guess)
+            limits = await _limits(transaction, attempt)
             failures = await store.failures_of(transaction, limits)
             return [(limits[subject], *counted) for subject, counted in failures.items()]
 
         for limit, count, since in await self._database.read(read):
             self._check_limit(limit, count + 1, since, FAILED_MESSAGE)
 
-    async def count_attempt(self, transaction: Transaction, guess: Guess) -> None:
-        """Count an attempt as failed until `forgive` is called; refuse it if the limit is exceeded.
+    async def count_attempt(self, transaction: Transaction, attempt: SignInAttempt) -> None:
+        """Count an attempt as failed until it is uncounted; refuse it if the limit is exceeded.
 
         Counting locks the rows, so that concurrent attempts cannot exceed the limit.
         """
-        await self._count(transaction, await _limits(transaction, guess), FAILED_MESSAGE)
+        await self._count(transaction, await _limits(transaction, attempt), FAILED_MESSAGE)
 
     async def count_sign_up(self, source: EventSource) -> None:
         """Count a sign-up, successful or not; refuse it if the limit is exceeded."""
@@ -148,11 +148,11 @@ class AttemptCounter:
         return await self._is_within(transaction, f"notices of:{account_id}", NOTICE_LIMIT)
 
     async def count_email_code(self, transaction: Transaction, account_id: str) -> None:
-        """Count a code by mail as wrong until `forgive_email_code`; refuse it over the limit."""
+        """Count a code by mail as wrong until it is uncounted; refuse it over the limit."""
         limits = {_email_code_subject(account_id): EMAIL_CODE_LIMIT}
         await self._count(transaction, limits, "Too many codes were wrong.")
 
-    async def forgive_email_code(self, transaction: Transaction, account_id: str) -> None:
+    async def uncount_email_code(self, transaction: Transaction, account_id: str) -> None:
         """Stop counting a code that was not wrong."""
         await store.uncount_failure(transaction, [_email_code_subject(account_id)])
 
@@ -166,13 +166,13 @@ class AttemptCounter:
         limits = {f"challenges:{counted_address(source.ip_address)}": CHALLENGE_LIMIT}
         await self._count(transaction, limits, "Passkeys were asked for too often.")
 
-    async def forgive(self, transaction: Transaction, guess: Guess) -> None:
+    async def uncount_attempt(self, transaction: Transaction, attempt: SignInAttempt) -> None:
         """Stop counting an attempt, because it was successful.
 
         Also forget earlier failures at the same subject, from the same address or browser.
         """
-        await store.uncount_failure(transaction, await _limits(transaction, guess))
-        for subject in (_pair_subject(guess), _browser_subject(guess)):
+        await store.uncount_failure(transaction, await _limits(transaction, attempt))
+        for subject in (_pair_subject(attempt), _browser_subject(attempt)):
             await store.forget_failures(transaction, subject)
 
     async def sweep(self) -> int:
@@ -211,17 +211,17 @@ class AttemptCounter:
             )
 
 
-async def _limits(transaction: Transaction, guess: Guess) -> dict[str, AttemptLimit]:
+async def _limits(transaction: Transaction, attempt: SignInAttempt) -> dict[str, AttemptLimit]:
     """Return the limits that count this attempt, by subject."""
-    if await store.is_known_browser(transaction, guess.account_id or "", guess.source.browser):
-        limits = {_browser_subject(guess): BROWSER_LIMIT}
-        if guess.known_browsers is not None:
-            limits[f"known browsers:{_hashed_name(guess.subject)}"] = guess.known_browsers
+    if await store.is_known_browser(transaction, attempt.account_id or "", attempt.source.browser):
+        limits = {_browser_subject(attempt): BROWSER_LIMIT}
+        if attempt.known_browsers is not None:
+            limits[f"known browsers:{_hashed_name(attempt.subject)}"] = attempt.known_browsers
         return limits
     return {
-        _pair_subject(guess): PAIR_LIMIT,
-        f"address:{counted_address(guess.source.ip_address)}": ADDRESS_LIMIT,
-        f"account:{_hashed_name(guess.subject)}": guess.everywhere,
+        _pair_subject(attempt): PAIR_LIMIT,
+        f"address:{counted_address(attempt.source.ip_address)}": ADDRESS_LIMIT,
+        f"account:{_hashed_name(attempt.subject)}": attempt.everywhere,
     }
 
 
@@ -229,12 +229,12 @@ def _email_code_subject(account_id: str) -> str:
     return f"email codes:{account_id}"
 
 
-def _pair_subject(guess: Guess) -> str:
-    return f"pair:{_hashed_name(guess.subject)}:{counted_address(guess.source.ip_address)}"
+def _pair_subject(attempt: SignInAttempt) -> str:
+    return f"pair:{_hashed_name(attempt.subject)}:{counted_address(attempt.source.ip_address)}"
 
 
-def _browser_subject(guess: Guess) -> str:
-    return f"browser:{_hashed_name(guess.subject)}:{guess.source.browser}"
+def _browser_subject(attempt: SignInAttempt) -> str:
+    return f"browser:{_hashed_name(attempt.subject)}:{attempt.source.browser}"
 
 
 def _hashed_name(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The audit record: what was done to an account, when, from where and by which device."""
+"""Audit events: what was done to an account, when, from where and by which device."""
 
 from typing import Final, Literal
 

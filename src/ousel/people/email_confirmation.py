@@ -129,7 +129,7 @@ class EmailConfirmationService:
             await self._attempts.count_email_code(transaction, account_id)
             result = await self._proofs.use_code(transaction, account_id, code)
             if not isinstance(result, WrongCode):
-                await self._attempts.forgive_email_code(transaction, account_id)
+                await self._attempts.uncount_email_code(transaction, account_id)
             await self._record(transaction, result, source)
             return result
 

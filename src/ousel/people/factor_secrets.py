@@ -51,18 +51,18 @@ class FactorSecrets:
 
         key_id, is_encrypted, text = stored.partition(".")
         if not is_encrypted:
-            return stored  # an older Ousel that still runs has written it
+            return stored  # a server of an older version that still runs has written it
         key = self._file.find(key_id)
         if key is not None:
             with contextlib.suppress(InvalidTag, binascii.Error):
                 sealed = base64.b64decode(text)
                 nonce, ciphertext = sealed[:NONCE_BYTES], sealed[NONCE_BYTES:]
-                return AESGCM(key).decrypt(nonce, ciphertext, _bound_to(account_id)).decode()
+                return AESGCM(key).decrypt(nonce, ciphertext, _associated_data(account_id)).decode()
         _log.error("secret of a second factor is unreadable", account_id=account_id, key_id=key_id)
         return None
 
     async def prepare(self) -> None:
-        """Encrypt the secrets that an older Ousel has stored; refuse to start without the key."""
+        """Encrypt the secrets that an older version has stored; refuse to start without the key."""
         self._file.check()
 
         async def needed_key(transaction: Transaction) -> str | None:
@@ -158,10 +158,10 @@ class FactorSecrets:
 
         nonce = os.urandom(NONCE_BYTES)
         key = self._file.get(key_id)
-        ciphertext = AESGCM(key).encrypt(nonce, secret.encode(), _bound_to(account_id))
+        ciphertext = AESGCM(key).encrypt(nonce, secret.encode(), _associated_data(account_id))
         return f"{key_id}.{base64.b64encode(nonce + ciphertext).decode()}"
 
 
-def _bound_to(account_id: str) -> bytes:
+def _associated_data(account_id: str) -> bytes:
     """Return the associated data, so that no account can be given the secret of another."""
     return f"second factor of {account_id}".encode()

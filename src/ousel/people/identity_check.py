@@ -63,7 +63,7 @@ class IdentityCheckService:
         """
         if way not in await self.ways(account_id):
             # Above all, this refuses the code of a second factor that was only proposed.
-            raise IdentityCheckNeeded("You can no longer confirm in this way that it is you.")
+            raise IdentityCheckNeeded("You can no longer use this method to confirm your identity.")
         match way:
             case "password":
                 return await self._check_password(account_id, given, source)

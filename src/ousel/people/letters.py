@@ -68,7 +68,8 @@ _NOTICES: Final[dict[NoticeKind, _Notice]] = {
     ),
     "second_factor_turned_on": _Notice(
         "An authenticator app was added to your Ousel account",
-        "After the password, codes from the new app now sign in to your Ousel account @{username}.",
+        "Codes from the new app can now be used, after the password, to sign in to your Ousel "
+        "account @{username}.",
         "If it was not you, somebody used your account. Set a new password, and ask the operator "
         "of this server to remove that app.",
         _FORGOT,
@@ -88,7 +89,7 @@ _NOTICES: Final[dict[NoticeKind, _Notice]] = {
     ),
     "passkey_removed": _Notice(
         "A passkey of your Ousel account was removed",
-        "A passkey no longer signs in to your Ousel account @{username}.",
+        "A passkey can no longer be used to sign in to your Ousel account @{username}.",
         f"If it was not you, change your password and look at your other passkeys. {_OPERATOR}",
         _PASSKEYS,
     ),

@@ -1,4 +1,4 @@
-"""Adding, naming and removing passkeys, and proving who one is with them."""
+"""Adding, naming and removing passkeys, and using them to prove one's identity."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
@@ -14,7 +14,7 @@ from ousel.passkeys.ceremony import BrowserAnswer, read_answer
 from ousel.passkeys.rules import Owner, Passkey, parse_name
 from ousel.passkeys.service import PasskeyNotAccepted, Passkeys
 from ousel.people import store
-from ousel.people.attempts import AttemptCounter, Guess
+from ousel.people.attempts import AttemptCounter, SignInAttempt
 from ousel.people.audit import EventSource, record_event, record_failed_sign_in
 from ousel.people.notices import EventNotices
 from ousel.people.rules import PASSKEY_LIMIT
@@ -162,19 +162,19 @@ class PasskeyService:
         answer = _read(credential)
         answered = await self._use_challenge(answer, account_id, source)
         passkey = answered.passkey
-        guess = Guess(
+        attempt = SignInAttempt(
             f"passkey {answer.credential_id}",
             None if passkey is None else passkey.account_id,
             source,
             PASSKEY_LIMIT,
         )
-        await self._attempts.check(guess)
+        await self._attempts.check(attempt)
         sign_count = None
         if passkey is not None:
             sign_count = await self._passkeys.check_signature(answer, passkey)
 
         async def work(transaction: Transaction) -> Result | _Refused:
-            await self._attempts.count_attempt(transaction, guess)
+            await self._attempts.count_attempt(transaction, attempt)
             if passkey is None:
                 return UNKNOWN
             # A new password ends all sessions, and also those that were about to be opened.
@@ -184,7 +184,7 @@ class PasskeyService:
             refused = await self._use(transaction, passkey, sign_count, source)
             if refused is not None:
                 return refused
-            await self._attempts.forgive(transaction, guess)
+            await self._attempts.uncount_attempt(transaction, attempt)
             return await then(transaction, passkey)
 
         result = await self._database.write(work)
@@ -228,7 +228,7 @@ class PasskeyService:
             )
             if asked_at is None:
                 return None
-            passkey = await passkeys.find_answering(transaction, answer, account_id)
+            passkey = await passkeys.find_passkey_of_answer(transaction, answer, account_id)
             return _AnsweredChallenge(asked_at, passkey)
 
         answered = await self._database.write(work)

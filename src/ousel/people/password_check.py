@@ -7,7 +7,7 @@ from ousel.database.port import Database, Transaction
 from ousel.kernel.clock import Clock
 from ousel.kernel.errors import IdentityCheckNeeded
 from ousel.people import rules, store
-from ousel.people.attempts import AttemptCounter, Guess
+from ousel.people.attempts import AttemptCounter, SignInAttempt
 from ousel.people.audit import EventSource, record_failed_sign_in
 from ousel.people.passwords import PasswordService
 from ousel.people.second_factor import has_second_factor
@@ -16,7 +16,7 @@ from ousel.people.second_factor import has_second_factor
 class ComparedPassword(msgspec.Struct, frozen=True):
     """A password that was compared with the stored one."""
 
-    guess: Guess
+    attempt: SignInAttempt
     account_id: str
     stored: str | None
     is_right: bool
@@ -42,13 +42,15 @@ class PasswordCheck:
         self, account_id: str, password: str, source: EventSource
     ) -> ComparedPassword:
         """Compare a password, which takes a while; `confirm` then decides."""
-        guess = Guess(password_subject(account_id), account_id, source, rules.ACCOUNT_LIMIT)
-        await self._attempts.check(guess)
+        attempt = SignInAttempt(
+            password_subject(account_id), account_id, source, rules.ACCOUNT_LIMIT
+        )
+        await self._attempts.check(attempt)
         stored = await self._database.read(
             lambda transaction: accounts.password_hash_of(transaction, account_id)
         )
         is_right = await self._passwords.matches(stored, password, source.ip_address)
-        return ComparedPassword(guess, account_id, stored, is_right)
+        return ComparedPassword(attempt, account_id, stored, is_right)
 
     async def confirm(
         self, transaction: Transaction, compared: ComparedPassword, purpose: str = ""
@@ -57,17 +59,17 @@ class PasswordCheck:
 
         If an identity check is needed as well, the person is told for which purpose.
         """
-        guess, account_id = compared.guess, compared.account_id
-        await self._attempts.count_attempt(transaction, guess)
+        attempt, account_id = compared.attempt, compared.account_id
+        await self._attempts.count_attempt(transaction, attempt)
         # The password may have changed while it was compared; the lock rules out later changes.
         current = await accounts.lock_password_hash(transaction, account_id)
         if not compared.is_right or current != compared.stored:
             await record_failed_sign_in(
-                transaction, account_id, "current password", guess.source, self._clock
+                transaction, account_id, "current password", attempt.source, self._clock
             )
             return False
-        await self._attempts.forgive(transaction, guess)
-        await self._record_check(transaction, account_id, guess.source.session, purpose)
+        await self._attempts.uncount_attempt(transaction, attempt)
+        await self._record_check(transaction, account_id, attempt.source.session, purpose)
         return True
 
     async def _record_check(

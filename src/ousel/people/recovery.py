@@ -1,4 +1,4 @@
-"""A way back in: links that set a new password, sent by mail or given out by the operator."""
+"""Account recovery: links that set a new password, sent by mail or issued by the operator."""
 
 import hashlib
 from typing import Final

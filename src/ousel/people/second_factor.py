@@ -15,7 +15,7 @@ from ousel.kernel.ids import secret_hash
 from ousel.passkeys import service as passkeys
 from ousel.passkeys.service import has_passkey
 from ousel.people import factor_store, rules
-from ousel.people.attempts import AttemptCounter, Guess
+from ousel.people.attempts import AttemptCounter, SignInAttempt
 from ousel.people.audit import EventSource, record_event, record_failed_sign_in
 from ousel.people.factor_secrets import FactorSecrets
 from ousel.people.notices import EventNotices
@@ -35,7 +35,7 @@ async def has_second_factor(transaction: Transaction, account_id: str) -> bool:
 
 
 async def has_authenticator_app(transaction: Transaction, account_id: str) -> bool:
-    """Return whether an authenticator app's codes sign in to the account."""
+    """Return whether codes of an authenticator app can be used to sign in to the account."""
     factor = await factor_store.second_factor_of(transaction, account_id)
     return factor is not None and factor.confirmed_at is not None
 
@@ -82,7 +82,7 @@ class SecondFactorService:
         self._secrets = secrets
 
     async def is_on(self, account_id: str) -> bool:
-        """Return whether an authenticator app's codes sign in to the account."""
+        """Return whether codes of an authenticator app can be used to sign in to the account."""
         return await self._database.read(
             lambda transaction: has_authenticator_app(transaction, account_id)
         )
@@ -144,10 +144,12 @@ class SecondFactorService:
         If the code is wrong, count a failed attempt and return None. Only the first code of an
         authenticator app may come from a secret that is not confirmed.
         """
-        guess = Guess(account_id, account_id, source, rules.CODE_LIMIT, rules.KNOWN_CODE_LIMIT)
+        attempt = SignInAttempt(
+            account_id, account_id, source, rules.CODE_LIMIT, rules.KNOWN_CODE_LIMIT
+        )
 
         async def work(transaction: Transaction) -> Result | None:
-            await self._attempts.count_attempt(transaction, guess)
+            await self._attempts.count_attempt(transaction, attempt)
             use = self._use_one_time_code if is_first else self._use_code
             kind = await use(transaction, account_id, code)
             if kind is None:
@@ -156,7 +158,7 @@ class SecondFactorService:
                         transaction, account_id, "code", source, self._clock
                     )
                 return None
-            await self._attempts.forgive(transaction, guess)
+            await self._attempts.uncount_attempt(transaction, attempt)
             if kind == "recovery":
                 await record_event(
                     transaction, account_id, "recovery_code_used", source, self._clock

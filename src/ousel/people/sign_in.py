@@ -13,7 +13,7 @@ from ousel.kernel.errors import FieldChecks, InvalidField, Refusal
 from ousel.kernel.ids import new_secret, secret_hash
 from ousel.ledger.refusals import AccountNotFound
 from ousel.people import rules, store
-from ousel.people.attempts import AttemptCounter, Guess, TooManyAttempts
+from ousel.people.attempts import AttemptCounter, SignInAttempt, TooManyAttempts
 from ousel.people.audit import EventSource, record_event, record_failed_sign_in
 from ousel.people.notices import EventNotices
 from ousel.people.password_change import replace_password
@@ -107,13 +107,13 @@ class SignInService:
         name = _sign_in_name(identifier)
         account_id = await self._account_id(name)
         subject = name if account_id is None else password_subject(account_id)
-        guess = Guess(subject, account_id, source, rules.ACCOUNT_LIMIT)
-        await self._attempts.check(guess)
+        attempt = SignInAttempt(subject, account_id, source, rules.ACCOUNT_LIMIT)
+        await self._attempts.check(attempt)
         stored = await self._stored_password(account_id or "")
         is_right = await self.passwords.matches(stored, password, source.ip_address)
 
         async def work(transaction: Transaction) -> NewSession | None:
-            await self._attempts.count_attempt(transaction, guess)
+            await self._attempts.count_attempt(transaction, attempt)
             if account_id is None:
                 return None
             # The password may have changed while it was compared; the lock rules out later changes.
@@ -123,7 +123,7 @@ class SignInService:
                     transaction, account_id, "password", source, self._clock
                 )
                 return None
-            await self._attempts.forgive(transaction, guess)
+            await self._attempts.uncount_attempt(transaction, attempt)
             return await self._start_session(transaction, account_id, source)
 
         signed_in = await self._database.write(work)

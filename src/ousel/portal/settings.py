@@ -1,4 +1,4 @@
-"""Settings: sessions, the password, two-factor sign-in, and the account's history."""
+"""Settings: sessions, the password, two-factor sign-in, and security events."""
 
 from typing import Any, Final
 

@@ -8,7 +8,11 @@ from ousel.http.messages import Answer
 from ousel.sealed_log.log import SealedLog
 from ousel.sealed_log.notes import NoteRefused, VerifierKey, parse_verifier_key
 from ousel.sealed_log.receipt_check import check_receipt
-from ousel.sealed_log.receipt_sentences import not_proven, proven, signed_names
+from ousel.sealed_log.receipt_sentences import (
+    proven_sentences,
+    signed_names,
+    unproven_sentences,
+)
 from ousel.sealed_log.receipts import ReceiptRefused
 from ousel.site.rendering import PageRenderer
 from ousel.site.visits import PageRoute, Visit
@@ -62,9 +66,9 @@ class VerifyPages:
         return self._page(
             visit,
             checked=checked,
-            proven=proven(checked),
+            proven=proven_sentences(checked),
             signed_names=signed_names(checked),
-            not_proven=not_proven(checked),
+            not_proven=unproven_sentences(checked),
             **shown,
         )
 

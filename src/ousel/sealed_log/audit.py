@@ -45,8 +45,8 @@ class AuditFailed(Exception):
     """The log could not be audited: it is unreachable, or its key is another one."""
 
 
-class Audited(msgspec.Struct, frozen=True):
-    """A log that was found consistent."""
+class AuditResult(msgspec.Struct, frozen=True):
+    """What an audit read from a log that it found consistent."""
 
     checkpoint: Checkpoint
     previous: Checkpoint | None
@@ -72,7 +72,7 @@ class Auditor:
         """The file that is written if the log is inconsistent."""
         return self._state.with_name(f"{self._state.name}{EVIDENCE_SUFFIX}")
 
-    def audit(self, log: PublicLog) -> Audited:
+    def audit(self, log: PublicLog) -> AuditResult:
         """Check that the log extends what was seen before; otherwise write the evidence."""
         stored = read_if_there(self._state)
         previous_note = None if stored is None else stored.decode()
@@ -87,7 +87,7 @@ class Auditor:
             self._write_evidence(str(error), previous_note or "nothing\n", note)
             raise LogInconsistent(f"{error}; the evidence is in {self.evidence}") from None
         write_durably(self._state, note.encode())
-        return Audited(checkpoint, previous, cosignatures)
+        return AuditResult(checkpoint, previous, cosignatures)
 
     def _open(self, note: str, what: str) -> tuple[Checkpoint, list[Signature]]:
         try:

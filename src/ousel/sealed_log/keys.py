@@ -111,7 +111,7 @@ class LogKey:
         except AnotherKeySigned:
             return False
 
-    def succeeding(self, lost: Checkpoint | None = None) -> "LogKey":
+    def create_successor(self, lost: Checkpoint | None = None) -> "LogKey":
         """Return a new key, with a note in which this key names it as its successor.
 
         If this key has published a checkpoint that the log no longer extends, the note names it.

@@ -115,7 +115,7 @@ def parse_verifier_key(text: str) -> VerifierKey:
     name, type_, public = _parse_key(text.strip())
     key = VerifierKey(name, type_, public)
     if str(key) != text.strip():
-        raise NoteRefused("the verifier key is wrong: its id does not fit its name and key")
+        raise NoteRefused("the verifier key is wrong: its id does not match its name and key")
     return key
 
 
@@ -127,7 +127,7 @@ def parse_signing_key(text: str) -> SigningKey:
     name, type_, seed = _parse_key(line.removeprefix(_PRIVATE_PREFIX))
     key = SigningKey(name, seed, type_)
     if key.private_text != line:
-        raise NoteRefused("the private key is wrong: its id does not fit its name and key")
+        raise NoteRefused("the private key is wrong: its id does not match its name and key")
     return key
 
 

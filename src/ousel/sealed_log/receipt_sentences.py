@@ -6,8 +6,8 @@ from ousel.sealed_log.merkle import leaf_count
 from ousel.sealed_log.receipt_check import CheckedReceipt
 
 
-def proven(receipt: CheckedReceipt) -> list[str]:
-    """Return sentences, the most important first."""
+def proven_sentences(receipt: CheckedReceipt) -> list[str]:
+    """Return sentences about what the receipt proves, the most important first."""
     leaf, checkpoint = receipt.movement, receipt.checkpoint
     note = "without a note" if leaf.note is None else f"with the note “{leaf.note}”"
     charge = f", for charge {leaf.charge_id}" if leaf.charge_id else ""
@@ -38,7 +38,7 @@ def proven(receipt: CheckedReceipt) -> list[str]:
 
 
 def signed_names(receipt: CheckedReceipt) -> list[str]:
-    """Return sentences about the names of the accounts, which are the operator's word alone."""
+    """Return sentences about the names of the accounts, which only the operator states."""
     return [
         f"Account {each.account_id} is @{each.username}, account number {each.account_number},"
         f" “{each.display_name}”."
@@ -46,10 +46,10 @@ def signed_names(receipt: CheckedReceipt) -> list[str]:
     ]
 
 
-def not_proven(receipt: CheckedReceipt) -> list[str]:
+def unproven_sentences(receipt: CheckedReceipt) -> list[str]:
     """Return sentences about what a reader might wrongly take for proven."""
     sentences = [
-        "Who the people behind the accounts are: the names are the operator's word.",
+        "Who the people behind the accounts are: the operator states the names.",
         "That the money was not sent back: that would be another movement, with its own receipt.",
         "That the movement happened at this very time: the operator's clock dated it.",
     ]

@@ -56,7 +56,7 @@ class RemoteLog:
     """The public files of a log, at its address."""
 
     def __init__(self, url: str) -> None:
-        """Read the log at this address, which ends in /log for an Ousel."""
+        """Read the log at this address, which ends in /log for an Ousel server."""
         self._url = url.rstrip("/")
 
     def checkpoint(self) -> str:

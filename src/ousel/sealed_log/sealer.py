@@ -30,23 +30,23 @@ from ousel.sealed_log.notifier import LogNotifier
 from ousel.sealed_log.tiles import TileHashes, append_leaves, right_edge
 
 TICK_SECONDS: Final = 0.25
-LOOK_SECONDS: Final = 1.0  # between two looks for what other processes have written
+POLL_SECONDS: Final = 1.0  # between two polls for what other processes have written
 STEP_BATCHES: Final = 256
 # A step takes batches until it has this many movements, which occupy the event loop for 3 ms.
 STEP_MOVEMENTS: Final = 256
-BACKFILL_LOOK_SECONDS: Final = 600.0  # between two looks for movements without a row
+BACKFILL_POLL_SECONDS: Final = 600.0  # between two polls for movements without a row
 UNUSABLE_KEY_SECONDS: Final = 60.0  # before another attempt with a wrong key
-# The sealer rests this many times as long as it has worked, so that it takes little time from
-# transfers. If it cannot catch up within some seconds, it rests ever shorter until it has.
-REST_RATIO: Final = 40
+# The sealer pauses this many times as long as it has worked, so that it takes little time from
+# transfers. If it cannot catch up within some seconds, its pauses become shorter until it has.
+PAUSE_RATIO: Final = 40
 CATCH_UP_SECONDS: Final = 5.0
-REST_SECONDS_MAX: Final = 0.75  # so it seals at least once a second
+PAUSE_SECONDS_MAX: Final = 0.75  # so it seals at least once a second
 
 
 _log = EventLogger()
 
 
-class Sealed(msgspec.Struct, frozen=True):
+class SealingStep(msgspec.Struct, frozen=True):
     """What one step has done."""
 
     movements: int
@@ -65,29 +65,29 @@ class Sealer:
         self._queue = queue
         self._notifier = notifier
         self._batches_seen = 0
-        self._next_look = 0.0
-        self._rests_until = 0.0
-        self._next_backfill_look = 0.0
+        self._next_poll = 0.0
+        self._pauses_until = 0.0
+        self._next_backfill_poll = 0.0
 
     async def seal_due(self) -> None:
-        """Seal all that is unsealed, unless it is too early for another look."""
+        """Seal all that is unsealed, unless it is too early for another poll."""
         batches = self._queue.batches_written
-        if monotonic() < self._rests_until:
+        if monotonic() < self._pauses_until:
             return
-        if batches == self._batches_seen and monotonic() < self._next_look:
+        if batches == self._batches_seen and monotonic() < self._next_poll:
             return
-        self._batches_seen, self._next_look = batches, monotonic() + LOOK_SECONDS
+        self._batches_seen, self._next_poll = batches, monotonic() + POLL_SECONDS
         try:
             await self.seal_all()
         except AnotherKeySigned as error:
-            self._next_look = monotonic() + UNUSABLE_KEY_SECONDS
+            self._next_poll = monotonic() + UNUSABLE_KEY_SECONDS
             cure = f"put the file of that key at {self._key.path}, and restart this server"
             _log.error("nothing is sealed", reason=f"{error}: {cure}")
 
     async def seal_all(self) -> int:
         """Seal all that is unsealed, step by step; return how many movements were sealed."""
-        if monotonic() >= self._next_backfill_look:
-            self._next_backfill_look = monotonic() + BACKFILL_LOOK_SECONDS
+        if monotonic() >= self._next_backfill_poll:
+            self._next_backfill_poll = monotonic() + BACKFILL_POLL_SECONDS
             await self.prepare()
         sealed = 0
         begun = monotonic()
@@ -96,18 +96,18 @@ class Sealer:
             step = await self.seal_some()
             sealed += step.movements
             haste = max((started - begun) / CATCH_UP_SECONDS, 1)
-            rest_seconds = min((monotonic() - started) * REST_RATIO / haste, REST_SECONDS_MAX)
+            pause_seconds = min((monotonic() - started) * PAUSE_RATIO / haste, PAUSE_SECONDS_MAX)
             if step.is_last:
-                self._rests_until = monotonic() + rest_seconds
+                self._pauses_until = monotonic() + pause_seconds
                 return sealed
-            await asyncio.sleep(rest_seconds if self._queue.is_busy else 0)
+            await asyncio.sleep(pause_seconds if self._queue.is_busy else 0)
 
     async def prepare(self) -> None:
         """Create the log if it does not exist, and start a backfill if one is needed."""
         await self._database.write(store.create_head)
         await self._database.write(backfill.start_if_needed)
 
-    async def seal_some(self) -> Sealed:
+    async def seal_some(self) -> SealingStep:
         """Seal some movements in one transaction."""
         key, recent = self._key.key, self._queue.recent_movements
         sealed = await self._database.write(
@@ -120,10 +120,10 @@ class Sealer:
 
 async def _seal_some(
     transaction: Transaction, key: LogKey | None, recent: RecentMovements
-) -> Sealed:
+) -> SealingStep:
     head = await store.lock_head(transaction)
     if head is None or (key is None and head.checkpoint is not None):
-        return Sealed(0, is_last=True)
+        return SealingStep(0, is_last=True)
     must_sign = key is not None and key.needs_new_checkpoint(head.checkpoint)
     # The entries are read first. So each one that was written with a row has either been sealed, or
     # its row is among the batches that are read next.
@@ -141,7 +141,7 @@ async def _seal_some(
     if ids:
         await delete_unsealed(transaction, ids)
     is_last = has_all_batches and len(ids) == len(batches) and not head.is_backfilling
-    return Sealed(len(movements), is_last)
+    return SealingStep(len(movements), is_last)
 
 
 def _take_batches(batches: Mapping[str, str]) -> list[str]:

@@ -70,7 +70,7 @@ async def verify_since(transaction: Transaction, since: Checkpoint, key: LogKey 
     head, edge = await check_extends(transaction, since)
     size = since.size
     async for page in _sealed_movements(transaction, size):
-        await _replay(transaction, page.movements)
+        await _check_entries(transaction, page.movements)
         edge = await _verify_tiles(transaction, edge, size, page.hashes)
         size += len(page.hashes)
     _check_head(head, size, edge, key)
@@ -140,7 +140,7 @@ async def _verify_tiles(
     for key, content in computed.items():
         if stored.get(key, b"")[: len(content)] != content:
             raise VerificationFailed(
-                f"tile {key.level}/{key.index} of the log does not fit the movements: a leaf or a"
+                f"tile {key.level}/{key.index} of the log does not match the movements: a leaf or a"
                 " movement was changed"
             )
     return {key: computed[key] for key in right_edge(size + len(hashes))}
@@ -155,7 +155,7 @@ def _check_head(
         return
     checkpoint = parse_signed_checkpoint(head.checkpoint, key)
     if (checkpoint.size, checkpoint.root) != (size, root_hash(size, TileHashes(edge))):
-        raise VerificationFailed("the checkpoint of the log does not fit its leaves")
+        raise VerificationFailed("the checkpoint of the log does not match its leaves")
 
 
 async def _check_single_leaves(transaction: Transaction, suspects: set[int]) -> None:
@@ -174,7 +174,7 @@ def _name(sealed: store.SealedMovement) -> str:
     return f"{sealed.place.debit_account_id}:{sealed.place.debit_sequence}"
 
 
-async def _replay(transaction: Transaction, movements: Sequence[Movement]) -> None:
+async def _check_entries(transaction: Transaction, movements: Sequence[Movement]) -> None:
     """Check that each entry follows the one before it, and agrees with the row of its account."""
     entries = [entry for each in movements for entry in (each.debit, each.credit)]
     before = await entries_before(transaction, entries)
