@@ -151,7 +151,7 @@ class KeyService:
         return await self._database.write(work)
 
     async def revoke(self, account_id: str, app_id: str, handle: str, source: EventSource) -> None:
-        """Revoke a key at once, unless it has already been revoked or expired."""
+        """Revoke a key at once, unless it is revoked or has expired."""
 
         async def work(transaction: Transaction) -> None:
             app = await own_app(transaction, account_id, app_id)

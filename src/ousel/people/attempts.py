@@ -45,10 +45,10 @@ FAILED_MESSAGE: Final = "Too many attempts failed."
 
 
 class TooManyAttempts(Refusal):
-    """There were too many attempts of one kind.
+    """There were too many attempts of one kind, such as failed sign-ins or messages by mail.
 
-    They are failed sign-ins, wrong codes, links that do not work, sign-ups, messages by mail,
-    challenges for passkeys, or requests for test money.
+    The kinds are failed sign-ins, wrong codes, links that do not work, sign-ups, messages by mail,
+    challenges for passkeys, and requests for test money.
     """
 
     status = 429
