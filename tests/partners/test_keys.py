@@ -122,7 +122,7 @@ async def test_a_live_key_is_refused_by_name_in_a_sandbox(world: World) -> None:
     """The other way round as well."""
     partner_keys = PartnerKeyLookup(world.database, ManualClock(), mode="test")
 
-    with pytest.raises(Unauthorized, match=r"This is a sandbox: .* sk_test_"):
+    with pytest.raises(Unauthorized, match=r"keys of this sandbox begin with sk_test_\."):
         await partner_keys.partner(new_secret("sk_live_"))
 
 
@@ -135,7 +135,7 @@ async def test_a_stored_key_works_whatever_its_prefix(world: World) -> None:
         await world.revoke(caller, clock)
         refusals = []
         for key in (caller.key, new_secret("sk_live_"), "sk_live_short"):
-            with pytest.raises(Unauthorized, match="This is a sandbox") as refused:
+            with pytest.raises(Unauthorized, match="keys of this sandbox") as refused:
                 await partner_keys.partner(key)
             refusals.append(refused.value.detail)
 

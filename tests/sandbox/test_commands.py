@@ -130,7 +130,7 @@ def test_a_key_issued_before_a_sandbox_first_ran_is_valid_there(unserved_url: st
     assert [answer.status_code for answer in told.values()] == [200, 200, 200]
     assert (after.status_code, foreign.status_code) == (401, 401)
     assert after.json()["detail"] == foreign.json()["detail"]
-    assert "This is a sandbox" in foreign.json()["detail"]
+    assert "New keys of this sandbox begin with sk_test_" in foreign.json()["detail"]
 
 
 def _app(url: str, **environment: str) -> Any:

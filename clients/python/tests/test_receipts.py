@@ -92,5 +92,5 @@ def test_a_malformed_key_is_refused(key: str) -> None:
 
 
 def test_the_key_of_a_witness_is_not_the_key_of_a_log() -> None:
-    with pytest.raises(ReceiptRefused, match="not a log's"):
+    with pytest.raises(ReceiptRefused, match="does not belong to a log"):
         Receipt(receipt_of(movement())).check(str(WITNESS.verifier))
