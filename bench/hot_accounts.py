@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from ousel.ledger.queue import FIRST_TURNS_MAX
+from ousel.ledger.queue import FIRST_WAITS_MAX
 from ousel.ledger.writer import BATCH_POSTINGS_MAX, CONTENTION_SECONDS, UNHALVED_POSTINGS_MAX
 
 WARM_SHARE: Final = 0.2  # of the simulated time is not counted
@@ -102,7 +102,7 @@ class _Writer(msgspec.Struct, eq=False):
 class _Process(msgspec.Struct, eq=False):
     """One Ousel process: its ordinary writer, and those that wait for locked accounts."""
 
-    turns: int = FIRST_TURNS_MAX
+    turns: int = FIRST_WAITS_MAX
     blocked: dict[int, _Writer] = msgspec.field(default_factory=dict)
 
 
