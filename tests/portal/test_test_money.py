@@ -93,4 +93,4 @@ async def test_the_first_steps_of_a_partner_name_test_money(sandbox: Portal) -> 
     """Before the first transfer."""
     ada = await sandbox.person("ada")
     app = await ada.create_app("Shop")
-    assert f"Press “{BUTTON}”" in (await ada.get(f"{app}/first-steps")).text
+    assert f"press “{BUTTON}”" in (await ada.get(f"{app}/first-steps")).text
