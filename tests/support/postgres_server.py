@@ -36,6 +36,10 @@ class PostgresServer:
     def empty_url(self, name: str, options: str = "") -> str:
         """Return the address of a new, empty database without a schema."""
         asyncio.run(self.execute(f"CREATE DATABASE {name} {options}"))
+        return self.url(name)
+
+    def url(self, name: str) -> str:
+        """Return the address of a database."""
         return str(self._server.get_uri(name))
 
     async def execute(self, sql: str) -> None:
@@ -78,3 +82,13 @@ class PostgresServer:
     def start(self) -> None:
         """Start the server and wait until it accepts connections."""
         self._server.ensure_postgres_running()
+
+    def restart_as_follower(self) -> None:
+        """Start the server again so that it accepts no writes until it is promoted."""
+        self.stop_immediately()
+        (self._server.pgdata / "standby.signal").touch()
+        self.start()
+
+    async def promote(self) -> None:
+        """Let the server take over, which begins a new timeline."""
+        await self.execute("SELECT pg_promote()")

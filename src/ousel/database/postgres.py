@@ -7,12 +7,12 @@ from typing import Final
 
 import asyncpg
 
-from ousel.database import citus, primary
+from ousel.database import citus
 from ousel.database.citus_transaction import CitusTransaction
 from ousel.database.pool import ConnectionPool
 from ousel.database.port import Connections, IntegrityViolation, Result, Work
 from ousel.database.postgres_transaction import BEGIN, STATEMENTS_CACHED, PostgresTransaction
-from ousel.database.primary import MonitoredConnection
+from ousel.database.primary import MonitoredConnection, Primary
 from ousel.database.retries import RowsLocked, TransientFailure, with_retries
 from ousel.database.statements import UnstorableValue
 from ousel.database.suspension import WriteSuspension, suspension_refusal
@@ -80,7 +80,7 @@ class PostgresDatabase:
 
     def __init__(self, url: str) -> None:
         """Remember the address; `open` connects to it."""
-        self._url = url
+        self._primary = Primary(url)
         self._transaction: type[PostgresTransaction] = PostgresTransaction
         self._settings = _SERVER_SETTINGS
         self._begin = [BEGIN]
@@ -166,14 +166,14 @@ class PostgresDatabase:
 
     async def _read(self, work: Work[Result]) -> Result:
         async with _connection_of(self._reads) as connection:
-            return await work(self._transaction(connection))
+            return await self._run(work, self._transaction(connection), connection)
 
     async def _snapshot(self, work: Work[Result]) -> Result:
         async with (
             _connection_of(self._reads) as connection,
             self._consistent_transaction(connection),
         ):
-            return await work(self._transaction(connection))
+            return await self._run(work, self._transaction(connection), connection)
 
     def _consistent_transaction(
         self, connection: MonitoredConnection
@@ -194,7 +194,7 @@ class PostgresDatabase:
                 connection, *self._begin, follows_unknown_commit=follows_unknown_commit
             )
             try:
-                result = await work(transaction)
+                result = await self._run(work, transaction, connection)
                 self._suspension.check()
                 before_commit()
                 await self._commit(connection, transaction)
@@ -204,6 +204,23 @@ class PostgresDatabase:
                 if transaction.has_begun:
                     await _roll_back(connection)
                 raise
+        return result
+
+    async def _run(
+        self, work: Work[Result], transaction: PostgresTransaction, connection: MonitoredConnection
+    ) -> Result:
+        """Run the work; if another host has taken over, its result and its refusal do not count."""
+        if not self._primary.has_several_hosts:
+            return await work(transaction)
+        begun = asyncio.get_running_loop().time()
+        try:
+            result = await work(transaction)
+        except _DRIVER_ERRORS:
+            raise
+        except Exception:
+            await self._primary.check(connection, begun)
+            raise
+        await self._primary.check(connection, begun)
         return result
 
     async def _commit(
@@ -267,8 +284,7 @@ class PostgresDatabase:
             await connection.close(timeout=CONNECT_TIMEOUT_SECONDS)
 
     async def _connect(self) -> MonitoredConnection:
-        return await primary.connect(
-            self._url,
+        return await self._primary.connect(
             timeout=CONNECT_TIMEOUT_SECONDS,
             command_timeout=STATEMENT_TIMEOUT_SECONDS,
             statement_cache_size=STATEMENTS_CACHED,

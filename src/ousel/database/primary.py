@@ -31,6 +31,16 @@ _KEEPALIVE_OPTIONS: Final = {
 # meanwhile. A server, a database or a role may have another default.
 _ISOLATION: Final = {"default_transaction_isolation": "read committed"}
 
+# A primary that has answered was not frozen. So it has its lock from Patroni, and nobody takes over
+# for some 13 seconds: the lock lasts for 20, and is renewed within 7.
+TRUST_SECONDS: Final = 5.0
+ASK_SECONDS_MAX: Final = 3.0  # how long to wait for the answers of all hosts
+
+# The number of the server's timeline, from the name of the file to which it writes its log.
+_TIMELINE: Final = (
+    "SELECT ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::int"
+)
+
 # The messages Parse, Bind and Execute for the statement BEGIN: a letter, the length, the content.
 # No Sync follows, so the server answers them together with the next statement.
 _BEGIN: Final = b"".join(
@@ -48,6 +58,7 @@ class MonitoredConnection(DriverConnection):
     def __init__(self, protocol: Any, transport: Any, *rest: Any) -> None:
         """Set the keepalive options on the socket of the driver's new connection."""
         super().__init__(protocol, transport, *rest)
+        self.timeline = 0  # of the server, if the address names several
         self._prepared: dict[str, str] = {}
         self._socket_transport: asyncio.Transport = transport
         connected: socket.socket = transport.get_extra_info("socket")
@@ -91,28 +102,85 @@ class MonitoredConnection(DriverConnection):
         return detached
 
 
-async def connect(
-    dsn: str, *, server_settings: Mapping[str, str] | None = None, **options: Any
-) -> MonitoredConnection:
-    """Return a connection to the host of this address that accepts writes.
+class Primary:
+    """The host of an address that accepts writes, as far as this process knows.
 
-    If no host accepts a connection, raise the error of the first one.
+    A host that was replaced, for example while it was frozen, may answer for a moment longer with
+    what it knew. The host that takes over begins a new timeline, with a higher number. So a process
+    that knows of a timeline uses no lower one. If the primary has not answered for some
+    seconds, the process asks all hosts before it trusts an answer.
     """
-    options["connection_class"] = MonitoredConnection
-    options["server_settings"] = {**_ISOLATION, **(server_settings or {})}
-    attempts: list[asyncio.Future[MonitoredConnection]] = [
-        asyncio.ensure_future(asyncpg.connect(address, **options))
-        for address in single_host_urls(primary_url(dsn))
-    ]
-    successful: asyncio.Future[MonitoredConnection] | None = None
-    try:
-        pending = set(attempts)
-        while pending and successful is None:
-            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-            successful = next((each for each in done if each.exception() is None), None)
-    finally:
-        await _cancel([each for each in attempts if each is not successful])
-    return (successful or attempts[0]).result()
+
+    def __init__(self, url: str) -> None:
+        """Remember the address; if it names one host, nobody can take over."""
+        self._addresses = single_host_urls(primary_url(url))
+        self.has_several_hosts = len(self._addresses) > 1
+        self._timeline = 0  # the highest that any host had
+        self._trusted_until = 0.0
+        self._asking = asyncio.Lock()
+
+    async def connect(self, **options: Any) -> MonitoredConnection:
+        """Return a connection to the first host that accepts one.
+
+        If no host accepts a connection, raise the error of the first one.
+        """
+        attempts = self._attempts(options)
+        successful: asyncio.Future[MonitoredConnection] | None = None
+        try:
+            pending = set(attempts)
+            while pending and successful is None:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                successful = next((each for each in done if each.exception() is None), None)
+        finally:
+            await _cancel([each for each in attempts if each is not successful])
+        return (successful or attempts[0]).result()
+
+    async def check(self, connection: MonitoredConnection, begun: float) -> None:
+        """Raise ConnectionResetError if another host has taken over from that of the connection.
+
+        The work on this connection began at `begun`, by the event loop's clock.
+        """
+        if asyncio.get_running_loop().time() > self._trusted_until:
+            await self._ask_all_hosts()
+        self._check_timeline(connection)
+        self._trusted_until = max(self._trusted_until, begun + TRUST_SECONDS)
+
+    async def _ask_all_hosts(self) -> None:
+        """Learn the highest timeline of the hosts that accept writes and answer soon."""
+        async with self._asking:
+            begun = asyncio.get_running_loop().time()
+            if begun <= self._trusted_until:
+                return  # another caller has asked meanwhile
+            attempts = self._attempts({"timeout": ASK_SECONDS_MAX})
+            try:
+                done, _ = await asyncio.wait(attempts, timeout=ASK_SECONDS_MAX)
+            finally:
+                await _cancel(attempts)
+            if all(each.exception() is not None for each in done):
+                raise ConnectionResetError("No host accepts writes.")
+            self._trusted_until = begun + TRUST_SECONDS
+
+    def _attempts(self, options: Mapping[str, Any]) -> "list[asyncio.Future[MonitoredConnection]]":
+        return [asyncio.ensure_future(self._connect_to(each, options)) for each in self._addresses]
+
+    async def _connect_to(self, address: str, options: Mapping[str, Any]) -> MonitoredConnection:
+        settings = {"server_settings": {**_ISOLATION, **options.get("server_settings", {})}}
+        connection: MonitoredConnection = await asyncpg.connect(
+            address, connection_class=MonitoredConnection, **{**options, **settings}
+        )
+        if self.has_several_hosts:
+            try:
+                connection.timeline = await connection.fetchval(_TIMELINE)
+                self._check_timeline(connection)
+            except BaseException:
+                connection.terminate()
+                raise
+            self._timeline = connection.timeline
+        return connection
+
+    def _check_timeline(self, connection: MonitoredConnection) -> None:
+        if connection.timeline < self._timeline:
+            raise ConnectionResetError("Another host has taken over.")
 
 
 async def _cancel(attempts: "list[asyncio.Future[MonitoredConnection]]") -> None:

@@ -109,10 +109,11 @@ async def distribute(url: str, *, only_if_distributed: bool = False) -> list[str
         raise DatabaseUnavailable("An SQLite database is one file: it cannot be distributed.")
     import asyncpg
 
-    from ousel.database import citus, primary
+    from ousel.database import citus
+    from ousel.database.primary import Primary
 
     try:
-        connection = await primary.connect(url)
+        connection = await Primary(url).connect()
         try:
             if only_if_distributed and not await citus.is_distributed(connection):
                 return []
@@ -132,7 +133,7 @@ async def _migrate_postgres(url: str) -> None:
     import asyncpg
     from sqlalchemy.ext.asyncio import create_async_engine
 
-    from ousel.database import primary
+    from ousel.database.primary import Primary
 
     failures = (
         asyncpg.PostgresError,
@@ -143,7 +144,7 @@ async def _migrate_postgres(url: str) -> None:
 
     async def connect() -> "asyncpg.Connection[Any]":
         try:
-            return await primary.connect(url)
+            return await Primary(url).connect()
         except failures as error:
             raise ConnectionError(error) from error
 
