@@ -197,8 +197,9 @@ def _welcome(demo_data: _Demo, no_shop: str | None, lasts: str) -> str:
   log key        {demo_data.log_key or "none: OUSEL_LOG_KEY_FILE is not set"}
 {steps}
 [bold]Try it as a new user:[/bold] create an account at {server_settings.portal_url}/signup, choose
-“Confirm your email”, and open the link in the mail of the sandbox. In your activity, press
-“Get test money”, then “Send”, and send some of it to ada.
+“Confirm your email”, and open the link in the mail of the sandbox. In a private window, sign in
+as ada and send yourself some money ({server_settings.portal_url}/send), or press “Get test money”
+in your activity. Then send some of it on to grace.
 
 [bold]Send 25.00 to @ada[/bold] (if you repeat it, the idempotency key prevents a second transfer):
 
