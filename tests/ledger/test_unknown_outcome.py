@@ -168,6 +168,21 @@ async def test_several_lost_answers_are_resolved(
     await verify(world.database)
 
 
+async def test_each_attempt_names_its_batch_differently(
+    world: LedgerWorld, raw_sql: RawSql
+) -> None:
+    """On Citus the name chooses a server, so the next attempt may need another server."""
+    world.controlled.faults.extend([CUTS[0], CUTS[0]])
+
+    answer = await world.queue.post(posting(world.ada.id, "@bob", 30))
+
+    assert isinstance(answer.outcome, Movement)
+    ids = {id_ for (id_,) in await raw_sql.run("SELECT id FROM unsealed_batches")}
+    transfer_id = answer.outcome.debit.transfer_id
+    assert f"{transfer_id}2" in ids
+    assert transfer_id not in ids
+
+
 @pytest.mark.parametrize("lost", [1, 3])
 @with_and_without_key
 async def test_a_transfer_moves_once_though_the_database_lost_history(

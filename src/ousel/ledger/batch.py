@@ -79,6 +79,7 @@ class PostingBatch:
         self._awaited = awaited
         self._blocked: dict[str, Blocked] = {}  # by transfer id
         self._earliest_deadline = NO_DEADLINE  # of the postings that this attempt decides
+        self._attempts = 0  # to write movements
         self._sequences: dict[str, int] = {}  # the lowest that any attempt found, by account id
 
     def check_deadlines(self) -> None:
@@ -256,7 +257,8 @@ class PostingBatch:
         self.movements = movements
         if not movements:
             return
-        await journal.write_movements(transaction, movements, accounts)
+        await journal.write_movements(transaction, movements, accounts, self._attempts)
+        self._attempts += 1
         payments = [each for each in movements if each.debit.charge_id is not None]
         if payments:
             await self._charge_rows.mark_paid(transaction, payments, now)

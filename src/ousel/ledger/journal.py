@@ -333,16 +333,21 @@ async def count_entries(transaction: Transaction) -> int:
 
 
 async def write_movements(
-    transaction: Transaction, moved: Sequence[Movement], accounts: Mapping[str, Account]
+    transaction: Transaction,
+    moved: Sequence[Movement],
+    accounts: Mapping[str, Account],
+    attempts_before: int = 0,
 ) -> None:
     """Write the entries of these movements, and the balance and last entry of each account.
 
-    One more row names the movements, so that the sealed log finds them.
+    One more row names the movements, so that the sealed log finds them. Each attempt gives it
+    another id: on Citus the id chooses the server of the row, and that server may be dead.
     """
     entries = [entry for each in moved for entry in (each.debit, each.credit)]
     touched = [accounts[account_id] for account_id in {entry.account_id for entry in entries}]
     await transaction.insert(ENTRIES, map(_entry_row, entries))
-    await transaction.insert(UNSEALED_BATCHES, [(entries[0].transfer_id, encode_places(moved))])
+    batch_id = f"{entries[0].transfer_id}{attempts_before or ''}"
+    await transaction.insert(UNSEALED_BATCHES, [(batch_id, encode_places(moved))])
     await transaction.update(
         ACCOUNT_HEADS,
         [
