@@ -73,6 +73,14 @@ SETTINGS: Final = {
 # the same message.
 LOCAL_SETTINGS: Final = "DO $$BEGIN SET LOCAL lock_timeout = '1500ms'; END$$"
 
+# What Citus may report if a server fails, besides a broken connection and a shutdown.
+_SERVER_FAILURES: Final = (
+    asyncpg.InternalServerError,
+    asyncpg.InvalidTransactionStateError,  # a connection of the transaction cannot be used
+    asyncpg.ObjectNotInPrerequisiteStateError,  # the object may be a server
+    asyncpg.UnknownPostgresError,  # Citus' own code: a server has lost an intermediate result
+)
+
 _IS_CITUS: Final = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
 _DISTRIBUTED: Final = (
     "SELECT relname FROM pg_dist_partition JOIN pg_class ON pg_class.oid = logicalrelid"
@@ -98,12 +106,14 @@ async def is_distributed(connection: "asyncpg.Connection[Any]") -> bool:
 def translate_server_failures() -> Iterator[None]:
     """Raise ConnectionResetError if another server of the cluster fails during the block.
 
-    Citus reports some of these failures as internal errors. They end the transaction, as the end of
+    Citus reports some of these failures by other errors. They end the transaction, as the end of
     the connection itself does.
     """
     try:
         yield
-    except asyncpg.InternalServerError as error:
+    except asyncpg.LockNotAvailableError:  # a subclass, but no server has failed
+        raise
+    except _SERVER_FAILURES as error:
         raise ConnectionResetError(f"A server of the cluster has failed: {error}.") from error
 
 
@@ -120,14 +130,14 @@ async def consistent_transaction(
     """
     locking = await connect()
     try:
-        async with connection.transaction(isolation="repeatable_read", readonly=True):
-            with translate_server_failures():
+        with translate_server_failures():
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
                 async with locking.transaction():
                     await locking.execute(LOCAL_SETTINGS)
                     await keep_postings_waiting(locking)
                     await connection.execute("SET LOCAL citus.max_adaptive_executor_pool_size = 1")
                     await connection.execute(_TAKE_SNAPSHOTS)
-            yield
+                yield
     finally:
         locking.terminate()
 

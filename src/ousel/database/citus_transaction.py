@@ -90,7 +90,8 @@ class CitusTransaction(PostgresTransaction):
         """Update all rows at once: find each by its key, and write its other columns."""
         compiled = _compiled_update(table)
         values = ", ".join(map(_literal, compiled.arguments({"rows": list(rows)})))
-        name = await self._connection.prepare_once(compiled.text)
+        with translate_server_failures():
+            name = await self._connection.prepare_once(compiled.text)
         self._unsent.append(f"EXECUTE {name}({values})")
 
     def _check_found(
