@@ -2,19 +2,23 @@
 
 import asyncio
 import random
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
+from ousel.database.addresses import open_database
 from tests.cli.commands import ousel_process
-from tests.faults.load import Load, assert_settled_exactly_once
+from tests.faults.load import WORKERS, Load, assert_settled_exactly_once
 from tests.faults.sizes import sized
+from tests.support.accounts import person, unique_name
 from tests.support.citus_cluster import CitusCluster, CitusNode
 from tests.support.figures import Figure
 from tests.support.seeded import SeededDatabase
 from tests.support.server import Server
-from tests.support.waiting import until_async
+from tests.support.waiting import until, until_async
 
 pytestmark = pytest.mark.slow
 
@@ -24,6 +28,10 @@ PREPARED = "SELECT gid FROM pg_prepared_xacts WHERE database = '{database}'"
 PLACEMENTS = """
     SELECT shardid, nodeport FROM citus_shards
     WHERE table_name = 'accounts'::regclass ORDER BY shardid
+"""
+PORTS = """
+    SELECT DISTINCT nodeport FROM citus_shards JOIN unnest(ARRAY[{ids}]) AS id
+    ON shardid = get_shard_id_for_distribution_column('accounts', id)
 """
 MOVE = (
     "SELECT citus_move_shard_placement({shard}, '127.0.0.1', {source}, '127.0.0.1', {target},"
@@ -85,6 +93,70 @@ async def test_shards_that_are_moved_lose_and_double_nothing(
         await load.progress()
 
     figure(f"citus: {MOVES} shards moved under load, {_counts(load)}")
+
+
+async def test_a_hung_worker_loses_and_doubles_nothing(
+    cluster: CitusCluster, seeded: SeededDatabase, chance: random.Random, figure: Figure
+) -> None:
+    """Callers are refused while batches wait for it; when it continues, retries succeed."""
+    hung = chance.choice(cluster.workers)
+    async with _under_load(seeded, cluster) as (load, _):
+        await load.progress()
+        hung.signal(signal.SIGSTOP)
+        try:
+            await until(lambda: load.refused.total() >= WORKERS or load.wrong)
+        finally:
+            hung.signal(signal.SIGCONT)
+        await load.progress()
+
+    figure(f"citus: a worker hung and continued, {_counts(load)}")
+
+
+async def test_transfers_of_other_workers_go_on_once_a_hung_worker_is_killed(
+    cluster: CitusCluster, seeded: SeededDatabase, figure: Figure
+) -> None:
+    """The locks that waited for it are released, and no account of these transfers is on it."""
+    hung, people = await _worker_without_partner(cluster, seeded)
+    seeded = msgspec.structs.replace(seeded, people=people)
+    async with _under_load(seeded, cluster) as (load, _):
+        await _acknowledge(load, 2 * WORKERS)  # the recipients are cached now
+        hung.signal(signal.SIGSTOP)
+        try:
+            await until(lambda: load.refused or load.wrong)
+        finally:
+            await asyncio.to_thread(hung.kill_hung)
+        try:
+            await _acknowledge(load, 100)
+        finally:
+            await asyncio.to_thread(hung.start)
+
+    figure(f"citus: a worker hung and was killed, {_counts(load)}")
+
+
+async def _acknowledge(load: Load, count: int) -> None:
+    """Wait until this many more transfers are acknowledged."""
+    wanted = len(load.acknowledged) + count
+    await until(lambda: len(load.acknowledged) >= wanted or load.wrong)
+
+
+async def _worker_without_partner(
+    cluster: CitusCluster, seeded: SeededDatabase
+) -> tuple[CitusNode, tuple[str, ...]]:
+    """Return a worker that lacks the partner's account, and people whose accounts it lacks too."""
+
+    async def is_with_partner(account_id: str) -> bool:
+        ids = f"'{account_id}', '{seeded.account.id}'"
+        return len(await cluster.coordinator.fetch(name, PORTS.format(ids=ids))) == 1
+
+    name = seeded.url.rpartition("/")[2]
+    [(port,)] = await cluster.coordinator.fetch(name, PORTS.format(ids=f"'{seeded.account.id}'"))
+    people: list[str] = []
+    async with open_database(seeded.url) as database:
+        while len(people) < 3:
+            account = await person(database, unique_name())
+            if await is_with_partner(account.id):
+                people.append(account.username)
+    return next(each for each in cluster.workers if each.port != port), tuple(people)
 
 
 @asynccontextmanager

@@ -1,18 +1,22 @@
 """A Citus cluster for tests: a coordinator and two workers, each a PostgreSQL server of its own."""
 
 import asyncio
+import contextlib
 import functools
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
 from typing import Self
 
 import asyncpg
+import psutil
 
 from tests.support.ports import free_port
+from tests.support.waiting import wait_until
 
 WORKERS = 2
 SHARDS = 4  # of each distributed table; a few are enough to need several of them at once
@@ -40,6 +44,7 @@ class CitusNode:
 
     def __init__(self, folder: Path, *settings: str) -> None:
         self._folder = folder
+        self._pid_file = folder / "postmaster.pid"
         self.log = folder / "server.log"
         self.port = free_port()
         self._programs = _pg_config("--bindir") or Path()
@@ -63,6 +68,20 @@ class CitusNode:
     def stop(self) -> None:
         """Kill all of the server's processes: the next start recovers from the log."""
         self._run("pg_ctl", "stop", "--wait", "--silent", "--mode=immediate")
+
+    def signal(self, sent: signal.Signals) -> None:
+        """Send a signal to all of the server's processes."""
+        first = psutil.Process(int(self._pid_file.read_text().split()[0]))
+        first.suspend()  # it starts no others meanwhile
+        for process in (first, *first.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(sent)
+
+    def kill_hung(self) -> None:
+        """Kill processes that hang by SIGSTOP: they do nothing else when they continue."""
+        self.signal(signal.SIGQUIT)
+        self.signal(signal.SIGCONT)
+        wait_until(lambda: not self._pid_file.exists())
 
     def url(self, database: str) -> str:
         """Return the address of one of the server's databases."""
