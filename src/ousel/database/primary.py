@@ -31,8 +31,9 @@ _KEEPALIVE_OPTIONS: Final = {
 # meanwhile. A server, a database or a role may have another default.
 _ISOLATION: Final = {"default_transaction_isolation": "read committed"}
 
-# A primary that has answered was not frozen. So it has its lock from Patroni, and nobody takes over
-# for some 13 seconds: the lock lasts for 20, and is renewed within 7.
+# A primary that answers was not frozen. So its Patroni has renewed the lock at most 12 seconds ago,
+# and nobody takes over for another 8: the lock lasts for 20. This assumes the settings of
+# deploy/cluster, and a Patroni that runs as long as its PostgreSQL does.
 TRUST_SECONDS: Final = 5.0
 ASK_SECONDS_MAX: Final = 3.0  # how long to wait for the answers of all hosts
 
