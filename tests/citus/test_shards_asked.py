@@ -1,16 +1,21 @@
 """How many shards each request asks: one for what belongs to one account, never all of them."""
 
 import re
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Collection
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from ousel.app.background_tasks import BackgroundTasks
+from ousel.database.citus import DISTRIBUTION_COLUMNS
+from tests.oauth.consents import Consent, bearer
 from tests.support.citus_cluster import SHARDS, CitusCluster
+from tests.support.portal import open_portal
 from tests.support.raw_sql import RawSql
 from tests.support.seeded import SeededDatabase
 from tests.support.server import Server
+from tests.support.visitor import PASSWORD
 
 pytestmark = pytest.mark.slow
 
@@ -31,8 +36,9 @@ SEALER = re.compile(r"sum\(sequence\)|debit_sequence|credit_sequence", re.IGNORE
 class ShardLog:
     """The shards that the coordinator has asked since the last look."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, tables: Collection[str]) -> None:
         self._log = log
+        self._tables = tables
         self._seen = log.stat().st_size
 
     def shards(self) -> dict[str, int]:
@@ -48,7 +54,7 @@ class ShardLog:
             for shard in SHARD.findall(statement)
         }
         tables = [name for name, _ in found]
-        return {name: tables.count(name) for name in TABLES.intersection(tables)}
+        return {name: tables.count(name) for name in set(tables) if name in self._tables}
 
 
 @pytest.fixture
@@ -56,13 +62,11 @@ async def partner(
     seeded: SeededDatabase, cluster: CitusCluster
 ) -> AsyncIterator[tuple[httpx2.AsyncClient, ShardLog]]:
     """A client of a server whose statements are logged, and the log."""
-    async with RawSql(seeded.url) as raw_sql:
-        for statement in LOG_STATEMENTS:
-            await raw_sql.run(statement.format(name=seeded.url.rpartition("/")[2]))
+    await _log_statements(seeded)
     with Server(seeded.url) as server:
         async with server.client(seeded.key) as client:
             await client.get("/balance")  # opens the connections
-            yield client, ShardLog(cluster.coordinator.log)
+            yield client, ShardLog(cluster.coordinator.log, TABLES)
 
 
 async def test_each_request_asks_the_shards_of_its_accounts(
@@ -100,7 +104,52 @@ async def test_each_request_asks_the_shards_of_its_accounts(
     assert set(steps["charge"]) == {"charges"}
 
 
+async def test_each_page_asks_the_shards_of_its_person(
+    seeded: SeededDatabase, cluster: CitusCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So do the requests of apps for user tokens, and with them; only signing in asks more."""
+    monkeypatch.setattr(BackgroundTasks, "_schedule", lambda _: [])  # they ask all shards
+    await _log_statements(seeded)
+    async with open_portal(seeded.url) as portal:
+        await portal.person("mary")
+        visitor, client = portal.visitor(), portal.visitor().client
+        form = await visitor.form("/login", "Sign in")
+        fields = form.fields | {"identifier": "mary", "password": PASSWORD}
+        consent = await Consent.of_new_people(portal.database)
+        codes = [consent.exchange(await consent.code(portal.clock)) for _ in range(2)]
+        granted = (await client.post("/v1/oauth/token", json=codes[0])).json()
+        user = bearer(granted["access_token"])
+        created = await client.post("/v1/charges", json={"amount": 1}, headers=bearer(seeded.key))
+        checkout = f"/pay/{created.json()['id']}"
+        shard_log = ShardLog(cluster.coordinator.log, DISTRIBUTION_COLUMNS)
+        signing_in = await _asked(shard_log, visitor.send(form, fields))
+        steps = {
+            "home": await _asked(shard_log, visitor.get("/")),
+            "activity": await _asked(shard_log, visitor.get("/activity")),
+            "checkout": await _asked(shard_log, visitor.get(checkout)),
+            "checkout, signed out": await _asked(shard_log, client.get(checkout)),
+            "token": await _asked(shard_log, client.post("/v1/oauth/token", json=codes[1])),
+            "profile": await _asked(shard_log, client.get("/v1/user/me", headers=user)),
+            "balance": await _asked(shard_log, client.get("/v1/user/balance", headers=user)),
+        }
+
+    print(signing_in, steps)
+    for step, shards in steps.items():
+        most = {"accounts": 2} if step == "checkout" else {}
+        assert shards, step
+        assert all(count <= most.get(name, 1) for name, count in shards.items()), (step, shards)
+    assert signing_in.pop("sessions") == SHARDS  # deletes those of the person that have expired
+    signing_in.pop("sign_in_failures")  # it counts for several subjects
+    assert max(signing_in.values()) == 1, signing_in
+
+
+async def _log_statements(seeded: SeededDatabase) -> None:
+    async with RawSql(seeded.url) as raw_sql:
+        for statement in LOG_STATEMENTS:
+            await raw_sql.run(statement.format(name=seeded.url.rpartition("/")[2]))
+
+
 async def _asked(shard_log: ShardLog, request: Awaitable[httpx2.Response]) -> dict[str, int]:
     answer = await request
-    assert answer.is_success, answer.text
+    assert answer.status_code < 400, answer.text
     return shard_log.shards()
