@@ -8,8 +8,10 @@ import os
 import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 import asyncpg
+from typing_extensions import override
 
 from ousel.database.hosts import primary_url, single_host_urls
 
@@ -59,7 +61,6 @@ class MonitoredConnection(DriverConnection):
     def __init__(self, protocol: Any, transport: Any, *rest: Any) -> None:
         """Set the keepalive options on the socket of the driver's new connection."""
         super().__init__(protocol, transport, *rest)
-        self.timeline = 0  # of the server, if the address names several
         self._prepared: dict[str, str] = {}
         self._socket_transport: asyncio.Transport = transport
         connected: socket.socket = transport.get_extra_info("socket")
@@ -103,6 +104,32 @@ class MonitoredConnection(DriverConnection):
         return detached
 
 
+class ClusterConnection(MonitoredConnection):
+    """A connection to one of several hosts, which knows when its host was alive."""
+
+    def __init__(self, *arguments: Any) -> None:
+        """Begin without an answer."""
+        super().__init__(*arguments)
+        self.timeline = 0
+        self.alive_at = 0.0  # when the last statement that was answered was sent
+
+    @override
+    async def fetch(self, query: str, *args: Any, **options: Any) -> Any:
+        """Run the statement and return its rows."""
+        sent_at = asyncio.get_running_loop().time()
+        rows = await super().fetch(query, *args, **options)
+        self.alive_at = sent_at
+        return rows
+
+    @override
+    async def execute(self, query: str, *args: Any, **options: Any) -> str:
+        """Run the statement and return what it did."""
+        sent_at = asyncio.get_running_loop().time()
+        done = await super().execute(query, *args, **options)
+        self.alive_at = sent_at
+        return done
+
+
 class Primary:
     """The host of an address that accepts writes, as far as this process knows.
 
@@ -116,8 +143,9 @@ class Primary:
         """Remember the address; if it names one host, nobody can take over."""
         self._addresses = single_host_urls(primary_url(url))
         self.has_several_hosts = len(self._addresses) > 1
+        self._connections: WeakSet[ClusterConnection] = WeakSet()
         self._timeline = 0  # the highest that any host had
-        self._trusted_until = 0.0
+        self._trusted_until: float | None = None
         self._asking = asyncio.Lock()
 
     async def connect(self, **options: Any) -> MonitoredConnection:
@@ -139,47 +167,59 @@ class Primary:
     async def check(self, connection: MonitoredConnection, begun: float) -> None:
         """Raise ConnectionResetError if another host has taken over from that of the connection.
 
-        The work on this connection began at `begun`, by the event loop's clock.
+        The work on this connection began at `begun`, by the event loop's clock. If its host was not
+        asked anything, there is nothing to check.
         """
+        if not isinstance(connection, ClusterConnection) or connection.alive_at < begun:
+            return
+        if self._trusted_until is None:
+            self._trusted_until = begun + TRUST_SECONDS
         if asyncio.get_running_loop().time() > self._trusted_until:
             await self._ask_all_hosts()
         self._check_timeline(connection)
-        self._trusted_until = max(self._trusted_until, begun + TRUST_SECONDS)
+        self._trusted_until = max(self._trusted_until, connection.alive_at + TRUST_SECONDS)
 
     async def _ask_all_hosts(self) -> None:
         """Learn the highest timeline of the hosts that accept writes and answer soon."""
         async with self._asking:
             begun = asyncio.get_running_loop().time()
-            if begun <= self._trusted_until:
+            if begun <= (self._trusted_until or 0.0):
                 return  # another caller has asked meanwhile
             attempts = self._attempts({"timeout": ASK_SECONDS_MAX})
             try:
-                done, _ = await asyncio.wait(attempts, timeout=ASK_SECONDS_MAX)
+                await asyncio.wait(attempts, timeout=ASK_SECONDS_MAX)
             finally:
                 await _cancel(attempts)
-            if all(each.exception() is not None for each in done):
-                raise ConnectionResetError("No host accepts writes.")
             self._trusted_until = begun + TRUST_SECONDS
 
     def _attempts(self, options: Mapping[str, Any]) -> "list[asyncio.Future[MonitoredConnection]]":
         return [asyncio.ensure_future(self._connect_to(each, options)) for each in self._addresses]
 
     async def _connect_to(self, address: str, options: Mapping[str, Any]) -> MonitoredConnection:
+        kind = ClusterConnection if self.has_several_hosts else MonitoredConnection
         settings = {"server_settings": {**_ISOLATION, **options.get("server_settings", {})}}
         connection: MonitoredConnection = await asyncpg.connect(
-            address, connection_class=MonitoredConnection, **{**options, **settings}
+            address, connection_class=kind, **{**options, **settings}
         )
-        if self.has_several_hosts:
+        if isinstance(connection, ClusterConnection):
             try:
                 connection.timeline = await connection.fetchval(_TIMELINE)
                 self._check_timeline(connection)
             except BaseException:
                 connection.terminate()
                 raise
-            self._timeline = connection.timeline
+            self._use(connection)
         return connection
 
-    def _check_timeline(self, connection: MonitoredConnection) -> None:
+    def _use(self, connection: ClusterConnection) -> None:
+        """End the connections to hosts with a lower timeline."""
+        self._timeline = connection.timeline
+        for other in list(self._connections):
+            if other.timeline < self._timeline:
+                other.terminate()
+        self._connections.add(connection)
+
+    def _check_timeline(self, connection: ClusterConnection) -> None:
         if connection.timeline < self._timeline:
             raise ConnectionResetError("Another host has taken over.")
 
