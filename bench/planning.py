@@ -32,7 +32,7 @@ class CostPoint(msgspec.Struct, frozen=True):
     ousel_micros: float
     server_micros: float
     workers_micros: float
-    log_bytes: float
+    wal_bytes: float
     network_bytes: float
 
 
@@ -72,12 +72,12 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
-    """What a service needs at its peak, and what it keeps."""
+    """What a service needs at its peak, and how long it operates."""
 
     accounts: int
     transfers_per_second: int
     mean_share: float = 0.2  # the mean rate of transfers, relative to the peak
-    years: float = 1.0  # for which entries are kept
+    years: float = 1.0  # of operation; entries are never deleted
     active_share: float = 0.2  # of the accounts, whose rows are to stay in memory
     checkpoint_seconds: int = 300
 
@@ -92,7 +92,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     cores: float
     memory_gigabytes: float
     disk_terabytes: float
-    log_megabytes_per_second: float
+    wal_megabytes_per_second: float
     network_megabytes_per_second: float
 
 
@@ -132,10 +132,10 @@ def batch_at(machine: Machine, transfers_per_second: float) -> float:
 
 
 def page_images(demand: Demand) -> float:
-    """Return the bytes of whole pages in the log, for each transfer.
+    """Return the bytes of whole pages in the WAL, for each transfer.
 
-    PostgreSQL logs the whole page when it is first changed after a checkpoint. With so many
-    recipients, chosen evenly, most pages are changed only once.
+    PostgreSQL logs the whole page when it is first changed after a checkpoint. The recipients are
+    chosen evenly.
     """
     pages = demand.accounts * ACCOUNT_BYTES / PAGE_BYTES
     changes = demand.transfers_per_second * demand.checkpoint_seconds
@@ -154,7 +154,7 @@ def plan(demand: Demand, machine: Machine) -> Plan:
     transfers_kept = rate * demand.mean_share * YEAR_SECONDS * demand.years
     disk = (demand.accounts * ACCOUNT_BYTES + transfers_kept * TRANSFER_BYTES) / 1e12
     memory = demand.accounts * demand.active_share * ACCOUNT_BYTES / 1e9
-    log = fitted("log_bytes").of_transfer(batch) + page_images(demand)
+    wal = fitted("wal_bytes").of_transfer(batch) + page_images(demand)
     needed = {
         "CPU": math.ceil(cores / machine.cores),
         "memory": math.ceil(memory / machine.memory_gigabytes / busy),
@@ -169,7 +169,7 @@ def plan(demand: Demand, machine: Machine) -> Plan:
         cores=cores,
         memory_gigabytes=memory,
         disk_terabytes=disk,
-        log_megabytes_per_second=rate * log / 1e6,
+        wal_megabytes_per_second=rate * wal / 1e6,
         network_megabytes_per_second=rate * fitted("network_bytes").of_transfer(batch) / 1e6,
     )
 
@@ -189,7 +189,7 @@ def cost_table() -> str:
         "CPU of Ousel, µs",
         "CPU of the server it is connected to, µs",
         "CPU of the workers, µs",
-        "log, bytes",
+        "WAL, bytes",
         "network, bytes",
     )
     return markdown(headings, iter([*rows, ("formula", *formula)]))
@@ -201,12 +201,13 @@ def plan_table(demands: Iterable[Demand], machine: Machine) -> str:
         "accounts, millions",
         "transfers per second",
         "Ousel processes",
+        "batch *b*",
         "database servers",
         "decided by",
         "cores of them",
         "disk, TB",
         "memory, GB",
-        "log, MB/s",
+        "WAL, MB/s",
         "network, MB/s",
     )
     rows = []
@@ -217,12 +218,13 @@ def plan_table(demands: Iterable[Demand], machine: Machine) -> str:
                 f"{demand.accounts / 1e6:,g}",
                 f"{demand.transfers_per_second:,}",
                 f"{size.ousel_processes:,}",
+                f"{size.batch:.1f}",
                 f"{size.servers:,}",
                 size.reason,
                 f"{size.cores:,.0f}",
                 f"{size.disk_terabytes:,.1f}",
                 f"{size.memory_gigabytes:,.0f}",
-                f"{size.log_megabytes_per_second:,.0f}",
+                f"{size.wal_megabytes_per_second:,.0f}",
                 f"{size.network_megabytes_per_second:,.0f}",
             )
         )
@@ -310,9 +312,15 @@ def demands() -> list[Demand]:
 def main(  # noqa: PLR0913 - each option is a figure of the reader
     *,
     accounts: Annotated[int | None, typer.Option(help="Number of accounts.", min=1)] = None,
-    rate: Annotated[int, typer.Option(help="Transfers per second at the peak.", min=1)] = 1_000,
-    years: Annotated[float, typer.Option(help="How long entries are kept.", min=0)] = 1.0,
-    mean_share: Annotated[float, typer.Option(help="Mean rate relative to the peak.")] = 0.2,
+    rate: Annotated[
+        int | None, typer.Option(help="Transfers per second at the peak; default: 1000.", min=1)
+    ] = None,
+    years: Annotated[
+        float | None, typer.Option(help="Years of entries on disk; default: 1.", min=0)
+    ] = None,
+    mean_share: Annotated[
+        float | None, typer.Option(help="Mean rate relative to the peak; default: 0.2.")
+    ] = None,
     cores: Annotated[int, typer.Option(help="Cores of a server.", min=1)] = 16,
     memory: Annotated[int, typer.Option(help="Gigabytes of a server.", min=1)] = 128,
     disk: Annotated[int, typer.Option(help="Terabytes of a server.", min=1)] = 8,
@@ -325,13 +333,16 @@ def main(  # noqa: PLR0913 - each option is a figure of the reader
         disk_terabytes=disk,
         round_trip_milliseconds=round_trip,
     )
-    wanted = demands()
-    if accounts is not None:
-        demand = Demand(accounts=accounts, transfers_per_second=rate)
-        wanted = [msgspec.structs.replace(demand, years=years, mean_share=mean_share)]
-    tables = [cost_table(), plan_table(wanted, machine)]
+    own = {"transfers_per_second": rate, "years": years, "mean_share": mean_share}
+    given = {name: value for name, value in own.items() if value is not None}
     if accounts is None:
-        tables.append(crowd_table())
+        if given:
+            raise SystemExit("--rate, --years and --mean-share need --accounts")
+        tables = [cost_table(), plan_table(demands(), machine), crowd_table()]
+    else:
+        demand = Demand(accounts=accounts, transfers_per_second=RATES[0])
+        demand = msgspec.structs.replace(demand, **given)
+        tables = [cost_table(), plan_table([demand], machine)]
     sys.stdout.write("\n\n".join(tables) + "\n")
 
 

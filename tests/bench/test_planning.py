@@ -39,6 +39,19 @@ def test_the_page_shows_what_is_simulated() -> None:
     assert planning.crowd_table() in PAGE.read_text()
 
 
+def test_figures_of_a_service_need_its_accounts() -> None:
+    """An option that would have no effect is refused."""
+    with pytest.raises(SystemExit, match="need --accounts"):
+        planning.main(years=3)
+
+
+def test_a_reader_gets_a_row_for_their_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    """The options take the reader's own figures."""
+    planning.main(accounts=50_000_000, rate=3_000, years=3, cores=32)
+
+    assert "| 50 | 3,000 | 4 | " in capsys.readouterr().out
+
+
 @given(costs, costs)
 def test_a_cost_that_follows_the_formula_is_found(per_batch: float, per_transfer: float) -> None:
     """The fit returns both parts of a cost from its values at some sizes of batches."""
@@ -67,7 +80,7 @@ def test_a_planned_cluster_has_room_for_its_demand(demand: Demand) -> None:
 
 @given(demands, st.integers(2, 10))
 def test_more_accounts_and_transfers_never_need_less(demand: Demand, factor: int) -> None:
-    """Disk, memory, processes and the log only grow."""
+    """Disk, memory, processes and the WAL only grow."""
     more = Demand(
         accounts=demand.accounts * factor,
         transfers_per_second=demand.transfers_per_second * factor,
@@ -77,7 +90,7 @@ def test_more_accounts_and_transfers_never_need_less(demand: Demand, factor: int
     assert larger.disk_terabytes >= size.disk_terabytes
     assert larger.memory_gigabytes >= size.memory_gigabytes
     assert larger.ousel_processes >= size.ousel_processes
-    assert larger.log_megabytes_per_second >= size.log_megabytes_per_second * 0.5
+    assert larger.wal_megabytes_per_second >= size.wal_megabytes_per_second * 0.5
 
 
 def test_without_hot_accounts_the_cpu_is_the_limit() -> None:
