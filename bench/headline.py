@@ -5,9 +5,10 @@ from typing import Final
 
 from bench import tables
 from bench.mixed import TRANSFERS
-from bench.results import Report
+from bench.results import Report, Result
 
 HEADINGS: Final = ("", "PostgreSQL", "SQLite")
+PREPARED_CASE: Final = "prepared tpcb-like 8"
 _ENGINES: Final = ("postgresql", "sqlite")
 
 
@@ -28,8 +29,13 @@ def _rows(report: Report) -> Iterator[tuple[str, ...]]:
         *(f"**{each.rate:,.0f}**" if each else "" for each in hot),
     )
     yield (
-        "The same, relative to the best pgbench",
-        *(f"{each.ratio:.1f}" if each else "" for each in hot),
+        "The same, relative to pgbench (lowest and highest round)",
+        *(_ratio_and_range(each) if each else "" for each in hot),
+    )
+    prepared = by_name.get(PREPARED_CASE)
+    yield (
+        "The same, relative to pgbench with prepared statements",
+        *(f"{each.rate / prepared.rate:.2f}" if each and prepared else "" for each in hot),
     )
     yield (
         "One transfer at a time: median",
@@ -45,6 +51,10 @@ def _rows(report: Report) -> Iterator[tuple[str, ...]]:
     ):
         found = {each.name: f"{each.value:.2g} {unit}" for each in report.targets}
         yield words, *(found.get(f"{engine}: {name}", "") for engine in _ENGINES)
+
+
+def _ratio_and_range(result: Result) -> str:
+    return f"{result.ratio:.2f} ({result.ratio_low:.2f} to {result.ratio_high:.2f})"
 
 
 def _slowest_page(report: Report) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from bench import headline, tables
+from bench import headline, tables, targets
 from bench.growth import SizeResult
 from bench.results import Report
 
@@ -26,7 +26,8 @@ MIXED_INTRODUCTION: Final = """
 
 Transfers come at 70 % of the highest rate that was measured a moment before, over 64 connections.
 At the same time, each kind of read comes a hundred times a second, over 8 connections of its own.
-The times are in milliseconds.
+The times are in milliseconds. A p99 depends on few reads. Where it is longer alone than under load,
+something else disturbed these reads, and we do not know what.
 """
 PAGES_INTRODUCTION: Final = """
 ## Pages
@@ -63,7 +64,10 @@ def page() -> str:
         "unclaimed": tables.markdown(
             tables.UNCLAIMED_HEADINGS, tables.unclaimed_rows(report), ends_with_prose=True
         ),
-        "growth": tables.markdown(tables.GROWTH_HEADINGS, tables.growth_rows(sizes)),
+        "unmeasured": _unmeasured(report),
+        "growth": tables.markdown(
+            *tables.filled_columns(tables.GROWTH_HEADINGS, tables.growth_rows(sizes))
+        ),
         "measured_at": report.measured_at,
         "seconds": f"{report.seconds:g}",
         "rounds": str(report.rounds),
@@ -76,6 +80,17 @@ def page() -> str:
     for name, value in words.items():
         text = text.replace("{{ " + name + " }}", value)
     return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def _unmeasured(report: Report) -> str:
+    """Return a sentence about the cases that have targets but were not measured, if any."""
+    cases = targets.unmeasured_cases({each.name for each in report.results})
+    names = ", ".join(f"`{case}`" for case in cases)
+    return (
+        f"These cases have targets too, but this run did not measure them: {names}."
+        if cases
+        else ""
+    )
 
 
 def _section(introduction: str, headings: tuple[str, ...], lines: Iterator[tuple[str, ...]]) -> str:

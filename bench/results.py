@@ -24,7 +24,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the results table."""
 
     name: str
-    ratio: float  # relative to the best pgbench
+    ratio: float  # relative to the better pgbench with its default protocol
     ratio_low: float
     ratio_high: float
     rate: float

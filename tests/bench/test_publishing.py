@@ -5,10 +5,12 @@ from pathlib import Path
 import msgspec
 
 from bench import headline, publishing, tables, targets
+from bench.cases import Sample
 from bench.mixed import MixedResult
 from bench.pages import PageResult
 from bench.results import Report
 from bench.targets import Target
+from ousel.workload.load import LoadResult
 
 
 def test_the_page_is_made_from_what_was_measured() -> None:
@@ -64,6 +66,59 @@ def test_targets_name_the_worst_page_and_the_worst_read() -> None:
     assert (slowest.value, slowest.is_met) == (3.0, True)
     assert (largest.value, largest.is_met) == (46.0, True)
     assert ratios == [4.5, 12.0, 4.0, 11.0]
+
+
+def test_a_ratio_to_pgbench_is_the_same_in_all_tables() -> None:
+    """The target and the table of results both divide the medians."""
+    report = msgspec.json.decode(publishing.REPORT.read_bytes(), type=Report)
+    ratios = {f"{each.name}: rate, relative to pgbench": each.ratio for each in report.results}
+    shown = {each.name: each.value for each in report.targets if each.name in ratios}
+    samples = {
+        "postgresql hot 256": _samples(10, 20, 60),
+        "pgbench tpcb-like 8": _samples(10, 4, 20),
+    }
+    [target] = targets.case_targets(samples, "pgbench tpcb-like 8")
+
+    assert shown == {name: ratios[name] for name in shown}
+    assert len(shown) == 4
+    assert target.value == 2
+
+
+def test_other_ratios_compare_the_rounds() -> None:
+    """Cases that run one after the other are compared within each round."""
+    samples = {
+        "sqlite charge 256": _samples(10, 20, 60),
+        "empty endpoint 256": _samples(10, 4, 20),
+    }
+
+    assert [target.value for target in targets.case_targets(samples, "")] == [3]
+
+
+def test_empty_columns_are_left_out() -> None:
+    """A column without any figure is not shown."""
+    headings, rows = tables.filled_columns(("a", "b", "c"), iter([("1", "", ""), ("2", "", "3")]))
+
+    assert (headings, list(rows)) == (("a", "c"), [("1", ""), ("2", "3")])
+
+
+def test_the_page_names_the_targets_that_were_not_measured() -> None:
+    """A case with a target is either in the tables or named as not measured."""
+    report = msgspec.json.decode(publishing.REPORT.read_bytes(), type=Report)
+    missing = targets.unmeasured_cases({each.name for each in report.results})
+
+    assert all(f"`{case}`" in publishing.page() for case in missing)
+    assert targets.unmeasured_cases({*missing, *(each.name for each in report.results)}) == []
+
+
+def _samples(*rates: float) -> list[Sample]:
+    return [
+        Sample(
+            LoadResult(
+                rate=rate, p50_seconds=0.1, p99_seconds=0.1, answers={200: 1}, client_cpu_seconds=0
+            )
+        )
+        for rate in rates
+    ]
 
 
 PAGES = [
