@@ -47,13 +47,14 @@ async def test_a_log_that_grows_is_accepted(log: Log) -> None:
 
 
 async def test_a_log_that_became_shorter_is_refused(log: Log, raw_sql: RawSql) -> None:
-    """It is that of an older backup; the message names the file and the command."""
+    """It is that of an older backup; the message names the file, and what to do on which host."""
     await seal_a_movement(log, "ada")
     await seal_a_movement(log, "bob")
     await published(log).record()
     await raw_sql.run("UPDATE sealed_log SET size = 1")
 
-    with pytest.raises(LogShortened, match=r"the log has 1 leaf,.*log-key.checkpoint.*--restored"):
+    message = r"the log has 1 leaf,.*log-key.checkpoint.*--restored.*on another host"
+    with pytest.raises(LogShortened, match=message):
         await published(log).check()
 
 

@@ -65,7 +65,8 @@ class PublishedCheckpoint:
             raise LogShortened(
                 f"{error}; the checkpoint in {self._path} was published, so this is an older copy"
                 " of the database, or another one. To continue with it all the same, run"
-                " 'ousel log key new --restored', which declares it publicly"
+                " 'ousel log key new --restored', which declares it publicly; if you have done so"
+                " on another host, copy its key to this host and delete the checkpoint here"
             ) from None
         self._size = published.size
 
