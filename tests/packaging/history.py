@@ -12,7 +12,10 @@ MIGRATIONS = "src/ousel/database/migrations/versions"
 
 
 def code_before_the_last_migration() -> str:
-    """Return the last commit before the schema was changed for the last time."""
+    """Return the last commit before the schema was changed for the last time.
+
+    It runs in this environment, so `requirements/test.in` names what only it needs: structlog.
+    """
     try:
         changed = _git("log", "-1", "--format=%H", "--", f"{MIGRATIONS}/*.py").decode().strip()
         return _git("rev-parse", "--quiet", "--verify", f"{changed}^").decode().strip()
