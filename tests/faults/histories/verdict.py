@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from tests.faults.histories.checker import find_anomalies
-from tests.faults.histories.history import Group, save
+from tests.faults.histories.history import Group, Operation, save
 from tests.faults.histories.porcupine import go, porcupine_verdicts
 from tests.faults.sizes import FULL
 
@@ -40,8 +40,9 @@ def with_stale_read(history: Group) -> Group:
     """Return the history with a last read of each account that answers an earlier balance."""
     last = max(each.returned for each in history.operations)
     reads = [
-        msgspec.structs.replace(
-            next(each for each in history.operations if each.action == "balance"),
+        Operation(
+            group=history.number,
+            action="balance",
             account=account,
             invoked=last + 1,
             returned=last + 2,
