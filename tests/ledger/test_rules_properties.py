@@ -1,6 +1,6 @@
 """Properties of the ledger's rules, checked on random histories."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ousel.ledger.rules import (
@@ -39,7 +39,6 @@ redemptions = st.builds(
 )
 drifts = st.one_of(st.integers(-3, 3), st.integers(-2 * AHEAD_MICROS_MAX, 2 * AHEAD_MICROS_MAX))
 steps = st.tuples(st.lists(postings | redemptions, max_size=8), drifts)
-few = settings(max_examples=50)
 histories = st.lists(steps, min_size=1, max_size=8)
 
 
@@ -78,7 +77,6 @@ def entries_by_account(outcomes: list[tuple[Posting, Outcome]]) -> dict[str, lis
     return written
 
 
-@few
 @given(histories)
 def test_money_is_neither_made_nor_lost(history: list[tuple[list[Posting], int]]) -> None:
     """The balances always add up to zero, and each is the sum of its entries."""
@@ -91,7 +89,6 @@ def test_money_is_neither_made_nor_lost(history: list[tuple[list[Posting], int]]
         assert entries[-1].balance_after == ledger.balances()[name]
 
 
-@few
 @given(histories)
 def test_only_the_system_owes_and_nobody_exceeds_the_limit(
     history: list[tuple[list[Posting], int]],
@@ -105,7 +102,6 @@ def test_only_the_system_owes_and_nobody_exceeds_the_limit(
             assert entry.balance_after >= 0 or name == SYSTEM_ACCOUNT_ID
 
 
-@few
 @given(histories)
 def test_a_redemption_takes_at_most_what_the_account_has(
     history: list[tuple[list[Posting], int]],
@@ -128,7 +124,6 @@ def test_a_redemption_takes_at_most_what_the_account_has(
             assert moved == 0 or ledger.accounts[each.debit_account_id].status == "active"
 
 
-@few
 @given(histories)
 def test_histories_have_no_gaps_and_never_go_back_in_time(
     history: list[tuple[list[Posting], int]],
@@ -148,7 +143,6 @@ def test_histories_have_no_gaps_and_never_go_back_in_time(
         assert dates == sorted(dates)
 
 
-@few
 @given(histories)
 def test_no_entry_is_dated_more_than_a_minute_ahead_of_the_clock(
     history: list[tuple[list[Posting], int]],
@@ -170,7 +164,6 @@ def test_no_entry_is_dated_more_than_a_minute_ahead_of_the_clock(
                 assert outcome.refusal.status == 503
 
 
-@few
 @given(histories)
 def test_a_key_moves_once(history: list[tuple[list[Posting], int]]) -> None:
     """Each key of a sender moves money at most once, and every replay returns that entry."""
@@ -194,7 +187,6 @@ def test_a_key_moves_once(history: list[tuple[list[Posting], int]]) -> None:
             assert outcome.refusal.members == {"transfer_id": firsts[key].transfer_id}
 
 
-@few
 @given(histories)
 def test_how_postings_are_batched_changes_nothing(
     history: list[tuple[list[Posting], int]],

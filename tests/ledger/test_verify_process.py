@@ -51,6 +51,7 @@ async def test_two_processes_find_what_one_finds(database: Database, people: Peo
     assert people.ada.id in {entry.account_id for entry in seen}
 
 
+@pytest.mark.slow
 async def test_two_processes_verify_beside_writers(database: Database, people: People) -> None:
     """While others write, both processes see one snapshot."""
     queue = PostingQueue(database, system_clock, queue_limit=1_000)

@@ -62,6 +62,7 @@ def test_a_receipt_to_show_others_has_no_balance(note: str | None) -> None:
     assert not {"balance_after", "idempotency_key", "sequence"} & set(transfer)
 
 
+@pytest.mark.slow
 def test_a_receipt_changed_in_any_byte_is_refused() -> None:
     """Each byte is replaced by another; the cosignature is of a witness that nobody knows."""
     receipt = receipt_of(movement(), cosigners=(WITNESS,))
@@ -90,6 +91,7 @@ def test_a_receipt_with_any_other_byte_anywhere_is_refused(form: str) -> None:
                 check_receipt(changed, [KEY.verifier])
 
 
+@pytest.mark.slow
 def test_a_proof_text_changed_in_any_byte_is_refused() -> None:
     """This form has no signature of its own, so the key of the witness must be given too."""
     log, index = log_with(movement())

@@ -23,9 +23,10 @@ Engine = Literal["sqlite", "postgresql", "citus"]
 ENGINES: tuple[Engine, ...] = (
     ("citus",) if os.environ.get("OUSEL_ENGINE") == "citus" else ("sqlite", "postgresql")
 )
-# `make check` runs the tests in these folders on SQLite alone, which takes half as long: what they
-# test seldom depends on the engine. `make test` runs them on both engines.
-SQLITE_FOR_CHECK = ("cli", "lab", "mail", "oauth", "observation", "people", "portal", "sandbox")
+# `make check` runs the tests in these folders on both engines, and all others on SQLite alone: what
+# the others test seldom depends on the engine. `make test` runs all tests on both engines.
+BOTH_ENGINES_IN_CHECK = ("database", "ledger")
+IS_CHECK = os.environ.get("OUSEL_TESTS") == "check"
 
 # Creating a PostgreSQL database takes longer than most tests, so databases are emptied and reused.
 # A new connection would first read the whole catalogue, so one is kept for each database.

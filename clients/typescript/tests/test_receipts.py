@@ -76,6 +76,7 @@ def test_a_receipt_proves_the_same_in_both_languages() -> None:
         assert outcome == expected
 
 
+@pytest.mark.slow
 def test_a_receipt_changed_in_any_byte_is_refused() -> None:
     """Every byte that is still text when it is changed."""
     content = receipt_of(movement(note="Lunch"), cosigners=(WITNESS,))
