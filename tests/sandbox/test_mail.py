@@ -1,6 +1,7 @@
 """The mail of a sandbox, which is not sent: partners read it to test how people sign up."""
 
 import httpx2
+import pytest
 
 from ousel.api.paging import cursor_at
 from ousel.database.port import Database
