@@ -9,6 +9,7 @@ from ousel.database.port import Database
 from ousel.sealed_log import store
 from ousel.sealed_log.keys import new_key, write_key
 from ousel.sealed_log.notes import open_note, parse_verifier_key
+from ousel.sealed_log.published import PublishedCheckpoint
 from tests.cli.commands import Outcome, assert_fails, ousel
 from tests.sealed_log.logs import Log
 from tests.support.accounts import person
@@ -22,6 +23,11 @@ def key_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OUSEL_LOG_KEY_FILE", str(path))
     monkeypatch.setenv("OUSEL_PORTAL_URL", "https://pay.example")
     return path
+
+
+def content(file: Path) -> bytes:
+    """Return the bytes in a file."""
+    return file.read_bytes()
 
 
 def test_a_key_is_created_shown_and_replaced(key_file: Path) -> None:
@@ -78,6 +84,32 @@ def test_nothing_is_declared_without_a_published_checkpoint(key_file: Path) -> N
     outcome = ousel("log", "key", "new", "--restored", database="x.db")
     assert_fails(outcome, f"there is no published checkpoint at {key_file}.checkpoint")
     assert not key_file.exists()
+
+
+async def test_a_restore_is_declared_once_and_only_if_something_was_lost(
+    database: Database, database_url: str, raw_sql: RawSql, key_file: Path
+) -> None:
+    """Otherwise the command changes nothing and says why."""
+    log = Log(database, key_file.parent)
+    for name in ("ada", "bob"):
+        await person(database, name, "1")
+        await log.sealer.seal_all()
+    await PublishedCheckpoint(database, log.key).record()
+
+    async def declare() -> Outcome:
+        return await asyncio.to_thread(
+            ousel, "log", "key", "new", "--restored", database=database_url
+        )
+
+    before = content(key_file)
+    assert_fails(await declare(), "so nothing was lost: leave out --restored")
+    assert content(key_file) == before
+    await raw_sql.run("UPDATE sealed_log SET size = 1")
+    declared = await declare()
+    assert declared.exit_code == 0, declared.errors
+    after = content(key_file)
+    assert_fails(await declare(), "this was declared before")
+    assert content(key_file) == after != before
 
 
 def test_a_key_needs_a_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ UNIT = DEPLOY / "systemd" / "ousel.service"
 SETTINGS = {f"OUSEL_{name.upper()}" for name in Settings.__struct_fields__}
 SECRETS = {"OUSEL_DATABASE_URL"}
 FILES = {"OUSEL_DATABASE_URL_FILE", "OUSEL_SECRET_FILE", "OUSEL_LOG_KEY_FILE"}
+CHECKPOINT = "/var/lib/ousel/log-checkpoint"  # in the only folder that is kept and writable
 HARDENED = {
     *("DynamicUser=yes", "NoNewPrivileges=yes", "PrivateDevices=yes", "PrivateTmp=yes"),
     *("ProtectHome=yes", "ProtectSystem=strict", "CapabilityBoundingSet=", "UMask=0077"),
@@ -119,6 +120,8 @@ def test_compose_runs_commands_that_exist_with_secrets_from_files() -> None:
     build = ours["migrate"]["build"]
     assert (COMPOSE.parent / build["context"] / build["dockerfile"]).samefile(CONTAINERFILE)
     assert ours["ousel"]["read_only"]
+    assert settings["OUSEL_LOG_CHECKPOINT_FILE"] == CHECKPOINT
+    assert ours["ousel"]["volumes"] == [f"state:{Path(CHECKPOINT).parent}"]
     assert ours["ousel"]["cap_drop"] == ["ALL"]
     assert all(port.startswith("127.0.0.1:") for port in ours["ousel"]["ports"])
 
@@ -177,6 +180,8 @@ def test_the_unit_is_hardened_and_runs_a_command_that_exists() -> None:
     assert set(named) == FILES
     assert sorted(named.values()) == sorted(loaded)
     assert not any(re.match(r"Environment=OUSEL_DATABASE_URL=", line) for line in lines)
+    assert f"Environment=OUSEL_LOG_CHECKPOINT_FILE={CHECKPOINT}" in lines
+    assert f"StateDirectory={Path(CHECKPOINT).parent.name}" in lines
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")

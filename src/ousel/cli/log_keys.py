@@ -6,9 +6,12 @@ import typer
 
 from ousel.cli.command_group import command_group
 from ousel.cli.console import DatabaseOption, JsonOption, fail, show
-from ousel.cli.databases import read_if_reachable, settings
+from ousel.cli.databases import read_if_reachable, run_on_snapshot, settings
+from ousel.ledger.verify import VerificationFailed
+from ousel.sealed_log.checkpoints import Checkpoint
 from ousel.sealed_log.keys import KeyHolder, LogKey, new_key, read_key, write_key
-from ousel.sealed_log.published import checkpoint_path, read_published
+from ousel.sealed_log.published import read_published
+from ousel.sealed_log.verification import check_extends
 
 keys = command_group("Create, replace and show the key of your own log.")
 
@@ -32,14 +35,9 @@ def create_key(
     # Servers would refuse a new key that the present one has not named.
     read_if_reachable(database, holder.read_existing)
     old = read_key(holder.path, holder.origin)
-    published = checkpoint_path(holder.path)
-    lost = read_published(published) if restored else None
-    if restored and (old is None or lost is None):
-        fail(f"there is no published checkpoint at {published}: leave out --restored")
+    lost = _lost_checkpoint(database, holder, old) if restored else None
     new = new_key(holder.origin) if old is None else old.create_successor(lost)
     write_key(holder.path, new, replaces=old is not None)
-    if lost is not None:
-        published.unlink()
     replaced = {} if old is None else {"replaces": str(old.verifier)}
     show(_record(holder, new) | replaced, as_json=as_json)
 
@@ -53,6 +51,27 @@ def show_key(database: DatabaseOption = None, *, as_json: JsonOption = False) ->
     if key is None:
         fail(f"there is no log key at {holder.path}: run 'ousel log key new' to create it")
     show(_record(holder, key), as_json=as_json)
+
+
+def _lost_checkpoint(database: str | None, holder: KeyHolder, key: LogKey | None) -> Checkpoint:
+    """Return the published checkpoint that the log does not extend, or end the command."""
+    path = holder.checkpoint_path
+    published = None if path is None else read_published(path)
+    if key is None or published is None:
+        fail(f"there is no published checkpoint at {path}: leave out --restored")
+    if key.declares_lost(published.note):
+        fail(f"this was declared before: a former key has named the checkpoint in {path} as lost")
+    if _is_extended(database, published.checkpoint):
+        fail(f"the log extends the checkpoint in {path}, so nothing was lost: leave out --restored")
+    return published.checkpoint
+
+
+def _is_extended(database: str | None, checkpoint: Checkpoint) -> bool:
+    try:
+        run_on_snapshot(database, lambda each: check_extends(each, checkpoint))
+    except VerificationFailed:
+        return False
+    return True
 
 
 def _holder(database: str | None) -> KeyHolder:

@@ -63,6 +63,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     secret_file: Path | None = None
     confirm_sending_over: int | None = CONFIRM_SENDING_OVER_DEFAULT * MICROS_PER_UNIT
     log_key_file: Path | None = None
+    log_checkpoint_file: Path | None = None
     witnesses: str | None = None
     sandbox: bool = False
 
@@ -109,6 +110,7 @@ def settings_from(
             environment, "OUSEL_CONFIRM_SENDING_OVER", CONFIRM_SENDING_OVER_DEFAULT
         ),
         log_key_file=_path(environment, "OUSEL_LOG_KEY_FILE"),
+        log_checkpoint_file=_path(environment, "OUSEL_LOG_CHECKPOINT_FILE"),
         witnesses=_list_of_witnesses(environment.get("OUSEL_WITNESSES") or "off"),
         sandbox=_switch(environment, "OUSEL_SANDBOX"),
     )

@@ -4,6 +4,7 @@ The first line of the file is the private key, in the form that Go's note packag
 come the notes by which earlier keys have named their successors, if the key was ever replaced.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,7 @@ from ousel.sealed_log.notes import (
 
 SUCCESSION_FORMAT: Final = "ousel-log-key/v1"
 
+_RESTORED: Final = "restored from a backup after "
 _SEPARATOR: Final = "\n\n\n"  # between the key and the notes; no note contains it
 
 
@@ -97,10 +99,8 @@ class LogKey:
 
     def check_signer(self, checkpoint: str) -> OpenedNote:
         """Return the opened note; refuse it if neither this key nor a former one has signed it."""
-        origin = checkpoint.partition("\n")[0]
-        keys = [VerifierKey(origin, ED25519, each) for each in self._accepted]
         try:
-            return open_checkpoint(checkpoint, keys)[1]
+            return _open_signed_by(self._accepted, checkpoint)[1]
         except NoteRefused:
             raise AnotherKeySigned("another key has signed the log of this database") from None
 
@@ -111,6 +111,19 @@ class LogKey:
         except AnotherKeySigned:
             return False
 
+    def declares_lost(self, checkpoint: str) -> bool:
+        """Return whether a former key has declared that a restore has lost this checkpoint.
+
+        The declaration covers what was signed before it, up to the size that it names.
+        """
+        signers: set[bytes] = set()
+        for succession in self.successions:
+            signers.add(_former_key(succession).public)
+            with suppress(NoteRefused):
+                if _open_signed_by(signers, checkpoint)[0].size <= _size_lost(succession):
+                    return True
+        return False
+
     def create_successor(self, lost: Checkpoint | None = None) -> "LogKey":
         """Return a new key, with a note in which this key names it as its successor.
 
@@ -119,7 +132,7 @@ class LogKey:
         new = new_signing_key(self.origin)
         text = f"{SUCCESSION_FORMAT}\n{self.verifier}\n{new.verifier}\n"
         if lost is not None:
-            text += f"restored from a backup after {lost.size} {to_base64(lost.root)}\n"
+            text += f"{_RESTORED}{lost.size} {to_base64(lost.root)}\n"
         return LogKey(new, (*self.successions, sign_note(text, [self.signing_key])))
 
 
@@ -154,6 +167,18 @@ def _former_key(succession: str) -> VerifierKey:
     return former
 
 
+def _size_lost(succession: str) -> int:
+    """Return the size of the checkpoint that this note declares lost; 0 if it declares none."""
+    line = succession.split("\n")[3]
+    return int(line.removeprefix(_RESTORED).split(" ")[0]) if line.startswith(_RESTORED) else 0
+
+
+def _open_signed_by(public_keys: Iterable[bytes], note: str) -> tuple[Checkpoint, OpenedNote]:
+    """Return the checkpoint if one of these keys has signed it, under any name of the log."""
+    origin = note.partition("\n")[0]
+    return open_checkpoint(note, [VerifierKey(origin, ED25519, each) for each in public_keys])
+
+
 def write_key(path: Path, key: LogKey, *, replaces: bool = False) -> None:
     """Write the key to a file that only its owner can read.
 
@@ -181,6 +206,9 @@ class KeyHolder:
             database = sqlite_path(settings.database_url)
             self.path = database.with_name(f"{database.name}.log-key")
             self._may_create = True
+        self.checkpoint_path = settings.log_checkpoint_file
+        if self.path is not None and self.checkpoint_path is None:
+            self.checkpoint_path = self.path.with_name(f"{self.path.name}.checkpoint")
         self.key: LogKey | None = None
 
     async def read(self, database: Database, *, creates: bool = True) -> None:

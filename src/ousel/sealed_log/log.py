@@ -26,7 +26,7 @@ class SealedLog:
         self.key = KeyHolder(settings)
         self.notifier = LogNotifier(database)
         self.reader = LogReader(database, self.key, self.notifier, self.witness_keys)
-        self.published = PublishedCheckpoint(database, self.key.path)
+        self.published = PublishedCheckpoint(database, self.key)
         self.sealer = Sealer(database, self.key, queue, self.notifier)
         self.cosignings = [Cosigning(database, clock, self.reader, each) for each in witnesses]
 

@@ -1,4 +1,4 @@
-"""The newest checkpoint that was published, kept in a file beside the log's key.
+"""The newest checkpoint that was published, kept in a file outside the database.
 
 A database that was restored from a backup lacks the checkpoints that were published after the
 backup was written. Readers have seen them, so a server does not continue a log that contradicts
@@ -9,13 +9,15 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from ousel.database.port import Database
 from ousel.kernel.files import read_if_there, write_durably
 from ousel.kernel.logs import EventLogger
 from ousel.ledger.verify import VerificationFailed
 from ousel.sealed_log import store
 from ousel.sealed_log.checkpoints import Checkpoint, parse_checkpoint
-from ousel.sealed_log.keys import LogKeyUnusable
+from ousel.sealed_log.keys import KeyHolder, LogKeyUnusable
 from ousel.sealed_log.notes import NoteRefused, split_note
 from ousel.sealed_log.verification import check_extends
 
@@ -28,16 +30,21 @@ class LogShortened(LogKeyUnusable):
     """The log of the database contradicts a checkpoint that was published."""
 
 
-def checkpoint_path(key_path: Path) -> Path:
-    """Return the file of the published checkpoint, for the log with the key in this file."""
-    return key_path.with_name(f"{key_path.name}.checkpoint")
+class Published(msgspec.Struct, frozen=True):
+    """A checkpoint that was published."""
+
+    note: str  # with its signature
+    checkpoint: Checkpoint
 
 
-def read_published(path: Path) -> Checkpoint | None:
+def read_published(path: Path) -> Published | None:
     """Return the checkpoint in this file, or None if there is no such file."""
     try:
-        note = read_if_there(path)
-        return None if note is None else parse_checkpoint(split_note(note.decode())[0])
+        content = read_if_there(path)
+        if content is None:
+            return None
+        note = content.decode()
+        return Published(note, parse_checkpoint(split_note(note)[0]))
     except (NoteRefused, ValueError):
         raise LogKeyUnusable(f"{path} does not hold a checkpoint") from None
     except OSError as error:
@@ -47,28 +54,32 @@ def read_published(path: Path) -> Checkpoint | None:
 class PublishedCheckpoint:
     """Records what is published, and refuses a database that contradicts it."""
 
-    def __init__(self, database: Database, key_path: Path | None) -> None:
-        """Keep the checkpoints of this database's log beside its key, if it has one."""
+    def __init__(self, database: Database, key: KeyHolder) -> None:
+        """Keep the checkpoints of this database's log, which is signed with this key."""
         self._database = database
-        self._path = None if key_path is None else checkpoint_path(key_path)
+        self._key = key
+        self._path = key.checkpoint_path
         self._size = 0  # of the recorded checkpoint
         self._is_writable = True
 
     async def check(self) -> None:
-        """Raise LogShortened if the log of the database does not extend what was published."""
+        """Raise LogShortened if the log contradicts what was published, and nobody declared it."""
         published = None if self._path is None else read_published(self._path)
         if published is None:
             return
+        if self._key.key is not None and self._key.key.declares_lost(published.note):
+            return
+        checkpoint = published.checkpoint
         try:
-            await self._database.read(lambda transaction: check_extends(transaction, published))
+            await self._database.read(lambda transaction: check_extends(transaction, checkpoint))
         except VerificationFailed as error:
             raise LogShortened(
                 f"{error}; the checkpoint in {self._path} was published, so this is an older copy"
                 " of the database, or another one. To continue with it all the same, run"
                 " 'ousel log key new --restored', which declares it publicly; if you have done so"
-                " on another host, copy its key to this host and delete the checkpoint here"
+                " on another host, copy its key to this host"
             ) from None
-        self._size = published.size
+        self._size = checkpoint.size
 
     async def record(self) -> None:
         """Write the newest checkpoint to the file, if the log has grown."""
