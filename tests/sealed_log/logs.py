@@ -1,5 +1,6 @@
 """A log under test: a ledger, its key and its sealer, and what the log has for each movement."""
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from ousel.kernel.clock import system_clock
 from ousel.kernel.settings import Settings
 from ousel.ledger.movements import movements_at
 from ousel.ledger.queue import PostingQueue
-from ousel.ledger.rules import Entry
+from ousel.ledger.rules import Account, Entry
 from ousel.ledger.verify import DatabaseLedger
 from ousel.sealed_log import store
 from ousel.sealed_log.checkpoints import Checkpoint, open_checkpoint
@@ -18,6 +19,7 @@ from ousel.sealed_log.merkle import leaf_hash, root_hash
 from ousel.sealed_log.notifier import LogNotifier
 from ousel.sealed_log.sealer import Sealer
 from ousel.sealed_log.tiles import TileHashes, append_leaves
+from tests.ledger.examples import posting
 
 
 class Log:
@@ -88,6 +90,11 @@ class Log:
             root_hash(len(sealed), TileHashes(tiles)),
         )
         return len(sealed)
+
+
+async def send(queue: PostingQueue, sender: Account, to: str, count: int = 1) -> None:
+    """Send this many transfers at once."""
+    await asyncio.gather(*(queue.post(posting(sender.id, to, 1)) for _ in range(count)))
 
 
 def _place(entry: Entry) -> tuple[str, int]:

@@ -6,8 +6,7 @@ from ousel.kernel.clock import system_clock
 from ousel.ledger.queue import PostingQueue
 from ousel.sealed_log import backfill
 from ousel.sealed_log import sealer as sealing
-from tests.sealed_log.logs import Log
-from tests.sealed_log.test_sealer import send
+from tests.sealed_log.logs import Log, send
 from tests.support.accounts import person
 from tests.support.raw_sql import RawSql
 

@@ -1,7 +1,6 @@
-"""The sealer gives each movement exactly one leaf, whatever crashes or runs at the same time."""
+"""The sealer gives each movement exactly one leaf, whoever runs at the same time."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,15 +10,12 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from ousel.database.addresses import open_database
-from ousel.database.port import Database, Result, Row, Transaction, Work
-from ousel.database.statements import Statement, Table
+from ousel.database.port import Database, Result, Transaction, Work
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import OutcomeUnknown
 from ousel.ledger.queue import PostingQueue
-from ousel.ledger.rules import Account
 from ousel.sealed_log import sealer as sealing
-from tests.ledger.examples import posting
-from tests.sealed_log.logs import Log
+from tests.sealed_log.logs import Log, send
 from tests.support.accounts import person
 from tests.support.clock import ManualClock
 from tests.support.controlled_database import ControlledDatabase
@@ -27,58 +23,7 @@ from tests.support.delegating_database import DelegatingDatabase
 from tests.support.logs import captured_logs
 from tests.support.postgres_proxy import Cut
 
-STATEMENTS_OF_A_STEP = 8
 CLOCK_STEPS = (-90, -1, 90)  # seconds by which the clock moves
-
-
-class Crash(Exception):
-    """The process ends here."""
-
-
-class CrashingDatabase(DelegatingDatabase):
-    """Crashes just before a statement of the next transaction, by its number."""
-
-    crash_at = 0
-
-    @override
-    async def write(self, work: Work[Result], **options: Any) -> Result:
-        return await super().write(
-            lambda transaction: work(_CrashingTransaction(transaction, self)), **options
-        )
-
-    def count(self) -> None:
-        """Count a statement."""
-        self.crash_at -= 1
-        if self.crash_at == 0:
-            raise Crash
-
-
-class _CrashingTransaction:
-    def __init__(self, transaction: Transaction, database: CrashingDatabase) -> None:
-        self._transaction = transaction
-        self._database = database
-        self.follows_unknown_commit = transaction.follows_unknown_commit
-
-    async def fetch(self, statement: Statement, **parameters: object) -> list[Row]:
-        self._database.count()
-        return await self._transaction.fetch(statement, **parameters)
-
-    async def execute(self, statement: Statement, **parameters: object) -> int:
-        self._database.count()
-        return await self._transaction.execute(statement, **parameters)
-
-    async def insert(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
-        self._database.count()
-        await self._transaction.insert(table, rows)
-
-    async def update(self, table: Table, rows: Iterable[Sequence[object]]) -> None:
-        self._database.count()
-        await self._transaction.update(table, rows)
-
-
-async def send(queue: PostingQueue, sender: Account, to: str, count: int = 1) -> None:
-    """Send this many transfers at once."""
-    await asyncio.gather(*(queue.post(posting(sender.id, to, 1)) for _ in range(count)))
 
 
 async def test_a_server_whose_key_was_replaced_seals_nothing_and_says_so(log: Log) -> None:
@@ -133,70 +78,6 @@ async def test_many_movements_are_sealed_in_steps(
     assert not first.is_last
     assert first.movements + await log.sealer.seal_all() == 20
     assert await log.assert_complete() == 20
-
-
-@pytest.mark.parametrize("statement", range(1, STATEMENTS_OF_A_STEP + 1))
-async def test_a_crash_before_any_statement_seals_nothing(log: Log, statement: int) -> None:
-    """The next sealer continues where the last complete step ended."""
-    ada = await person(log.database, "ada", "1")
-    await person(log.database, "bob")
-    await log.sealer.seal_all()
-    await send(log.another_queue(), ada, "@bob", 3)
-    before = await log.checkpoint()
-    database = CrashingDatabase(log.database)
-    crashing = log.another_sealer(database)
-    database.crash_at = statement
-    with pytest.raises(Crash):
-        await crashing.seal_some()
-
-    assert await log.checkpoint() == before
-    assert await log.sealer.seal_all() == 3
-    assert await log.assert_complete() == 4
-
-
-async def test_a_step_has_no_more_statements_than_are_tested(log: Log) -> None:
-    """So the test above crashes before each of them, and this one before the commit."""
-    await person(log.database, "ada", "1")
-    await log.sealer.seal_all()
-    await person(log.database, "bob", "1")
-    database = CrashingDatabase(log.database)
-    sealer = log.another_sealer(database)
-
-    await sealer.seal_some()
-
-    assert -database.crash_at == STATEMENTS_OF_A_STEP
-
-
-async def test_a_process_seals_what_it_has_written_without_reading_it(log: Log) -> None:
-    """It remembers these movements, and their leaves are those of the stored entries."""
-    ada = await person(log.database, "ada", "1")
-    await person(log.database, "bob")
-    await log.sealer.seal_all()
-    await send(log.queue, ada, "@bob", 3)
-    await send(log.queue, ada, "@bob", 2)
-    database = CrashingDatabase(log.database)
-
-    await log.another_sealer(database).seal_some()
-
-    assert -database.crash_at == STATEMENTS_OF_A_STEP - 1
-    assert await log.assert_complete() == 6
-
-
-@pytest.mark.parametrize("cut", ["before the commit", "after the commit"])
-async def test_a_lost_answer_to_the_commit_doubles_nothing(log: Log, cut: Cut) -> None:
-    """Whether or not the step was committed, the next one seals what is left."""
-    await person(log.database, "ada", "1")
-    controlled = ControlledDatabase(log.database)
-    sealer = log.another_sealer(controlled)
-    await sealer.seal_all()
-    await person(log.database, "bob", "1")
-    controlled.faults.append(cut)
-
-    with pytest.raises(OutcomeUnknown):
-        await sealer.seal_some()
-
-    await sealer.seal_all()
-    assert await log.assert_complete() == 2
 
 
 async def test_several_sealers_and_writers_at_once(log: Log, database_url: str) -> None:
@@ -284,117 +165,6 @@ async def test_a_sealer_does_not_wait_for_another(postgres_url: str, tmp_path: P
         late.may_commit.set()
         assert (await sealing_slowly).movements == 1
         assert await log.assert_complete() == 2
-
-
-class SlowDatabase(DelegatingDatabase):
-    """A database whose transactions take some time of a clock that stands still otherwise."""
-
-    def __init__(self, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(database)
-        self.time = 100.0
-        self.step_seconds = 1 / 64  # a binary fraction, so that the sums are exact
-        monkeypatch.setattr(sealing, "monotonic", lambda: self.time)
-
-    @override
-    async def write(self, work: Work[Result], **options: Any) -> Result:
-        self.time += self.step_seconds
-        return await super().write(work, **options)
-
-
-async def test_a_sealer_rests_after_its_work(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It pauses in proportion to the time that a step took, but seals at least once a second."""
-    slow = SlowDatabase(log.database, monkeypatch)
-    sealer = log.another_sealer(slow)
-    ada = await person(log.database, "ada", "1")
-    await person(log.database, "bob")
-    await sealer.seal_due()
-
-    await send(log.queue, ada, "@bob")
-    slow.time += slow.step_seconds * sealing.PAUSE_RATIO / 2
-    await sealer.seal_due()
-    assert (await log.checkpoint()).size == 1
-    slow.time += slow.step_seconds * sealing.PAUSE_RATIO / 2
-    slow.step_seconds = 10.0
-    await sealer.seal_due()
-    assert (await log.checkpoint()).size == 2
-
-    await send(log.queue, ada, "@bob")
-    slow.time += sealing.PAUSE_SECONDS_MAX
-    await sealer.seal_due()
-    assert await log.assert_complete() == 3
-
-
-async def pauses_under_load(
-    log: Log, monkeypatch: pytest.MonkeyPatch, step_seconds: float
-) -> list[float]:
-    """Seal four movements in as many steps while postings are written; return the pauses."""
-    pauses: list[float] = []
-    sleep = asyncio.sleep
-
-    async def rest(seconds: float) -> None:
-        pauses.append(seconds)
-        slow.time += seconds
-        await sleep(0)
-
-    ada = await person(log.database, "ada", "1")
-    await person(log.database, "bob")
-    for _ in range(3):
-        await send(log.queue, ada, "@bob")
-    await log.sealer.prepare()
-    slow = SlowDatabase(log.database, monkeypatch)
-    slow.step_seconds = step_seconds
-    monkeypatch.setattr(sealing, "STEP_MOVEMENTS", 1)
-    monkeypatch.setattr(PostingQueue, "is_busy", True)
-    with monkeypatch.context() as patch:
-        patch.setattr(asyncio, "sleep", rest)
-        await log.another_sealer(slow).seal_all()
-    assert await log.assert_complete() == 4
-    return [seconds for seconds in pauses if seconds]
-
-
-async def test_a_slow_step_is_followed_by_a_short_pause(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """This also holds while postings are written, so that no movement waits for minutes."""
-    assert set(await pauses_under_load(log, monkeypatch, 10.0)) == {sealing.PAUSE_SECONDS_MAX}
-
-
-async def test_a_sealer_that_cannot_catch_up_rests_ever_shorter(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise the log would fall behind a constant load without limit."""
-    monkeypatch.setattr(sealing, "CATCH_UP_SECONDS", 1 / 64)
-    first, second, third = await pauses_under_load(log, monkeypatch, 1 / 64)
-    assert first == sealing.PAUSE_RATIO / 64
-    assert first > 10 * second > 10 * third
-
-
-async def test_a_sealer_looks_when_its_process_has_written_or_after_a_second(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise a tick does not touch the database."""
-    time = 100.0
-    monkeypatch.setattr(sealing, "monotonic", lambda: time)
-    controlled = ControlledDatabase(log.database)
-    sealer = log.another_sealer(controlled)
-    ada = await person(log.database, "ada", "1")
-    await person(log.database, "bob")
-    await sealer.seal_due()
-    writes = controlled.writes
-
-    await sealer.seal_due()
-    assert controlled.writes == writes
-
-    await send(log.queue, ada, "@bob")
-    await sealer.seal_due()
-    assert await log.assert_complete() == 2
-
-    await person(log.database, "eve", "1")  # by another queue, as if by another process
-    await sealer.seal_due()
-    assert (await log.checkpoint()).size == 2
-    time += sealing.POLL_SECONDS
-    await sealer.seal_due()
-    assert await log.assert_complete() == 3
 
 
 actions = st.lists(
