@@ -126,6 +126,17 @@ async def test_a_field_that_stands_twice_never_fails_the_server(world: World) ->
     assert await world.balance(ada) == 0
 
 
+async def test_the_last_of_two_valid_values_counts(world: World) -> None:
+    """This is what the documentation says of JSON; query parameters may not be repeated."""
+    ada, bob = await world.person(), await world.person()
+
+    async with world.partner("10") as sender:
+        body = f'{{"to":"@{ada.username}","amount":3,"to":"@{bob.username}","amount":2}}'
+        assert (await sender.send(body)).status_code == 201
+
+    assert (await world.balance(ada), await world.balance(bob)) == (0, 2_000_000)
+
+
 async def test_a_body_is_sent_as_application_json(world: World, subtests: pytest.Subtests) -> None:
     """Another content type, or none: 415, whatever the body holds."""
     ada = await world.person()

@@ -82,6 +82,17 @@ def test_an_answer_of_any_text_is_read_or_refused(text: str) -> None:
     read_answer(text)
 
 
+def test_an_answer_that_is_nested_deep_is_refused() -> None:
+    """Its own members or those of the client data may be nested."""
+    deep = "[" * 5_000 + "]" * 5_000
+    client_data = base64url(f'{{"challenge": "c29tZQ", "x": {deep}}}'.encode())
+    for inner, outer in (("e30", deep), (client_data, "1")):
+        assert (
+            read_answer(f'{{"id": "a", "response": {{"clientDataJSON": "{inner}"}}, "x": {outer}}}')
+            is None
+        )
+
+
 @given(content=st.binary(max_size=300))
 def test_an_answer_with_any_bytes_is_checked_or_refused(content: bytes) -> None:
     """Whatever a browser puts into the fields, the check says only that it is not right."""

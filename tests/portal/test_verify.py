@@ -3,8 +3,12 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ousel.http.messages import Request
 from ousel.sealed_log.keys import LogKey, new_key, write_key
+from ousel.site.forms import read_form
 from tests.sealed_log.examples import ADA, BOB, KEY, ORIGIN, movement, receipt_of
 from tests.support.portal import Portal, open_portal
 from tests.support.visitor import Visitor
@@ -138,6 +142,43 @@ async def test_the_own_key_is_used_unless_another_is_given(portal: Portal) -> No
     assert "The reason: this server has no key of its own, so give the verifier key." in page
 
 
+@pytest.mark.parametrize(
+    "member", ["[" * 900 + "]" * 900, f"[{'1,' * 9_000}1]"], ids=["deep", "wide"]
+)
+async def test_what_is_larger_than_any_receipt_is_refused_at_once(
+    portal: Portal, member: str
+) -> None:
+    """To format it again, as is tried with receipts, could take many seconds."""
+    status, page = await upload(portal.visitor(), f'{{"transfer":{{}},"x":{member}}}'.encode())
+    assert status == 400
+    assert "The reason: the receipt has more values or levels than any receipt." in page
+
+
+@given(
+    fields=st.dictionaries(
+        st.text(st.characters(codec="utf-8", exclude_characters='"\r\n'), min_size=1, max_size=20),
+        st.text(st.sampled_from("-\r\nxä:"), max_size=30).filter(lambda text: "--x" not in text),
+        min_size=1,
+    )
+)
+def test_a_form_with_files_is_read_as_browsers_write_it(fields: dict[str, str]) -> None:
+    """Each field has its whole text, with its line breaks and dashes."""
+    parts = [
+        f'--x\r\nContent-Disposition: form-data; name="{name}"; filename="r"\r\n'
+        f"Content-Type: text/plain\r\n\r\n{content}\r\n"
+        for name, content in fields.items()
+    ]
+    request = Request(
+        method="POST",
+        path="/verify",
+        query=b"",
+        headers={b"content-type": b"multipart/form-data; boundary=x"},
+        body=f"{''.join(parts)}--x--\r\n".encode(),
+        ip_address="192.0.2.1",
+    )
+    assert read_form(request, may_have_files=True) == fields
+
+
 async def test_an_empty_form_asks_for_a_receipt(portal: Portal) -> None:
     visitor = portal.visitor()
     for sent in (await check(visitor), await upload(visitor, b"")):
@@ -153,6 +194,10 @@ async def test_a_form_with_files_is_bounded_and_protected(portal: Portal) -> Non
         answer = await visitor.client.post(
             "/verify", content=b"nonsense", headers={"Content-Type": content_type}
         )
+        assert answer.status_code == 400
+    for parameters in ("; a=b" * 10_000, "; boundary=" + "(" * 1_000, "; boundary=x; a=b"):
+        headers = {"Content-Type": f"multipart/form-data{parameters}"}
+        answer = await visitor.client.post("/verify", content=b"--x--", headers=headers)
         assert answer.status_code == 400
     answer = await visitor.client.post("/verify", files={"file": ("r", RECEIPT)})
     assert answer.status_code == 403

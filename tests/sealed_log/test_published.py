@@ -8,7 +8,7 @@ import pytest
 
 from ousel.kernel.settings import Settings
 from ousel.sealed_log.checkpoints import Checkpoint
-from ousel.sealed_log.keys import KeyHolder, LogKeyUnusable
+from ousel.sealed_log.keys import KeyHolder, LogKeyUnusable, new_key
 from ousel.sealed_log.published import LogShortened, PublishedCheckpoint, read_published
 from tests.cli.commands import ousel
 from tests.sealed_log.logs import Log
@@ -172,6 +172,15 @@ async def test_a_file_with_something_else_is_refused(log: Log) -> None:
     log.key.checkpoint_path.write_text("nonsense")
 
     with pytest.raises(LogKeyUnusable, match=r"log-key.checkpoint does not hold a checkpoint"):
+        await published(log).check()
+
+
+async def test_a_checkpoint_of_another_log_is_refused(log: Log) -> None:
+    """No restore is declared for it: the message says to remove it."""
+    await seal_a_movement(log, "ada")
+    await published(log).record()
+    log.key.key = new_key("pay.example/log")
+    with pytest.raises(LogKeyUnusable, match=r"not signed with the key.*or remove the checkpoint"):
         await published(log).check()
 
 

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
@@ -16,6 +15,7 @@ from ousel.http.messages import Headers
 from ousel.http.refusals import UnsupportedMediaType
 from ousel.kernel.errors import InvalidField, Refusal
 from ousel.kernel.money import micros_from_json
+from ousel.kernel.nesting import is_nested_deeper
 
 QUERY_PARAMETERS_MAX: Final = 50
 NAME_CHARACTERS_SHOWN: Final = 100
@@ -23,9 +23,6 @@ NESTED_LEVELS_MAX: Final = 100  # the body itself is the first
 
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})", re.ASCII)
 _LITERALS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
-# How each byte outside a string changes the level of nesting: by 1, by -1 (stored as 255) or by 0.
-_STEPS: Final = bytes({0x5B: 1, 0x7B: 1, 0x5D: 255, 0x7D: 255}.get(byte, 0) for byte in range(256))
 
 Typed = TypeVar("Typed", bound=msgspec.Struct)
 
@@ -35,8 +32,9 @@ def decode_body(body: bytes, headers: Headers, request_type: type[Typed]) -> Typ
     content_type = headers.get(b"content-type", b"")
     if content_type != b"application/json":
         _check_content_type(content_type)
-    if len(body) > NESTED_LEVELS_MAX and body.count(b"[") + body.count(b"{") > NESTED_LEVELS_MAX:
-        _check_nesting(body, headers)
+    if len(body) > NESTED_LEVELS_MAX and is_nested_deeper(body, NESTED_LEVELS_MAX):
+        _check_content_encoding(headers.get(b"content-encoding", b"identity"))
+        raise MalformedJson(f"The body must be nested at most {NESTED_LEVELS_MAX} levels deep.")
     try:
         return _decoder(request_type).decode(body)  # type: ignore[no-any-return]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -109,14 +107,6 @@ def _check_content_encoding(content_encoding: bytes) -> None:
         raise UnsupportedMediaType(
             "The body must be sent uncompressed, without a Content-Encoding."
         )
-
-
-def _check_nesting(body: bytes, headers: Headers) -> None:
-    """Refuse a body that is nested too deep, whatever depth this Python could decode."""
-    steps = _STRING.sub(b"", body).translate(_STEPS)
-    if max(accumulate(memoryview(steps).cast("b")), default=0) > NESTED_LEVELS_MAX:
-        _check_content_encoding(headers.get(b"content-encoding", b"identity"))
-        raise MalformedJson(f"The body must be nested at most {NESTED_LEVELS_MAX} levels deep.")
 
 
 @lru_cache(maxsize=64)

@@ -57,9 +57,10 @@ def _lost_checkpoint(database: str | None, holder: KeyHolder, key: LogKey | None
     """Return the published checkpoint that the log does not extend, or end the command."""
     path = holder.checkpoint_path
     published = None if path is None else read_published(path)
-    if key is None or published is None:
+    if published is None:
         fail(f"there is no published checkpoint at {path}: leave out --restored")
-    if key.declares_lost(published.note):
+    published.check_signer(key)
+    if key is not None and key.declares_lost(published.note):
         fail(f"this was declared before: a former key has named the checkpoint in {path} as lost")
     if _is_extended(database, published.checkpoint):
         fail(f"the log extends the checkpoint in {path}, so nothing was lost: leave out --restored")

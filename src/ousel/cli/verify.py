@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ousel.cli.console import DatabaseOption, JsonOption, show
+from ousel.cli.console import DatabaseOption, JsonOption, fail, show
 from ousel.cli.databases import run_on_snapshot, settings
 from ousel.cli.export import read_last_entries, verify_file
 from ousel.cli.verification import totals_record, verify_everything
@@ -47,6 +47,8 @@ def verify(
     """Recompute the ledger and verify every balance, hash, paid charge and leaf of the log."""
     started = time.perf_counter()
     record: dict[str, Any] = {"result": "the books balance"}
+    if since is not None and (exported is not None or older is not None):
+        fail("--since verifies the log alone: run --journal or --extends without it")
     older_ends = read_last_entries(older)
     if since is not None:
         record = {"result": "the log extends the checkpoint"} | _verify_since(database, since)
@@ -66,7 +68,7 @@ def verify(
 def _verify_since(database: str | None, path: Path) -> dict[str, int]:
     """Verify what was added to the log after this checkpoint; return how many leaves that is."""
     key = known_key(settings(database))
-    since = parse_signed_checkpoint(path.read_text("utf-8"), key)
+    since = parse_signed_checkpoint(path.read_text("utf-8", "replace"), key)
     added = run_on_snapshot(database, lambda transaction: verify_since(transaction, since, key))
     return {"leaves_before": since.size, "leaves_added": added}
 

@@ -59,7 +59,7 @@ def read_answer(json: str) -> BrowserAnswer | None:
     try:
         credential = msgspec.json.decode(json, type=_Credential)
         client_data = msgspec.json.decode(_bytes(credential.response.client_data), type=_ClientData)
-    except ValueError:  # this includes the errors of msgspec and base64
+    except (ValueError, RecursionError):  # this includes the errors of msgspec and base64
         return None
     if not 0 < len(credential.id) <= CREDENTIAL_ID_CHARACTERS_MAX or not credential.id.isascii():
         return None

@@ -75,7 +75,7 @@ class Auditor:
     def audit(self, log: PublicLog) -> AuditResult:
         """Check that the log extends what was seen before; otherwise write the evidence."""
         stored = read_if_there(self._state)
-        previous_note = None if stored is None else stored.decode()
+        previous_note = None if stored is None else stored.decode("utf-8", "replace")
         previous = None if previous_note is None else self._open(previous_note, "the state file")[0]
         note = log.checkpoint()
         checkpoint, cosignatures = self._open(note, "the checkpoint")

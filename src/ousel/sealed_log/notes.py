@@ -174,6 +174,13 @@ def split_note(note: str) -> tuple[str, list[str]]:
     return text, lines
 
 
+def known_lines(note: str, keys: Sequence[VerifierKey]) -> str:
+    """Return the signature lines of a note that name one of these keys, each line once."""
+    known = {(key.name, key.id) for key in keys}
+    lines = dict.fromkeys(split_note(note)[1])
+    return "".join(f"{line}\n" for line in lines if _parse_signature_line(line)[:2] in known)
+
+
 def names_signer(note: str, key: VerifierKey) -> bool:
     """Return whether a note has a signature of this key, according to its unverified lines."""
     signers = [_parse_signature_line(line)[:2] for line in split_note(note)[1]]

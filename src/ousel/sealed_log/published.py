@@ -6,6 +6,7 @@ them, until the operator has declared this publicly with `ousel log key new --re
 """
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from ousel.kernel.logs import EventLogger
 from ousel.ledger.verify import VerificationFailed
 from ousel.sealed_log import store
 from ousel.sealed_log.checkpoints import Checkpoint, parse_checkpoint
-from ousel.sealed_log.keys import KeyHolder, LogKeyUnusable
+from ousel.sealed_log.keys import AnotherKeySigned, KeyHolder, LogKey, LogKeyUnusable
 from ousel.sealed_log.notes import NoteRefused, split_note
 from ousel.sealed_log.verification import check_extends
 
@@ -33,8 +34,20 @@ class LogShortened(LogKeyUnusable):
 class Published(msgspec.Struct, frozen=True):
     """A checkpoint that was published."""
 
+    path: Path
     note: str  # with its signature
     checkpoint: Checkpoint
+
+    def check_signer(self, key: LogKey | None) -> None:
+        """Refuse the checkpoint if neither this key nor a former one has signed it."""
+        with suppress(AnotherKeySigned):
+            if key is not None:
+                key.check_signer(self.note)
+                return
+        raise LogKeyUnusable(
+            f"the checkpoint in {self.path} is not signed with the key of this log: put the file of"
+            " the key that has signed it in place, or remove the checkpoint if it is of another log"
+        )
 
 
 def read_published(path: Path) -> Published | None:
@@ -44,7 +57,7 @@ def read_published(path: Path) -> Published | None:
         if content is None:
             return None
         note = content.decode()
-        return Published(note, parse_checkpoint(split_note(note)[0]))
+        return Published(path, note, parse_checkpoint(split_note(note)[0]))
     except (NoteRefused, ValueError):
         raise LogKeyUnusable(f"{path} does not hold a checkpoint") from None
     except OSError as error:
@@ -67,6 +80,8 @@ class PublishedCheckpoint:
         published = None if self._path is None else read_published(self._path)
         if published is None:
             return
+        if self._key.path is not None:
+            published.check_signer(self._key.key)
         if self._key.key is not None and self._key.key.declares_lost(published.note):
             return
         checkpoint = published.checkpoint

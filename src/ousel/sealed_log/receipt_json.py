@@ -7,7 +7,11 @@ from decimal import Decimal
 from typing import Any, Final, NoReturn
 
 from ousel.kernel.money import DECIMAL_PLACES, json_from_micros
+from ousel.kernel.nesting import is_nested_deeper
 from ousel.sealed_log.receipts import ReceiptRefused
+
+NESTED_LEVELS_MAX: Final = 5  # a receipt has three
+VALUES_MAX: Final = 2_000  # a receipt has about a hundred
 
 _AMOUNTS: Final = ("amount", "balance_after")
 _AMOUNT: Final = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,6})?")
@@ -22,6 +26,8 @@ _OTHER_LAYOUTS: Final[tuple[dict[str, Any], ...]] = (
 
 def decode_receipt(content: bytes) -> dict[str, Any]:
     """Return the JSON object, with exact decimals; refuse repeated names and special numbers."""
+    if is_nested_deeper(content, NESTED_LEVELS_MAX) or content.count(b",") > VALUES_MAX:
+        raise ReceiptRefused("the receipt has more values or levels than any receipt")
     try:
         value = json.loads(
             content.decode(),

@@ -19,6 +19,7 @@ from ousel.sealed_log.notes import (
     SigningKey,
     VerifierKey,
     from_base64,
+    known_lines,
     split_note,
     to_base64,
 )
@@ -51,7 +52,8 @@ class WitnessAnswer(msgspec.Struct, frozen=True):
 
     status: int
     body: str
-    cosigned: Checkpoint | None = None
+    content_type: str = "text/plain; charset=utf-8"
+    cosigned: str | None = None  # the checkpoint with the signatures that were found correct
 
 
 def parse_request(body: bytes) -> AddCheckpoint:
@@ -95,11 +97,15 @@ def answer_request(
         return WitnessAnswer(400, "the old size is larger than the checkpoint's\n")
     known = last or Checkpoint(checkpoint.origin, 0, EMPTY_ROOT)
     if request.old_size != known.size:
-        return WitnessAnswer(409, f"{known.size}\n")
+        return WitnessAnswer(409, f"{known.size}\n", SIZE_CONTENT_TYPE)
     try:
         check_consistency(
             known.size, known.root, checkpoint.size, checkpoint.root, list(request.proof)
         )
     except ProofRefused as error:
-        return WitnessAnswer(422, f"{error}\n")
-    return WitnessAnswer(200, key.signature_line(opened.text, now_seconds), checkpoint)
+        has_another_root = checkpoint.size == known.size and checkpoint.root != known.root
+        return WitnessAnswer(409 if has_another_root else 422, f"{error}\n")
+    line = key.signature_line(opened.text, now_seconds)
+    # Strangers may have added lines that nobody can check, so they are not kept.
+    cosigned = f"{opened.text}\n{known_lines(request.checkpoint, log_keys)}{line}"
+    return WitnessAnswer(200, line, cosigned=cosigned)

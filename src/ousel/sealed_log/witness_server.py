@@ -4,6 +4,7 @@ It cosigns each checkpoint that extends the last one that it has cosigned.
 """
 
 import hashlib
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,10 +16,9 @@ from typing_extensions import override
 
 from ousel.kernel.files import read_if_there, write_durably
 from ousel.sealed_log.checkpoints import parse_checkpoint
-from ousel.sealed_log.notes import SigningKey, VerifierKey, split_note
+from ousel.sealed_log.notes import NoteRefused, SigningKey, VerifierKey, split_note
 from ousel.sealed_log.witness_rules import (
     REQUEST_BYTES_MAX,
-    SIZE_CONTENT_TYPE,
     RequestMalformed,
     WitnessAnswer,
     answer_request,
@@ -29,7 +29,7 @@ from ousel.sealed_log.witness_rules import (
 SOCKET_SECONDS_MAX: Final = 10.0
 STATE_FORMAT: Final = "ousel-witness/v1"
 
-_CONFLICT: Final = 409
+_LENGTH: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
 _OK: Final = 200
 
 
@@ -65,7 +65,7 @@ class Witness:
             last = None if note is None else parse_checkpoint(split_note(note)[0])
             answer = answer_request(request, keys, last, self._key, self._clock_seconds())
             if answer.cosigned is not None:
-                notes = self._notes | {origin: request.checkpoint + answer.body}
+                notes = self._notes | {origin: answer.cosigned}
                 write_durably(self._state, _encode_state(notes))
                 self._notes = notes
         return answer
@@ -99,13 +99,15 @@ class _WitnessHandler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
-        if self.path != "/add-checkpoint":
-            self._send(WitnessAnswer(404, "POST /add-checkpoint\n"))
-        elif not length.isascii() or not length.isdigit() or int(length) > REQUEST_BYTES_MAX:
-            self.close_connection = True
+        if not _LENGTH.fullmatch(length) or int(length) > REQUEST_BYTES_MAX:
+            self.close_connection = True  # since the body is not read
             self._send(WitnessAnswer(400, "the request needs a length of at most 64 KiB\n"))
+            return
+        body = self.rfile.read(int(length))
+        if self.path == "/add-checkpoint":
+            self._send(self.witness.add_checkpoint(body))
         else:
-            self._send(self.witness.add_checkpoint(self.rfile.read(int(length))))
+            self._send(WitnessAnswer(404, "POST /add-checkpoint\n"))
 
     def do_GET(self) -> None:
         name, _, rest = self.path.removeprefix("/").partition("/")
@@ -117,9 +119,8 @@ class _WitnessHandler(BaseHTTPRequestHandler):
 
     def _send(self, answer: WitnessAnswer) -> None:
         content = answer.body.encode()
-        plain = "text/plain; charset=utf-8"
         self.send_response(answer.status)
-        self.send_header("Content-Type", SIZE_CONTENT_TYPE if answer.status == _CONFLICT else plain)
+        self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
@@ -146,7 +147,9 @@ def _decode_state(content: bytes, path: Path) -> dict[str, str]:
     """Return the checkpoint of each log. Never start from nothing because a file is damaged."""
     try:
         state = msgspec.json.decode(content, type=_State)
-    except msgspec.DecodeError:
+        for note in state.checkpoints.values():
+            parse_checkpoint(split_note(note)[0])
+    except (msgspec.DecodeError, NoteRefused):
         state = None
     if state is None or state.format != STATE_FORMAT:
         raise StateUnusable(f"{path} is not the state of a witness")
