@@ -148,11 +148,13 @@ def test_a_connection_never_made_leaves_no_doubt() -> None:
 
 
 def test_a_policy_allows_an_attempt() -> None:
-    """A policy that allows no attempt raises ValueError."""
+    """A policy that allows no attempt or has a negative time raises ValueError."""
     with pytest.raises(ValueError, match="one attempt"):
         RetryPolicy(attempts_max=0)
     with pytest.raises(ValueError, match="one attempt"):
         RetryPolicy(seconds_max=-1)
+    with pytest.raises(ValueError, match="negative"):
+        RetryPolicy(delay_seconds_max=-1)
 
 
 def test_a_successful_answer_is_returned() -> None:

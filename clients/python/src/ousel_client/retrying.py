@@ -27,7 +27,8 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         """Refuse a policy that allows no attempt or has a negative time."""
-        if self.attempts_max < 1 or min(self.seconds_max, self.first_delay_seconds) < 0:
+        times = (self.seconds_max, self.first_delay_seconds, self.delay_seconds_max)
+        if self.attempts_max < 1 or min(times) < 0:
             raise ValueError("A policy must allow at least one attempt, and no negative times.")
 
     def delay_seconds(self, attempt: int, chance: float) -> float:
