@@ -14,7 +14,7 @@ from ousel.people.sign_in import NewSession, SignInService, WrongPassword
 
 
 class SecondStep(msgspec.Struct, frozen=True):
-    """What a sign-in that waits for its second factor may be finished with."""
+    """Which second factors can finish a sign-in, besides a recovery code."""
 
     by_app: bool
     by_passkey: bool
@@ -43,17 +43,17 @@ class PasskeySignInService:
     async def sign_in(self, credential: str, source: EventSource) -> NewSession:
         """Sign in with a passkey, which names the account."""
 
-        async def enter(transaction: Transaction, passkey: Passkey) -> NewSession:
-            return await self._sign_in.enter(
+        async def complete(transaction: Transaction, passkey: Passkey) -> NewSession:
+            return await self._sign_in.complete_sign_in(
                 transaction, passkey.account_id, source, _detail(passkey)
             )
 
-        return await self._passkeys.with_passkey("", credential, source, enter)
+        return await self._passkeys.with_passkey("", credential, source, complete)
 
     async def second_step(self, secret: str) -> SecondStep:
-        """Return what a sign-in may be finished with; without one, the page asks for a code."""
+        """Return what can finish this sign-in; if it has ended, the page asks for a code."""
         try:
-            account_id = await self._sign_in.find_waiting(secret)
+            account_id = await self._sign_in.account_of_waiting_sign_in(secret)
         except WrongPassword:
             return SecondStep(by_app=True, by_passkey=False)
 
@@ -67,15 +67,15 @@ class PasskeySignInService:
 
     async def second_step_options(self, secret: str, source: EventSource) -> dict[str, Any]:
         """Return the options with which a browser asks for a passkey after the password."""
-        account_id = await self._sign_in.find_waiting(secret)
+        account_id = await self._sign_in.account_of_waiting_sign_in(secret)
         return await self._passkeys.request_options(account_id, source)
 
     async def finish(self, secret: str, credential: str, source: EventSource) -> NewSession:
         """Finish a sign-in with a passkey instead of a code."""
-        account_id = await self._sign_in.find_waiting(secret)
+        account_id = await self._sign_in.account_of_waiting_sign_in(secret)
 
         async def finish(transaction: Transaction, passkey: Passkey) -> NewSession:
-            return await self._sign_in.finish_waiting(
+            return await self._sign_in.finish_waiting_sign_in(
                 transaction, account_id, secret, source, _detail(passkey)
             )
 

@@ -133,17 +133,17 @@ class SignInService:
 
     async def sign_in_with_code(self, secret: str, code: str, source: EventSource) -> NewSession:
         """Finish a sign-in with a one-time code or a recovery code."""
-        account_id = await self.find_waiting(secret)
+        account_id = await self.account_of_waiting_sign_in(secret)
 
         async def finish(transaction: Transaction) -> NewSession:
-            return await self.finish_waiting(transaction, account_id, secret, source)
+            return await self.finish_waiting_sign_in(transaction, account_id, secret, source)
 
         signed_in = await self._second_factors.with_code(account_id, code, source, finish)
         if signed_in is None:
             raise WrongCode("This code is not right. Each code works once.")
         return signed_in
 
-    async def find_waiting(self, secret: str) -> str:
+    async def account_of_waiting_sign_in(self, secret: str) -> str:
         """Return the account of a sign-in that waits for its second factor, or refuse."""
         hash_, now = secret_hash(secret), self._clock()
         found = await self._database.read(
@@ -154,7 +154,7 @@ class SignInService:
                 return session.account_id
         raise WrongPassword("The sign-in took too long: begin again.")
 
-    async def finish_waiting(
+    async def finish_waiting_sign_in(
         self,
         transaction: Transaction,
         account_id: str,
@@ -167,9 +167,9 @@ class SignInService:
         await accounts.lock_password_hash(transaction, account_id)
         if not await store.end_session(transaction, account_id, secret_hash(secret)):
             raise WrongPassword("The sign-in took too long: begin again.")
-        return await self.enter(transaction, account_id, source, detail)
+        return await self.complete_sign_in(transaction, account_id, source, detail)
 
-    async def enter(
+    async def complete_sign_in(
         self, transaction: Transaction, account_id: str, source: EventSource, detail: str = ""
     ) -> NewSession:
         """Open a session; if the account does not know the browser, notify its holder."""
@@ -230,7 +230,7 @@ class SignInService:
     ) -> NewSession:
         if await has_second_factor(transaction, account_id):
             return await self._open_session(transaction, account_id, "awaits_code", source)
-        return await self.enter(transaction, account_id, source)
+        return await self.complete_sign_in(transaction, account_id, source)
 
     async def _open_session(
         self, transaction: Transaction, account_id: str, stage: Stage, source: EventSource
