@@ -82,18 +82,18 @@ class SendPages:
             intent = await self._intent_from_form(visit)
         except InvalidForm as refusal:
             return self._form_page(visit, visit.form, refusal.errors)
-        return see_other(f"{CONFIRMATION}?{urlencode(_sealed_fields(visit, intent))}")
+        return see_other(f"{CONFIRMATION}?{urlencode(_signed_fields(visit, intent))}")
 
     async def show_confirmation(self, visit: Visit) -> Answer:
         """Show who would get how much, by name; nothing has moved yet."""
-        intent = _unsealed_intent(visit, visit.query)
+        intent = _verified_intent(visit, visit.query)
         if intent is None:
             return _back_to_form(visit.query)
         return await self._confirmation_page(visit, intent)
 
     async def send(self, visit: Visit) -> Answer:
         """Send the money once, and lead to the receipt, however often the form is sent."""
-        intent = _unsealed_intent(visit, visit.form)
+        intent = _verified_intent(visit, visit.form)
         if intent is None:
             return _back_to_form(visit.form)
         if self._asks_again(visit, intent):
@@ -165,7 +165,7 @@ class SendPages:
             refusal=reason,
             reason=None if reason is None else _explain(reason, review),
             asks_again=self._asks_again(visit, intent),
-            fields=_sealed_fields(visit, intent),
+            fields=_signed_fields(visit, intent),
             form_url=_form_url(_typed(intent) | {"to": f"@{review.recipient.username}"}),
         )
 
@@ -212,29 +212,30 @@ def _back_to_form(values: Mapping[str, str]) -> Answer:
     return see_other(_form_url(values))
 
 
-def _sealed_fields(visit: Visit, intent: Intent) -> dict[str, str]:
+def _signed_fields(visit: Visit, intent: Intent) -> dict[str, str]:
     """Return the intent as fields that only a page of this session can contain.
 
-    Without the seal, a link could lead straight to a confirmation page that somebody else has
+    Without the signature, a link could lead straight to a confirmation page that somebody else has
     filled in.
     """
     fields = _typed(intent) | {"idempotency_key": intent.idempotency_key}
-    return fields | {"seal": _seal(visit, fields)}
+    return fields | {"signature": _signature(visit, fields)}
 
 
-def _unsealed_intent(visit: Visit, fields: Mapping[str, str]) -> Intent | None:
-    """Return the intent in these fields, or None if this session has not sealed them."""
-    sealed = {name: fields.get(name, "") for name in (*_FIELDS, "idempotency_key")}
-    if not hmac.compare_digest(fields.get("seal", "").encode(), _seal(visit, sealed).encode()):
+def _verified_intent(visit: Visit, fields: Mapping[str, str]) -> Intent | None:
+    """Return the intent in these fields, or None if this session has not signed them."""
+    signed = {name: fields.get(name, "") for name in (*_FIELDS, "idempotency_key")}
+    given = fields.get("signature", "")
+    if not hmac.compare_digest(given.encode(), _signature(visit, signed).encode()):
         return None
     return Intent(
-        to=sealed["to"],
-        amount=micros_from_json(sealed["amount"].encode()),
-        note=sealed["note"] or None,
-        idempotency_key=sealed["idempotency_key"],
+        to=signed["to"],
+        amount=micros_from_json(signed["amount"].encode()),
+        note=signed["note"] or None,
+        idempotency_key=signed["idempotency_key"],
     )
 
 
-def _seal(visit: Visit, fields: Mapping[str, str]) -> str:
+def _signature(visit: Visit, fields: Mapping[str, str]) -> str:
     key = f"send:{visit.form_token}".encode()
     return hmac.new(key, urlencode(fields).encode(), hashlib.sha256).hexdigest()
