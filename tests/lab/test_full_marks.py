@@ -74,7 +74,7 @@ async def a_partner(server: Server, redirect_uri: str = REDIRECT_URI) -> SeededS
 @asynccontextmanager
 async def rehearsing(seeded: SeededServer, name: str) -> AsyncIterator[tuple[AsyncClient, Any]]:
     """Yield a client and a rehearsal; at the end, check that the client got full marks."""
-    async with client_of("awaiting", seeded.key, seeded.base_url, retry=RetryPolicy()) as client:
+    async with client_of("asyncio", seeded.key, seeded.base_url, retry=RetryPolicy()) as client:
         rehearsal = await client.sandbox.start_rehearsal(name)
         yield client, rehearsal
         graded = await client.sandbox.finish_rehearsal(rehearsal.id)
@@ -144,7 +144,7 @@ async def test_the_python_client_gets_full_marks_in_every_rehearsal(server: Serv
     *senders, revoked, connected, merchant, reader, visited = [
         await a_partner(server) for _ in range(len(SENDING) + 5)
     ]
-    async with client_of("awaiting", connected.key, connected.base_url) as client:
+    async with client_of("asyncio", connected.key, connected.base_url) as client:
         token, _ = await token_for(client, connected, "profile")
 
     await asyncio.gather(

@@ -9,8 +9,8 @@ import httpx2
 
 from ousel_client import AsyncClient, Client, RetryPolicy
 
-ClientKind = Literal["waiting", "awaiting"]
-CLIENT_KINDS: tuple[ClientKind, ...] = ("waiting", "awaiting")
+ClientKind = Literal["synchronous", "asyncio"]
+CLIENT_KINDS: tuple[ClientKind, ...] = ("synchronous", "asyncio")
 QUICK_RETRIES = RetryPolicy(first_delay_seconds=0.01, delay_seconds_max=0.05)
 
 
@@ -21,7 +21,7 @@ async def client_of(
     """Yield a client of this kind, and close it at the end of the block."""
     wanted = {"base_url": base_url, "retry": QUICK_RETRIES, **options}
     # The tests use plain HTTP. Loading certificates takes long and would be useless.
-    if kind == "waiting":
+    if kind == "synchronous":
         wanted.setdefault("transport", httpx2.HTTPTransport(verify=False))
         with Client(key, **wanted) as client:
             yield client

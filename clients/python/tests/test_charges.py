@@ -132,7 +132,7 @@ async def test_a_cancellation_whose_answer_was_lost_succeeds(sandbox: SeededServ
     """The second attempt finds that the charge is canceled, and the call succeeds."""
     async with (
         FaultProxy(sandbox.server.port, seed=1, chance=0) as proxy,
-        client_of("awaiting", sandbox.key, proxy.base_url) as client,
+        client_of("asyncio", sandbox.key, proxy.base_url) as client,
     ):
         charge = await client.charges.create(amount=1)
         proxy.planned = ["answer lost"]
@@ -178,7 +178,7 @@ async def test_advancing_the_clock_expires_a_charge(tester: Any) -> None:
 
 async def test_waiting_ends_with_the_payment(sandbox: SeededServer) -> None:
     """The server delays its answer until the charge is paid, and then sends it at once."""
-    async with client_of("awaiting", sandbox.key, sandbox.base_url) as client:
+    async with client_of("asyncio", sandbox.key, sandbox.base_url) as client:
         await client.sandbox.fund(to="@grace", amount="50")
         charge = await client.charges.create(amount=1)
         waiting = asyncio.create_task(client.charges.wait(charge.id, 30))

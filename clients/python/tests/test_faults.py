@@ -87,7 +87,7 @@ async def sent_through(live: SeededServer, intent: TransferIntent, *faults: Faul
     """Send an intent while its first attempts meet these faults."""
     async with (
         FaultProxy(live.server.port, seed=SEED, chance=0) as proxy,
-        client_of("awaiting", live.key, proxy.base_url) as client,
+        client_of("asyncio", live.key, proxy.base_url) as client,
     ):
         proxy.planned = [*faults]
         transfer = await client.transfers.send(intent)
@@ -117,7 +117,7 @@ async def test_a_stored_intent_survives_its_process(live: SeededServer) -> None:
     written = {"to": "@grace", "amount": "7.25", "note": "rent", "idempotency_key": "rent-2026-01"}
     async with (
         FaultProxy(live.server.port, seed=SEED, chance=0) as proxy,
-        client_of("awaiting", live.key, proxy.base_url, retry=RetryPolicy(attempts_max=1)) as dying,
+        client_of("asyncio", live.key, proxy.base_url, retry=RetryPolicy(attempts_max=1)) as dying,
     ):
         proxy.planned = ["answer lost"]
         with pytest.raises(ConnectionFailed) as raised:
@@ -125,7 +125,7 @@ async def test_a_stored_intent_survives_its_process(live: SeededServer) -> None:
     assert raised.value.in_doubt
     assert raised.value.idempotency_key == "rent-2026-01"
 
-    async with client_of("awaiting", live.key, live.base_url) as next_process:
+    async with client_of("asyncio", live.key, live.base_url) as next_process:
         found = await next_process.transfers.find(idempotency_key="rent-2026-01")
         again = await next_process.transfers.send(**written)
 
@@ -140,7 +140,7 @@ async def test_a_request_that_timed_out_is_sent_again(live: SeededServer) -> Non
     """After a timeout, the client sends the request again with the same key. Money moves once."""
     async with (
         FaultProxy(live.server.port, seed=SEED, chance=0) as proxy,
-        client_of("awaiting", live.key, proxy.base_url, timeout_seconds=LATE_SECONDS / 2) as client,
+        client_of("asyncio", live.key, proxy.base_url, timeout_seconds=LATE_SECONDS / 2) as client,
     ):
         proxy.planned = ["answer late"]
         sent = await client.transfers.send(to="@ada", amount=1, idempotency_key="patience")
@@ -221,7 +221,7 @@ async def test_each_intent_moves_once_though_the_server_dies(killable: SeededSer
     """Each intent moves once although the server is killed and restarted meanwhile."""
     wanted = intents(sized(60, 1_000))
     patient = RetryPolicy(attempts_max=1_000, seconds_max=500, delay_seconds_max=1)
-    async with client_of("awaiting", killable.key, killable.base_url, retry=patient) as client:
+    async with client_of("asyncio", killable.key, killable.base_url, retry=patient) as client:
         sending = asyncio.create_task(all_sent(client, wanted))
         for _ in range(sized(1, 3)):
             before = len(await stored(killable))
@@ -248,7 +248,7 @@ def limited(engines: Engines, tmp_path: Path) -> Iterator[SeededServer]:
 async def test_a_client_keeps_to_the_servers_own_limit(limited: SeededServer) -> None:
     """Under a rate limit, every transfer succeeds, as fast as the limit allows."""
     wanted = intents(60)
-    async with client_of("awaiting", limited.key, limited.base_url, retry=RetryPolicy()) as client:
+    async with client_of("asyncio", limited.key, limited.base_url, retry=RetryPolicy()) as client:
         begun = time.monotonic()
         sent = await all_sent(client, wanted)
         seconds = time.monotonic() - begun

@@ -48,7 +48,7 @@ async def test_the_http_library_does_not_log_the_key(
 ) -> None:
     """With all loggers at DEBUG, the HTTP library does not log the key either."""
     caplog.set_level(logging.DEBUG)
-    async with client_of("awaiting", live.key, live.base_url) as client:
+    async with client_of("asyncio", live.key, live.base_url) as client:
         await result_of(client.transfers.send(to="@ada", amount=1))
 
     assert "/v1/transfers" in caplog.text

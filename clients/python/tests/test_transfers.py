@@ -247,5 +247,5 @@ def _conflict() -> httpx2.Response:
 
 def strict(client_kind: ClientKind) -> Any:
     """Return a transport for this kind of client."""
-    transport = StrictTransport if client_kind == "waiting" else AsyncStrictTransport
+    transport = StrictTransport if client_kind == "synchronous" else AsyncStrictTransport
     return transport(verify=False)
