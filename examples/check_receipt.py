@@ -127,14 +127,14 @@ def main(file: str, key: str, *witness_keys: str) -> None:
     receipt = read(Path(file).read_bytes(), log)
     size, root, cosigned = open_checkpoint(receipt["checkpoint"], log, witnesses)
     leaf = json.loads(content := decode(receipt["leaf"]))
-    require(canonical(leaf) == content and leaf["format"] == "ousel-leaf/v1", "unknown leaf")
+    require(canonical(leaf) == content and leaf["format"] == "ousel-leaf/v1", "unknown leaf form")
     proof = [decode(each) for each in receipt["proof"]]
-    require(root_of(content, receipt["index"], size, proof) == root, "the log has another leaf")
+    require(root_of(content, receipt["index"], size, proof) == root, "the proof does not match")
     if transfer := receipt.get("transfer"):
         names = ("id", "kind", "currency", "note", "charge_id", "created_at")
         same = all(leaf[name] == transfer[name] for name in names)
         same = same and all(leaf[name] == transfer[name]["id"] for name in ("from", "to"))
-        require(same and Decimal(leaf["amount"]) == transfer["amount"], "the leaf says otherwise")
+        require(same and Decimal(leaf["amount"]) == transfer["amount"], "transfer and leaf differ")
         if entry := receipt["entry"]:
             check_entry(transfer, entry, leaf)
     print(f"proven: {json.dumps(leaf, indent=2, ensure_ascii=False)}")

@@ -86,7 +86,7 @@ BUILDS: dict[str, Build] = {
 
 
 def _generate(document: Path, folder: Path, language: str, *options: str) -> None:
-    """Generate a client with openapi-generator, which must not warn of the document."""
+    """Generate a client with openapi-generator, which must not warn about the document."""
     _copy_jars()
     [generator] = JARS.glob("openapi-generator-cli-*.jar")
     without = "apiTests=false,modelTests=false,apiDocs=false,modelDocs=false"

@@ -1,4 +1,4 @@
-"""Clients that others' generators make of the OpenAPI document make a partner's whole journey."""
+"""Clients that are generated from the OpenAPI document make a partner's whole journey."""
 
 import json
 import secrets

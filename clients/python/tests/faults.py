@@ -1,4 +1,4 @@
-"""An HTTP proxy that simulates a failing network: it loses, delays, cuts, doubles or refuses."""
+"""An HTTP proxy that loses, delays, cuts, doubles or refuses messages, like a failing network."""
 
 import asyncio
 import contextlib

@@ -25,7 +25,7 @@ async def take(follow: Any, count: int) -> list[Transfer]:
 
 
 async def test_every_transfer_is_returned_once_from_any_cursor(client: Any) -> None:
-    """Whatever was stored after a transfer, the next one follows: the cursor or its sequence."""
+    """A program that stored a cursor, or the sequence of a transfer, goes on after it."""
     first = await result_of(client.transfers.send(to="@ada", amount="1"))
     for _ in range(4):
         await result_of(client.transfers.send(to="@ada", amount="1"))
@@ -41,7 +41,7 @@ async def test_every_transfer_is_returned_once_from_any_cursor(client: Any) -> N
 
 
 async def test_a_transfer_is_returned_when_it_happens(client: Any) -> None:
-    """Following waits at the end for what comes next, and filters hold."""
+    """Following waits at the end for the next transfer, and applies its filters."""
     now = await result_of(client.transfers.send(to="@ada", amount="1"))
     follow = client.transfers.follow(now.sequence, direction="out", kind="transfer")
     waiting = asyncio.create_task(take(follow, 1))
@@ -104,7 +104,7 @@ def held(script: Script, answer: Outcome) -> Any:
 
 
 def test_the_cursor_covers_what_was_returned_and_no_more() -> None:
-    """Inside a page it is the transfer's own number, after the page the server's cursor."""
+    """Inside a page it is the number of the transfer; after the page it is the server's cursor."""
     script = FollowedScript([page(3, 4, cursor="four"), page(7, cursor="nine")])
     follow = script.follow("two")
 
@@ -117,7 +117,7 @@ def test_the_cursor_covers_what_was_returned_and_no_more() -> None:
 
 
 def test_an_empty_page_moves_the_cursor() -> None:
-    """With filters, the server passes what does not match: it is not asked about it again."""
+    """With filters, the next cursor is past the transfers that do not match."""
     script = FollowedScript([])
     script.outcomes = [held(script, page(cursor="five")), page(8, cursor="eight")]
 
@@ -149,7 +149,7 @@ def test_failures_are_retried_for_as_long_as_they_last(failure: Outcome) -> None
 
 
 def test_a_server_that_never_answers_is_an_error() -> None:
-    """A wrong address is noticed: before the first answer, the retry policy has the last word."""
+    """A wrong address is noticed: the retry policy limits the attempts before the first answer."""
     script = FollowedScript([lost(sent=False)] * 3)
 
     with pytest.raises(ConnectionFailed):

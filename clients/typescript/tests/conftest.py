@@ -1,4 +1,4 @@
-"""Fixtures for the tests of the TypeScript client: the servers that the Python client has too."""
+"""Fixtures for the tests of the TypeScript client: the servers of the Python client's tests."""
 
 from clients.python.tests.conftest import engine, live, sandbox, seeded_servers
 from tests.conftest import engines, shared_servers

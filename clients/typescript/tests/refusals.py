@@ -1,6 +1,6 @@
 """Writes src/refusals.ts from the refusals of the Python client, so that both stay the same.
 
-Run `.venv/bin/python -m clients.typescript.tests.refusals` after a change of the Python client's.
+After a change of the Python client, run `.venv/bin/python -m clients.typescript.tests.refusals`.
 """
 
 import inspect

@@ -78,7 +78,7 @@ def test_a_receipt_proves_the_same_in_both_languages() -> None:
 
 @pytest.mark.slow
 def test_a_receipt_changed_in_any_byte_is_refused() -> None:
-    """Every byte that is still text when it is changed."""
+    """All bytes are tried whose change leaves valid text."""
     content = receipt_of(movement(note="Lunch"), cosigners=(WITNESS,))
     changed = [
         content[:at] + bytes([byte ^ 1]) + content[at + 1 :]

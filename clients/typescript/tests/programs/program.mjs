@@ -15,7 +15,7 @@ export function print(result) {
   console.log(JSON.stringify(result));
 }
 
-/** Returns the address to which a person returns who opens this one. */
+/** Lets a person open this address, and returns the address to which they return. */
 export async function open(address) {
   console.log(`Open ${address}`);
   const lines = createInterface({ input: process.stdin });

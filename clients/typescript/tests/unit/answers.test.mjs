@@ -67,7 +67,7 @@ test("an answer without the documented form is unexpected and in doubt", async (
   assert.throws(() => decodeAnswer(page(decode), list), errors.UnexpectedAnswer);
 });
 
-test("waiting holds, as long as the server does, until the charge is final", async () => {
+test("waiting asks again at once while the server holds its answers", async () => {
   const script = new Script([]);
   const held = () => {
     script.now += 25;

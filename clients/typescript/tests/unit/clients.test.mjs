@@ -28,7 +28,7 @@ test("a browser refuses a partner key, and takes a user token", () => {
   }
 });
 
-test("an address that is none is refused", () => {
+test("a text that is not an address is refused", () => {
   for (const baseUrl of ["", "pay.example", "ftp://pay.example", "https://", "https://x/?y"]) {
     assert.throws(() => new Client(KEY, { baseUrl }), RangeError);
   }
