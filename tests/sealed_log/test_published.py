@@ -100,6 +100,41 @@ async def test_a_shorter_log_never_replaces_what_was_published(log: Log, raw_sql
         await published(log).check()
 
 
+async def test_a_process_does_not_continue_a_log_that_went_back(log: Log, raw_sql: RawSql) -> None:
+    """It keeps its record and says so once; it goes on when it finds the right log again."""
+    await seal_a_movement(log, "ada")
+    await seal_a_movement(log, "bob")
+    server = published(log)
+    await server.record()
+    tables = ("sealed_log", "sealed_tiles", "sealed_batches")
+    for table in tables:
+        await raw_sql.run(f"CREATE TABLE right_{table} AS SELECT * FROM {table}")
+    for table in tables:
+        await raw_sql.run(f"DELETE FROM {table}")
+    await log.sealer.prepare()
+    for name in ("eve", "joe", "max"):
+        await seal_a_movement(log, name)
+
+    with captured_logs() as logs:
+        await server.record()
+        await server.record()
+        await person(log.database, "sue", "1")
+        await log.another_sealer().seal_due()
+
+    assert [event["event"] for event in logs] == ["nothing is sealed"]
+    assert (await log.checkpoint()).size == 5
+    assert log.key.checkpoint_path is not None
+    assert published_size(log.key.checkpoint_path) == 2
+
+    for table in tables:
+        await raw_sql.run(f"DELETE FROM {table}")
+        await raw_sql.run(f"INSERT INTO {table} SELECT * FROM right_{table}")
+    await server.record()
+    await log.another_sealer().seal_due()
+    await server.record()
+    assert published_size(log.key.checkpoint_path) > 2
+
+
 async def test_a_declared_restore_is_accepted_on_every_host(log: Log, raw_sql: RawSql) -> None:
     """A host with the new key accepts the shorter log, although it has recorded the longer one."""
     await seal_a_movement(log, "ada")

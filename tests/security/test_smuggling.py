@@ -15,6 +15,7 @@ UNCLEAR = (
     CHUNKED + b"Transfer-Encoding: identity\r\n" + LAST,
     CHUNKED + b"Transfer-Encoding: chunked\r\n" + LAST,
     HEAD + b"Transfer-Encoding: chunked, identity\r\n" + LAST,
+    HEAD + b"Transfer-Encoding: gzip, chunked\r\n" + LAST,
     HEAD + b"Transfer-Encoding : chunked\r\n" + LAST,
     HEAD + b" Transfer-Encoding: chunked\r\n" + LAST,
     HEAD + b"Content-Length: +3\r\n\r\nabc",

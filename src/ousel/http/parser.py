@@ -135,11 +135,16 @@ class RequestParser(asyncio.Protocol, ABC):
                 self._handle_request(request)
                 return
         elif b"transfer-encoding" in headers:
-            self._headers = {}  # trailers go here: they are never taken for headers
-            self._other_headers += len(headers)
-            self._chunk_count = -1  # the last chunk, which is empty, does not count
+            self._expect_chunks(headers)
         if b"expect" in headers:
             self._send_continue(request)
+
+    def _expect_chunks(self, headers: dict[bytes, bytes]) -> None:
+        if headers[b"transfer-encoding"].lower() != b"chunked":
+            raise MalformedRequest("The only Transfer-Encoding that is accepted is chunked.")
+        self._headers = {}  # trailers go here: they are never taken for headers
+        self._other_headers += len(headers)
+        self._chunk_count = -1  # the last chunk, which is empty, does not count
 
     def on_chunk_header(self) -> None:
         """Count a chunk of the body."""

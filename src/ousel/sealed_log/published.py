@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from ousel.database.port import Database
+from ousel.database.port import Database, Transaction
 from ousel.kernel.files import read_if_there, write_durably
 from ousel.kernel.logs import EventLogger
 from ousel.ledger.verify import VerificationFailed
@@ -72,7 +72,7 @@ class PublishedCheckpoint:
         self._database = database
         self._key = key
         self._path = key.checkpoint_path
-        self._size = 0  # of the recorded checkpoint
+        self._recorded: Checkpoint | None = None
         self._is_writable = True
 
     async def check(self) -> None:
@@ -94,25 +94,46 @@ class PublishedCheckpoint:
                 " 'ousel log key new --restored', which declares it publicly; if you have done so"
                 " on another host, copy its key to this host"
             ) from None
-        self._size = checkpoint.size
+        self._recorded = checkpoint
 
     async def record(self) -> None:
-        """Write the newest checkpoint to the file, if the log has grown."""
+        """Write the newest checkpoint to the file, if the log has grown.
+
+        If the log no longer extends the recorded checkpoint, because the database was replaced
+        while this server runs, keep the record, and do not let this process continue the log.
+        """
         if self._path is None:
             return
-        head = await self._database.read(store.read_head)
-        if head.checkpoint is None or head.size <= self._size:
-            return
         try:
-            await asyncio.to_thread(write_durably, self._path, head.checkpoint.encode())
+            head = await self._database.read(self._extended_head)
+        except VerificationFailed as error:
+            if self._key.may_continue_log:
+                _log.error("nothing is sealed", reason=f"{error}; see {self._path}")
+            self._key.may_continue_log = False
+            return
+        self._key.may_continue_log = True
+        if head is not None and head.checkpoint is not None:
+            await self._write(self._path, head.checkpoint)
+
+    async def _extended_head(self, transaction: Transaction) -> store.Head | None:
+        """Return the state of the log if it extends the recorded one, or None if it is the same."""
+        if self._recorded is None:
+            return await store.read_head(transaction)
+        head, _ = await check_extends(transaction, self._recorded)
+        return None if head.size == self._recorded.size else head
+
+    async def _write(self, path: Path, note: str) -> None:
+        try:
+            await asyncio.to_thread(write_durably, path, note.encode())
         except OSError as error:
             if self._is_writable:
                 _log.warning(
                     "the published checkpoint cannot be recorded, so a database that is restored"
                     " from an older backup will not be noticed",
-                    file=str(self._path),
+                    file=str(path),
                     reason=error.strerror,
                 )
             self._is_writable = False
         else:
-            self._size, self._is_writable = head.size, True
+            self._recorded = parse_checkpoint(split_note(note)[0])
+            self._is_writable = True

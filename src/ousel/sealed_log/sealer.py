@@ -72,7 +72,7 @@ class Sealer:
     async def seal_due(self) -> None:
         """Seal all that is unsealed, unless it is too early for another poll."""
         batches = self._queue.batches_written
-        if monotonic() < self._pauses_until:
+        if monotonic() < self._pauses_until or not self._key.may_continue_log:
             return
         if batches == self._batches_seen and monotonic() < self._next_poll:
             return
