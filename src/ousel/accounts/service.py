@@ -42,7 +42,7 @@ class NewHolder(msgspec.Struct, frozen=True, kw_only=True):
     email: str
     display_name: str
     password_hash: str | None = None
-    email_is_proven: bool = True  # else the account cannot be found by it yet
+    email_is_proven: bool = True  # if not, the account cannot be found by the email yet
 
 
 class AccountWithEmail(msgspec.Struct, frozen=True):
@@ -253,7 +253,7 @@ async def prove_email(transaction: Transaction, account_id: str, email: str) -> 
 async def lock_email(transaction: Transaction, account_id: str) -> HolderEmail:
     """Return the email of an account's holder, and lock the row until the transaction ends.
 
-    The row also has the hash of the password.
+    This also locks the hash of the password, which is in the same row.
     """
     return await store.lock_email(transaction, account_id)
 

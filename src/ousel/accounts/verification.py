@@ -21,15 +21,15 @@ Pair = tuple[str, str]  # an identifier and an account's id
 async def verify_identifiers(transaction: Transaction) -> None:
     """Compare the identifiers with the accounts and their holders, or raise the first error."""
     sums = BucketSums()  # pairs from accounts are added, pairs from identifiers are subtracted
-    async for pair in _of_accounts(transaction):
+    async for pair in _pairs_of_accounts(transaction):
         sums.add(pair)
-    async for pair in _of_identifiers(transaction):
+    async for pair in _pairs_of_identifiers(transaction):
         sums.subtract(pair)
     if not sums.is_balanced:
         raise VerificationFailed(await _describe_mismatch(transaction, sums))
 
 
-async def _of_accounts(transaction: Transaction) -> AsyncIterator[Pair]:
+async def _pairs_of_accounts(transaction: Transaction) -> AsyncIterator[Pair]:
     """Yield each account's identifiers, according to the account and its holder."""
     after = SYSTEM_ACCOUNT_ID  # the first of all ids; the system account has no identifier
     while page := await store.names_after(transaction, after, PAGE_ROWS):
@@ -41,7 +41,7 @@ async def _of_accounts(transaction: Transaction) -> AsyncIterator[Pair]:
         after = page[-1][0]
 
 
-async def _of_identifiers(transaction: Transaction) -> AsyncIterator[Pair]:
+async def _pairs_of_identifiers(transaction: Transaction) -> AsyncIterator[Pair]:
     """Yield each identifier with the account that it points to."""
     after = ""
     while page := await store.identifiers_after(transaction, after, PAGE_ROWS):
@@ -51,14 +51,14 @@ async def _of_identifiers(transaction: Transaction) -> AsyncIterator[Pair]:
 
 
 async def _describe_mismatch(transaction: Transaction, sums: BucketSums) -> str:
-    """Name an identifier that points to another account than its own."""
-    owners = [pair async for pair in _of_accounts(transaction) if sums.may_mismatch(pair)]
-    found = [pair async for pair in _of_identifiers(transaction) if sums.may_mismatch(pair)]
+    """Describe an identifier that points to the wrong account, or to none."""
+    owners = [pair async for pair in _pairs_of_accounts(transaction) if sums.may_mismatch(pair)]
+    found = [pair async for pair in _pairs_of_identifiers(transaction) if sums.may_mismatch(pair)]
     identifier, account_id = min(set(owners) ^ set(found))
-    belongs = dict(owners).get(identifier)
-    finds = dict(found).get(identifier)
-    if finds is None:
+    owner_id = dict(owners).get(identifier)
+    target_id = dict(found).get(identifier)
+    if target_id is None:
         return f"the identifier {identifier} of account {account_id} points to no account"
-    if belongs is None:
+    if owner_id is None:
         return f"the identifier {identifier} points to account {account_id}, which does not have it"
-    return f"the identifier {identifier} of account {belongs} points to account {finds}"
+    return f"the identifier {identifier} of account {owner_id} points to account {target_id}"

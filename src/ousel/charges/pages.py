@@ -179,12 +179,12 @@ class CheckoutPages:
         return needs_identity_check(visit, charge.amount, self._confirm_over_micros)
 
     def _was_just_paid(self, checkout: Checkout) -> bool:
-        """Return whether the charge was paid a short time ago, by an account not signed in here.
+        """Return whether an account that is not signed in here has paid a short time ago.
 
-        The payer is somebody else, or the same person on another device. In this case the page
-        redirects to the partner by itself, unless its viewer is the merchant. After a longer time
-        it does not, because otherwise a link to the page of any paid charge could be used to send
-        people to the partner's address.
+        The payer is somebody else, or the same person on another device. Then the page may redirect
+        to the partner. The result is False for the merchant, who is not to be redirected. It is
+        also False after a longer time, because otherwise a link to the page of any paid charge
+        could be used to send people to the partner's address.
         """
         paid_at = checkout.charge.paid_at
         if checkout.state != "paid" or paid_at is None or checkout.is_own:

@@ -247,7 +247,7 @@ async def _page_of_expired(transaction: Transaction, query: ChargeQuery, now: in
         before_overdue = (created_at_of_newest_overdue(now) + 1, "")
         position = before_overdue if query.position is None else min(before_overdue, query.position)
         query = msgspec.structs.replace(query, position=position)
-    # Oldest first, the charges that have expired come before those that have not.
+    # With the oldest first, overdue charges come before other open ones: the page begins with them.
     overdue = [
         charge
         for charge in await _page(transaction, query, "created", now)

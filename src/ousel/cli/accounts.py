@@ -116,7 +116,7 @@ def vouch(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Vouch for the email of an account, so that it finds the account."""
+    """Vouch for the email of an account: it counts as confirmed, and the account is found by it."""
     proven = run_with(database, AccountService, lambda service: service.prove_email(identifier))
     _show_account(proven, as_json=as_json)
 

@@ -87,12 +87,12 @@ def demo(
             if as_json:
                 show(_record(demo_data, runs_shop=no_shop is None), as_json=True)
             else:
-                lasts = (
+                database_lifetime = (
                     "which is deleted when you stop Ousel"
                     if database is None
                     else "which is kept when you stop Ousel"
                 )
-                welcome = _welcome(demo_data, no_shop, lasts)
+                welcome = _welcome(demo_data, no_shop, database_lifetime)
                 Console(soft_wrap=True, highlight=False).print(welcome)
             serve_until_stopped(server_settings, listener)
 
@@ -177,7 +177,7 @@ def _record(demo_data: _Demo, *, runs_shop: bool) -> dict[str, Any]:
     }
 
 
-def _welcome(demo_data: _Demo, no_shop: str | None, lasts: str) -> str:
+def _welcome(demo_data: _Demo, no_shop: str | None, database_lifetime: str) -> str:
     server_settings = demo_data.settings
     names = ", ".join(PEOPLE)
     steps = "" if no_shop else _SHOP_STEPS
@@ -185,7 +185,7 @@ def _welcome(demo_data: _Demo, no_shop: str | None, lasts: str) -> str:
   -H 'Authorization: Bearer {demo_data.key}' \\
   -H 'Content-Type: application/json' \\"""
     return f"""
-[bold]Ousel is running: a sandbox on a fresh database, {lasts} (Ctrl-C).[/bold]
+[bold]Ousel is running: a sandbox on a fresh database, {database_lifetime} (Ctrl-C).[/bold]
 
   shop           {no_shop or demo_data.shop_url}
   portal         {server_settings.portal_url}

@@ -32,7 +32,8 @@ def create_key(
     """Create the key; if there is one, replace it by a new one, which the old key signs."""
     holder = _holder(database)
     assert holder.path is not None
-    # Servers would refuse a new key that the present one has not named.
+    # Refuse if the file lacks the key that has signed the log. Servers accept a new key only if
+    # that key has named it as its successor.
     read_if_reachable(database, holder.read_existing)
     old = read_key(holder.path, holder.origin)
     lost = _lost_checkpoint(database, holder, old) if restored else None

@@ -25,7 +25,7 @@ class Scrape(msgspec.Struct, frozen=True):
         wanted = set(labels.items())
         return sum(value for found, value in self.samples.get(name, {}).items() if wanted <= found)
 
-    def by(self, name: str, label: str) -> dict[str, float]:
+    def totals_by(self, name: str, label: str) -> dict[str, float]:
         """Return a metric's sum for each value of one label."""
         sums: dict[str, float] = {}
         for found, value in self.samples.get(name, {}).items():
@@ -47,10 +47,10 @@ class Interval(msgspec.Struct, frozen=True):
 
     def rates(self, name: str, label: str) -> dict[str, float]:
         """Return the rate for each value of a label whose counter grew, the largest first."""
-        before = self.before.by(name, label)
+        before = self.before.totals_by(name, label)
         grown = {
             key: (value - before.get(key, 0.0)) / self._seconds
-            for key, value in self.after.by(name, label).items()
+            for key, value in self.after.totals_by(name, label).items()
             if value > before.get(key, 0.0)
         }
         return dict(sorted(grown.items(), key=lambda each: -each[1]))
@@ -62,8 +62,8 @@ class Interval(msgspec.Struct, frozen=True):
 
     def quantile(self, name: str, quantile: float) -> float | None:
         """Return a quantile of what a histogram observed, as precisely as its buckets allow."""
-        before = self.before.by(f"{name}_bucket", "le")
-        after = self.after.by(f"{name}_bucket", "le")
+        before = self.before.totals_by(f"{name}_bucket", "le")
+        after = self.after.totals_by(f"{name}_bucket", "le")
         grown = {float(bound): count - before.get(bound, 0.0) for bound, count in after.items()}
         return quantile_of(sorted(grown.items()), quantile)
 

@@ -107,7 +107,7 @@ def frame_of(interval: Interval, processes: int) -> Frame:
         mail_failed=_shared(now, "ousel_mail_failed", processes),
         charges={
             outcome: int(count)
-            for outcome, count in now.by("ousel_charges_total", "outcome").items()
+            for outcome, count in now.totals_by("ousel_charges_total", "outcome").items()
         },
         ledger=_ledger(now, processes),
     )

@@ -49,16 +49,16 @@ def verify(
     record: dict[str, Any] = {"result": "the books balance"}
     if since is not None and (exported is not None or older is not None):
         fail("--since verifies the log alone: run --journal or --extends without it")
-    older_ends = read_last_entries(older)
+    older_entries = read_last_entries(older)
     if since is not None:
         record = {"result": "the log extends the checkpoint"} | _verify_since(database, since)
     elif exported is not None:
-        record |= totals_record(verify_file(exported, older_ends))
+        record |= totals_record(verify_file(exported, older_entries))
     else:
         log_key = known_key(settings(database))
         totals, counts = run_on_snapshot(
             database,
-            lambda transaction: _verify_with_progress_bar(transaction, older_ends, log_key),
+            lambda transaction: _verify_with_progress_bar(transaction, older_entries, log_key),
         )
         record |= totals_record(totals) | counts
     record["seconds"] = round(time.perf_counter() - started, 3)

@@ -69,8 +69,8 @@ SETTINGS: Final = {
     "enable_hashjoin": "on",
 }
 # A transaction waits for a row on the server that has the row, which has its own settings. Citus
-# passes SET LOCAL on to that server. Outside a block, it would also pass on all other statements of
-# the same message.
+# passes SET LOCAL on to that server. Outside a DO block, it would also pass on all other statements
+# of the same message.
 LOCAL_SETTINGS: Final = "DO $$BEGIN SET LOCAL lock_timeout = '1500ms'; END$$"
 
 # What Citus may report if a server fails, besides a broken connection and a shutdown.

@@ -158,7 +158,7 @@ def _split_join(text: str, match: re.Match[str]) -> tuple[str, JoinedAccounts]:
 
 
 def _shard_condition(match: re.Match[str], additions: dict[str, Addition]) -> str:
-    """Return the condition that names the shards of the joined rows, or nothing if none can."""
+    """Return the condition that names the shards of the joined rows, or "" if there is none."""
     if DISTRIBUTION_COLUMNS.get(match["table"]) != match["column"]:
         return ""
     names = [column.split()[0] for column in match["columns"].split(", ")]

@@ -209,7 +209,7 @@ class PostgresDatabase:
     async def _run(
         self, work: Work[Result], transaction: PostgresTransaction, connection: MonitoredConnection
     ) -> Result:
-        """Run the work; if another host has taken over, its result and its refusal do not count."""
+        """Run the work; if another host has taken over, discard the work's result or refusal."""
         if not self._primary.has_several_hosts:
             return await work(transaction)
         begun = asyncio.get_running_loop().time()

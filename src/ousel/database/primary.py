@@ -165,7 +165,7 @@ class Primary:
         return (successful or attempts[0]).result()
 
     async def check(self, connection: MonitoredConnection, begun: float) -> None:
-        """Raise ConnectionResetError if another host has taken over from that of the connection.
+        """Raise ConnectionResetError if another host has taken over from the connection's host.
 
         The work on this connection began at `begun`, by the event loop's clock. If its host was not
         asked anything, there is nothing to check.

@@ -32,7 +32,7 @@ class EmailProof(msgspec.Struct, frozen=True):
 
 
 def judge_code(proof: EmailProof | None, code: str, now: int) -> CodeVerdict:
-    """Return whether the code is right, wrong or too late."""
+    """Return whether the code is right or wrong, or whether codes are no longer accepted."""
     if proof is None or not proof.is_valid_at(now):
         return "ended"
     given = code_hash(proof.account_id, normalize_code(code))

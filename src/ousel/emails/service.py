@@ -40,7 +40,7 @@ class WrongCode(msgspec.Struct, frozen=True):
 
 
 class NoValidProof(msgspec.Struct, frozen=True):
-    """The account has no pending confirmation, or it has expired."""
+    """The account has no pending confirmation that is still valid."""
 
 
 ProofResult = EmailProven | EmailInUse | WrongCode | NoValidProof

@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 async def run_to_end(work: Awaitable[Result]) -> Result:
     """Return the result of the work; a canceled caller still waits until the work has ended.
 
-    If the work then fails, its error matters more than the cancellation.
+    If the work then fails, the caller gets its error instead of the cancellation.
     """
     running = asyncio.ensure_future(work)
     try:

@@ -1,4 +1,4 @@
-"""What the lab does while a call is in progress: it closes a charge, or adds a transfer."""
+"""What the lab does before a call is answered, such as closing a charge or adding a transfer."""
 
 from typing import Final, Protocol
 from urllib.parse import parse_qsl, urlencode

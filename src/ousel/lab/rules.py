@@ -38,7 +38,7 @@ Rule = Literal[
     "checked_state",
     "kept_secret_on_server",
 ]
-# What the lab does while a call is in progress; a disturbance changes the call itself.
+# What the lab does before a call is answered. A disturbance makes the call itself go wrong.
 Event = Literal["answered-at-once", "paid", "expired", "shortened", "shifted"]
 
 CREATES: Final = frozenset({"createTransfer", "createCharge"})

@@ -135,7 +135,7 @@ class LabService:
         )
 
     async def begin(self, rehearsal: Rehearsal, call: RecordedCall) -> ArrivedCall | None:
-        """Record that a call arrived, and decide what happens to it; None after the rehearsal."""
+        """Record a call that arrived, and plan its answer; None if the rehearsal has ended."""
         now = self._clock()
 
         async def work(transaction: Transaction) -> ArrivedCall | None:

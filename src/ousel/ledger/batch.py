@@ -263,9 +263,9 @@ class PostingBatch:
         if payments:
             await self._charge_rows.mark_paid(transaction, payments, now)
         if self._notifying:
-            told = [each for each in movements if each.debit.transfer_id in self._notifying]
-            if told:
-                await self._notices.write(transaction, told, accounts)
+            with_notice = [each for each in movements if each.debit.transfer_id in self._notifying]
+            if with_notice:
+                await self._notices.write(transaction, with_notice, accounts)
 
 
 def rows_of(posting: Posting, recipients: Mapping[str, str]) -> Iterator[str]:

@@ -104,11 +104,11 @@ async def sequence_range(transaction: Transaction, query: HistoryQuery) -> range
     first = query.after_sequence + 1
     before = BIGINT_MAX if query.before_sequence is None else query.before_sequence
     if query.created_after is not None:
-        moment = await _first_since(transaction, query.account_id, query.created_after + 1)
-        first = max(first, moment)
+        number = await _first_since(transaction, query.account_id, query.created_after + 1)
+        first = max(first, number)
     if query.created_before is not None:
-        moment = await _first_since(transaction, query.account_id, query.created_before)
-        before = min(before, moment)
+        number = await _first_since(transaction, query.account_id, query.created_before)
+        before = min(before, number)
     return range(first, before)
 
 

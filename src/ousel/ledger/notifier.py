@@ -15,7 +15,7 @@ class MovementNotifier(ChangeNotifier):
     """Wakes those who wait for an account's next entry; its mark is the last sequence number."""
 
     async def wait_for_movement(self, account: Account, seconds: float) -> None:
-        """Return when the account may have an entry after its last one, or after these seconds."""
+        """Return when the account may have a new entry, or after this many seconds."""
         await self._wait(account.id, account.sequence, seconds)
 
     def notify_of_results(self, results: Iterable[PostingResult | Blocked]) -> None:

@@ -265,7 +265,7 @@ def check_pair(debit: Entry, credit: Entry) -> None:
 def check_head(account: Account | None, computed: Account) -> None:
     """Check that the stored account has the entries of the computed one.
 
-    If it has no others, it must also agree with the last of them.
+    If it has no further entries, its balance and hash must also be those of the last one.
     """
     if account is None or account.sequence < computed.sequence:
         raise VerificationFailed(

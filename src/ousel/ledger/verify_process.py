@@ -79,7 +79,7 @@ async def verify_in_two_processes(
 async def _send_ledger(
     transaction: Transaction, stream: IO[bytes], progress: Progress, observer: EntryObserver
 ) -> None:
-    """Send all accounts and entries; before an entry, all accounts up to its own."""
+    """Send all accounts and entries; each account is sent before its entries."""
     accounts = _AccountSender(transaction, stream)
     sent = 0
     async for entries in DatabaseLedger(transaction).entries():

@@ -11,7 +11,7 @@ from ousel.mail import store
 from ousel.mail.layout import html_of, text_of
 from ousel.mail.rules import Letter, Mail, OutboxFigures
 
-KEPT_DAYS: Final = 30  # what a sandbox keeps, and what could not be sent
+KEPT_DAYS: Final = 30  # for the mail of a sandbox, and for mail that could not be sent
 AFTER_ALL_MAIL: Final = "mail_w"  # sorts after every id: v is the highest digit of ids
 
 

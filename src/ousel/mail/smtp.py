@@ -20,7 +20,7 @@ REPLY_SECONDS_MAX: Final = 30  # for each reply of the server
 REASON_CHARACTERS_MAX: Final = 200
 
 _PERMANENT: Final = 500  # SMTP replies from here on mean: never
-_NEVER_PLAIN: Final = frozenset('<>()[]\\,;:"')
+_NOT_IN_PLAIN_ADDRESS: Final = frozenset('<>()[]\\,;:"')
 
 
 class NotSent(Exception):
@@ -64,7 +64,7 @@ class SmtpClient:
     def _message(self, mail: Mail) -> EmailMessage:
         """Return the message with both forms of its text, or raise ValueError."""
         recipient = mail.recipient
-        if set(recipient) & _NEVER_PLAIN or parseaddr(recipient) != ("", recipient):
+        if set(recipient) & _NOT_IN_PLAIN_ADDRESS or parseaddr(recipient) != ("", recipient):
             raise ValueError("the address cannot be written in a message")
         message = EmailMessage()
         message["From"] = self._sender

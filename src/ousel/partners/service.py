@@ -64,7 +64,7 @@ class NewApp(msgspec.Struct, frozen=True, kw_only=True):
 
     account_id: str
     name: str
-    id: str | None = None  # else a new one
+    id: str | None = None  # None for a new id
     redirect_uris: Collection[str] = ()
     origins: Collection[str] = ()
 

@@ -194,7 +194,7 @@ class AttemptCounter:
             self._check_limit(limits[subject], count, since, reason)
 
     async def _is_within(self, transaction: Transaction, subject: str, limit: AttemptLimit) -> bool:
-        """Count one more for a limit, and refuse nothing; return whether the limit is kept."""
+        """Count one attempt; return whether it is within the limit, instead of refusing it."""
         try:
             await self._count(transaction, {subject: limit}, "")
         except TooManyAttempts:

@@ -195,7 +195,8 @@ class EmailConfirmationService:
         self, transaction: Transaction, result: ProofResult, source: EventSource
     ) -> None:
         if isinstance(result, EmailProven):
-            await resets.end_links(transaction, result.account_id)  # the old email has them
+            # The old email has received these links.
+            await resets.end_links(transaction, result.account_id)
             kind: EventKind = "email_changed" if result.before.is_proven else "email_confirmed"
             await record_event(
                 transaction, result.account_id, kind, source, self._clock, result.email

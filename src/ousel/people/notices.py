@@ -55,7 +55,7 @@ class EventNotices:
 
 
 class MoneyNotices:
-    """Writes to people that somebody has sent them money, for the ledger."""
+    """Notifies people by mail that somebody has sent them money; the ledger calls it."""
 
     def __init__(self, outbox: Outbox, attempts: AttemptCounter) -> None:
         """Write to this outbox, as often as the counter allows."""
@@ -68,7 +68,7 @@ class MoneyNotices:
         movements: Sequence[Movement],
         involved: Mapping[str, Account],
     ) -> None:
-        """Write a notice to the recipient of each movement, unless they have turned them off."""
+        """Write a notice to the recipient of each movement, unless they do not want notices."""
         if not self._outbox.accepts_mail:
             return
         recipients = {movement.credit.account_id for movement in movements}

@@ -193,7 +193,7 @@ async def _find_account_id(transaction: Transaction, name: str) -> str | None:
 
 
 def _decoy_id(name: str) -> str:
-    """Return the id under which decoy links are stored: no account has it; nobody gets them."""
+    """Return the id under which links that nobody gets are stored; no account has this id."""
     return f"none_{hashlib.sha256(name.lower().encode(errors='surrogatepass')).hexdigest()}"
 
 

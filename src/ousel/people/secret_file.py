@@ -54,7 +54,9 @@ class SecretFile:
         """Return the key with this id, or refuse."""
         key = self.find(key_id)
         if key is None:
-            file = f"not in {self._path}" if self._path else "in a file that is not set"
+            file = (
+                f"not in {self._path}" if self._path else "in a file that this server does not know"
+            )
             raise SecretFileUnusable(
                 f"The secrets of second factors are encrypted with the key {key_id}, which is"
                 f" {file}: set OUSEL_SECRET_FILE, or restore the file from its backup."
@@ -134,7 +136,7 @@ class SecretFile:
 
 
 def secret_file_of(settings: Settings) -> SecretFile:
-    """Return the file that is set, or the one beside an SQLite file, which Ousel creates."""
+    """Return the file that the settings name, or one that Ousel creates beside an SQLite file."""
     if settings.secret_file is not None:
         return SecretFile(settings.secret_file.absolute(), may_create=False)
     if is_postgres(settings.database_url):

@@ -62,7 +62,7 @@ class IdentityCheckPages:
         )
 
     async def check(self, visit: Visit) -> Visit:
-        """Check what the form contains to prove who the person is, if it contains anything."""
+        """Check the password, code or passkey in the form, if there is one."""
         for way, field in FIELDS.items():
             if visit.person is None or field not in visit.form:
                 continue

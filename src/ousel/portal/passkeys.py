@@ -19,7 +19,7 @@ PATH: Final = "/settings/passkeys"
 CHECK_ENDED: Final = (
     "More than ten minutes have passed. Reload the page, and confirm again that it is you."
 )
-FIRST: Final = (
+FIRST_PASSKEY_ADDED: Final = (
     "The passkey has been added. From now on, signing in with your password also needs a passkey"
     " or a recovery code."
 )
@@ -77,7 +77,9 @@ class PasskeyPages:
         except (InvalidField, PasskeyNotAccepted) as refusal:
             return await self._list_page(visit, refusal)
         if codes:
-            return self._pages.render("portal/recovery_codes.html", visit, codes=codes, news=FIRST)
+            return self._pages.render(
+                "portal/recovery_codes.html", visit, codes=codes, news=FIRST_PASSKEY_ADDED
+            )
         return see_other(f"{PATH}?done=added")
 
     async def show_one(self, visit: Visit) -> Answer:

@@ -20,7 +20,7 @@ from ousel.site.visits import PageRoute, Visit
 
 HOME: Final = "/activity"
 
-SecondStep = Callable[[str, str, EventSource], Awaitable[NewSession]]  # of signing in
+FinishSignIn = Callable[[str, str, EventSource], Awaitable[NewSession]]
 
 
 class SignInPages:
@@ -161,11 +161,11 @@ class SignInPages:
         )
         return see_other(_with_next("/login", _next_of(visit)), self._cookies.sign_out())
 
-    async def _finish(self, visit: Visit, second_step: SecondStep, field: str) -> Answer:
+    async def _finish(self, visit: Visit, finish: FinishSignIn, field: str) -> Answer:
         """Finish signing in with what this field of the form contains."""
         pending = self._cookies.session(visit.headers) or ""
         try:
-            signed_in = await second_step(pending, visit.form.get(field, ""), event_source(visit))
+            signed_in = await finish(pending, visit.form.get(field, ""), event_source(visit))
         except (WrongCode, PasskeyNotAccepted) as refusal:
             return await self._code_page(visit, refusal)
         except WrongPassword as refusal:

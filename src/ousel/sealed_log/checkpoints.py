@@ -54,5 +54,5 @@ def open_checkpoint(
     opened = open_note(note, [*keys, *witness_keys])
     checkpoint = parse_checkpoint(opened.text)
     if not any(opened.is_signed_by(key) for key in keys if key.name == checkpoint.origin):
-        raise NoteRefused(f"the checkpoint is not signed by a given key of {checkpoint.origin}")
+        raise NoteRefused(f"no given key of {checkpoint.origin} has signed the checkpoint")
     return checkpoint, opened

@@ -72,7 +72,7 @@ class LogReader:
         return await self._database.read(self._checkpoint)
 
     async def consistency_proof(self, old_size: int, size: int) -> list[bytes]:
-        """Return the proof that the log of one size extends that of another."""
+        """Return the proof that the log of this size extends the log of the old size."""
         keys = tiles_with(consistency_nodes(old_size, size))
         tiles = await self._database.read(lambda each: self._tiles(each, keys))
         return consistency_proof(old_size, size, TileHashes(tiles))

@@ -200,7 +200,7 @@ async def read_cosignatures(transaction: Transaction) -> list[Cosignature]:
 async def claim_witness(
     transaction: Transaction, witness: str, process: str, now: int, until: int
 ) -> bool:
-    """Return whether this process may ask the witness until then."""
+    """Claim the witness for this process; return False if another process has claimed it."""
     claimed = await transaction.execute(
         CLAIM_WITNESS, witness=witness, process=process, now=now, until=until
     )

@@ -16,5 +16,5 @@ def qr_code(text: str) -> str:
 
 @lru_cache(CACHED_CODES_MAX)
 def cached_qr_code(text: str) -> str:
-    """Return the QR code of a text that is not secret; drawing one takes longer than a page."""
+    """Return the QR code of a text that is not secret, from a cache because drawing it is slow."""
     return qr_code(text)

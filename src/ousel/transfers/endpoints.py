@@ -112,7 +112,7 @@ class TransferEndpoints:
         waits: ConcurrencyLimit,
         clock: Clock,
     ) -> None:
-        """Send transfers through this queue; find and follow them with these."""
+        """Send transfers through this queue; find them with this search and this follower."""
         self._queue = queue
         self._search = search
         self._follower = follower

@@ -4,8 +4,8 @@ const MESSAGES = {
   NotAllowedError: "The passkey was not used. Try again.",
   InvalidStateError: "This device has a passkey for your account already.",
 };
-const OTHERWISE = "The browser could not use a passkey. Reload the page and try again.";
-const ANSWERED = {
+const OTHER_MESSAGE = "The browser could not use a passkey. Reload the page and try again.";
+const RESPONSE_FIELDS = {
   create: ["clientDataJSON", "attestationObject"],
   get: ["clientDataJSON", "authenticatorData", "signature", "userHandle"],
 };
@@ -60,10 +60,10 @@ async function useForm(form) {
   try {
     const publicKey = withBuffers(await fetchOptions(form));
     const credential = await navigator.credentials[kind]({ publicKey });
-    form.querySelector("[data-answer]").value = asJson(credential, ANSWERED[kind]);
+    form.querySelector("[data-answer]").value = asJson(credential, RESPONSE_FIELDS[kind]);
     form.submit();
   } catch (error) {
-    alert.textContent = error instanceof Refused ? error.message : (MESSAGES[error.name] ?? OTHERWISE);
+    alert.textContent = error instanceof Refused ? error.message : (MESSAGES[error.name] ?? OTHER_MESSAGE);
     alert.hidden = false;
   }
   button.disabled = false;

@@ -21,7 +21,8 @@ STATEMENTS = (
     )
     """,
     "CREATE INDEX passkeys_by_credential ON passkeys (credential_id)",
-    # A challenge is deleted when it is used. Its account_id is empty if the passkey is to name it.
+    # A challenge is deleted when it is used. Its account_id is empty if the passkey will
+    # name the account.
     """
     CREATE TABLE passkey_challenges (
         hash TEXT NOT NULL PRIMARY KEY,
