@@ -151,7 +151,12 @@ class Router:
         except Refusal as refusal:
             if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 cause = repr(refusal.__cause__ or refusal)
-                _log.error("unavailable", request_id=request_id, code=refusal.code, cause=cause)
+                _log.error(
+                    "a request could not be served",
+                    request_id=request_id,
+                    code=refusal.code,
+                    cause=cause,
+                )
             return problem_answer(refusal, request_id, self._docs_url, tuple(headers))
         except AnswerDropped:
             raise

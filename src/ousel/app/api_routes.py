@@ -61,7 +61,7 @@ def _sandbox_routes(services: Services, settings: Settings) -> list[Route]:
 def make_endpoint_server(
     services: Services, authenticator: ApiAuthenticator, settings: Settings
 ) -> EndpointServer | LabServer:
-    """Return the endpoint server; that of a sandbox can rehearse failures."""
+    """Return the endpoint server; in a sandbox, it can rehearse failures."""
     endpoints = EndpointServer(authenticator, services.api_errors, is_sandbox=settings.sandbox)
     if services.sandbox_clock is None:
         return endpoints

@@ -153,5 +153,7 @@ def _witness_key(path: Path, name: str) -> SigningKey:
     except (NoteRefused, UnicodeDecodeError) as error:
         fail(f"{path} or the name cannot be used: {error}")
     if key.verifier.name != name:
-        fail(f"the key in {path} belongs to {key.verifier.name}")
+        fail(
+            f"the witness in {path.parent} is {key.verifier.name}: use this name or another folder"
+        )
     return key

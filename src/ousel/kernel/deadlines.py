@@ -26,7 +26,7 @@ def current_deadline() -> float:
 
 
 def check_deadline(deadline: float | None = None) -> None:
-    """Raise DeadlineExceeded if the deadline has passed; by default that of this task's request."""
+    """Raise DeadlineExceeded if this deadline, or else that of the task's request, has passed."""
     if deadline is None:
         deadline = _deadline.get()
     if deadline <= asyncio.get_running_loop().time():

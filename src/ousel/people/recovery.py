@@ -84,7 +84,7 @@ class RecoveryService:
             found = await accounts.accounts_by_id(transaction, [account_id])
             username = found[account_id].username if found else ""
             is_sent = is_allowed and email.is_proven
-            # A link that nobody gets must not replace the one that the holder has got.
+            # A link that is not sent must not replace the link that the holder has received.
             link_account_id = account_id if is_sent else _decoy_id(name)
             secret = await resets.issue_link(transaction, link_account_id, "mail", self._clock)
             letter = letters.reset_letter(username, link_address(self._outbox, secret))

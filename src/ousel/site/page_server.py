@@ -142,7 +142,12 @@ class PageServer:
     def _refusal_page(self, refusal: Refusal, visit: Visit) -> Answer:
         if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             cause = repr(refusal.__cause__ or refusal)
-            _log.error("unavailable", request_id=visit.request_id, code=refusal.code, cause=cause)
+            _log.error(
+                "a request could not be served",
+                request_id=visit.request_id,
+                code=refusal.code,
+                cause=cause,
+            )
         return self._problem_page(refusal, visit)
 
     def _problem_page(self, refusal: Refusal, visit: Visit) -> Answer:
