@@ -1,4 +1,4 @@
-"""How deep a JSON text is nested, which does not depend on what this Python could decode."""
+"""How deep a JSON text is nested, found without decoding it."""
 
 import re
 from itertools import accumulate
@@ -10,7 +10,7 @@ _STEPS: Final = bytes({0x5B: 1, 0x7B: 1, 0x5D: 255, 0x7D: 255}.get(byte, 0) for 
 
 
 def is_nested_deeper(text: bytes, levels: int) -> bool:
-    """Return whether objects or arrays are nested deeper than this; the outermost is the first."""
+    """Return whether objects or arrays have more levels than this; the outermost is the first."""
     if text.count(b"[") + text.count(b"{") <= levels:
         return False
     steps = _STRING.sub(b"", text).translate(_STEPS)

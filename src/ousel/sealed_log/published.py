@@ -76,7 +76,7 @@ class PublishedCheckpoint:
         self._is_writable = True
 
     async def check(self) -> None:
-        """Raise LogShortened if the log contradicts what was published, and nobody declared it."""
+        """Raise LogShortened if the log contradicts what was published, unless it was declared."""
         published = None if self._path is None else read_published(self._path)
         if published is None:
             return

@@ -27,7 +27,7 @@ _OTHER_LAYOUTS: Final[tuple[dict[str, Any], ...]] = (
 def decode_receipt(content: bytes) -> dict[str, Any]:
     """Return the JSON object, with exact decimals; refuse repeated names and special numbers."""
     if is_nested_deeper(content, NESTED_LEVELS_MAX) or content.count(b",") > VALUES_MAX:
-        raise ReceiptRefused("the receipt has more values or levels than any receipt")
+        raise ReceiptRefused("the receipt has more values or levels than a receipt can have")
     try:
         value = json.loads(
             content.decode(),
