@@ -210,7 +210,7 @@ class KeyHolder:
         if self.path is not None and self.checkpoint_path is None:
             self.checkpoint_path = self.path.with_name(f"{self.path.name}.checkpoint")
         self.key: LogKey | None = None
-        self.may_continue_log = True  # not if the log contradicts what was published
+        self.may_continue_log = True  # False while the log contradicts what was published
 
     async def read(self, database: Database, *, creates: bool = True) -> None:
         """Read the key, or create the first one beside an SQLite file; without a path, do nothing.
