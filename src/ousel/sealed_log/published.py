@@ -56,12 +56,15 @@ def read_published(path: Path) -> Published | None:
         content = read_if_there(path)
         if content is None:
             return None
-        note = content.decode()
-        return Published(path, note, parse_checkpoint(split_note(note)[0]))
+        return _published(path, content.decode())
     except (NoteRefused, ValueError):
         raise LogKeyUnusable(f"{path} does not hold a checkpoint") from None
     except OSError as error:
         raise LogKeyUnusable(f"{path} cannot be read: {error.strerror}") from None
+
+
+def _published(path: Path, note: str) -> Published:
+    return Published(path, note, parse_checkpoint(split_note(note)[0]))
 
 
 class PublishedCheckpoint:
@@ -72,7 +75,7 @@ class PublishedCheckpoint:
         self._database = database
         self._key = key
         self._path = key.checkpoint_path
-        self._recorded: Checkpoint | None = None
+        self._recorded: Published | None = None
         self._is_writable = True
 
     async def check(self) -> None:
@@ -94,7 +97,7 @@ class PublishedCheckpoint:
                 " 'ousel log key new --restored', which declares it publicly; if you have done so"
                 " on another host, copy its key to this host"
             ) from None
-        self._recorded = checkpoint
+        self._recorded = published
 
     async def record(self) -> None:
         """Write the newest checkpoint to the file, if the log has grown.
@@ -117,10 +120,13 @@ class PublishedCheckpoint:
 
     async def _extended_head(self, transaction: Transaction) -> store.Head | None:
         """Return the state of the log if it extends the recorded one, or None if it is the same."""
+        head = await store.read_head(transaction)
         if self._recorded is None:
-            return await store.read_head(transaction)
-        head, _ = await check_extends(transaction, self._recorded)
-        return None if head.size == self._recorded.size else head
+            return head
+        if head.checkpoint == self._recorded.note:
+            return None
+        await check_extends(transaction, self._recorded.checkpoint)
+        return head if head.size > self._recorded.checkpoint.size else None
 
     async def _write(self, path: Path, note: str) -> None:
         try:
@@ -135,5 +141,5 @@ class PublishedCheckpoint:
                 )
             self._is_writable = False
         else:
-            self._recorded = parse_checkpoint(split_note(note)[0])
+            self._recorded = _published(path, note)
             self._is_writable = True
