@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from ousel.cli.server import prepare_database
 from ousel.database.port import Database
+from ousel.kernel.settings import Settings
 from ousel.sealed_log import store
 from ousel.sealed_log.keys import new_key, write_key
 from ousel.sealed_log.notes import open_note, parse_verifier_key
-from ousel.sealed_log.published import PublishedCheckpoint
+from ousel.sealed_log.published import LogShortened, PublishedCheckpoint
 from tests.cli.commands import Outcome, assert_fails, ousel
 from tests.sealed_log.logs import Log
 from tests.support.accounts import person
@@ -105,6 +107,9 @@ async def test_a_restore_is_declared_once_and_only_if_something_was_lost(
     assert_fails(await declare(), "so nothing was lost: leave out --restored")
     assert content(key_file) == before
     await raw_sql.run("UPDATE sealed_log SET size = 1")
+    served = Settings(database_url=database_url, log_key_file=key_file)
+    with pytest.raises(LogShortened):  # in the parent of all workers, which would be restarted
+        await prepare_database(served, port=8000, workers=1)
     declared = await declare()
     assert declared.exit_code == 0, declared.errors
     after = content(key_file)

@@ -267,7 +267,10 @@ async def test_the_length_of_a_line_is_limited(tmp_path: Path) -> None:
     assert "too long" in await error_in_export(path)
 
 
-@pytest.mark.parametrize("octets", [b"PK\x03\x04 a spreadsheet\n", b"{}\n", b"[]\n", b"\xff\n"])
+@pytest.mark.parametrize(
+    "octets",
+    [b"PK\x03\x04 a spreadsheet\n", b"{}\n", b"[]\n", b"\xff\n", b'{"a":%b}\n' % (b"[" * 5_000)],
+)
 async def test_a_file_that_is_no_export_is_refused(tmp_path: Path, octets: bytes) -> None:
     """The error names the line that cannot be read."""
     (tmp_path / "journal").write_bytes(octets)

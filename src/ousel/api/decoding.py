@@ -32,13 +32,13 @@ def decode_body(body: bytes, headers: Headers, request_type: type[Typed]) -> Typ
     content_type = headers.get(b"content-type", b"")
     if content_type != b"application/json":
         _check_content_type(content_type)
+    if b"content-encoding" in headers:
+        _check_content_encoding(headers[b"content-encoding"])
     if len(body) > NESTED_LEVELS_MAX and is_nested_deeper(body, NESTED_LEVELS_MAX):
-        _check_content_encoding(headers.get(b"content-encoding", b"identity"))
         raise MalformedJson(f"The body must be nested at most {NESTED_LEVELS_MAX} levels deep.")
     try:
         return _decoder(request_type).decode(body)  # type: ignore[no-any-return]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        _check_content_encoding(headers.get(b"content-encoding", b"identity"))
         raise _body_refusal(body, request_type) from error
 
 

@@ -124,9 +124,8 @@ class Ousel:
         services = self.services
         await self.database.open()
         try:
-            await services.log.key.read(self.database, creates=False)
-            await services.log.published.check()
             await services.log.key.read(self.database)
+            await services.log.published.check()
             await self._background_tasks.start()
             gauge_reader = GaugeReader(
                 self.database, self.database_clock, services.posting_queue, services.outbox

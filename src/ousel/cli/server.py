@@ -23,6 +23,7 @@ from ousel.observation.telemetry import check_tracing
 from ousel.people.factor_secrets import FactorSecrets
 from ousel.people.secret_file import secret_file_of
 from ousel.sealed_log.keys import KeyHolder
+from ousel.sealed_log.published import PublishedCheckpoint
 
 DRAIN_SECONDS_MAX: Final = 30
 KEEP_ALIVE_SECONDS: Final = 75  # longer than most clients wait, so that they close first
@@ -50,7 +51,9 @@ async def prepare_database(settings: Settings, port: int, workers: int) -> None:
         if embedded and not schema.is_supported(version):
             await schema.migrate(settings.database_url)
         await check_schema(database, settings.database_url)
-        await KeyHolder(settings).read(database, creates=False)
+        key = KeyHolder(settings)
+        await key.read(database, creates=False)
+        await PublishedCheckpoint(database, key).check()
         await FactorSecrets(database, secret_file_of(settings)).prepare()
 
 

@@ -191,7 +191,7 @@ def _record(file: BinaryIO, number: int, *, is_csv: bool) -> bytes:
 def _parse_line(octets: bytes, number: int, *, is_csv: bool) -> Line:
     try:
         line: Line = msgspec.convert(_cells(octets.decode()), Line) if is_csv else _decode(octets)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise VerificationFailed(f"line {number} of the export cannot be read: {error}") from error
     return line
 

@@ -1,7 +1,8 @@
 """Requests to other servers: the public files of a log, and the services of witnesses."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http.client import HTTPException
+from time import monotonic
 from typing import Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -13,7 +14,8 @@ from ousel.sealed_log.merkle import HASH_BYTES, Node
 from ousel.sealed_log.notes import NOTE_BYTES_MAX
 from ousel.sealed_log.tiles import TILE_WIDTH, Tile, TileHashes, tile_of_size, tiles_with
 
-REQUEST_SECONDS_MAX: Final = 10.0
+REQUEST_SECONDS_MAX: Final = 10.0  # until something arrives
+ANSWER_SECONDS_MAX: Final = 10.0  # until all has arrived
 
 
 class RemoteUnreachable(Exception):
@@ -42,14 +44,30 @@ def request(url: str, body: bytes | None = None) -> RemoteAnswer:
         raise RemoteUnreachable(f"{url} is not an http or https address")
     outgoing = Request(url, data=body, headers={"User-Agent": "ousel"})  # noqa: S310
     try:
-        with urlopen(outgoing, timeout=REQUEST_SECONDS_MAX) as answer:  # noqa: S310
-            return RemoteAnswer(answer.status, answer.read(NOTE_BYTES_MAX))
-    except HTTPError as error:
-        with error:
-            return RemoteAnswer(error.code, error.read(NOTE_BYTES_MAX))
+        return _answer(outgoing)
     except (URLError, HTTPException, OSError) as error:
         reason = error.reason if isinstance(error, URLError) else error
         raise RemoteUnreachable(f"{url} does not answer: {reason}") from None
+
+
+def _answer(outgoing: Request) -> RemoteAnswer:
+    try:
+        with urlopen(outgoing, timeout=REQUEST_SECONDS_MAX) as answer:  # noqa: S310
+            return RemoteAnswer(answer.status, _read(answer.read1))
+    except HTTPError as error:
+        with error:
+            return RemoteAnswer(error.code, _read(error.read1))
+
+
+def _read(read_some: Callable[[int], bytes]) -> bytes:
+    """Return the content of an answer, unless it arrives too slowly."""
+    deadline = monotonic() + ANSWER_SECONDS_MAX
+    content = b""
+    while len(content) < NOTE_BYTES_MAX and (piece := read_some(NOTE_BYTES_MAX - len(content))):
+        content += piece
+        if monotonic() > deadline:
+            raise TimeoutError("its answer takes too long")
+    return content
 
 
 class RemoteLog:

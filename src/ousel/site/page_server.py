@@ -1,9 +1,10 @@
 """The page server: creates the visit for each page, and turns refusals into pages."""
 
 import contextlib
+import re
 import secrets
 from http import HTTPStatus
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 from urllib.parse import quote, urlsplit
 
@@ -22,6 +23,8 @@ from ousel.site.visits import IdentityChecks, PageRoute, Sessions, Visit
 
 ADDRESS_CHARACTERS_MAX: Final = 100
 DEVICE_CHARACTERS_MAX: Final = 300
+
+_WITH_PORT: Final = re.compile(r"([0-9.]+):[0-9]+|\[([^\]]+)\](?::[0-9]+)?")
 
 _log = EventLogger()
 
@@ -116,19 +119,17 @@ class PageServer:
 
     def _address_of(self, request: Request) -> str:
         """Return the visitor's IP address, which trusted proxies pass on in X-Forwarded-For."""
-        address = _plain_address(request.ip_address)
+        address = _parse_address(request.ip_address)
         hops = request.headers.get(b"x-forwarded-for", b"").decode("latin-1").split(",")
-        while hops[-1] and self._is_proxy(address):
-            address = _plain_address(hops.pop().strip())
-            hops = hops or [""]
-        return address
+        while hops and address is not None and self._is_proxy(address):
+            hop = _parse_address(hops.pop().strip())
+            if hop is None:  # the proxy has passed on no address
+                break
+            address = hop
+        return request.ip_address if address is None else str(address)
 
-    def _is_proxy(self, address: str) -> bool:
-        try:
-            parsed = ip_address(address)
-        except ValueError:
-            return False
-        return any(parsed in network for network in self._proxies)
+    def _is_proxy(self, address: IPv4Address | IPv6Address) -> bool:
+        return any(address in network for network in self._proxies)
 
     async def _identify(self, visit: Visit, path: dict[str, str]) -> Visit:
         """Return the visit with its person and its path parameters."""
@@ -185,13 +186,18 @@ def _form_tokens(visit: Visit, route: PageRoute) -> list[str]:
     return [visit.form_token, *([form_token(visit.visitor)] if route.opens_session else [])]
 
 
-def _plain_address(address: str) -> str:
-    """Return the address; one that is IPv4 mapped to IPv6 becomes plain IPv4."""
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    """Return the IP address in a text, which may have a port; None if there is none.
+
+    An address that is IPv4 mapped to IPv6 becomes plain IPv4.
+    """
+    with_port = _WITH_PORT.fullmatch(text)
     try:
-        mapped = IPv6Address(address).ipv4_mapped
+        address = ip_address((with_port[1] or with_port[2]) if with_port else text)
     except ValueError:
-        return address
-    return address if mapped is None else str(mapped)
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
 
 
 def origin_of(url: str) -> str:
