@@ -204,7 +204,7 @@ def plan_table(demands: Iterable[Demand], machine: Machine) -> str:
         "batch *b*",
         "database servers",
         "decided by",
-        "cores of them",
+        "cores needed",
         "disk, TB",
         "memory, GB",
         "WAL, MB/s",
