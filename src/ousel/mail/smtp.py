@@ -91,19 +91,14 @@ class _Attempt:
 
     def run(self, message: EmailMessage, sender: str, recipient: str) -> None:
         """Send the message; the server has taken it over when this returns."""
-        smtp = self._smtp = self._connect()
         try:
-            if self._is_cut:
-                raise NotSent("the mail server took too long")
-            if self._server.encryption == "starttls":
-                smtp.starttls(context=ssl.create_default_context())
-            if self._server.username is not None:
-                smtp.login(self._server.username, self._server.password)
+            smtp = self._open()
             smtp.send_message(message, sender, [recipient])
             with contextlib.suppress(OSError, smtplib.SMTPException):
                 smtp.putcmd("quit")  # the reply does not matter any more
         finally:
-            smtp.close()
+            if self._smtp is not None:
+                self._smtp.close()
 
     def cut(self) -> None:
         """End the connection, so that a thread that still uses it ends."""
@@ -112,6 +107,23 @@ class _Attempt:
         if sock is not None:
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
+
+    def _open(self) -> smtplib.SMTP:
+        """Return a connection on which the server takes messages.
+
+        Whatever fails here, such as an expired certificate, says nothing about the message.
+        """
+        try:
+            smtp = self._smtp = self._connect()
+            if self._is_cut:
+                raise NotSent("the mail server took too long")
+            if self._server.encryption == "starttls":
+                smtp.starttls(context=ssl.create_default_context())
+            if self._server.username is not None:
+                smtp.login(self._server.username, self._server.password)
+        except (OSError, smtplib.SMTPException, ValueError) as error:
+            raise NotSent(_reason(error)) from error
+        return smtp
 
     def _connect(self) -> smtplib.SMTP:
         server = self._server
@@ -128,6 +140,10 @@ class _Attempt:
         )
 
 
+def _reason(error: Exception) -> str:
+    return (str(error) or type(error).__name__)[:REASON_CHARACTERS_MAX]
+
+
 def _not_sent(error: Exception) -> NotSent:
     """Return why the message was not sent, and whether the server will never accept it."""
     code: int
@@ -138,9 +154,8 @@ def _not_sent(error: Exception) -> NotSent:
         case smtplib.SMTPDataError(smtp_code=code, smtp_error=text):
             pass
         case _:
-            reason = str(error) or type(error).__name__
             is_refused = isinstance(error, smtplib.SMTPNotSupportedError | ValueError)
-            return NotSent(reason[:REASON_CHARACTERS_MAX], is_refused=is_refused)
+            return NotSent(_reason(error), is_refused=is_refused)
     words = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
     reason = f"{code} {words}"[:REASON_CHARACTERS_MAX]
     return NotSent(reason, is_refused=code >= _PERMANENT)

@@ -16,7 +16,7 @@ from ousel.sealed_log.service import LogReader
 from ousel.sealed_log.witness_client import WitnessAddress, WitnessClient, WitnessRefused
 
 OFFER_SECONDS: Final = 1.0  # between two polls for a new checkpoint
-CLAIM_SECONDS: Final = 60  # longer than all requests for one checkpoint can take
+CLAIM_SECONDS: Final = 60  # longer than all requests for one checkpoint usually take
 PAUSE_SECONDS_MAX: Final = 60.0  # between two requests to a witness that does not cosign
 
 _log = EventLogger()
