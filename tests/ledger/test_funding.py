@@ -9,7 +9,7 @@ from ousel.ledger.history import HistoryQuery, page_of_entries
 from ousel.ledger.journal import set_status
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import AccountFrozen, IdempotencyConflict
-from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Movement
+from ousel.ledger.rules import SYSTEM_ACCOUNT_ID, Movement, Replay
 from tests.support.accounts import balance, person, verify
 
 
@@ -53,11 +53,15 @@ async def test_a_frozen_account_is_not_funded(database: Database) -> None:
 
 
 async def test_a_running_server_funds_through_its_own_queue(database: Database) -> None:
-    """The result contains the movement."""
+    """The result contains the movement with its note; the same key issues nothing more."""
     ada = await person(database, "ada")
     queue = PostingQueue(database, system_clock, queue_limit=10)
 
-    posted = await issue_money(queue, system_clock, ada, 5)
+    posted = await issue_money(queue, system_clock, ada, 5, note="Gift", idempotency_key="k")
+    again = await issue_money(queue, system_clock, ada, 5, note="Gift", idempotency_key="k")
 
     assert isinstance(posted.outcome, Movement)
     assert posted.outcome.credit.account_id == ada.id
+    assert posted.outcome.credit.note == "Gift"
+    assert isinstance(again.outcome, Replay)
+    assert await balance(database, ada) == 5

@@ -174,6 +174,7 @@ async def test_an_unexpected_error_fails_only_its_own_caller(world: LedgerWorld)
     )
 
     assert isinstance(answers[1], KeyError)
+    assert answers[1].args == ("acct_missing",)
     assert await world.balances() == (98, 2)
 
 

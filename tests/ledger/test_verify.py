@@ -17,12 +17,13 @@ from tests.support.raw_sql import RawSql
 
 
 async def test_a_correct_ledger_has_totals(database: Database, people: People) -> None:
-    """The totals count entries, accounts, transfers, and the money in circulation."""
+    """The totals are whole numbers of entries, accounts, transfers and millionths."""
     figures = await verify(database)
 
     assert people.ada.id != people.bob.id
     assert (figures.entries, figures.accounts, figures.transfers) == (24, 3, 12)
     assert figures.issued == 2_000_000
+    assert isinstance(figures.transfers, int)
 
 
 async def test_an_empty_ledger_balances(database: Database) -> None:

@@ -82,7 +82,7 @@ async def test_a_key_that_was_renewed_elsewhere_goes_on(world: World) -> None:
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_only_valid_keys_move_money(database_url: str, requests: list[tuple[str, int]]) -> None:
-    """In a batch with any mix of keys, exactly the postings with a valid key move money.
+    """In one batch with any mix of keys, exactly the postings with a valid key move money.
 
     The valid key was rotated, and its overlap is not over.
     """
@@ -107,6 +107,7 @@ def test_only_valid_keys_move_money(database_url: str, requests: list[tuple[str,
             moved = [isinstance(each.outcome, Movement) for each in posted]
             rejected = [isinstance(each.outcome, KeyRejected) for each in posted]
 
+            assert queue.batches_written == (1 if requests else 0)
             assert moved == [name == "b" for name, _ in requests]
             assert rejected == [name != "b" for name, _ in requests]
             assert await accounts.balance(database, ada) == sum(
