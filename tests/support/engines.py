@@ -203,6 +203,13 @@ class Engines:
         return str(self._postgres.get_uri(database))
 
 
+def use_template(path: Path) -> None:
+    """Let the SQLite databases of this run be copies of this one, which is migrated already."""
+    folder = Path(tempfile.gettempdir())
+    shutil.copy(path, folder / "template.db")
+    (folder / "template-sqlite").write_text("done\n")
+
+
 def _server() -> Any:
     """Start the PostgreSQL server of this run unless it runs, and return its handle."""
     # Imported late, because the module reads the folder for temporary files on import.
