@@ -72,7 +72,7 @@ class AccountService:
         return await self._accounts.get(account_id)
 
     async def get_with_email(self, account_id: str) -> AccountWithEmail:
-        """Return the account with this id and its holder's email."""
+        """Return the account with this id, together with its holder's email."""
 
         async def read(transaction: Transaction) -> AccountWithEmail:
             return await _with_email(transaction, await account_by_id(transaction, account_id))
@@ -86,7 +86,7 @@ class AccountService:
         )
 
     async def find_with_email(self, identifier: str, *, param: str) -> AccountWithEmail:
-        """Return the account that has this identifier and its holder's email."""
+        """Return the account that has this identifier, together with its holder's email."""
 
         async def read(transaction: Transaction) -> AccountWithEmail:
             account = await find_account(transaction, identifier, param=param)

@@ -110,4 +110,6 @@ def text_from_cursor(cursor: str) -> str:
 
 def invalid_cursor() -> InvalidField:
     """Return the refusal of a cursor that we did not issue."""
-    return InvalidField("cursor must be the next_cursor of a previous page.", param="cursor")
+    return InvalidField(
+        "cursor is not valid: send the next_cursor of a previous page.", param="cursor"
+    )

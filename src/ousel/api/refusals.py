@@ -8,7 +8,7 @@ _BEARER: Final = b"Bearer"
 
 
 class MalformedJson(Refusal):
-    """The body is not a JSON object, is nested too deep, or a repeated field is not valid."""
+    """The body is not a JSON object, is nested too deep, or repeats a field with a wrong value."""
 
     status = 400
     code = "malformed_json"

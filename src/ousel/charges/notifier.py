@@ -16,7 +16,10 @@ EXPIRY_SLACK_SECONDS: Final = 0.001  # a timer may fire early by less than the c
 
 
 class ChargeNotifier(ChangeNotifier):
-    """Wakes those who wait for a charge when it may have changed; its mark is `expires_at`."""
+    """Wakes those who wait for a charge when it may have changed.
+
+    The mark of a charge (see ChangeNotifier) is its `expires_at`.
+    """
 
     def __init__(self, database: Database, clock: Clock) -> None:
         """Tell by this clock which charges have expired."""

@@ -68,9 +68,9 @@ SETTINGS: Final = {
     # index. Row by row, that would take a time that grows with the square of their number.
     "enable_hashjoin": "on",
 }
-# A transaction waits for a row on the server that has the row, which has its own settings. Citus
-# passes SET LOCAL on to that server. Outside a DO block, it would also pass on all other statements
-# of the same message.
+# A transaction waits for a row on the server that stores the row. That server has its own settings,
+# but Citus passes SET LOCAL on to it. Outside a DO block, Citus would also pass on all other
+# statements of the same message.
 LOCAL_SETTINGS: Final = "DO $$BEGIN SET LOCAL lock_timeout = '1500ms'; END$$"
 
 # What Citus may report if a server fails, besides a broken connection and a shutdown.

@@ -33,9 +33,10 @@ _KEEPALIVE_OPTIONS: Final = {
 # meanwhile. A server, a database or a role may have another default.
 _ISOLATION: Final = {"default_transaction_isolation": "read committed"}
 
-# A primary that answers was not frozen. So its Patroni has renewed the lock at most 12 seconds ago,
-# and nobody takes over for another 8: the lock lasts for 20. This assumes the settings of
-# deploy/cluster, and a Patroni that runs as long as its PostgreSQL does.
+# A primary that was replaced has been silent for longer than this. While a primary works, Patroni
+# renews its leader lock at least every 12 seconds. The lock lasts for 20 seconds, so nobody takes
+# over within 8 seconds after the last moment at which the primary worked. This assumes the settings
+# of deploy/cluster, and a Patroni that runs as long as its PostgreSQL does.
 TRUST_SECONDS: Final = 5.0
 ASK_SECONDS_MAX: Final = 3.0  # how long to wait for the answers of all hosts
 

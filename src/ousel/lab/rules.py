@@ -195,7 +195,7 @@ DESCRIPTIONS: Final[dict[RehearsalName, Description]] = {
     ),
 }
 
-# Which of the first requests for a transfer or a charge are disturbed, and how.
+# How many of the first requests for a transfer or a charge are disturbed, and how.
 _DISTURBANCES: Final[dict[RehearsalName, tuple[int, str]]] = {
     "answer-lost-after-commit": (2, "drop-after-commit"),
     "answer-lost-before-commit": (2, "drop-before-commit"),

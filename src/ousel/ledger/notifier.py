@@ -12,7 +12,10 @@ from ousel.ledger.rules import Account, Movement
 
 
 class MovementNotifier(ChangeNotifier):
-    """Wakes those who wait for an account's next entry; its mark is the last sequence number."""
+    """Wakes those who wait for an account's next entry.
+
+    The mark of an account (see ChangeNotifier) is the number of its last entry.
+    """
 
     async def wait_for_movement(self, account: Account, seconds: float) -> None:
         """Return when the account may have a new entry, or after this many seconds."""

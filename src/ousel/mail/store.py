@@ -79,7 +79,8 @@ async def is_any_due(transaction: Transaction, now: int) -> bool:
 async def claim(transaction: Transaction, now: int, claimed_until: int) -> Mail | None:
     """Claim one message that is due.
 
-    The claim lasts until `claimed_until`, which becomes its `due_at` and identifies the claim.
+    The claim lasts until `claimed_until`. This time becomes the message's `due_at`, and identifies
+    the claim.
     """
     rows = await transaction.fetch(CLAIM_DUE, now=now, claimed_until=claimed_until)
     return Mail(*rows[0]) if rows else None

@@ -26,7 +26,7 @@ class InvalidClient(OauthRefusal):
 
 
 class InvalidGrant(OauthRefusal):
-    """The code is unknown, expired, used or another request's, or the token is another app's."""
+    """The code is unknown, expired, used or not for this request, or the token is another app's."""
 
     status = 400
     code = "invalid_grant"

@@ -150,7 +150,7 @@ class _OuselCollector(Collector):
             return
         for name, meaning, value in (
             ("waiting", "Messages that wait to be sent.", mail.waiting),
-            ("failed", "Messages that were given up in the last 30 days.", mail.failed),
+            ("failed", "Messages of the last 30 days that were given up.", mail.failed),
             (
                 "oldest_waiting_seconds",
                 "How long the oldest of the waiting messages has waited.",

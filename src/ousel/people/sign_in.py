@@ -265,7 +265,7 @@ class SignInService:
             checks.errors["username"] = f"@{username.lower().removeprefix('@')} is in use."
 
     async def _is_browser_of(self, username: str, source: EventSource) -> bool:
-        """Return whether somebody has signed in to the account with this username here before."""
+        """Return whether this browser was ever used to sign in to the account of this username."""
 
         async def read(transaction: Transaction) -> bool:
             name = _sign_in_name(username)

@@ -42,7 +42,7 @@ class LogInconsistent(Exception):
 
 
 class AuditFailed(Exception):
-    """The log could not be audited: it is unreachable, or its key is another one."""
+    """The log was not audited, because its checkpoint or the state file is unusable."""
 
 
 class AuditResult(msgspec.Struct, frozen=True):

@@ -23,7 +23,7 @@ UNSEALED_BATCHES_MAX: Final = 1_000
 
 
 async def start_if_needed(transaction: Transaction) -> bool:
-    """Start the backfill if there are more entries than leaves account for; return whether it runs.
+    """Start the backfill if some movements have no leaf and wait for none; return whether it runs.
 
     The entries are counted first, and the rows that wait afterwards. So a movement that is written
     in between cannot look as if it had no row.

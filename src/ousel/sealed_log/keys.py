@@ -215,7 +215,7 @@ class KeyHolder:
     async def read(self, database: Database, *, creates: bool = True) -> None:
         """Read the key, or create the first one beside an SQLite file; without a path, do nothing.
 
-        With `creates=False`, only check that this would succeed.
+        With `creates=False`, read the key if there is one, but create none.
         """
         if self.path is None:
             return

@@ -13,7 +13,10 @@ _LOG: Final = "log"  # the only row that is waited for
 
 
 class LogNotifier(ChangeNotifier):
-    """Wakes those who wait for the log to grow; its mark is the size of the log."""
+    """Wakes those who wait for the log to grow.
+
+    The mark of the log (see ChangeNotifier) is its size.
+    """
 
     async def wait_for_growth(self, size: int, seconds: float) -> None:
         """Return when the log may have more leaves than this, or after this many seconds."""

@@ -33,7 +33,7 @@ CREATE_HEAD: Final = Statement(
     "INSERT INTO sealed_log (id, size, backfill_sequence) VALUES (1, 0, 0) ON CONFLICT DO NOTHING",
 )
 WRITE_HEAD: Final = Statement(
-    "write the state of the log, which must have this size",
+    "write the state of the log, if its size is still the one that was read",
     "UPDATE sealed_log SET size = :size, checkpoint = :checkpoint,"
     " backfill_account_id = :backfill_account_id, backfill_sequence = :backfill_sequence"
     " WHERE id = 1 AND size = :size_before",

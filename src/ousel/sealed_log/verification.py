@@ -43,7 +43,8 @@ async def verify_log(transaction: Transaction, key: LogKey | None = None) -> int
     """Return the number of leaves, or raise the first error.
 
     No two leaves may stand for the same movement, and the leaves must have the root that the
-    checkpoint states. If the key is given, the checkpoint must be signed with it.
+    checkpoint states. If the key is given, it or a former key must have signed the
+    checkpoint.
     """
     head = await store.read_head(transaction)
     edge: dict[TileKey, bytes] = {}

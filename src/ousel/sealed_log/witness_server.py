@@ -144,7 +144,7 @@ class _State(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _decode_state(content: bytes, path: Path) -> dict[str, str]:
-    """Return the checkpoint of each log. Never start from nothing because a file is damaged."""
+    """Return the checkpoint of each log. A damaged file is an error, not an empty state."""
     try:
         state = msgspec.json.decode(content, type=_State)
         for note in state.checkpoints.values():

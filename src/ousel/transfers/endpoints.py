@@ -220,14 +220,16 @@ class TransferEndpoints:
                 "Transfers in both directions. Follow next_cursor to read the whole list: "
                 "nothing is skipped or repeated, whatever is written meanwhile. With "
                 "order=oldest, next_cursor is never null: store it, and continue with it "
-                "later to get everything that has happened since. The cursor may also be the "
-                "sequence of the last transfer that you have handled. With Prefer: wait=N as "
-                "well, an empty page is delayed until there is a transfer, or for N seconds. "
-                "Use idempotency_key to find out what happened to a transfer whose answer was "
-                "lost."
+                "later to get everything that has happened since. In this order, the cursor may "
+                "also be the sequence of the last transfer that you have handled, and with "
+                "Prefer: wait=N, an empty page is delayed until there is a transfer, or for N "
+                "seconds. Use idempotency_key to find out what happened to a transfer whose "
+                "answer was lost."
             ),
             query=TransfersQuery,
-            request_headers={"Prefer": prefer_header("there is a transfer (order=oldest)")},
+            request_headers={
+                "Prefer": prefer_header("there is a transfer (only with order=oldest)")
+            },
             successes={200: AnswerDescription("A page of transfers.", Page[TransferRecord])},
         )
 

@@ -31,7 +31,8 @@ _NOT_MODIFIED: Final = b"HTTP/1.1 304 "
 class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What to send: each request is its connection's head, a running number, and one of the tails.
 
-    If `requests` is given, each of them is sent once instead, and then the load ends.
+    If `requests` is given, these are sent instead, each at most once. The load ends when all
+    are sent or its time is over.
     """
 
     port: int

@@ -62,7 +62,7 @@ def read_plan(
 def one_time_plan(
     server: Server, requests: list[bytes], connections: int, seconds: float
 ) -> LoadPlan:
-    """Return a plan that sends each of these requests once and expects redirects."""
+    """Return a plan that sends each of these requests at most once and expects redirects."""
     return LoadPlan(
         port=server.port,
         connections=connections,

@@ -125,7 +125,7 @@ class InvalidRequest(BadRequest):
 
 
 class InvalidGrant(BadRequest):
-    """The code is unknown, expired, used or another request's, or the token is another app's."""
+    """The code is unknown, expired, used or not for this request, or the token is another app's."""
 
     code = "invalid_grant"
 
