@@ -149,7 +149,7 @@ async def test_verify_since_a_checkpoint(
 
     for table in ("sealed_batches", "sealed_tiles", "sealed_log"):
         await raw_sql.run(f"DELETE FROM {table}")
-    await log.another_sealer().seal_all()
+    await log.another_process().seal_all()
     rewritten = await asyncio.to_thread(
         ousel, "verify", "--since", str(checkpoint), database=database_url
     )

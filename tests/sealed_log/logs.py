@@ -29,6 +29,7 @@ class Log:
         self, database: Database, folder: Path, portal_url: str = "https://pay.example"
     ) -> None:
         self.database = database
+        self._portal_url = portal_url
         path = folder / "log-key"
         if not path.exists():
             write_key(path, new_key(origin_at(portal_url)))
@@ -36,6 +37,12 @@ class Log:
         self.key.key = read_key(path, self.key.origin)
         self.queue = self.another_queue()
         self.sealer = self.another_sealer()
+
+    def another_process(self) -> Sealer:
+        """Return the sealer of another process, which has seen nothing of the log yet."""
+        key = KeyHolder(Settings(portal_url=self._portal_url, log_key_file=self.key.path))
+        key.key = self.key.key
+        return Sealer(self.database, key, self.queue, LogNotifier(self.database))
 
     def another_sealer(self, database: Database | None = None) -> Sealer:
         """Return a sealer like that of another process."""

@@ -174,8 +174,7 @@ async def test_a_rewritten_log_does_not_extend_a_kept_checkpoint(
     """Even if the attacker has the key and seals everything again."""
     for table in ("sealed_batches", "sealed_tiles", "sealed_log"):
         await raw_sql.run(f"DELETE FROM {table}")
-    sealer = books.log.another_sealer()
-    await sealer.seal_all()
+    await books.log.another_process().seal_all()
     await books.log.assert_complete()
 
     assert "with 6 leaves, it has another root" in await books.error_since()

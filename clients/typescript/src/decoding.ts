@@ -65,7 +65,9 @@ export function decodeBody<Value>(decode: Decode<Value>, body: string): Value {
   try {
     return decode(parseJson(body), "the body");
   } catch (error) {
-    throw error instanceof SyntaxError ? new Undecodable("the body is not JSON") : error;
+    // A text that is nested too deep exhausts the stack, which is a RangeError.
+    const isJson = !(error instanceof SyntaxError || error instanceof RangeError);
+    throw isJson ? error : new Undecodable("the body is not JSON");
   }
 }
 

@@ -12,6 +12,8 @@ export interface Following {
   readonly signal: AbortSignal | undefined;
 }
 
+const ASKED_SECONDS_MAX = 3600; // however long the server asks to wait
+
 /**
  * Yields the transfers after the cursor, and then each as it happens, until the signal is aborted.
  *
@@ -45,7 +47,8 @@ export async function* follow(
       failures += 1;
       if (!isTemporary(error) || failures > failuresMax) throw error;
       const askedSeconds = error instanceof ApiError ? error.retryAfterSeconds : null;
-      pause = delaySeconds(policy, failures, surroundings.chance()) + (askedSeconds ?? 0);
+      pause = delaySeconds(policy, failures, surroundings.chance());
+      pause += Math.min(askedSeconds ?? 0, ASKED_SECONDS_MAX);
     }
     if (pause > 0) await surroundings.sleep(pause, signal).catch(() => {});
   }

@@ -32,8 +32,8 @@ def decode_body(body: bytes, headers: Headers, request_type: type[Typed]) -> Typ
     content_type = headers.get(b"content-type", b"")
     if content_type != b"application/json":
         _check_content_type(content_type)
-    if b"content-encoding" in headers:
-        _check_content_encoding(headers[b"content-encoding"])
+    if content_encoding := headers.get(b"content-encoding"):
+        _check_content_encoding(content_encoding)
     if len(body) > NESTED_LEVELS_MAX and is_nested_deeper(body, NESTED_LEVELS_MAX):
         raise MalformedJson(f"The body must be nested at most {NESTED_LEVELS_MAX} levels deep.")
     try:

@@ -54,14 +54,15 @@ def restore(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Fill an empty database from a backup, migrate it, verify the ledger, end all sessions."""
+    """Fill an empty database from a backup, migrate it, end all sessions, verify the ledger."""
     url = settings(database).database_url
     reason = "the database is not empty: a restore needs an empty one"
     asyncio.run(check_empty(url, message=reason))
     database_backup.restore(url, file)
     asyncio.run(_migrate(url))
-    totals, _ = run_on_snapshot(database, verify_everything)
+    # This comes first, so that no session is valid again if the verification fails.
     ended = asyncio.run(_end_credentials(url, revoke_keys=revoke_keys))
+    totals, _ = run_on_snapshot(database, verify_everything)
     show(
         {
             "result": "restored, and the books balance",

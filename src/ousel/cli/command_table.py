@@ -55,7 +55,7 @@ _COMMANDS: Final = (
         "restore",
         "ousel.cli.backups",
         "restore",
-        "Fill an empty database from a backup, migrate it, verify the ledger, end all sessions.",
+        "Fill an empty database from a backup, migrate it, end all sessions, verify the ledger.",
     ),
     (
         "bench",

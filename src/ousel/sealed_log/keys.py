@@ -211,6 +211,7 @@ class KeyHolder:
             self.checkpoint_path = self.path.with_name(f"{self.path.name}.checkpoint")
         self.key: LogKey | None = None
         self.may_continue_log = True  # False while the log contradicts what was published
+        self.size_seen = 0  # the largest size of the log that this process has seen
 
     async def read(self, database: Database, *, creates: bool = True) -> None:
         """Read the key, or create the first one beside an SQLite file; without a path, do nothing.

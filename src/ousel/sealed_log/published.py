@@ -120,13 +120,13 @@ class PublishedCheckpoint:
 
     async def _extended_head(self, transaction: Transaction) -> store.Head | None:
         """Return the state of the log if it extends the recorded one, or None if it is the same."""
-        head = await store.read_head(transaction)
-        if self._recorded is None:
-            return head
-        if head.checkpoint == self._recorded.note:
+        head, recorded = await store.read_head(transaction), self._recorded
+        if recorded is not None and head.checkpoint == recorded.note:
             return None
-        await check_extends(transaction, self._recorded.checkpoint)
-        return head if head.size > self._recorded.checkpoint.size else None
+        if recorded is not None:
+            await check_extends(transaction, recorded.checkpoint)
+        self._key.size_seen = max(self._key.size_seen, head.size)
+        return head if recorded is None or head.size > recorded.checkpoint.size else None
 
     async def _write(self, path: Path, note: str) -> None:
         try:

@@ -51,6 +51,7 @@ class SealingStep(msgspec.Struct, frozen=True):
 
     movements: int
     is_last: bool  # there was nothing more to seal
+    size: int = 0  # of the log after it
 
 
 class Sealer:
@@ -109,20 +110,23 @@ class Sealer:
 
     async def seal_some(self) -> SealingStep:
         """Seal some movements in one transaction."""
-        key, recent = self._key.key, self._queue.recent_movements
+        key, recent = self._key, self._queue.recent_movements
         sealed = await self._database.write(
             lambda transaction: _seal_some(transaction, key, recent)
         )
+        key.size_seen = max(key.size_seen, sealed.size)
         if sealed.movements:
             self._notifier.notify_of_growth()
         return sealed
 
 
 async def _seal_some(
-    transaction: Transaction, key: LogKey | None, recent: RecentMovements
+    transaction: Transaction, holder: KeyHolder, recent: RecentMovements
 ) -> SealingStep:
-    head = await store.lock_head(transaction)
+    key, head = holder.key, await store.lock_head(transaction)
     if head is None or (key is None and head.checkpoint is not None):
+        return SealingStep(0, is_last=True)
+    if head.size < holder.size_seen:  # the database went back: see `published`
         return SealingStep(0, is_last=True)
     must_sign = key is not None and key.needs_new_checkpoint(head.checkpoint)
     # The entries are read first. So each one that was written with a row has either been sealed, or
@@ -141,7 +145,7 @@ async def _seal_some(
     if ids:
         await delete_unsealed(transaction, ids)
     is_last = has_all_batches and len(ids) == len(batches) and not head.is_backfilling
-    return SealingStep(len(movements), is_last)
+    return SealingStep(len(movements), is_last, head.size + len(movements))
 
 
 def _take_batches(batches: Mapping[str, str]) -> list[str]:

@@ -23,7 +23,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     """Return the JSON object in the body, with exact numbers."""
     try:
         value = json.loads(body, parse_float=Decimal)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:
         raise Undecodable("the body is not JSON") from error
     if not isinstance(value, dict):
         raise Undecodable("the body is not a JSON object")
@@ -41,12 +41,15 @@ def decode_page(kind: type[Record], body: bytes) -> Page[Record]:
     value = parse_object(body)
     decode = _decoder(cast("Hashable", kind))
     try:
-        return Page(
+        page = Page(
             data=[decode(each) for each in value["data"]],
             next_cursor=value["next_cursor"],
         )
     except (KeyError, TypeError) as error:
         raise Undecodable("the body is not a page of a list") from error
+    if not isinstance(page.next_cursor, str | None):
+        raise Undecodable("the next_cursor is not a text")
+    return page
 
 
 @lru_cache(maxsize=64)

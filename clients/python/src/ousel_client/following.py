@@ -19,6 +19,7 @@ from ousel_client.retrying import CallPolicy, send_with_retries
 from ousel_client.waiting import HELD_SECONDS_MAX, PAUSES
 
 ORDER: Final = {"order": "oldest"}
+ASKED_SECONDS_MAX: Final = 3_600.0  # however long the server asks to wait
 
 
 class Position:
@@ -84,7 +85,7 @@ class Position:
     def _pause_after(self, error: Exception, failures: int) -> float:
         pause_seconds = self._call_policy.policy.delay_seconds(failures, self._call_policy.chance())
         asked_seconds = error.retry_after_seconds if isinstance(error, ApiError) else None
-        return pause_seconds + (asked_seconds or 0.0)
+        return pause_seconds + min(asked_seconds or 0.0, ASKED_SECONDS_MAX)
 
 
 class Follow(Position):

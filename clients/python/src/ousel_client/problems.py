@@ -68,6 +68,6 @@ def _retry_after_seconds(value: str) -> float | None:
         return float(value)
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return max(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() - time.time(), 0.0)
