@@ -1,10 +1,12 @@
 """The posting queue: postings that wait are written together, in order, and all are answered."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from ousel.database.port import Transaction
 from ousel.kernel.clock import system_clock
 from ousel.kernel.errors import DatabaseUnavailable
 from ousel.ledger.batch import PostingResult
@@ -15,7 +17,7 @@ from ousel.ledger.refusals import (
     PostingRefused,
     QueueFull,
 )
-from ousel.ledger.rules import Movement, Posting, Replay
+from ousel.ledger.rules import Account, Movement, Posting, Replay
 from ousel.ledger.writer import BATCH_POSTINGS_MAX, UNHALVED_POSTINGS_MAX
 from tests.ledger.conftest import LedgerWorld
 from tests.ledger.examples import posting, refusals
@@ -237,6 +239,42 @@ async def test_two_queues_on_one_database_lose_nothing(world: LedgerWorld) -> No
     assert sum(await world.balances()) == 100
     figures = await verify(world.database)
     assert figures.transfers == len(await world.entries(world.bob)) + 1
+
+
+class RecordingNotices:
+    """Records the notices: the id of each transfer, and the usernames of both accounts."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[str, str, str]] = []
+
+    async def write(
+        self,
+        transaction: Transaction,
+        movements: Sequence[Movement],
+        involved: Mapping[str, Account],
+    ) -> None:
+        assert not transaction.follows_unknown_commit
+        for each in movements:
+            payer, payee = involved[each.debit.account_id], involved[each.credit.account_id]
+            self.written.append((each.debit.transfer_id, payer.username, payee.username))
+
+
+async def test_recipients_are_notified_of_money_that_has_moved(world: LedgerWorld) -> None:
+    """A posting that was refused, or that does not ask for a notice, is not mentioned."""
+    notices = RecordingNotices()
+    queue = PostingQueue(world.database, system_clock, queue_limit=10, notices=notices)
+    notified = posting(world.ada.id, "@bob", 1, notifies_recipient=True)
+
+    await post_all(
+        queue,
+        posting(world.ada.id, "@bob", 1),
+        notified,
+        posting(world.ada.id, "@bob", 1_000, notifies_recipient=True),
+    )
+    await queue.post(posting(world.ada.id, "@bob", 1))
+    await queue.post(posting(world.ada.id, "@bob", 1_000, notifies_recipient=True))
+
+    assert notices.written == [(notified.transfer_id, "ada", "bob")]
 
 
 def _transfer_id(answer: PostingResult) -> str:
