@@ -20,6 +20,7 @@ async def test_money_is_issued_from_the_system_account(database: Database) -> No
     funded = await fund_account(database, system_clock, ada, 5_000_000, note="Opening")
 
     assert not funded.replayed
+    assert funded.transfer_id.startswith("tr_")
     assert await balance(database, ada) == 5_000_000
     assert (await verify(database)).issued == 5_000_000
     query = HistoryQuery(account_id=ada.id, limit=1)

@@ -1,6 +1,7 @@
 """Verification of a correct ledger, also while others write."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
@@ -9,7 +10,8 @@ from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
 from ousel.ledger.duplicate_finder import DuplicateFinder
 from ousel.ledger.queue import PostingQueue
-from ousel.ledger.verify import verify_database
+from ousel.ledger.rules import Account, Entry
+from ousel.ledger.verify import VerifiedTotals, verify_database, verify_ledger
 from tests.ledger.examples import posting
 from tests.ledger.tampering import People
 from tests.support.accounts import person, verify
@@ -31,6 +33,25 @@ async def test_an_empty_ledger_balances(database: Database) -> None:
     figures = await verify(database)
 
     assert (figures.entries, figures.accounts, figures.issued) == (0, 1, 0)
+
+
+class NoAccounts:
+    """A ledger that has not even a system account."""
+
+    async def accounts(self) -> AsyncIterator[Account]:
+        for account in list[Account]():
+            yield account
+
+    async def entries(self) -> AsyncIterator[list[Entry]]:
+        for page in list[list[Entry]]():
+            yield page
+
+
+async def test_without_accounts_nothing_is_in_circulation() -> None:
+    """Nothing is wrong with such a ledger."""
+    nothing = VerifiedTotals(entries=0, accounts=0, transfers=0, issued=0)
+
+    assert await verify_ledger(NoAccounts()) == nothing
 
 
 async def test_accounts_without_entries_balance(database: Database) -> None:

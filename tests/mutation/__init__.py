@@ -1,1 +1,1 @@
-"""Mutation testing: small changes to the rules of money, each of which a test must notice."""
+"""Mutation testing: small changes to the rules of money and the ledger, which tests must notice."""

@@ -43,7 +43,7 @@ class ExtensionCheck:
         if not self._ends:
             return
         async for account in ledger.accounts():
-            if self._ends.get(account.id, (-1, ""))[0] == 0:  # it had no entries
+            if account.id in self._ends and self._ends[account.id][0] == 0:  # it had no entries
                 del self._ends[account.id]
         if self._ends:
             account_id, (sequence, _) = min(self._ends.items())
