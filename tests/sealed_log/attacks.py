@@ -327,7 +327,7 @@ async def show_one_reader_another_log(scene: Scene) -> None:
     scene.shown = Published(note, tiles)
 
 
-async def change_a_movement_after_the_checkpoint(scene: Scene) -> None:
+async def change_a_movement_newer_than_the_checkpoint(scene: Scene) -> None:
     await scene.log.queue.post(posting(scene.people.ada.id, "@bob", 1, note="new"))
     await scene.log.sealer.seal_all()
     await scene.raw_sql.run("UPDATE entries SET note = 'newer' WHERE note = 'new'")
@@ -378,8 +378,8 @@ ATTACKS: dict[str, tuple[Callable[[Scene], Awaitable[None]], set[str]]] = {
         show_one_reader_another_log,
         {"monitor", "witness", "receipt"},
     ),
-    "change a movement after the checkpoint": (
-        change_a_movement_after_the_checkpoint,
+    "change a movement that is newer than the checkpoint": (
+        change_a_movement_newer_than_the_checkpoint,
         {"verify", "verify --since"},
     ),
 }
