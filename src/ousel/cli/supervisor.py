@@ -137,8 +137,8 @@ class Supervisor:
     def _restart_failed(self) -> None:
         """Replace the workers that have ended, or have sent no heartbeat for too long.
 
-        A worker that cannot start is started again and again: the database could be reached when
-        the server started, so it will probably be reachable again.
+        A worker that cannot start is started again and again: the database was reachable when the
+        server started, so it will probably be reachable again.
         """
         failed = [worker for worker in self._workers if worker.has_failed()]
         if not all(worker.is_ready for worker in failed):

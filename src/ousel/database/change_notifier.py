@@ -1,8 +1,8 @@
 """Waiting for changes: one task notifies all callers who wait in this process.
 
-Those who wait do not query the database themselves. The task asks about all rows that are waited
-for with one statement, a few times a second and only while somebody waits. What this process
-itself writes wakes those who wait for it at once.
+Those who wait do not query the database themselves. With one statement, the task asks about all
+rows that somebody waits for. It does so a few times a second, and only while somebody waits. What
+this process itself writes wakes those who wait for it at once.
 """
 
 import asyncio

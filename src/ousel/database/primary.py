@@ -226,7 +226,7 @@ class Primary:
 
 
 async def _cancel(attempts: "list[asyncio.Future[MonitoredConnection]]") -> None:
-    """Cancel the other attempts, and end the connections that they have opened."""
+    """Cancel these attempts, and end the connections that they have opened."""
     for attempt in attempts:
         attempt.cancel()
     for outcome in await asyncio.gather(*attempts, return_exceptions=True):

@@ -48,7 +48,7 @@ DELETE_EXPIRED: Final = deletion_of_oldest(
 
 
 async def replace_proof(transaction: Transaction, proof: EmailProof) -> None:
-    """Insert a proof; the one that the account had before ends."""
+    """Insert a proof, which replaces the account's earlier one."""
     await delete_proof(transaction, proof.account_id)
     await transaction.insert(EMAIL_PROOFS, [msgspec.structs.astuple(proof)])
 

@@ -1,4 +1,4 @@
-"""Work on threads that nobody has to wait for."""
+"""Work on daemon threads, which do not keep a process from stopping."""
 
 import asyncio
 import contextlib

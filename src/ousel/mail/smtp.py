@@ -1,4 +1,4 @@
-"""Hands messages over to a mail server by SMTP, on threads that nobody has to wait for."""
+"""Hands messages over to a mail server by SMTP, on daemon threads."""
 
 import asyncio
 import contextlib

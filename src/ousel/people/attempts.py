@@ -7,8 +7,8 @@ At most 30 wrong codes can be tried on one account in a day: ten from browsers t
 knows, ten from all others, and ten codes by mail.
 
 Sign-ups are limited by IP address, since the server must hash a password for each. Messages by mail
-are limited by account, mailbox and IP address, and links that do not work by IP address. Challenges
-for passkeys are limited by IP address too. Test money in a sandbox is limited by account.
+are limited by account, mailbox and IP address. Links that do not work, and challenges for passkeys,
+are limited by IP address. Test money in a sandbox is limited by account.
 """
 
 import hashlib

@@ -86,7 +86,7 @@ class FactorSecrets:
         return await self._database.write(work)
 
     async def rotate(self, *, is_key_lost: bool = False) -> Rotation:
-        """Encrypt all secrets with a new key, and remove the old ones from the file.
+        """Encrypt all secrets with a new key, and remove the old keys from the file.
 
         If it is interrupted, the file has all keys that are needed, and the next rotation continues
         with the key that this one has added.

@@ -39,7 +39,7 @@ class IdentityCheckPages:
     """
 
     def __init__(self, pages: PageRenderer, identity_checks: IdentityCheckService) -> None:
-        """Check what people give with this service."""
+        """Use this service to check what people give."""
         self._pages = pages
         self._identity_checks = identity_checks
 

@@ -40,7 +40,7 @@ DELETE_EXPIRED: Final = deletion_of_oldest(
 
 
 async def replace(transaction: Transaction, link: ResetLink) -> None:
-    """Insert a link; the one of the same kind that the account had before ends."""
+    """Insert a link, which replaces the account's earlier link of the same kind."""
     await transaction.execute(DELETE_LINK, account_id=link.account_id, kind=link.kind)
     await transaction.insert(RESET_LINKS, [msgspec.structs.astuple(link)])
 

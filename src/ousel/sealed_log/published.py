@@ -79,7 +79,10 @@ class PublishedCheckpoint:
         self._is_writable = True
 
     async def check(self) -> None:
-        """Raise LogShortened if the log contradicts what was published, unless it was declared."""
+        """Raise LogShortened if the log contradicts what was published.
+
+        A contradiction that the operator has declared is accepted.
+        """
         published = None if self._path is None else read_published(self._path)
         if published is None:
             return

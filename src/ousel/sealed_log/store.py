@@ -154,7 +154,10 @@ async def write_tiles(transaction: Transaction, tiles: Mapping[TileKey, bytes]) 
 async def add_batches(
     transaction: Transaction, rows: Sequence[tuple[int, int, str, bytes]]
 ) -> None:
-    """Write which movements the leaves from an index on stand for, with their date and secrets."""
+    """Insert batches of sealed movements.
+
+    A row has the index of its first leaf, the date, the places of the movements, and their secrets.
+    """
     await transaction.insert(
         SEALED_BATCHES,
         [(first, date, places, to_base64(secrets)) for first, date, places, secrets in rows],

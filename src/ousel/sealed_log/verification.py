@@ -135,7 +135,10 @@ async def _sealed_movements(transaction: Transaction, first: int) -> AsyncIterat
 async def _verify_tiles(
     transaction: Transaction, edge: dict[TileKey, bytes], size: int, hashes: Sequence[bytes]
 ) -> dict[TileKey, bytes]:
-    """Compare the stored tiles with these leaves; return the partial tiles after them."""
+    """Compare the stored tiles with these leaves.
+
+    Return the partial tiles of the tree that ends with these leaves.
+    """
     computed = edge | append_leaves(edge, size, hashes)
     stored = await store.read_tiles(transaction, computed.keys())
     for key, content in computed.items():

@@ -71,7 +71,7 @@ class Witness:
         return answer
 
     def last_checkpoint(self, origin_hash: str) -> str | None:
-        """Return the last checkpoint that was cosigned, by the SHA-256 of the log's name."""
+        """Return the last cosigned checkpoint of the log whose name has this SHA-256, or None."""
         for origin, note in self._notes.items():
             if hashlib.sha256(origin.encode()).hexdigest() == origin_hash:
                 return note
