@@ -108,6 +108,24 @@ async def test_a_restore_ends_sessions_and_if_wanted_keys(
     assert found is None
 
 
+async def test_sessions_end_even_if_the_restored_books_do_not_balance(
+    database: Database, database_url: str, elsewhere: str, tmp_path: Path, raw_sql: RawSql
+) -> None:
+    """The command fails, but the database is filled, and somebody may serve it all the same."""
+    owner, _, _ = await partner(database, "harbour")
+    await database.write(lambda transaction: _add_session(transaction, owner.id))
+    await raw_sql.run("UPDATE accounts SET balance = 5 WHERE username = 'harbour'")
+    file = tmp_path / "books.backup"
+    await asyncio.to_thread(ousel, "backup", str(file), database=database_url)
+
+    failed = await asyncio.to_thread(ousel, "restore", str(file), database=elsewhere)
+
+    assert_fails(failed, "has the balance 5")
+    async with open_database(elsewhere) as copy:
+        sessions = await copy.read(lambda transaction: sessions_of(transaction, owner.id, 0, 9))
+    assert sessions == []
+
+
 @pytest.mark.one_engine
 async def test_a_restored_sandbox_revokes_keys_at_its_own_time(
     database: Database, database_url: str, elsewhere: str, tmp_path: Path

@@ -56,6 +56,7 @@ def test_new_fields_and_values_are_accepted() -> None:
         (b"<html>", "not JSON"),
         (b"\xff", "not JSON"),
         (b"[" * 100_000, "not JSON"),
+        (b'{"amount": 1e%b}' % (b"9" * 30), "not JSON"),
         (b"[]", "not a JSON object"),
         (b"{}", "has no 'account_id'"),
         (changed(account_id=None), "expected str, but got NoneType"),
@@ -80,6 +81,7 @@ def test_other_bodies_are_not_records(body: bytes, why: str) -> None:
         {"data": [], "has_more": False},
         {"data": [{}], "next_cursor": None},
         {"data": [5], "next_cursor": None},
+        {"data": [], "next_cursor": {"a": 1}},
     ],
 )
 def test_other_bodies_are_not_pages(page: dict[str, Any]) -> None:

@@ -110,7 +110,10 @@ def test_an_error_contains_the_request_id() -> None:
 
 @pytest.mark.parametrize(
     ("value", "seconds"),
-    [("7", 7.0), ("0", 0.0), ("", None), ("soon", None), ("-3", None), ("1.5", None)],
+    [
+        *(("7", 7.0), ("0", 0.0), ("", None), ("soon", None), ("-3", None), ("1.5", None)),
+        ("Mon, 01 Jan 99999999999999999999 00:00:00 GMT", None),
+    ],
 )
 def test_retry_after_in_seconds(value: str, seconds: float | None) -> None:
     """Whole seconds are understood; a value that is neither seconds nor a date is ignored."""
