@@ -35,7 +35,7 @@ _ACCOUNT_JOINED: Final = re.compile(
 _CHARGES_BY_ID: Final = re.compile(
     r"FROM charges\b.*?(?P<condition>\b(charges\.)?id = ANY\(:ids\))"
 )
-# Citus locks rows in one shard only, so the oldest rows of a table are chosen without locks.
+# Citus locks rows only if all are in one shard, so the oldest rows of a table are chosen unlocked.
 _OLDEST_LOCKED: Final = re.compile(r"(LIMIT :limit) FOR UPDATE\)")
 
 Parameters = Mapping[str, Any]

@@ -50,8 +50,8 @@ def changed_letter(username: str, portal_url: str) -> Letter:
         subject="The email of your Ousel account was changed",
         opening=(
             (
-                f"The Ousel account @{username} has a new email. Money that is sent to "
-                "this email no longer reaches it, and you can no longer sign in with this email."
+                f"The Ousel account @{username} has a new email. Money that is sent to the old "
+                "email no longer reaches the account, and the old email no longer signs you in."
             ),
         ),
         link=("Sign in with your username", f"{portal_url}/login"),

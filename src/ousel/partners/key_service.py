@@ -185,7 +185,7 @@ class KeyService:
             return None
         if not key.is_valid_at(self._clock()):
             raise InvalidField(
-                "This form has been used before, and its key has ended. Send the form again.",
+                "This form has been used before, and its key has ended. Fill in the form anew.",
                 param=param,
             )
         return IssuedKey(key, secret, is_repeated=True)

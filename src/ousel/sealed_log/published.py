@@ -97,7 +97,7 @@ class PublishedCheckpoint:
             raise LogShortened(
                 f"{error}; the checkpoint in {self._path} was published, so this is an older copy"
                 " of the database, or another one. To continue with it all the same, run"
-                " 'ousel log key new --restored', which declares it publicly; if you have done so"
+                " 'ousel log key new --restored', which declares the loss publicly; if you did so"
                 " on another host, copy its key to this host"
             ) from None
         self._recorded = published
