@@ -129,7 +129,9 @@ async def test_a_process_does_not_continue_a_log_that_went_back(log: Log, raw_sq
     for table in tables:
         await raw_sql.run(f"DELETE FROM {table}")
         await raw_sql.run(f"INSERT INTO {table} SELECT * FROM right_{table}")
-    await server.record()
+    with captured_logs() as logs:
+        await server.record()
+    assert [event["event"] for event in logs] == ["movements are sealed again"]
     await log.another_sealer().seal_due()
     await server.record()
     assert published_size(log.key.checkpoint_path) > 2

@@ -98,7 +98,8 @@ class PublishedCheckpoint:
                 f"{error}; the checkpoint in {self._path} was published, so this is an older copy"
                 " of the database, or another one. To continue with it all the same, run"
                 " 'ousel log key new --restored', which declares the loss publicly; if you did so"
-                " on another host, copy its key to this host"
+                " on another host, copy its key to this host. For a database that you have created"
+                " anew, remove this file and that of the key"
             ) from None
         self._recorded = published
 
@@ -117,6 +118,8 @@ class PublishedCheckpoint:
                 _log.error("nothing is sealed", reason=f"{error}; see {self._path}")
             self._key.may_continue_log = False
             return
+        if not self._key.may_continue_log:
+            _log.warning("movements are sealed again", reason="the log extends its record again")
         self._key.may_continue_log = True
         if head is not None and head.checkpoint is not None:
             await self._write(self._path, head.checkpoint)
@@ -129,7 +132,7 @@ class PublishedCheckpoint:
         if recorded is not None:
             await check_extends(transaction, recorded.checkpoint)
         self._key.size_seen = max(self._key.size_seen, head.size)
-        return head if recorded is None or head.size > recorded.checkpoint.size else None
+        return head
 
     async def _write(self, path: Path, note: str) -> None:
         try:
