@@ -25,7 +25,7 @@ ENGINES: tuple[Engine, ...] = (
 )
 # `make check` runs the tests in these folders on both engines, and all others on SQLite alone: what
 # the others test seldom depends on the engine. `make test` runs all tests on both engines.
-BOTH_ENGINES_IN_CHECK = ("database", "ledger")
+BOTH_ENGINES_IN_CHECK = ("database",)
 IS_CHECK = os.environ.get("OUSEL_TESTS") == "check"
 
 # Creating a PostgreSQL database takes longer than most tests, so databases are emptied and reused.
