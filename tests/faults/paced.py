@@ -59,7 +59,7 @@ class _Pace:
         self.done = asyncio.Event()
 
     def plan_until(self, begun: float, now: float) -> None:
-        due = min(self.total, int((now - begun) * self.plan.rate))
+        due = min(self.total, int((now - begun) * self.plan.rate) + 1)  # the first is due at once
         self.due.extend(begun + number / self.plan.rate for number in range(self.planned, due))
         self.planned = due
         self.send()
