@@ -9,10 +9,10 @@ def free_port() -> int:
     """Return the first of two adjacent ports that nothing listens on, and that no other test gets.
 
     The ports are outside the range of clients' ports: a client that keeps trying such a port, while
-    its server is down, connects to itself in the end.
+    its server is down, connects to itself in the end. They are above 10080, which browsers refuse.
     """
     while True:
-        port = 10_000 + 2 * secrets.randbelow(5_000)
+        port = 10_100 + 2 * secrets.randbelow(4_950)
         with (
             suppress(OSError),
             socket.socket() as one,
