@@ -14,28 +14,28 @@ def movement(transfer_id: str) -> Movement:
     return Movement(debit, credit)
 
 
-def test_a_batch_is_found_once_by_its_first_transfer() -> None:
-    """An unknown batch, and a batch without movements, has none."""
+def test_batches_are_taken_in_the_order_in_which_they_were_written() -> None:
+    """Each is taken once; a batch without movements is not kept."""
     recent, batch = RecentMovements(), [movement("tr_1"), movement("tr_2")]
     recent.add([])
     recent.add(batch)
+    recent.add([movement("tr_3")])
 
-    assert recent.take("tr_1") == batch
-    assert not recent.take("tr_1")
-    assert not recent.take("tr_2")
+    assert recent.take_oldest() == batch
+    assert recent.take_oldest() == [movement("tr_3")]
+    assert not recent.take_oldest()
 
 
 def test_the_oldest_batches_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches that were taken no longer count; a batch above the limit is not kept at all."""
     monkeypatch.setattr(recent_movements, "MOVEMENTS_KEPT_MAX", 3)
     recent = RecentMovements()
-    for transfer_id in ("tr_1", "tr_2", "tr_3"):
+    for transfer_id in ("tr_1", "tr_2", "tr_3", "tr_4"):
         recent.add([movement(transfer_id)])
-    recent.take("tr_2")
-    recent.add([movement("tr_4")])
+    assert recent.take_oldest() == [movement("tr_2")]
     recent.add([movement("tr_5")])
 
-    assert not recent.take("tr_1")
-    assert all(recent.take(each) for each in ("tr_3", "tr_4", "tr_5"))
+    for transfer_id in ("tr_3", "tr_4", "tr_5"):
+        assert recent.take_oldest() == [movement(transfer_id)]
     recent.add([movement("tr_6")] * 4)
-    assert not recent.take("tr_6")
+    assert not recent.take_oldest()

@@ -17,7 +17,8 @@ from ousel.sealed_log.keys import LogKey, new_key
 from ousel.sealed_log.leaves import Leaf
 from ousel.sealed_log.merkle import Node, consistency_proof, root_hash
 from ousel.sealed_log.notes import COSIGNATURE, SigningKey, split_note, to_base64
-from ousel.sealed_log.sealer import append_movements
+from ousel.sealed_log.prepared_leaves import leaf_rows
+from ousel.sealed_log.sealer import append_leaf_rows
 from ousel.sealed_log.tiles import TileHashes, TileKey, append_leaves
 from ousel.sealed_log.verification import verify_since
 from ousel.sealed_log.witness_rules import AddCheckpoint, answer_request
@@ -181,7 +182,7 @@ async def _rebuild(scene: Scene, movements: Sequence[Movement] | None = None) ->
         await store.create_head(transaction)
         head = await store.lock_head(transaction)
         assert head is not None
-        await append_movements(transaction, head, chosen, scene.key)
+        await append_leaf_rows(transaction, head, leaf_rows(chosen), scene.key)
 
     await scene.log.database.write(build)
 

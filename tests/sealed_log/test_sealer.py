@@ -65,7 +65,6 @@ async def test_many_movements_are_sealed_in_steps(
 ) -> None:
     """A step takes whole batches, so no transaction of the sealer is long."""
     monkeypatch.setattr(sealing, "STEP_MOVEMENTS", 8)
-    monkeypatch.setattr(sealing, "STEP_BATCHES", 3)
     ada = await person(log.database, "ada", "1")
     await person(log.database, "bob")
     for count in (1, 5, 9, 1, 1, 1, 1):

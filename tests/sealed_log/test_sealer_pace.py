@@ -1,13 +1,12 @@
 """The sealer takes little time from transfers, and seals soon all the same."""
 
-import asyncio
 from typing import Any
 
 import pytest
 from typing_extensions import override
 
-from ousel.database.port import Database, Result, Work
-from ousel.ledger.queue import PostingQueue
+from ousel.database.port import Database, Result, Transaction, Work
+from ousel.ledger.movements import unsealed_batches
 from ousel.sealed_log import sealer as sealing
 from tests.sealed_log.logs import Log, send
 from tests.support.accounts import person
@@ -53,49 +52,31 @@ async def test_a_sealer_rests_after_its_work(log: Log, monkeypatch: pytest.Monke
     assert await log.assert_complete() == 3
 
 
-async def pauses_under_load(
-    log: Log, monkeypatch: pytest.MonkeyPatch, step_seconds: float
-) -> list[float]:
-    """Seal four movements in as many steps while postings are written; return the pauses."""
-    pauses: list[float] = []
-    sleep = asyncio.sleep
+async def test_a_step_reads_about_as_many_batches_as_it_seals(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large batches that wait are not read again in each step; small ones are read together."""
+    limits: list[int] = []
 
-    async def rest(seconds: float) -> None:
-        pauses.append(seconds)
-        slow.time += seconds
-        await sleep(0)
+    async def read_batches(transaction: Transaction, limit: int) -> dict[str, str]:
+        limits.append(limit)
+        return await unsealed_batches(transaction, limit)
 
     ada = await person(log.database, "ada", "1")
     await person(log.database, "bob")
-    for _ in range(3):
+    await log.sealer.seal_all()
+    monkeypatch.setattr(sealing, "unsealed_batches", read_batches)
+    monkeypatch.setattr(sealing, "STEP_MOVEMENTS", 20)
+    for _ in range(20):
+        await send(log.queue, ada, "@bob", 16)
+    await log.sealer.seal_all()
+    assert set(limits) == {sealing.STEP_BATCHES_MIN}
+
+    for _ in range(40):
         await send(log.queue, ada, "@bob")
-    await log.sealer.prepare()
-    slow = SlowDatabase(log.database, monkeypatch)
-    slow.step_seconds = step_seconds
-    monkeypatch.setattr(sealing, "STEP_MOVEMENTS", 1)
-    monkeypatch.setattr(PostingQueue, "is_busy", True)
-    with monkeypatch.context() as patch:
-        patch.setattr(asyncio, "sleep", rest)
-        await log.another_sealer(slow).seal_all()
-    assert await log.assert_complete() == 4
-    return [seconds for seconds in pauses if seconds]
-
-
-async def test_a_slow_step_is_followed_by_a_short_pause(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """This also holds while postings are written, so that no movement waits for minutes."""
-    assert set(await pauses_under_load(log, monkeypatch, 10.0)) == {sealing.PAUSE_SECONDS_MAX}
-
-
-async def test_a_sealer_that_cannot_catch_up_rests_ever_shorter(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise the log would fall behind a constant load without limit."""
-    monkeypatch.setattr(sealing, "CATCH_UP_SECONDS", 1 / 64)
-    first, second, third = await pauses_under_load(log, monkeypatch, 1 / 64)
-    assert first == sealing.PAUSE_RATIO / 64
-    assert first > 10 * second > 10 * third
+    await log.sealer.seal_all()
+    assert max(limits) > 2 * sealing.STEP_BATCHES_MIN
+    assert await log.assert_complete() == 1 + 20 * 16 + 40
 
 
 async def test_a_sealer_looks_when_its_process_has_written_or_after_a_second(

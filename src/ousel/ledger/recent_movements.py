@@ -1,5 +1,6 @@
 """The movements that this process has written lately, which the sealed log need not read again."""
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -9,24 +10,24 @@ MOVEMENTS_KEPT_MAX: Final = 10_000
 
 
 class RecentMovements:
-    """The movements of the last batches, each batch by the id of its first transfer."""
+    """The movements of the last batches."""
 
     def __init__(self) -> None:
         """Begin without movements."""
-        self._batches: dict[str, Sequence[Movement]] = {}
+        self._batches: deque[Sequence[Movement]] = deque()
         self._kept = 0
 
     def add(self, movements: Sequence[Movement]) -> None:
         """Keep the movements of a batch that was committed; forget the oldest if they are many."""
         if not movements:
             return
-        self._batches[movements[0].debit.transfer_id] = movements
+        self._batches.append(movements)
         self._kept += len(movements)
         while self._kept > MOVEMENTS_KEPT_MAX:
-            self.take(next(iter(self._batches)))
+            self.take_oldest()
 
-    def take(self, batch_id: str) -> Sequence[Movement]:
-        """Remove and return the movements of a batch, or return none if it is not kept."""
-        movements = self._batches.pop(batch_id, ())
+    def take_oldest(self) -> Sequence[Movement]:
+        """Remove and return the movements of the oldest batch, or return none if none is kept."""
+        movements = self._batches.popleft() if self._batches else ()
         self._kept -= len(movements)
         return movements

@@ -1,7 +1,7 @@
 """The sealed log: a public Merkle tree of all movements, from which receipts are made.
 
 - the tree and its signatures: `merkle`, `tiles`, `leaves`, `notes`, `checkpoints`, `cosignatures`
-- adding movements: `sealer`, `backfill`, `keys`, `published`
+- adding movements: `sealer`, `prepared_leaves`, `backfill`, `keys`, `published`
 - reading the log: `log`, `service`, `notifier`, `endpoints`, `refusals`
 - receipts: `receipts`, `proof_text`, `receipt_json`, `receipt_check`, `receipt_sentences`
 - checking a log: `verification`, `audit`, `remote`

@@ -7,9 +7,7 @@ crashes, no movement is left out and none gets two leaves.
 """
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from time import monotonic
 from typing import Final
 
@@ -18,28 +16,29 @@ import msgspec
 from ousel.database.port import Database, Transaction
 from ousel.kernel.logs import EventLogger
 from ousel.ledger.movements import delete_unsealed, movements_at, unsealed_batches
-from ousel.ledger.places import Place, count_places, decode_places, encode_places
+from ousel.ledger.places import Place, count_places, decode_places
 from ousel.ledger.queue import PostingQueue
-from ousel.ledger.recent_movements import RecentMovements
 from ousel.ledger.rules import Movement
 from ousel.sealed_log import backfill, store
 from ousel.sealed_log.keys import AnotherKeySigned, KeyHolder, LogKey
-from ousel.sealed_log.leaves import SECRET_BYTES, encode_leaf
-from ousel.sealed_log.merkle import leaf_hash, root_hash
+from ousel.sealed_log.merkle import root_hash
 from ousel.sealed_log.notifier import LogNotifier
+from ousel.sealed_log.prepared_leaves import LeafRow, PreparedLeaves, leaf_rows
 from ousel.sealed_log.tiles import TileHashes, append_leaves, right_edge
 
 TICK_SECONDS: Final = 0.25
 POLL_SECONDS: Final = 1.0  # between two polls for what other processes have written
-STEP_BATCHES: Final = 256
-# A step takes batches until it has this many movements, which occupy the event loop for 3 ms.
-STEP_MOVEMENTS: Final = 256
+STEP_BATCHES_MAX: Final = 256
+STEP_BATCHES_MIN: Final = 8
+# A step takes batches until it has this many movements, or this many whose leaves must be computed
+# in its transaction. Either occupies the event loop for about 3 ms.
+STEP_MOVEMENTS: Final = 1_024
+STEP_UNPREPARED_MOVEMENTS: Final = 256
 BACKFILL_POLL_SECONDS: Final = 600.0  # between two polls for movements without a row
 UNUSABLE_KEY_SECONDS: Final = 60.0  # before another attempt with a wrong key
-# The sealer pauses this many times as long as it has worked, so that it takes little time from
-# transfers. If it cannot catch up within some seconds, its pauses become shorter until it has.
+# After it has sealed everything, the sealer pauses this many times as long as its last step took,
+# so that it seals many movements at once.
 PAUSE_RATIO: Final = 40
-CATCH_UP_SECONDS: Final = 5.0
 PAUSE_SECONDS_MAX: Final = 0.75  # so it seals at least once a second
 
 
@@ -52,6 +51,7 @@ class SealingStep(msgspec.Struct, frozen=True):
     movements: int
     is_last: bool  # there was nothing more to seal
     size: int = 0  # of the log after it
+    batch_ids: Sequence[str] = ()
 
 
 class Sealer:
@@ -60,7 +60,7 @@ class Sealer:
     def __init__(
         self, database: Database, key: KeyHolder, queue: PostingQueue, notifier: LogNotifier
     ) -> None:
-        """Sign with this key, if there is one; give way to the postings in this queue."""
+        """Sign with this key, if there is one; seal what is written by this queue and by others."""
         self._database = database
         self._key = key
         self._queue = queue
@@ -69,6 +69,8 @@ class Sealer:
         self._next_poll = 0.0
         self._pauses_until = 0.0
         self._next_backfill_poll = 0.0
+        self._prepared = PreparedLeaves(queue.recent_movements)
+        self._batches_wanted = STEP_BATCHES_MAX
 
     async def seal_due(self) -> None:
         """Seal all that is unsealed, unless it is too early for another poll."""
@@ -91,17 +93,15 @@ class Sealer:
             self._next_backfill_poll = monotonic() + BACKFILL_POLL_SECONDS
             await self.prepare()
         sealed = 0
-        begun = monotonic()
         while True:
             started = monotonic()
             step = await self.seal_some()
             sealed += step.movements
-            haste = max((started - begun) / CATCH_UP_SECONDS, 1)
-            pause_seconds = min((monotonic() - started) * PAUSE_RATIO / haste, PAUSE_SECONDS_MAX)
             if step.is_last:
+                pause_seconds = min((monotonic() - started) * PAUSE_RATIO, PAUSE_SECONDS_MAX)
                 self._pauses_until = monotonic() + pause_seconds
                 return sealed
-            await asyncio.sleep(pause_seconds if self._queue.is_busy else 0)
+            await asyncio.sleep(0)
 
     async def prepare(self) -> None:
         """Create the log if it does not exist, and start a backfill if one is needed."""
@@ -109,11 +109,16 @@ class Sealer:
         await self._database.write(backfill.start_if_needed)
 
     async def seal_some(self) -> SealingStep:
-        """Seal some movements in one transaction."""
-        key, recent = self._key, self._queue.recent_movements
+        """Seal some movements in one transaction, after computing the leaves of those at hand."""
+        key, prepared, wanted = self._key, self._prepared, self._batches_wanted
+        await prepared.prepare(STEP_MOVEMENTS)
         sealed = await self._database.write(
-            lambda transaction: _seal_some(transaction, key, recent)
+            lambda transaction: _seal_some(transaction, key, prepared, wanted)
         )
+        prepared.discard(sealed.batch_ids)
+        # Batches stay small or large for a while, so the next step needs about as many.
+        about_as_many = 2 * len(sealed.batch_ids)
+        self._batches_wanted = min(max(about_as_many, STEP_BATCHES_MIN), STEP_BATCHES_MAX)
         key.size_seen = max(key.size_seen, sealed.size)
         if sealed.movements:
             self._notifier.notify_of_growth()
@@ -121,7 +126,7 @@ class Sealer:
 
 
 async def _seal_some(
-    transaction: Transaction, holder: KeyHolder, recent: RecentMovements
+    transaction: Transaction, holder: KeyHolder, prepared: PreparedLeaves, batches_wanted: int
 ) -> SealingStep:
     key, head = holder.key, await store.lock_head(transaction)
     if head is None or (key is None and head.checkpoint is not None):
@@ -132,47 +137,42 @@ async def _seal_some(
     # The entries are read first. So each one that was written with a row has either been sealed, or
     # its row is among the batches that are read next.
     page = await backfill.next_page(transaction, head) if head.is_backfilling else []
-    batches = await unsealed_batches(transaction, STEP_BATCHES)
-    has_all_batches = len(batches) < STEP_BATCHES
-    ids = _take_batches(batches)
-    movements = await _movements_of(transaction, {id_: batches[id_] for id_ in ids}, recent)
+    batches = await unsealed_batches(transaction, batches_wanted)
+    has_all_batches = len(batches) < batches_wanted
+    ids, rows = await _take_batches(transaction, batches, prepared)
     if head.is_backfilling and has_all_batches:
         waiting = {place[:2] for batch in batches.values() for place in decode_places(batch)}
-        movements += await backfill.movements_without_leaf(transaction, page, waiting)
+        rows += leaf_rows(await backfill.movements_without_leaf(transaction, page, waiting))
         head, must_sign = backfill.move_on(head, page), True
-    if movements or must_sign:
-        await append_movements(transaction, head, movements, key)
+    size = head.size + sum(len(row.hashes) for row in rows)
+    if rows or must_sign:
+        await append_leaf_rows(transaction, head, rows, key)
     if ids:
         await delete_unsealed(transaction, ids)
     is_last = has_all_batches and len(ids) == len(batches) and not head.is_backfilling
-    return SealingStep(len(movements), is_last, head.size + len(movements))
+    return SealingStep(size - head.size, is_last, size, ids)
 
 
-def _take_batches(batches: Mapping[str, str]) -> list[str]:
-    """Return the ids of the first batches, until they have enough movements for a step."""
+async def _take_batches(
+    transaction: Transaction, batches: Mapping[str, str], prepared: PreparedLeaves
+) -> tuple[list[str], list[LeafRow]]:
+    """Take the first batches, as many as a step may; return their ids and their leaves."""
     ids: list[str] = []
-    movements = 0
+    rows: list[LeafRow] = []
+    unprepared: list[Place] = []
+    count = 0
     for id_, batch in batches.items():
-        if movements >= STEP_MOVEMENTS:
+        if count >= STEP_MOVEMENTS or len(unprepared) >= STEP_UNPREPARED_MOVEMENTS:
             break
         ids.append(id_)
-        movements += count_places(batch)
-    return ids
-
-
-async def _movements_of(
-    transaction: Transaction, batches: Mapping[str, str], recent: RecentMovements
-) -> list[Movement]:
-    """Return the movements of these batches; read those that this process does not keep."""
-    movements: list[Movement] = []
-    places: list[Place] = []
-    for id_, batch in batches.items():
-        remembered = recent.take(id_)
-        if remembered and encode_places(remembered) == batch:
-            movements += remembered
+        count += count_places(batch)
+        row = prepared.find(id_, batch)
+        if row is not None:
+            rows.append(row)
         else:
-            places += decode_places(batch)
-    return movements + [_found(each) for each in await movements_at(transaction, places)]
+            unprepared += decode_places(batch)
+    read = [_found(each) for each in await movements_at(transaction, unprepared)]
+    return ids, rows + leaf_rows(read)
 
 
 def _found(movement: Movement | None) -> Movement:
@@ -180,33 +180,23 @@ def _found(movement: Movement | None) -> Movement:
     return movement
 
 
-async def append_movements(
-    transaction: Transaction, head: store.Head, movements: Sequence[Movement], key: LogKey | None
+async def append_leaf_rows(
+    transaction: Transaction, head: store.Head, rows: Sequence[LeafRow], key: LogKey | None
 ) -> None:
-    """Append a leaf for each of these movements to the locked log, and sign its new state."""
-    ordered = sorted(movements, key=_date)
-    secrets = os.urandom(len(ordered) * SECRET_BYTES)
-    hashes: list[bytes] = []
-    rows: list[tuple[int, int, str, bytes]] = []
-    for date, group in groupby(ordered, key=_date):
-        batch, first = list(group), len(hashes)
-        for movement in batch:
-            secret = secrets[len(hashes) * SECRET_BYTES :][:SECRET_BYTES]
-            hashes.append(leaf_hash(encode_leaf(movement.debit, movement.credit.hash, secret)))
-        drawn = secrets[first * SECRET_BYTES : len(hashes) * SECRET_BYTES]
-        rows.append((head.size + first, date, encode_places(batch), drawn))
-    tiles = await store.read_tiles(transaction, right_edge(head.size))
-    changed = append_leaves(tiles, head.size, hashes)
-    if rows:
-        await store.add_batches(transaction, rows)
+    """Append these leaves to the locked log, and sign its new state."""
+    size, hashes = head.size, list[bytes]()
+    stored: list[tuple[int, int, str, bytes]] = []
+    for row in rows:
+        stored.append((size + len(hashes), row.date, row.places, row.secrets))
+        hashes += row.hashes
+    tiles = await store.read_tiles(transaction, right_edge(size))
+    changed = append_leaves(tiles, size, hashes)
+    if stored:
+        await store.add_batches(transaction, stored)
         await store.write_tiles(transaction, changed)
-    size = head.size + len(hashes)
+    size += len(hashes)
     root = root_hash(size, TileHashes(tiles | changed))
     checkpoint = None if key is None else key.sign_checkpoint(size, root)
     await store.write_head(
         transaction, head, msgspec.structs.replace(head, size=size, checkpoint=checkpoint)
     )
-
-
-def _date(movement: Movement) -> int:
-    return movement.debit.created_at

@@ -1,0 +1,80 @@
+"""Leaves that are computed before the transaction that appends them.
+
+Computing them takes longer than the rest of sealing. So it is done outside the transaction, one
+batch at a time, and other work of the process is done in between.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Final
+
+import msgspec
+
+from ousel.ledger.places import encode_places
+from ousel.ledger.recent_movements import RecentMovements
+from ousel.ledger.rules import Movement
+from ousel.sealed_log.leaves import SECRET_BYTES, encode_leaf
+from ousel.sealed_log.merkle import leaf_hash
+
+PREPARED_BATCHES_MAX: Final = 1_000
+
+
+class LeafRow(msgspec.Struct, frozen=True):
+    """The leaves of movements with the same date, which share a row of `sealed_batches`."""
+
+    date: int
+    places: str
+    secrets: bytes
+    hashes: list[bytes]
+
+
+def leaf_rows(movements: Iterable[Movement]) -> list[LeafRow]:
+    """Return the leaves of these movements, in the order of their dates."""
+    by_date = groupby(sorted(movements, key=_date), key=_date)
+    return [_leaf_row(date, list(group)) for date, group in by_date]
+
+
+def _leaf_row(date: int, movements: Sequence[Movement]) -> LeafRow:
+    secrets = os.urandom(len(movements) * SECRET_BYTES)
+    hashes = [
+        leaf_hash(encode_leaf(each.debit, each.credit.hash, secrets[at : at + SECRET_BYTES]))
+        for at, each in zip(range(0, len(secrets), SECRET_BYTES), movements, strict=True)
+    ]
+    return LeafRow(date, encode_places(movements), secrets, hashes)
+
+
+def _date(movement: Movement) -> int:
+    return movement.debit.created_at
+
+
+class PreparedLeaves:
+    """The leaves of batches that this process has written lately, by the id of the batch."""
+
+    def __init__(self, recent: RecentMovements) -> None:
+        """Prepare the leaves of these movements."""
+        self._recent = recent
+        self._rows: dict[str, LeafRow] = {}
+
+    async def prepare(self, movements_max: int) -> None:
+        """Compute the leaves of the oldest batches, until they are about this many movements."""
+        count = 0
+        while count < movements_max and (batch := self._recent.take_oldest()):
+            count += len(batch)
+            rows = leaf_rows(batch)
+            if len(rows) == 1:  # a batch with several dates is rare, and is read again
+                self._rows[batch[0].debit.transfer_id] = rows[0]
+            while len(self._rows) > PREPARED_BATCHES_MAX:  # another process has sealed the oldest
+                del self._rows[next(iter(self._rows))]
+            await asyncio.sleep(0)
+
+    def find(self, batch_id: str, places: str) -> LeafRow | None:
+        """Return the leaves of a batch with these places, or None if they are not prepared."""
+        row = self._rows.get(batch_id)
+        return row if row is not None and row.places == places else None
+
+    def discard(self, batch_ids: Iterable[str]) -> None:
+        """Forget batches that are sealed now."""
+        for batch_id in batch_ids:
+            self._rows.pop(batch_id, None)
