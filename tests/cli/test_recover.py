@@ -14,7 +14,7 @@ from tests.cli.commands import Operator, assert_fails, ousel
 from tests.support.browser import run_in_thread
 
 MAIL = {"OUSEL_MAIL_URL": "smtp://127.0.0.1:1", "OUSEL_MAIL_FROM": "pay@ousel.test"}
-SUBJECT = "The operator has issued a link to your Ousel account"
+SUBJECT = "The operator has issued a link that resets your Ousel password"
 
 pytestmark = pytest.mark.one_engine
 

@@ -68,7 +68,7 @@ async def test_the_operators_link_removes_the_second_factor(
     assert {"password_reset", "second_factor_turned_off"} <= set(kinds[:4])
     mail = await recovery.outbox.newest(EMAIL)
     subjects = [each.subject for each in mail]
-    assert "The operator has issued a link to your Ousel account" in subjects
+    assert "The operator has issued a link that resets your Ousel password" in subjects
     assert "The password of your Ousel account was changed" in subjects
     assert "A second factor was removed from your Ousel account" in subjects
     assert not any(link in each.text for each in mail)

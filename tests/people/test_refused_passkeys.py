@@ -81,7 +81,7 @@ async def test_a_wrong_new_passkey_is_refused(keyring: Keyring, forged: str) -> 
 
 
 async def test_a_challenge_works_once(keyring: Keyring) -> None:
-    """An answer that was overheard signs nobody in, and neither does a second click."""
+    """An answer that was intercepted signs nobody in, and neither does a second click."""
     await keyring.add()
     keyring.phone.counts = False
     signed = keyring.phone.sign(await keyring.entrance.options(HOME))

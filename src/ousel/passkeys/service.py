@@ -101,7 +101,7 @@ class Passkeys:
         await store.add_passkey(transaction, passkey)
 
     async def record_use(self, transaction: Transaction, passkey: Passkey, sign_count: int) -> bool:
-        """Record a use; return False if the counter went back, or if the passkey was removed."""
+        """Record a use; return False if the counter has not gone up, or the passkey was removed."""
         return await store.use_passkey(transaction, passkey, sign_count, self._clock())
 
     async def _challenge(self, transaction: Transaction, account_id: str, browser: str) -> str:

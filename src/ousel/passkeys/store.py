@@ -46,7 +46,7 @@ RENAME_PASSKEY: Final = Statement(
 )
 # Many authenticators do not count: their counter is always 0.
 USE_PASSKEY: Final = Statement(
-    "record the use of a passkey, unless its counter went back",
+    "record the use of a passkey if its counter has gone up, or is always 0",
     "UPDATE passkeys SET sign_count = :sign_count, last_used_at = :now"
     " WHERE account_id = :account_id AND id = :id"
     " AND (sign_count < :sign_count OR sign_count + :sign_count = 0)",
@@ -97,7 +97,7 @@ async def rename_passkey(transaction: Transaction, account_id: str, id_: str, na
 async def use_passkey(
     transaction: Transaction, passkey: Passkey, sign_count: int, now: int
 ) -> bool:
-    """Record a use; return False if the counter went back, or if the passkey was removed."""
+    """Record a use; return False if the counter has not gone up, or the passkey was removed."""
     used = await transaction.execute(
         USE_PASSKEY,
         account_id=passkey.account_id,

@@ -96,13 +96,14 @@ _NOTICES: Final[dict[NoticeKind, _Notice]] = {
     "passkey_refused": _Notice(
         "A passkey of your Ousel account was refused",
         "Somebody tried to sign in to your Ousel account @{username} with a passkey that may be a "
-        "copy: its counter went back. Nobody was signed in.",
+        "copy: each use raises its counter, but the counter was not higher than last time. Nobody "
+        "was signed in.",
         "If it was not you, somebody has a copy of the passkey. In any case, remove it under "
         "Settings, and add a new one. The security events there show its name.",
         _PASSKEYS,
     ),
     "recovery_link_issued": _Notice(
-        "The operator has issued a link to your Ousel account",
+        "The operator has issued a link that resets your Ousel password",
         "The operator of this server has issued a link with which somebody can set a new password "
         "for your Ousel account @{username}, turn off two-factor sign-in and remove all passkeys. "
         "It works once, within an hour.",

@@ -210,7 +210,8 @@ class PasskeyService:
             return UNKNOWN
         await self._notices.record(transaction, account_id, "passkey_refused", source, passkey.name)
         return _Refused(
-            "This passkey was refused, because it may have been copied: its counter went back."
+            "This passkey was refused, because it may have been copied: each use raises its"
+            " counter, but the counter was not higher than last time."
             " Sign in another way, and remove it in the settings."
         )
 

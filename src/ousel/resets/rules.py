@@ -7,7 +7,7 @@ import msgspec
 LINK_SECONDS: Final = 3600
 LINK_PREFIX: Final = "rl_"
 
-# A link by mail keeps the second factor. The operator's link removes it.
+# A link by mail does not remove the second factor. The operator's link does.
 LinkKind = Literal["mail", "operator"]
 
 
