@@ -55,7 +55,7 @@ clients: .venv/test ## Generate clients in four languages from the OpenAPI docum
 cluster: .venv/cluster ## Kill and switch over the leaders of a PostgreSQL cluster, ten times each
 	OUSEL_CLUSTER=full $(BIN)/pytest tests/cluster
 
-citus: .venv/bench ## Run the tests of behaviour on a Citus cluster, then cause many faults there; needs Citus
+citus: .venv/bench ## Run the tests of the ledger, the API and the portal on Citus, then cause many faults there; needs Citus
 	OUSEL_ENGINE=citus $(BIN)/pytest -n 2 --dist worksteal $(CITUS_TESTS)
 	OUSEL_FAULTS=full $(BIN)/pytest --timeout=3600 tests/citus
 CITUS_TESTS := $(addprefix tests/,accounts api charges lab ledger mail oauth partners people portal sandbox sealed_log transfers)

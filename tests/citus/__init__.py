@@ -1,1 +1,1 @@
-"""Tests that need a Citus cluster; `make citus` also runs the tests of behaviour on one."""
+"""Tests that need a Citus cluster; `make citus` also runs other tests on one."""

@@ -24,7 +24,8 @@ ENGINES: tuple[Engine, ...] = (
     ("citus",) if os.environ.get("OUSEL_ENGINE") == "citus" else ("sqlite", "postgresql")
 )
 # `make check` runs the tests in these folders on both engines, and all others on SQLite alone: what
-# the others test seldom depends on the engine. `make test` runs all tests on both engines.
+# the others test seldom depends on the engine. `make test` runs all tests on both engines, except
+# for those marked `one_engine`.
 BOTH_ENGINES_IN_CHECK = ("database",)
 IS_CHECK = os.environ.get("OUSEL_TESTS") == "check"
 
