@@ -30,9 +30,9 @@ def require(condition: object, otherwise: str) -> None:
 
 
 def decode(text: str) -> bytes:
-    """Decode standard Base64, in its only spelling."""
+    """Decode standard Base64, and refuse any form but the canonical one."""
     content = base64.b64decode(text, validate=True)
-    require(base64.b64encode(content).decode() == text, "A Base64 text is not in canonical form")
+    require(base64.b64encode(content).decode() == text, "a Base64 text is not in canonical form")
     return content
 
 

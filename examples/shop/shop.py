@@ -78,7 +78,7 @@ delivery = asyncio.Condition()
 
 
 async def deliver_while_open() -> None:
-    """Deliver paid orders. If Ousel refuses to be followed, say so and try again."""
+    """Deliver paid orders. If Ousel refuses the request or cannot be reached, log it and retry."""
     while True:
         try:
             await deliver_paid_orders()
@@ -220,7 +220,7 @@ async def canceled(request: Request) -> Response:
         return page(request, "No such order", '<p><a href="/">Back to the shop</a></p>', 404)
     try:
         await ousel.charges.cancel(row[0])
-    except ChargeNotCancelable:  # it is already paid or canceled
+    except ChargeNotCancelable:  # it is already paid, canceled or expired
         return redirect(request, f"/orders/{order_id}")
     carts.setdefault(visitor_of(request), []).extend(row[1].split(","))
     return redirect(request, "/")

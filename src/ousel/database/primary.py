@@ -1,4 +1,4 @@
-"""Connections to the PostgreSQL host that accepts writes, among all hosts of an address.
+"""Connections to the PostgreSQL host that accepts writes, among all hosts of a database URL.
 
 All hosts are tried at the same time, so a host that is down or stuck causes no delay.
 """
