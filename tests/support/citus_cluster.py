@@ -1,4 +1,4 @@
-"""A Citus cluster for tests: a coordinator and two workers, each a PostgreSQL server of its own."""
+"""A Citus cluster for tests: a coordinator and workers, each a PostgreSQL server of its own."""
 
 import asyncio
 import contextlib
@@ -69,9 +69,14 @@ class CitusNode:
         """Kill all of the server's processes: the next start recovers from the log."""
         self._run("pg_ctl", "stop", "--wait", "--silent", "--mode=immediate")
 
+    @property
+    def pid(self) -> int:
+        """The process that has started all others of the server."""
+        return int(self._pid_file.read_text().split()[0])
+
     def signal(self, sent: signal.Signals) -> None:
         """Send a signal to all of the server's processes."""
-        first = psutil.Process(int(self._pid_file.read_text().split()[0]))
+        first = psutil.Process(self.pid)
         first.suspend()  # it starts no others meanwhile
         for process in (first, *first.children(recursive=True)):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -117,10 +122,10 @@ class CitusNode:
 class CitusCluster:
     """A coordinator and its workers; leaving the block stops them and removes their folders."""
 
-    def __init__(self, *settings: str) -> None:
+    def __init__(self, *settings: str, workers: int = WORKERS) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="ousel-citus-"))
         self._folder.chmod(0o755)
-        names = ("coordinator", *(f"worker{number}" for number in range(1, WORKERS + 1)))
+        names = ("coordinator", *(f"worker{number}" for number in range(1, workers + 1)))
         for name in names:
             (self._folder / name).mkdir()
         self.nodes = [CitusNode(self._folder / name, *settings) for name in names]
