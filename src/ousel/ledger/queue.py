@@ -71,11 +71,6 @@ class PostingQueue:
         return waiting
 
     @property
-    def is_busy(self) -> bool:
-        """Whether a batch is being written, or postings wait for a locked row."""
-        return self._writer.is_running or bool(self._blocked_writers)
-
-    @property
     def recent_movements(self) -> RecentMovements:
         """The movements that this process has written lately."""
         return self._context.recent_movements
