@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(name))))
 BIN := .venv/bin
-# As root, PostgreSQL servers run as a user of their own, who must be able to read what is installed.
+# If root runs this, the PostgreSQL servers of the tests run as another user, who must be able to read .venv.
 INSTALL := umask 022 && $(BIN)/pip install --quiet
 
 # Tests start hundreds of processes. Without cached bytecode, each would compile all of Ousel again.

@@ -24,7 +24,7 @@ class RunFolder:
 
     def __init__(self) -> None:
         self._path = Path(tempfile.mkdtemp(prefix="ousel-tests-", dir=_parent()))
-        self._path.chmod(0o755)  # as root, PostgreSQL servers run as a user of their own
+        self._path.chmod(0o755)  # if root runs the tests, PostgreSQL runs as another user
         self._guard = subprocess.Popen(
             [sys.executable, "-I", "-S", run_guard.__file__, str(self._path)],
             stdin=subprocess.PIPE,
