@@ -82,7 +82,7 @@ class _Batch(msgspec.Struct, eq=False):
 
 
 class _Writer(msgspec.Struct, eq=False):
-    """The transfers that one process writes one batch after the other."""
+    """Writes transfers of one process, one batch after the other."""
 
     process: "_Process"
     awaited: int | None = None  # the account that it waits for
@@ -100,10 +100,10 @@ class _Writer(msgspec.Struct, eq=False):
 
 
 class _Process(msgspec.Struct, eq=False):
-    """One Ousel process: its ordinary writer, and those that wait for locked accounts."""
+    """One Ousel process: its writers for locked accounts, and how many more of them may wait."""
 
-    turns: int = FIRST_WAITS_MAX
-    blocked: dict[int, _Writer] = msgspec.field(default_factory=dict)
+    waits_left: int = FIRST_WAITS_MAX
+    blocked_writers: dict[int, _Writer] = msgspec.field(default_factory=dict)
 
 
 class _Simulation:
@@ -166,7 +166,7 @@ class _Simulation:
         transfer = (caller, self._senders[caller], recipient)
         writer = self._writers[caller % len(self._writers)]
         for account in transfer[1:]:
-            writer = writer.process.blocked.get(account, writer)
+            writer = writer.process.blocked_writers.get(account, writer)
         self._enqueue(writer, transfer)
 
     def _enqueue(self, writer: _Writer, transfer: Transfer) -> None:
@@ -180,8 +180,8 @@ class _Simulation:
             batch = writer.next_batch()
             if batch.transfers:
                 self._lock(batch)
-        elif writer.queue and writer.process.turns:
-            writer.process.turns -= 1
+        elif writer.queue and writer.process.waits_left:
+            writer.process.waits_left -= 1
             batch = writer.next_batch()
             if writer.awaited in self._holders:
                 self._waiting[writer.awaited].append(batch)
@@ -204,9 +204,9 @@ class _Simulation:
         self._working.append(batch)
 
     def _set_aside(self, process: _Process, transfer: Transfer, account: int) -> None:
-        writer = process.blocked.get(account)
+        writer = process.blocked_writers.get(account)
         if writer is None:
-            writer = process.blocked[account] = _Writer(process, account)
+            writer = process.blocked_writers[account] = _Writer(process, account)
         self._enqueue(writer, transfer)
 
     def _commit(self, batch: _Batch) -> None:
@@ -223,14 +223,14 @@ class _Simulation:
         writer = batch.writer
         writer.is_running = False
         if writer.awaited is not None:
-            writer.process.turns += 1
+            writer.process.waits_left += 1
             self._later(CONTENTION_SECONDS, partial(self._end_if_idle, writer))
-        for each in (writer, *writer.process.blocked.values()):
+        for each in (writer, *writer.process.blocked_writers.values()):
             if not each.is_running:
                 self._start(each)
 
     def _end_if_idle(self, writer: _Writer) -> None:
-        blocked, account = writer.process.blocked, writer.awaited
+        blocked, account = writer.process.blocked_writers, writer.awaited
         is_idle = not (writer.is_running or writer.queue)
         if account is not None and blocked.get(account) is writer and is_idle:
             del blocked[account]
