@@ -126,11 +126,11 @@ async def _create_charges(
     transaction: Transaction, data: SampleData, app_id: str, count: int
 ) -> list[str]:
     terms = ChargeTerms(amount=AMOUNT, description="An order")
-    charge_ids = [
+    new_charges = [
         new_charge(data.partners[0].id, app_id, terms, None, system_clock) for _ in range(count)
     ]
-    await charges.add_charges(transaction, charge_ids)
-    return [charge.id for charge in charge_ids]
+    await charges.add_charges(transaction, new_charges)
+    return [charge.id for charge in new_charges]
 
 
 async def _create_token(
