@@ -30,7 +30,8 @@ def main(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only cases whose names contain this text, and pgbench; or 'pages' or 'mixed'."
+            help="Run pgbench and the cases whose names contain this text; 'pages' and 'mixed'"
+            " select the measurements of pages and of mixed load."
         ),
     ] = None,
     grow_to: Annotated[

@@ -178,7 +178,8 @@ class BenchEnvironment:
         ledger = self.ledgers["postgresql"]
         settings = {
             "OUSEL_LOG_KEY_FILE": str(self._log_key),
-            "OUSEL_PORTAL_URL": f"http://127.0.0.1:{ledger.server.port}",  # it names the log
+            # The log is named after this address.
+            "OUSEL_PORTAL_URL": f"http://127.0.0.1:{ledger.server.port}",
         }
         return self._running.enter_context(ousel_server(ledger.url, WORKERS, **settings))
 

@@ -43,7 +43,7 @@ class SizeResult(msgspec.Struct, frozen=True):
 
     engine: str
     entries: int
-    transfers: float  # per second, like the others
+    transfers: float  # per second, like the next three
     balances: float
     pages: float
     verified: float

@@ -97,7 +97,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fit(points: Iterable[tuple[float, float]]) -> Cost:
-    """Return the cost whose relative differences from (batch, cost of a transfer) are least."""
+    """Fit a cost to points (batch, cost of a transfer): least squares of relative differences."""
     rows = [(1 / batch, cost, 1 / cost**2) for batch, cost in points]
     weight = sum(w for _, _, w in rows)
     mean_x = sum(w * x for x, _, w in rows) / weight
@@ -144,7 +144,7 @@ def page_images(demand: Demand) -> float:
 
 
 def plan(demand: Demand, machine: Machine) -> Plan:
-    """Return the size of a cluster that is as busy as the machines may be at the peak."""
+    """Return the smallest cluster whose machines are at most `busy_share` busy at the peak."""
     rate, busy = demand.transfers_per_second, machine.busy_share
     per_process = busy * transfers_per_process(machine, BATCH_POSTINGS_MAX)
     processes = math.ceil(rate / per_process)
@@ -255,7 +255,7 @@ CROWDS: Final = tuple(
     for callers, rates in _MEASURED.items()
     for exponents, fast, slow in zip(EXPONENTS, *rates, strict=True)
 )
-# Chosen from the crowds without hot accounts, and used for all.
+# Fitted to the measurements without hot accounts, and used for all crowds.
 TIMES: Final = BatchTimes(
     cpu_seconds=0.0075,
     cpu_seconds_per_transfer=0.0006,
@@ -322,9 +322,11 @@ def main(  # noqa: PLR0913 - each option is a figure of the reader
         float | None, typer.Option(help="Mean rate relative to the peak; default: 0.2.")
     ] = None,
     cores: Annotated[int, typer.Option(help="Cores of a server.", min=1)] = 16,
-    memory: Annotated[int, typer.Option(help="Gigabytes of a server.", min=1)] = 128,
-    disk: Annotated[int, typer.Option(help="Terabytes of a server.", min=1)] = 8,
-    round_trip: Annotated[float, typer.Option(help="Milliseconds between servers.")] = 0.2,
+    memory: Annotated[int, typer.Option(help="Memory of a server, in gigabytes.", min=1)] = 128,
+    disk: Annotated[int, typer.Option(help="Disk of a server, in terabytes.", min=1)] = 8,
+    round_trip: Annotated[
+        float, typer.Option(help="Round trip between two servers, in milliseconds.")
+    ] = 0.2,
 ) -> None:
     """Print what a transfer costs, and the size of a cluster for your figures."""
     machine = Machine(

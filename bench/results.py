@@ -24,7 +24,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the results table."""
 
     name: str
-    ratio: float  # relative to the better pgbench with its default protocol
+    ratio: float  # relative to the faster of the two pgbench cases without prepared statements
     ratio_low: float
     ratio_high: float
     rate: float
@@ -63,7 +63,7 @@ class Measurements(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_report(stage: BenchEnvironment, measured: Measurements) -> Report:
-    """Return the report of a run, with the best median of pgbench as 1."""
+    """Return the report of a run; rates are relative to the pgbench case with the best median."""
     samples = measured.samples
     medians = {name: median(map(rate, runs)) for name, runs in samples.items()}
     baseline = max(

@@ -65,7 +65,13 @@ _WIDTH, _VALUE_WIDTH, _ROW_HEIGHT, _BAR_HEIGHT = 400, 44, 50, 18
 def show(report: Report) -> None:
     """Print the results and the targets."""
     console = Console(width=None if Console().is_terminal else 140)
-    console.print(_table("The better pgbench is 1", HEADINGS, rows(report)))
+    console.print(
+        _table(
+            "Rates relative to pgbench (the faster of 8 and 32 clients is 1)",
+            HEADINGS,
+            rows(report),
+        )
+    )
     console.print(
         "CPU time is in microseconds per request; `vs. empty` is relative to an empty response."
     )

@@ -47,7 +47,9 @@ _MORE_ROWS: Final = (
     "Each account that pays has rows and index pages of its own, so a batch writes more pages than"
     " for one hot account."
 )
-_SHARED_CORES: Final = "Load and database need part of the cores that the second worker would use."
+_SHARED_CORES: Final = (
+    "The load generator and the database use part of the cores that the second worker would need."
+)
 _SAME_ANSWER: Final = (
     "Both are answered from the cache, so a 304 saves only the body, which is less than the noise."
 )
@@ -63,7 +65,7 @@ _SHORT_READS: Final = (
 )
 
 # A case, the case with which its rate is compared, what the ratio must be at least, and why we do
-# not claim that, if we do not.
+# not claim this ("" if we do).
 _RATES: Final = (
     ("postgresql hot 256", BASELINE, 2.2, _MORE_THAN_PGBENCH),
     ("postgresql spread 256", BASELINE, 2, _MORE_ROWS),
