@@ -67,22 +67,24 @@ def main(
 
 def _run_cases(sizes: Sizes, only: list[str] | None, seconds: float, rounds: int) -> results.Report:
     with contextlib.ExitStack() as running:
-        stage = BenchEnvironment(FOLDER.resolve(), sizes, running)
-        wanted = [case for case in stage.cases() if _is_wanted(case.name, only)]
+        environment = BenchEnvironment(FOLDER.resolve(), sizes, running)
+        wanted = [case for case in environment.cases() if _is_wanted(case.name, only)]
         measured = results.Measurements(
             seconds=seconds,
             rounds=rounds,
             samples=_measure(wanted, seconds, rounds),
-            pages=list(pages.measure_pages(stage, seconds)) if _is_part(pages.PART, only) else [],
-            mixed=list(mixed.measure_mixed_load(stage, seconds, rounds))
+            pages=list(pages.measure_pages(environment, seconds))
+            if _is_part(pages.PART, only)
+            else [],
+            mixed=list(mixed.measure_mixed_load(environment, seconds, rounds))
             if _is_part(mixed.PART, only)
             else [],
             commands=measure_commands(
-                list(targets.COMMAND_SECONDS_MAX), stage.ledgers["sqlite"].url, sizes.starts
+                list(targets.COMMAND_SECONDS_MAX), environment.ledgers["sqlite"].url, sizes.starts
             ),
         )
-        stage.verify()
-        return results.make_report(stage, measured)
+        environment.verify()
+        return results.make_report(environment, measured)
 
 
 def _is_part(part: str, only: list[str] | None) -> bool:

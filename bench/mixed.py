@@ -44,11 +44,11 @@ class MixedResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_mixed_load(
-    stage: BenchEnvironment, seconds: float, rounds: int
+    environment: BenchEnvironment, seconds: float, rounds: int
 ) -> Iterator[MixedResult]:
     """Yield the results of transfers and of each kind of read, on each engine."""
     window = seconds * WINDOW_FACTOR
-    for ledger in stage.ledgers.values():
+    for ledger in environment.ledgers.values():
         reads = {
             name: plans.read_plan(
                 ledger.server, [(path, headers)], READ_CONNECTIONS, window, rate=READS_PER_SECOND
@@ -58,11 +58,11 @@ def measure_mixed_load(
         alone: list[dict[str, LoadResult]] = []
         together: list[dict[str, LoadResult]] = []
         for _ in range(min(rounds, ROUNDS_MAX)):
-            peak = _run_transfers(stage, ledger, seconds).rate
+            peak = _run_transfers(environment, ledger, seconds).rate
             rate = SHARE_OF_PEAK * peak
             alone.append({name: run_load_process(plan) for name, plan in reads.items()})
-            alone[-1][TRANSFERS] = _run_transfers(stage, ledger, window, rate)
-            together.append(_run_together(stage, ledger, reads, window, rate))
+            alone[-1][TRANSFERS] = _run_transfers(environment, ledger, window, rate)
+            together.append(_run_together(environment, ledger, reads, window, rate))
         for name in alone[0]:
             yield _result(
                 ledger.engine,
@@ -85,18 +85,18 @@ def _reads(ledger: MeasuredLedger) -> Iterator[tuple[str, str, dict[str, str]]]:
 
 
 def _run_transfers(
-    stage: BenchEnvironment, ledger: MeasuredLedger, seconds: float, rate: float | None = None
+    environment: BenchEnvironment, ledger: MeasuredLedger, seconds: float, rate: float | None = None
 ) -> LoadResult:
     plan = plans.transfer_plan(
         ledger.server, ledger.sample_data, "spread", TRANSFER_CONNECTIONS, seconds
     )
     if rate is not None:
         plan = msgspec.structs.replace(plan, rate=rate, warm_seconds=WARM_SECONDS)
-    return stage.run_transfers(ledger, plan)
+    return environment.run_transfers(ledger, plan)
 
 
 def _run_together(
-    stage: BenchEnvironment,
+    environment: BenchEnvironment,
     ledger: MeasuredLedger,
     reads: dict[str, LoadPlan],
     seconds: float,
@@ -109,7 +109,7 @@ def _run_together(
             )
             for name, plan in reads.items()
         }
-        running[TRANSFERS] = pool.submit(_run_transfers, stage, ledger, seconds, rate)
+        running[TRANSFERS] = pool.submit(_run_transfers, environment, ledger, seconds, rate)
         return {name: each.result() for name, each in running.items()}
 
 

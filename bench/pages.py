@@ -68,10 +68,10 @@ class PageResult(msgspec.Struct, frozen=True, kw_only=True):
         return self.page_bytes + self.asset_bytes
 
 
-def measure_pages(stage: BenchEnvironment, seconds: float) -> Iterator[PageResult]:
+def measure_pages(environment: BenchEnvironment, seconds: float) -> Iterator[PageResult]:
     """Yield the result of each page, for an account with hundreds of movements."""
-    for ledger in stage.ledgers.values():
-        stage.send_transfers(ledger, MOVEMENTS)
+    for ledger in environment.ledgers.values():
+        environment.send_transfers(ledger, MOVEMENTS)
         with closing(HTTPConnection("127.0.0.1", ledger.server.port)) as connection:
             yield from _measure_ledger(ledger, connection, seconds)
 

@@ -62,7 +62,7 @@ class Measurements(msgspec.Struct, frozen=True, kw_only=True):
     commands: dict[str, float]  # how many seconds each takes
 
 
-def make_report(stage: BenchEnvironment, measured: Measurements) -> Report:
+def make_report(environment: BenchEnvironment, measured: Measurements) -> Report:
     """Return the report of a run; rates are relative to the pgbench case with the best median."""
     samples = measured.samples
     medians = {name: median(map(rate, runs)) for name, runs in samples.items()}
@@ -76,13 +76,13 @@ def make_report(stage: BenchEnvironment, measured: Measurements) -> Report:
         processor=_processor(),
         cores=os.cpu_count() or 0,
         python=platform.python_version(),
-        postgresql=stage.postgres.version,
+        postgresql=environment.postgres.version,
         results=[_result(name, runs, medians[baseline]) for name, runs in samples.items()],
         targets=[
             *targets.case_targets(samples, baseline),
             *targets.mixed_targets(measured.mixed),
             *targets.page_targets(measured.pages),
-            *targets.process_targets(stage.ledgers, measured.commands),
+            *targets.process_targets(environment.ledgers, measured.commands),
         ],
         pages=measured.pages,
         mixed=measured.mixed,
