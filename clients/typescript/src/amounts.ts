@@ -4,7 +4,7 @@ const DECIMALS = 6;
 const UNIT = 10n ** BigInt(DECIMALS);
 const WRITTEN = /^(-?)([0-9]{1,20})(?:\.([0-9]{1,6}))?$/;
 
-/** What a call takes as an amount: "25.00", 25n or an Amount. A number may have been rounded. */
+/** An amount for a call: "25.00", 25n or an Amount. A number is refused: it may be rounded. */
 export type AmountLike = Amount | string | bigint;
 
 /** An exact amount of money. */

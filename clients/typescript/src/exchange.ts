@@ -1,4 +1,4 @@
-/** Sends one request by fetch, once, and says what came of it. */
+/** Sends one request with fetch, once, and returns its outcome. */
 
 /** One request. Every attempt sends the same bytes. */
 export interface Request {

@@ -12,7 +12,7 @@ export interface Following {
   readonly signal: AbortSignal | undefined;
 }
 
-const ASKED_SECONDS_MAX = 3600; // however long the server asks to wait
+const ASKED_SECONDS_MAX = 3600; // the longest wait, even if Retry-After asks for more
 
 /**
  * Yields the transfers after the cursor, and then each as it happens, until the signal is aborted.

@@ -1,4 +1,4 @@
-/** What all parts of the API have in common: reading records, walking lists, sending keys. */
+/** What all parts of the API share: reading records, walking lists, making idempotency keys. */
 
 import { type Decode, decodeBody, Undecodable } from "./decoding.ts";
 import { OuselError, UnexpectedAnswer } from "./errors.ts";

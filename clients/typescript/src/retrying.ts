@@ -19,7 +19,7 @@ export const DEFAULT_RETRY: RetryPolicy = {
   delaySecondsMax: 10,
 };
 
-/** The clock, the pauses and the chance that retries depend on. Tests replace them. */
+/** The clock, the sleep and the random numbers that retries use. Tests replace them. */
 export interface Surroundings {
   seconds(): number;
   sleep(seconds: number, signal?: AbortSignal): Promise<void>;
@@ -42,7 +42,7 @@ export function retryPolicy(changes: Partial<RetryPolicy> = {}): RetryPolicy {
   return policy;
 }
 
-/** Returns the wait after this attempt. Its upper limit doubles with each attempt. */
+/** Returns a random wait after this attempt. Its upper limit doubles with each attempt. */
 export function delaySeconds(policy: RetryPolicy, attempt: number, chance: number): number {
   const doubled = policy.firstDelaySeconds * 2 ** Math.min(attempt - 1, 60);
   return chance * Math.min(doubled, policy.delaySecondsMax);

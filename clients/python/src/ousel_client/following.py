@@ -19,7 +19,7 @@ from ousel_client.retrying import CallPolicy, send_with_retries
 from ousel_client.waiting import HELD_SECONDS_MAX, PAUSES
 
 ORDER: Final = {"order": "oldest"}
-ASKED_SECONDS_MAX: Final = 3_600.0  # however long the server asks to wait
+ASKED_SECONDS_MAX: Final = 3_600.0  # the longest wait, even if Retry-After asks for more
 
 
 class Position:

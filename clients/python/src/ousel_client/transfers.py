@@ -51,7 +51,7 @@ class Send(Protocol[Sent_co]):
 
 
 class SendOperation:
-    """The two forms of `send`, for both kinds of client."""
+    """The method `send`, for both kinds of client."""
 
     @overload
     def __get__(self, transfers: Resource[SyncDriver], owner: Any) -> Send[Transfer]: ...
@@ -85,7 +85,7 @@ class StartToFollow(Protocol[Follow_co]):
 
 
 class FollowOperation:
-    """The two forms of `follow`, for both kinds of client."""
+    """The method `follow`, for both kinds of client."""
 
     @overload
     def __get__(self, transfers: Resource[SyncDriver], owner: Any) -> StartToFollow[Follow]: ...
