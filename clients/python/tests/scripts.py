@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ousel_client.credentials import Secret
 from ousel_client.exchange import Answer, Attempt, Failure, Outcome, Request, Steps
-from ousel_client.retrying import CallPolicy, RetryPolicy
+from ousel_client.retrying import CallSettings, RetryPolicy
 
 Result = TypeVar("Result")
 
@@ -31,9 +31,9 @@ class Script:
     clock: Clock = field(default_factory=Clock)
     attempts: list[Attempt] = field(default_factory=list)
 
-    def call_policy(self, *, chance: float = 1.0, **policy: Any) -> CallPolicy:
-        """Return a call policy with the script's clock and a fixed value instead of random ones."""
-        return CallPolicy(
+    def settings(self, *, chance: float = 1.0, **policy: Any) -> CallSettings:
+        """Return settings with the script's clock and a fixed value instead of random ones."""
+        return CallSettings(
             credential=Secret("sk_live_scripted"),
             policy=RetryPolicy(**policy),
             chance=lambda: chance,

@@ -57,7 +57,7 @@ class FollowedScript(Script):
 
     def follow(self, cursor: str | None = None, **policy: Any) -> Iterator[Transfer]:
         """Return the transfers of the scripted pages."""
-        self.position = Position(self.call_policy(**policy), GET, cursor)
+        self.position = Position(self.settings(**policy), GET, cursor)
         while True:
             if not self.position._page:  # noqa: SLF001
                 self.play(self.position._read_page())  # noqa: SLF001

@@ -19,7 +19,7 @@ def test_a_request_that_must_be_changed_is_not_retried(status: int) -> None:
     script = Script([refused(status, "some_code")])
 
     with pytest.raises(ApiError) as raised:
-        script.play(send_with_retries(script.call_policy(), POST))
+        script.play(send_with_retries(script.settings(), POST))
 
     assert len(script.attempts) == 1
     assert (raised.value.status, raised.value.attempts) == (status, 1)
@@ -35,7 +35,7 @@ def test_temporary_failures_are_retried(outcome: Outcome) -> None:
     """After a 429, a 5xx or a broken connection, exactly the same request is sent again."""
     script = Script([outcome, outcome, said(201)])
 
-    answer = script.play(send_with_retries(script.call_policy(), POST))
+    answer = script.play(send_with_retries(script.settings(), POST))
 
     assert answer.status == 201
     assert script.requests == [POST, POST, POST]
@@ -44,9 +44,9 @@ def test_temporary_failures_are_retried(outcome: Outcome) -> None:
 def test_the_wait_doubles_up_to_its_limit() -> None:
     """Without jitter, each wait is twice the one before, up to the limit."""
     script = Script([*[said(503)] * 6, said(200)])
-    call_policy = script.call_policy(first_delay_seconds=0.5, delay_seconds_max=4)
+    settings = script.settings(first_delay_seconds=0.5, delay_seconds_max=4)
 
-    script.play(send_with_retries(call_policy, POST))
+    script.play(send_with_retries(settings, POST))
 
     assert script.delays == [0.0, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
 
@@ -55,7 +55,7 @@ def test_jitter_is_full() -> None:
     """Jitter may shorten any wait to zero."""
     script = Script([*[said(503)] * 3, said(200)])
 
-    script.play(send_with_retries(script.call_policy(chance=0.0), POST))
+    script.play(send_with_retries(script.settings(chance=0.0), POST))
 
     assert script.delays == [0.0, 0.0, 0.0, 0.0]
 
@@ -64,7 +64,7 @@ def test_retry_after_is_the_least_wait() -> None:
     """The wait is Retry-After plus jitter, so that clients do not all return at once."""
     script = Script([said(429, retry_after="3"), said(503, retry_after="2"), said(200)])
 
-    script.play(send_with_retries(script.call_policy(first_delay_seconds=0.5), POST))
+    script.play(send_with_retries(script.settings(first_delay_seconds=0.5), POST))
 
     assert script.delays == [0.0, 3.5, 3.0]
 
@@ -74,7 +74,7 @@ def test_the_number_of_attempts_is_limited() -> None:
     script = Script([said(503)] * 3)
 
     with pytest.raises(ServerError) as raised:
-        script.play(send_with_retries(script.call_policy(attempts_max=3), POST))
+        script.play(send_with_retries(script.settings(attempts_max=3), POST))
 
     assert raised.value.attempts == 3
 
@@ -84,9 +84,7 @@ def test_the_time_is_limited() -> None:
     script = Script([said(429, retry_after="40")] * 3)
 
     with pytest.raises(Throttled) as raised:
-        script.play(
-            send_with_retries(script.call_policy(seconds_max=60, first_delay_seconds=1), POST)
-        )
+        script.play(send_with_retries(script.settings(seconds_max=60, first_delay_seconds=1), POST))
 
     assert script.delays == [0.0, 41.0]
     assert raised.value.retry_after_seconds == 40
@@ -102,7 +100,7 @@ def test_time_that_attempts_take_counts_as_well() -> None:
 
     script.outcomes = [slowly] * 5
     with pytest.raises(ConnectionFailed) as raised:
-        script.play(send_with_retries(script.call_policy(seconds_max=70), POST))
+        script.play(send_with_retries(script.settings(seconds_max=70), POST))
 
     assert raised.value.attempts == 3
 
@@ -113,7 +111,7 @@ def test_a_request_that_is_not_repeatable_is_not_repeated() -> None:
         script = Script([outcome])
 
         with pytest.raises((ConnectionFailed, ServerError)) as raised:
-            script.play(send_with_retries(script.call_policy(), ONCE))
+            script.play(send_with_retries(script.settings(), ONCE))
 
         assert raised.value.in_doubt is True
 
@@ -122,7 +120,7 @@ def test_a_request_that_had_no_effect_is_repeated() -> None:
     """A request without an idempotency key is sent again if it surely had no effect."""
     script = Script([lost(sent=False), said(429), said(201)])
 
-    assert script.play(send_with_retries(script.call_policy(), ONCE)).status == 201
+    assert script.play(send_with_retries(script.settings(), ONCE)).status == 201
 
 
 def test_a_refusal_after_a_lost_attempt_is_in_doubt() -> None:
@@ -130,7 +128,7 @@ def test_a_refusal_after_a_lost_attempt_is_in_doubt() -> None:
     script = Script([lost(), refused(400, "insufficient_balance")])
 
     with pytest.raises(InsufficientBalance) as raised:
-        script.play(send_with_retries(script.call_policy(), POST))
+        script.play(send_with_retries(script.settings(), POST))
 
     assert raised.value.in_doubt is True
     assert raised.value.attempts == 2
@@ -141,7 +139,7 @@ def test_a_connection_never_made_leaves_no_doubt() -> None:
     script = Script([lost(sent=False)])
 
     with pytest.raises(ConnectionFailed) as raised:
-        script.play(send_with_retries(script.call_policy(attempts_max=1), POST))
+        script.play(send_with_retries(script.settings(attempts_max=1), POST))
 
     assert raised.value.in_doubt is False
     assert isinstance(raised.value.__cause__, ConnectionResetError)
@@ -162,7 +160,7 @@ def test_a_successful_answer_is_returned() -> None:
     for status in (200, 201, 304):
         script = Script([said(status)])
 
-        answer = script.play(send_with_retries(script.call_policy(), POST))
+        answer = script.play(send_with_retries(script.settings(), POST))
 
         assert isinstance(answer, Answer)
         assert answer.status == status

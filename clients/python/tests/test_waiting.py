@@ -19,7 +19,7 @@ def charge(status: str = "created") -> Answer:
 
 def wait(script: Script, timeout_seconds: float = 60.0, **policy: Any) -> Charge:
     """Wait for the charge; the script provides the answers."""
-    return script.play(wait_until_final(script.call_policy(**policy), GET, timeout_seconds))
+    return script.play(wait_until_final(script.settings(**policy), GET, timeout_seconds))
 
 
 def holding(script: Script, answer: Answer) -> Any:

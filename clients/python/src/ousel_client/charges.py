@@ -52,7 +52,7 @@ class Charges(Resource[Driver]):
 
         Raises WaitTimedOut if the charge is still open when the time limit is reached.
         """
-        return wait_until_final(self._call_policy, self._get(_path(charge_id)), timeout_seconds)
+        return wait_until_final(self._settings, self._get(_path(charge_id)), timeout_seconds)
 
     @Operation
     def cancel(self, charge_id: str) -> Steps[Charge]:

@@ -14,7 +14,7 @@ from ousel_client.drivers import Address, AsyncDriver, SyncDriver
 from ousel_client.exchange import Steps
 from ousel_client.operations import Driver, Operation, Resource
 from ousel_client.records import Balance, Holder, OwnAccount
-from ousel_client.retrying import CallPolicy, RetryPolicy
+from ousel_client.retrying import CallSettings, RetryPolicy
 from ousel_client.sandbox import Sandbox
 from ousel_client.transfers import Transfers
 
@@ -39,13 +39,13 @@ class User(Resource[Driver]):
 class Partner(Connect[Driver]):
     """What a partner may do with a partner key."""
 
-    def __init__(self, driver: Driver, call_policy: CallPolicy, portal_url: str) -> None:
+    def __init__(self, driver: Driver, settings: CallSettings, portal_url: str) -> None:
         """Send requests through this driver; people connect at this portal."""
-        super().__init__(driver, call_policy, portal_url)
-        self.accounts: Accounts[Driver] = Accounts(driver, call_policy)
-        self.transfers: Transfers[Driver] = Transfers(driver, call_policy)
-        self.charges: Charges[Driver] = Charges(driver, call_policy)
-        self.sandbox: Sandbox[Driver] = Sandbox(driver, call_policy)
+        super().__init__(driver, settings, portal_url)
+        self.accounts: Accounts[Driver] = Accounts(driver, settings)
+        self.transfers: Transfers[Driver] = Transfers(driver, settings)
+        self.charges: Charges[Driver] = Charges(driver, settings)
+        self.sandbox: Sandbox[Driver] = Sandbox(driver, settings)
 
     @Operation
     def me(self) -> Steps[OwnAccount]:
@@ -59,7 +59,7 @@ class Partner(Connect[Driver]):
 
     def user(self, token: str) -> User[Driver]:
         """Return a client for this user token that shares the connections of this one."""
-        return User(self._driver, replace(self._call_policy, credential=Secret(token)))
+        return User(self._driver, replace(self._settings, credential=Secret(token)))
 
 
 class SyncConnections(Resource[SyncDriver]):
@@ -122,9 +122,9 @@ class Client(Partner[SyncDriver], SyncConnections):
         If `portal_url` is not given, the portal is on the same host.
         """
         address = Address(base_url=base_url, timeout_seconds=timeout_seconds)
-        call_policy = CallPolicy(credential=Secret(key), policy=retry)
+        settings = CallSettings(credential=Secret(key), policy=retry)
         driver = SyncDriver(address, transport)
-        super().__init__(driver, call_policy, portal_url or address.origin)
+        super().__init__(driver, settings, portal_url or address.origin)
 
 
 class AsyncClient(Partner[AsyncDriver], AsyncConnections):
@@ -145,9 +145,9 @@ class AsyncClient(Partner[AsyncDriver], AsyncConnections):
         If `portal_url` is not given, the portal is on the same host.
         """
         address = Address(base_url=base_url, timeout_seconds=timeout_seconds)
-        call_policy = CallPolicy(credential=Secret(key), policy=retry)
+        settings = CallSettings(credential=Secret(key), policy=retry)
         driver = AsyncDriver(address, transport)
-        super().__init__(driver, call_policy, portal_url or address.origin)
+        super().__init__(driver, settings, portal_url or address.origin)
 
 
 class UserClient(User[SyncDriver], SyncConnections):
@@ -165,7 +165,7 @@ class UserClient(User[SyncDriver], SyncConnections):
         """Call the server at this address with this token."""
         address = Address(base_url=base_url, timeout_seconds=timeout_seconds)
         driver = SyncDriver(address, transport)
-        super().__init__(driver, CallPolicy(credential=Secret(token), policy=retry))
+        super().__init__(driver, CallSettings(credential=Secret(token), policy=retry))
 
 
 class AsyncUserClient(User[AsyncDriver], AsyncConnections):
@@ -183,4 +183,4 @@ class AsyncUserClient(User[AsyncDriver], AsyncConnections):
         """Call the server at this address with this token."""
         address = Address(base_url=base_url, timeout_seconds=timeout_seconds)
         driver = AsyncDriver(address, transport)
-        super().__init__(driver, CallPolicy(credential=Secret(token), policy=retry))
+        super().__init__(driver, CallSettings(credential=Secret(token), policy=retry))

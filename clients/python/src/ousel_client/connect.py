@@ -16,7 +16,7 @@ from ousel_client.exchange import Request, Steps
 from ousel_client.operations import Driver, Operation, Resource
 from ousel_client.problems import error_from_problem
 from ousel_client.records import UserToken
-from ousel_client.retrying import CallPolicy
+from ousel_client.retrying import CallSettings
 
 VERIFIER_BYTES: Final = 32
 
@@ -48,9 +48,9 @@ class _Revocation:
 class Connect(Resource[Driver]):
     """Connects people's accounts, and exchanges codes for user tokens."""
 
-    def __init__(self, driver: Driver, call_policy: CallPolicy, portal_url: str) -> None:
+    def __init__(self, driver: Driver, settings: CallSettings, portal_url: str) -> None:
         """Let people connect at this portal."""
-        super().__init__(driver, call_policy)
+        super().__init__(driver, settings)
         self._portal_url = portal_url.rstrip("/")
 
     def connect_url(
@@ -133,7 +133,7 @@ class Connect(Resource[Driver]):
 
     def _client_request(self, path: str, client_id: str, **fields: Any) -> Request:
         """Return a request that sends the key as `client_secret`, not as a bearer token."""
-        secret = self._call_policy.credential.text
+        secret = self._settings.credential.text
         body = encode_object({**fields, "client_id": client_id, "client_secret": secret})
         return Request(method="POST", path=path, body=body)
 

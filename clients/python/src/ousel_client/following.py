@@ -15,7 +15,7 @@ from ousel_client.errors import ApiError, ConnectionFailed, ServerError, Throttl
 from ousel_client.exchange import Request, Steps
 from ousel_client.operations import decode_answer
 from ousel_client.records import Page, Transfer
-from ousel_client.retrying import CallPolicy, send_with_retries
+from ousel_client.retrying import CallSettings, send_with_retries
 from ousel_client.waiting import HELD_SECONDS_MAX, PAUSES
 
 ORDER: Final = {"order": "oldest"}
@@ -25,10 +25,10 @@ ASKED_SECONDS_MAX: Final = 3_600.0  # the longest wait, even if Retry-After asks
 class Position:
     """Where following has arrived. `cursor` covers all transfers that were returned so far."""
 
-    def __init__(self, call_policy: CallPolicy, request: Request, cursor: str | None) -> None:
+    def __init__(self, settings: CallSettings, request: Request, cursor: str | None) -> None:
         """Continue after this cursor, or with the first transfer if there is none."""
         self.cursor = cursor
-        self._call_policy = call_policy
+        self._settings = settings
         self._request = request
         self._page: deque[Transfer] = deque()
         self._cursor_after_page = cursor
@@ -49,12 +49,12 @@ class Position:
         pause_seconds = 0.0
         while not self._page:
             held_seconds = 0 if failures else HELD_SECONDS_MAX
-            asked_at = self._call_policy.seconds()
+            asked_at = self._settings.seconds()
             try:
                 page = yield from self._ask(held_seconds, pause_seconds)
             except (ConnectionFailed, ServerError, Throttled) as error:
                 failures += 1
-                if not self._is_connected and failures >= self._call_policy.policy.attempts_max:
+                if not self._is_connected and failures >= self._settings.policy.attempts_max:
                     raise
                 pause_seconds = self._pause_after(error, failures)
                 continue
@@ -64,10 +64,10 @@ class Position:
             if not page.data:
                 self.cursor = page.next_cursor
             # If the server does not delay its answers, poll.
-            waited_seconds = self._call_policy.seconds() - asked_at - pause_seconds
+            waited_seconds = self._settings.seconds() - asked_at - pause_seconds
             is_held = 0 < held_seconds < 2 * waited_seconds
             failures, unheld = 0, 0 if is_held else unheld + 1
-            chance = 0.5 + self._call_policy.chance() / 2
+            chance = 0.5 + self._settings.chance() / 2
             pause_seconds = 0.0 if is_held else PAUSES.delay_seconds(unheld, chance)
 
     def _ask(self, held_seconds: int, pause_seconds: float) -> Steps[Page[Transfer]]:
@@ -78,12 +78,12 @@ class Position:
             headers={"Prefer": f"wait={held_seconds}"} if held_seconds else {},
             held_seconds=held_seconds,
         )
-        single = self._call_policy.without_retries()
+        single = self._settings.without_retries()
         answer = yield from send_with_retries(single, request, pause_seconds)
         return decode_answer(decode_page, Transfer, answer)
 
     def _pause_after(self, error: Exception, failures: int) -> float:
-        pause_seconds = self._call_policy.policy.delay_seconds(failures, self._call_policy.chance())
+        pause_seconds = self._settings.policy.delay_seconds(failures, self._settings.chance())
         asked_seconds = error.retry_after_seconds if isinstance(error, ApiError) else None
         return pause_seconds + min(asked_seconds or 0.0, ASKED_SECONDS_MAX)
 
@@ -95,10 +95,10 @@ class Follow(Position):
     """
 
     def __init__(
-        self, driver: SyncDriver, call_policy: CallPolicy, request: Request, cursor: str | None
+        self, driver: SyncDriver, settings: CallSettings, request: Request, cursor: str | None
     ) -> None:
         """Ask through this driver."""
-        super().__init__(call_policy, request, cursor)
+        super().__init__(settings, request, cursor)
         self._driver = driver
 
     def __iter__(self) -> Self:
@@ -119,10 +119,10 @@ class AsyncFollow(Position):
     """
 
     def __init__(
-        self, driver: AsyncDriver, call_policy: CallPolicy, request: Request, cursor: str | None
+        self, driver: AsyncDriver, settings: CallSettings, request: Request, cursor: str | None
     ) -> None:
         """Ask through this driver."""
-        super().__init__(call_policy, request, cursor)
+        super().__init__(settings, request, cursor)
         self._driver = driver
 
     def __aiter__(self) -> Self:

@@ -15,7 +15,7 @@ from ousel_client.drivers import AsyncDriver, PageSteps, SyncDriver
 from ousel_client.errors import UnexpectedAnswer
 from ousel_client.exchange import Answer, Request, Steps
 from ousel_client.records import Page
-from ousel_client.retrying import CallPolicy, send_with_retries
+from ousel_client.retrying import CallSettings, send_with_retries
 
 Driver = TypeVar("Driver", bound=SyncDriver | AsyncDriver)
 Parameters = ParamSpec("Parameters")
@@ -26,13 +26,13 @@ Record = TypeVar("Record")
 class Resource(Generic[Driver]):
     """A part of the API, with a driver of one of the two kinds."""
 
-    def __init__(self, driver: Driver, call_policy: CallPolicy) -> None:
+    def __init__(self, driver: Driver, settings: CallSettings) -> None:
         """Send requests through this driver, with this credential and retry policy."""
         self._driver = driver
-        self._call_policy = call_policy
+        self._settings = settings
 
     def _answer(self, request: Request) -> Steps[Answer]:
-        return send_with_retries(self._call_policy, request)
+        return send_with_retries(self._settings, request)
 
     def _record(self, kind: type[Record], request: Request) -> Steps[Record]:
         """Send the request, and return the record in its answer."""
@@ -58,7 +58,7 @@ class Resource(Generic[Driver]):
 
     def _get(self, path: str, query: Mapping[str, str] | None = None) -> Request:
         return Request(
-            method="GET", path=path, query=query or {}, credential=self._call_policy.credential
+            method="GET", path=path, query=query or {}, credential=self._settings.credential
         )
 
     def _post(
@@ -74,7 +74,7 @@ class Resource(Generic[Driver]):
             path=path,
             headers={} if idempotency_key is None else {"Idempotency-Key": idempotency_key},
             body=body,
-            credential=self._call_policy.credential,
+            credential=self._settings.credential,
             repeatable=repeatable,
         )
 

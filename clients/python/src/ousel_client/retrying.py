@@ -38,24 +38,24 @@ class RetryPolicy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallPolicy:
-    """The credential and the retry policy of a client."""
+class CallSettings:
+    """What the calls of a client share: its credential, and how to retry."""
 
     credential: Secret
     policy: RetryPolicy
     chance: Callable[[], float] = random.random  # from 0 to 1
     seconds: Callable[[], float] = time.monotonic
 
-    def without_retries(self) -> "CallPolicy":
-        """Return the same policy, but without retries."""
+    def without_retries(self) -> "CallSettings":
+        """Return the same settings, but without retries."""
         return replace(self, policy=replace(self.policy, attempts_max=1))
 
 
 def send_with_retries(
-    call_policy: CallPolicy, request: Request, delay_seconds: float = 0.0
+    settings: CallSettings, request: Request, delay_seconds: float = 0.0
 ) -> Steps[Answer]:
     """Return a successful answer, or raise the error that retrying did not resolve."""
-    started_at = call_policy.seconds()
+    started_at = settings.seconds()
     in_doubt = False
     attempt = 0
     while True:
@@ -67,10 +67,10 @@ def send_with_retries(
         in_doubt = in_doubt or _is_in_doubt(outcome)
         error.in_doubt, error.attempts = in_doubt, attempt
         asked_seconds = error.retry_after_seconds if isinstance(error, ApiError) else None
-        delay_seconds = call_policy.policy.delay_seconds(attempt, call_policy.chance())
+        delay_seconds = settings.policy.delay_seconds(attempt, settings.chance())
         delay_seconds += asked_seconds or 0.0
-        late = call_policy.seconds() - started_at + delay_seconds > call_policy.policy.seconds_max
-        if late or attempt >= call_policy.policy.attempts_max or not _may_repeat(request, outcome):
+        late = settings.seconds() - started_at + delay_seconds > settings.policy.seconds_max
+        if late or attempt >= settings.policy.attempts_max or not _may_repeat(request, outcome):
             raise error
         _log.info(
             "%s %s: %s; attempt %d starts in %.2f s",

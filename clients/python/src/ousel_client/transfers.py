@@ -165,8 +165,8 @@ class Transfers(Resource[Driver]):
         position = None if cursor is None else str(cursor)
         driver: SyncDriver | AsyncDriver = self._driver
         if isinstance(driver, SyncDriver):
-            return Follow(driver, self._call_policy, request, position)
-        return AsyncFollow(driver, self._call_policy, request, position)
+            return Follow(driver, self._settings, request, position)
+        return AsyncFollow(driver, self._settings, request, position)
 
     def _send_intent(self, intent: TransferIntent) -> Steps[Transfer]:
         body = encode_object({"to": intent.to, "amount": intent.amount, "note": intent.note})

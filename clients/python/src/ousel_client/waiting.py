@@ -8,45 +8,45 @@ from ousel_client.errors import ConnectionFailed, ServerError, Throttled, WaitTi
 from ousel_client.exchange import Request, Steps
 from ousel_client.operations import decode_answer
 from ousel_client.records import Charge
-from ousel_client.retrying import CallPolicy, RetryPolicy, send_with_retries
+from ousel_client.retrying import CallSettings, RetryPolicy, send_with_retries
 
 HELD_SECONDS_MAX: Final = 25  # shorter than the time after which gateways cut silent connections
 PAUSES: Final = RetryPolicy(first_delay_seconds=0.5, delay_seconds_max=5.0)
 
 
 def wait_until_final(
-    call_policy: CallPolicy, request: Request, timeout_seconds: float
+    settings: CallSettings, request: Request, timeout_seconds: float
 ) -> Steps[Charge]:
     """Ask for the charge until it is final, or raise WaitTimedOut."""
-    ends_at = call_policy.seconds() + timeout_seconds
+    ends_at = settings.seconds() + timeout_seconds
     pause_seconds = 0.0
     is_held = True
     poll = 0
     while True:
         poll += 1
-        started_at = call_policy.seconds()
+        started_at = settings.seconds()
         held_seconds = min(int(max(ends_at - started_at, 0.0)), HELD_SECONDS_MAX) if is_held else 0
-        charge = yield from _read_charge(call_policy, request, held_seconds, pause_seconds)
-        left_seconds = ends_at - call_policy.seconds()
+        charge = yield from _read_charge(settings, request, held_seconds, pause_seconds)
+        left_seconds = ends_at - settings.seconds()
         if charge is not None and charge.is_final:
             return charge
         if charge is not None and left_seconds <= 0:
             raise WaitTimedOut(charge)
         # If the request failed, or the server did not delay its answer, poll from now on.
-        is_held = charge is not None and 0 < held_seconds < 2 * (call_policy.seconds() - started_at)
-        pause_seconds = 0.0 if is_held else _pause_seconds(call_policy, poll, left_seconds)
+        is_held = charge is not None and 0 < held_seconds < 2 * (settings.seconds() - started_at)
+        pause_seconds = 0.0 if is_held else _pause_seconds(settings, poll, left_seconds)
 
 
 def _read_charge(
-    call_policy: CallPolicy, request: Request, held_seconds: int, pause_seconds: float
+    settings: CallSettings, request: Request, held_seconds: int, pause_seconds: float
 ) -> Steps[Charge | None]:
     """Return the charge, or None if a request with a delayed answer failed."""
     if held_seconds:
         prefer = {"Prefer": f"wait={held_seconds}"}
         request = replace(request, headers=prefer, held_seconds=held_seconds)
-        call_policy = call_policy.without_retries()
+        settings = settings.without_retries()
     try:
-        answer = yield from send_with_retries(call_policy, request, pause_seconds)
+        answer = yield from send_with_retries(settings, request, pause_seconds)
     except (ConnectionFailed, ServerError, Throttled):
         if held_seconds:
             return None
@@ -54,7 +54,7 @@ def _read_charge(
     return decode_answer(decode_record, Charge, answer)
 
 
-def _pause_seconds(call_policy: CallPolicy, poll: int, left_seconds: float) -> float:
+def _pause_seconds(settings: CallSettings, poll: int, left_seconds: float) -> float:
     """Return a random pause: half to all of this poll's delay, but at most the time left."""
-    pause_seconds = PAUSES.delay_seconds(poll, 0.5 + call_policy.chance() / 2)
+    pause_seconds = PAUSES.delay_seconds(poll, 0.5 + settings.chance() / 2)
     return min(pause_seconds, max(left_seconds, 0.0))
