@@ -31,12 +31,12 @@ class Script:
     clock: Clock = field(default_factory=Clock)
     attempts: list[Attempt] = field(default_factory=list)
 
-    def settings(self, *, chance: float = 1.0, **policy: Any) -> CallSettings:
+    def settings(self, *, random_share: float = 1.0, **policy: Any) -> CallSettings:
         """Return settings with the script's clock and a fixed value instead of random ones."""
         return CallSettings(
             credential=Secret("sk_live_scripted"),
             policy=RetryPolicy(**policy),
-            chance=lambda: chance,
+            random_share=lambda: random_share,
             seconds=self.clock,
         )
 

@@ -171,7 +171,7 @@ def test_the_server_says_when_to_ask_again() -> None:
     """Retry-After is added to the pause."""
     script = FollowedScript([said(429, retry_after="7"), page(1, cursor="1")])
 
-    assert next(script.follow(chance=0.0)).sequence == 1
+    assert next(script.follow(random_share=0.0)).sequence == 1
     assert script.delays == [0.0, 7.0]
 
 
@@ -179,7 +179,7 @@ def test_the_client_asks_again_after_an_hour_at_most() -> None:
     """However long the server asks to wait, following does not end."""
     script = FollowedScript([said(429, retry_after="9" * 30), page(1, cursor="1")])
 
-    assert next(script.follow(chance=0.0)).sequence == 1
+    assert next(script.follow(random_share=0.0)).sequence == 1
     assert script.delays == [0.0, 3600.0]
 
 

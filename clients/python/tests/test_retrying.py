@@ -55,7 +55,7 @@ def test_jitter_is_full() -> None:
     """Jitter may shorten any wait to zero."""
     script = Script([*[said(503)] * 3, said(200)])
 
-    script.play(send_with_retries(script.settings(chance=0.0), POST))
+    script.play(send_with_retries(script.settings(random_share=0.0), POST))
 
     assert script.delays == [0.0, 0.0, 0.0, 0.0]
 

@@ -69,7 +69,7 @@ def test_jitter_leaves_at_least_half_of_a_pause() -> None:
     """Jitter shortens a pause to half of its length at most."""
     script = Script([*[charge()] * 2, charge("paid")])
 
-    wait(script, 600, chance=0.0)
+    wait(script, 600, random_share=0.0)
 
     assert script.delays == [0.0, 0.25, 0.5]
 

@@ -41,13 +41,13 @@ export async function* follow(
       // If the server does not delay its answers, poll.
       const isHeld = heldSeconds < 2 * (surroundings.seconds() - startedAt);
       unheld = found.data.length > 0 || isHeld ? 0 : unheld + 1;
-      if (unheld > 0) pause = delaySeconds(PAUSES, unheld, 0.5 + surroundings.chance() / 2);
+      if (unheld > 0) pause = delaySeconds(PAUSES, unheld, 0.5 + surroundings.randomShare() / 2);
     } catch (error) {
       if (signal?.aborted) return;
       failures += 1;
       if (!isTemporary(error) || failures > failuresMax) throw error;
       const askedSeconds = error instanceof ApiError ? error.retryAfterSeconds : null;
-      pause = delaySeconds(policy, failures, surroundings.chance());
+      pause = delaySeconds(policy, failures, surroundings.randomShare());
       pause += Math.min(askedSeconds ?? 0, ASKED_SECONDS_MAX);
     }
     if (pause > 0) await surroundings.sleep(pause, signal).catch(() => {});

@@ -23,13 +23,13 @@ export const DEFAULT_RETRY: RetryPolicy = {
 export interface Surroundings {
   seconds(): number;
   sleep(seconds: number, signal?: AbortSignal): Promise<void>;
-  chance(): number;
+  randomShare(): number;
 }
 
 export const SURROUNDINGS: Surroundings = {
   seconds: () => performance.now() / 1000,
   sleep,
-  chance: Math.random,
+  randomShare: Math.random,
 };
 
 /** Returns a policy with these changes. Refuses one without attempts or with a negative time. */
@@ -43,9 +43,9 @@ export function retryPolicy(changes: Partial<RetryPolicy> = {}): RetryPolicy {
 }
 
 /** Returns a random wait after this attempt. Its upper limit doubles with each attempt. */
-export function delaySeconds(policy: RetryPolicy, attempt: number, chance: number): number {
+export function delaySeconds(policy: RetryPolicy, attempt: number, randomShare: number): number {
   const doubled = policy.firstDelaySeconds * 2 ** Math.min(attempt - 1, 60);
-  return chance * Math.min(doubled, policy.delaySecondsMax);
+  return randomShare * Math.min(doubled, policy.delaySecondsMax);
 }
 
 /** What the calls of a client share: how to send, as whom, and how to retry. */
@@ -89,7 +89,7 @@ export class Caller {
       inDoubt ||= isInDoubt(outcome);
       Object.assign(error, { inDoubt, attempts: attempt });
       const askedSeconds = error instanceof ApiError ? error.retryAfterSeconds : null;
-      const pause = delaySeconds(policy, attempt, surroundings.chance()) + (askedSeconds ?? 0);
+      const pause = delaySeconds(policy, attempt, surroundings.randomShare()) + (askedSeconds ?? 0);
       const isLate = surroundings.seconds() - startedAt + pause > policy.secondsMax;
       if (isLate || attempt >= attemptsMax || !mayRepeat(request, outcome)) throw error;
       this.settings.log(

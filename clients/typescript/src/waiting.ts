@@ -16,7 +16,7 @@ export async function waitUntilFinal(
   request: Request,
   timeoutSeconds: number,
 ): Promise<Charge> {
-  const { seconds, sleep, chance } = caller.settings.surroundings;
+  const { seconds, sleep, randomShare } = caller.settings.surroundings;
   const endsAt = seconds() + timeoutSeconds;
   let isHeld = true;
   for (let poll = 1; ; poll += 1) {
@@ -30,7 +30,7 @@ export async function waitUntilFinal(
     // If the request failed, or the server did not delay its answer, poll from now on.
     isHeld = found !== null && heldSeconds > 0 && heldSeconds < 2 * (seconds() - startedAt);
     if (!isHeld) {
-      const pause = delaySeconds(PAUSES, poll, 0.5 + chance() / 2);
+      const pause = delaySeconds(PAUSES, poll, 0.5 + randomShare() / 2);
       await sleep(Math.min(pause, Math.max(leftSeconds, 0)), request.signal);
     }
   }

@@ -67,8 +67,8 @@ class Position:
             waited_seconds = self._settings.seconds() - asked_at - pause_seconds
             is_held = 0 < held_seconds < 2 * waited_seconds
             failures, unheld = 0, 0 if is_held else unheld + 1
-            chance = 0.5 + self._settings.chance() / 2
-            pause_seconds = 0.0 if is_held else PAUSES.delay_seconds(unheld, chance)
+            share = 0.5 + self._settings.random_share() / 2
+            pause_seconds = 0.0 if is_held else PAUSES.delay_seconds(unheld, share)
 
     def _ask(self, held_seconds: int, pause_seconds: float) -> Steps[Page[Transfer]]:
         position = {} if self.cursor is None else {"cursor": self.cursor}
@@ -83,7 +83,7 @@ class Position:
         return decode_answer(decode_page, Transfer, answer)
 
     def _pause_after(self, error: Exception, failures: int) -> float:
-        pause_seconds = self._settings.policy.delay_seconds(failures, self._settings.chance())
+        pause_seconds = self._settings.policy.delay_seconds(failures, self._settings.random_share())
         asked_seconds = error.retry_after_seconds if isinstance(error, ApiError) else None
         return pause_seconds + min(asked_seconds or 0.0, ASKED_SECONDS_MAX)
 

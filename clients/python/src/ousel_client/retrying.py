@@ -31,10 +31,10 @@ class RetryPolicy:
         if self.attempts_max < 1 or min(times) < 0:
             raise ValueError("A policy must allow at least one attempt, and no negative times.")
 
-    def delay_seconds(self, attempt: int, chance: float) -> float:
+    def delay_seconds(self, attempt: int, random_share: float) -> float:
         """Return a random wait after this attempt. Its upper limit doubles with each attempt."""
         doubled = self.first_delay_seconds * 2.0 ** min(attempt - 1, 60)
-        return chance * min(doubled, self.delay_seconds_max)
+        return random_share * min(doubled, self.delay_seconds_max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class CallSettings:
 
     credential: Secret
     policy: RetryPolicy
-    chance: Callable[[], float] = random.random  # from 0 to 1
+    random_share: Callable[[], float] = random.random  # from 0 to 1
     seconds: Callable[[], float] = time.monotonic
 
     def without_retries(self) -> "CallSettings":
@@ -67,7 +67,7 @@ def send_with_retries(
         in_doubt = in_doubt or _is_in_doubt(outcome)
         error.in_doubt, error.attempts = in_doubt, attempt
         asked_seconds = error.retry_after_seconds if isinstance(error, ApiError) else None
-        delay_seconds = settings.policy.delay_seconds(attempt, settings.chance())
+        delay_seconds = settings.policy.delay_seconds(attempt, settings.random_share())
         delay_seconds += asked_seconds or 0.0
         late = settings.seconds() - started_at + delay_seconds > settings.policy.seconds_max
         if late or attempt >= settings.policy.attempts_max or not _may_repeat(request, outcome):

@@ -34,7 +34,7 @@ test("the wait doubles up to its limit, and jitter may shorten it to zero", asyn
   await script.caller.send(POST);
   assert.deepEqual(script.pauses, [0.5, 1, 2, 4, 4, 4]);
 
-  const lucky = new Script(outcomes(), { ...policy, chance: 0 });
+  const lucky = new Script(outcomes(), { ...policy, randomShare: 0 });
   await lucky.caller.send(POST);
   assert.deepEqual(lucky.pauses, [0, 0, 0, 0, 0, 0]);
 });

@@ -2,7 +2,7 @@
 import { Caller, retryPolicy } from "../../src/retrying.ts";
 
 export class Script {
-  constructor(outcomes, { chance = 1, ...policy } = {}) {
+  constructor(outcomes, { randomShare = 1, ...policy } = {}) {
     this.outcomes = outcomes;
     this.now = 1000;
     this.pauses = [];
@@ -22,7 +22,7 @@ export class Script {
           this.pauses.push(seconds);
           this.now += seconds;
         },
-        chance: () => chance,
+        randomShare: () => randomShare,
       },
       log: (line) => this.lines.push(line),
     });
