@@ -14,7 +14,7 @@ import {
   ownAccount,
 } from "./records.ts";
 import { Resource } from "./resource.ts";
-import { Caller, type RetryPolicy, retryPolicy, SURROUNDINGS } from "./retrying.ts";
+import { Caller, type RetryPolicy, retryPolicy, ENVIRONMENT } from "./retrying.ts";
 import { Sandbox } from "./sandbox.ts";
 import { Transfers } from "./transfers.ts";
 
@@ -102,7 +102,7 @@ function createCaller(credential: string, options: ClientOptions): Caller {
     exchange: exchangeWith(baseUrl.replace(/\/+$/, ""), fetch),
     timeoutSeconds: options.timeoutSeconds ?? TIMEOUT_SECONDS,
     policy: retryPolicy(options.retry),
-    surroundings: SURROUNDINGS,
+    environment: ENVIRONMENT,
     log,
   });
 }

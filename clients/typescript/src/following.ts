@@ -24,13 +24,13 @@ export async function* follow(
   caller: Caller,
   { query, cursor, signal }: Following,
 ): AsyncGenerator<Transfer, void, undefined> {
-  const { policy, surroundings } = caller.settings;
+  const { policy, environment } = caller.settings;
   let failuresMax = policy.attemptsMax - 1;
   let failures = 0;
   let unheld = 0;
   while (!signal?.aborted) {
     const heldSeconds = failures > 0 ? 0 : HELD_SECONDS_MAX;
-    const startedAt = surroundings.seconds();
+    const startedAt = environment.seconds();
     let pause = 0;
     try {
       const found = await readPage(caller, { query, cursor, signal }, heldSeconds);
@@ -39,18 +39,18 @@ export async function* follow(
       failures = 0;
       failuresMax = Infinity;
       // If the server does not delay its answers, poll.
-      const isHeld = heldSeconds < 2 * (surroundings.seconds() - startedAt);
+      const isHeld = heldSeconds < 2 * (environment.seconds() - startedAt);
       unheld = found.data.length > 0 || isHeld ? 0 : unheld + 1;
-      if (unheld > 0) pause = delaySeconds(PAUSES, unheld, 0.5 + surroundings.randomShare() / 2);
+      if (unheld > 0) pause = delaySeconds(PAUSES, unheld, 0.5 + environment.randomShare() / 2);
     } catch (error) {
       if (signal?.aborted) return;
       failures += 1;
       if (!isTemporary(error) || failures > failuresMax) throw error;
       const askedSeconds = error instanceof ApiError ? error.retryAfterSeconds : null;
-      pause = delaySeconds(policy, failures, surroundings.randomShare());
+      pause = delaySeconds(policy, failures, environment.randomShare());
       pause += Math.min(askedSeconds ?? 0, ASKED_SECONDS_MAX);
     }
-    if (pause > 0) await surroundings.sleep(pause, signal).catch(() => {});
+    if (pause > 0) await environment.sleep(pause, signal).catch(() => {});
   }
 }
 

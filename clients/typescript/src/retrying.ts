@@ -20,13 +20,13 @@ export const DEFAULT_RETRY: RetryPolicy = {
 };
 
 /** The clock, the sleep and the random numbers that retries use. Tests replace them. */
-export interface Surroundings {
+export interface Environment {
   seconds(): number;
   sleep(seconds: number, signal?: AbortSignal): Promise<void>;
   randomShare(): number;
 }
 
-export const SURROUNDINGS: Surroundings = {
+export const ENVIRONMENT: Environment = {
   seconds: () => performance.now() / 1000,
   sleep,
   randomShare: Math.random,
@@ -53,7 +53,7 @@ export interface CallSettings {
   readonly exchange: Exchange;
   readonly timeoutSeconds: number;
   readonly policy: RetryPolicy;
-  readonly surroundings: Surroundings;
+  readonly environment: Environment;
   readonly log: (message: string) => void;
 }
 
@@ -79,8 +79,8 @@ export class Caller {
 
   /** Returns a successful answer, or throws the error that retrying did not resolve. */
   async send(request: Request, attemptsMax = this.settings.policy.attemptsMax): Promise<Answer> {
-    const { exchange, policy, surroundings, timeoutSeconds } = this.settings;
-    const startedAt = surroundings.seconds();
+    const { exchange, policy, environment, timeoutSeconds } = this.settings;
+    const startedAt = environment.seconds();
     let inDoubt = false;
     for (let attempt = 1; ; attempt += 1) {
       const outcome = await exchange(request, this.#credential, timeoutSeconds);
@@ -89,14 +89,14 @@ export class Caller {
       inDoubt ||= isInDoubt(outcome);
       Object.assign(error, { inDoubt, attempts: attempt });
       const askedSeconds = error instanceof ApiError ? error.retryAfterSeconds : null;
-      const pause = delaySeconds(policy, attempt, surroundings.randomShare()) + (askedSeconds ?? 0);
-      const isLate = surroundings.seconds() - startedAt + pause > policy.secondsMax;
+      const pause = delaySeconds(policy, attempt, environment.randomShare()) + (askedSeconds ?? 0);
+      const isLate = environment.seconds() - startedAt + pause > policy.secondsMax;
       if (isLate || attempt >= attemptsMax || !mayRepeat(request, outcome)) throw error;
       this.settings.log(
         `${request.method} ${request.path}: ${error.message}; ` +
           `attempt ${attempt + 1} starts in ${pause.toFixed(2)} s`,
       );
-      await surroundings.sleep(pause, request.signal);
+      await environment.sleep(pause, request.signal);
     }
   }
 }

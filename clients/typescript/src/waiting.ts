@@ -16,7 +16,7 @@ export async function waitUntilFinal(
   request: Request,
   timeoutSeconds: number,
 ): Promise<Charge> {
-  const { seconds, sleep, randomShare } = caller.settings.surroundings;
+  const { seconds, sleep, randomShare } = caller.settings.environment;
   const endsAt = seconds() + timeoutSeconds;
   let isHeld = true;
   for (let poll = 1; ; poll += 1) {

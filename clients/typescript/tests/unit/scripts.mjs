@@ -16,7 +16,7 @@ export class Script {
       },
       timeoutSeconds: 30,
       policy: retryPolicy(policy),
-      surroundings: {
+      environment: {
         seconds: () => this.now,
         sleep: async (seconds) => {
           this.pauses.push(seconds);
