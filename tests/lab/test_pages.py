@@ -89,7 +89,7 @@ async def test_what_cannot_be_rehearsed_is_refused_on_the_page(
 
     assert (unknown.status_code, homeless.status_code) == (400, 400)
     assert "Choose a rehearsal." in unknown.text
-    assert "Register a redirect URI on the app first." in homeless.text
+    assert "Register a redirect URI for the app first." in homeless.text
 
 
 async def test_a_rehearsal_ends_by_itself_or_when_the_next_one_starts(

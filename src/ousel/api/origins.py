@@ -25,7 +25,7 @@ class OriginPolicy:
     async def check_origin(self, caller: Partner | User, origin: bytes) -> tuple[RawHeader, ...]:
         """Return the CORS headers for an origin of the caller's app, or refuse any other origin."""
         if not await self._partner_keys.is_origin_of_app(caller, origin.decode("latin-1")):
-            raise OriginNotAllowed("This origin is not registered on the app that calls.")
+            raise OriginNotAllowed("This origin is not registered for the app that calls.")
         return _cors_headers(origin)
 
     async def public_headers(self, headers: Headers) -> tuple[RawHeader, ...]:

@@ -8,7 +8,7 @@ _BEARER: Final = b"Bearer"
 
 
 class MalformedJson(Refusal):
-    """The body is not a JSON object, is nested too deep, or repeats a field with a wrong value."""
+    """The body is not a JSON object, is nested too deep, or has a field twice, once invalid."""
 
     status = 400
     code = "malformed_json"
@@ -93,9 +93,9 @@ class InsufficientScope(ChallengeRefusal):
 
 
 class OriginNotAllowed(Refusal):
-    """The request names an origin that is not registered on the app that calls."""
+    """The request names an origin that is not registered for the app that calls."""
 
     status = 403
     code = "origin_not_allowed"
     title = "The origin is not allowed"
-    cure = "Register the exact origin on the app, or call from your server without an Origin."
+    cure = "Register the exact origin for the app, or call from your server without an Origin."

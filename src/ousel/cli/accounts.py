@@ -1,4 +1,4 @@
-"""`ousel account`: open, fund, redeem, freeze, show, list, recover and vouch for accounts."""
+"""`ousel account`: open, fund, freeze, show, list and recover accounts; redeem; vouch."""
 
 import sys
 from collections.abc import Awaitable, Callable
@@ -26,7 +26,7 @@ from ousel.ledger.rules import Account, Status
 from ousel.transfers.rules import parse_note
 
 accounts = command_group(
-    "Open, fund, redeem, freeze, show, list and recover accounts; confirm emails."
+    "Open, fund, freeze, show, list and recover accounts; redeem money; confirm emails."
 )
 
 Identifier = Annotated[str, typer.Argument(help="@username, account number or email.")]
@@ -129,7 +129,7 @@ def recover(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a link that sets a new password and removes the second factor, once."""
+    """Print a link, valid once, that sets a new password and removes the second factor."""
     from ousel.people.recovery import OperatorRecovery
 
     async def task(service: OperatorRecovery) -> dict[str, Any]:

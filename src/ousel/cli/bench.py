@@ -35,7 +35,7 @@ def bench(
 ) -> None:
     """Measure this machine with a temporary server and a load over HTTP."""
     # Measured transfers must not mix with real money.
-    reason = "this database is in use: a measurement needs an empty one"
+    reason = "the database is not empty: a measurement needs an empty one"
     try:
         with temporary_database(database, message=reason, folder=Path()) as url:
             data = sample_data.create_sample_data(url, PARTNERS, RECIPIENTS)

@@ -67,7 +67,7 @@ _COMMANDS: Final = (
         "account",
         "ousel.cli.accounts",
         "accounts",
-        "Open, fund, redeem, freeze, show, list and recover accounts; confirm emails.",
+        "Open, fund, freeze, show, list and recover accounts; redeem money; confirm emails.",
     ),
     ("app", "ousel.cli.partners", "apps", "Create partner apps."),
     ("key", "ousel.cli.partners", "keys", "Issue, rotate, revoke and list partner keys."),

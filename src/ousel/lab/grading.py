@@ -56,7 +56,7 @@ _EXACT: Final = re.compile(r"(0|[1-9][0-9]*)(\.[0-9]{1,6})?", re.ASCII)
 
 
 class Grade(msgspec.Struct, frozen=True):
-    """The verdict on one rule, the reason for it, and the calls that gave the reason."""
+    """The verdict on one rule, the reason for it, and the numbers of the calls that decided it."""
 
     rule: Rule
     verdict: Verdict

@@ -19,7 +19,9 @@ class GradeRecord(msgspec.Struct, frozen=True):
     title: str
     verdict: Verdict
     reason: str
-    calls: Annotated[list[int], msgspec.Meta(description="The calls that gave the reason.")]
+    calls: Annotated[
+        list[int], msgspec.Meta(description="The numbers of the calls that decided the verdict.")
+    ]
 
 
 class CallRecord(msgspec.Struct, frozen=True):

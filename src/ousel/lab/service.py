@@ -84,7 +84,7 @@ class LabService:
         async def work(transaction: Transaction) -> None:
             app = await partners.own_app(transaction, account_id, app_id)
             if name == "forged-return" and not await partners.redirect_uris_of(transaction, app):
-                raise InvalidField("Register a redirect URI on the app first.", param="rehearsal")
+                raise InvalidField("Register a redirect URI for the app first.", param="rehearsal")
             await store.finish(transaction, account_id, app_id, now)
             await store.add(transaction, rehearsal)
 

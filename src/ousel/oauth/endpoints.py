@@ -28,7 +28,7 @@ _FAILURES: Final = {
     ),
     401: AnswerDescription("`invalid_client`.", OauthError, {"WWW-Authenticate": "Basic .+"}),
     403: AnswerDescription(
-        "`invalid_request`: the origin is not registered on the app.", OauthError
+        "`invalid_request`: the origin is not registered for the app.", OauthError
     ),
     429: AnswerDescription(
         "`temporarily_unavailable`: too many requests with this key.",

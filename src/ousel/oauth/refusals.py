@@ -79,7 +79,7 @@ class ConnectAddressWrong(Refusal):
     status = 400
     code = "connect_address_wrong"
     title = "This app sent you here with a wrong address"
-    cure = "Register the exact redirect URI on the app, and send it with the app's client_id."
+    cure = "Register the exact redirect URI for the app, and send it with the app's client_id."
 
     def __init__(self, reason: str, *, param: str | None = None) -> None:
         """Reassure the person who reads it, and tell the app's developer what is wrong."""

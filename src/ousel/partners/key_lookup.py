@@ -67,7 +67,7 @@ class PartnerKeyLookup:
         return cached.partner
 
     async def is_origin_of_app(self, caller: Partner | User, origin: str) -> bool:
-        """Return whether the origin is registered on the caller's app."""
+        """Return whether the origin is registered for the caller's app."""
 
         async def read(transaction: Transaction) -> bool:
             return await store.has_origin(
