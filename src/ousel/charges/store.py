@@ -182,7 +182,7 @@ async def lock_charges(
     """Lock the charges with these ids until the transaction ends.
 
     With `waits`, charges that other transactions have locked are waited for; without it, they are
-    left out. Return the charges without payers, and the present moment.
+    left out. Return the charges, with `payer` not filled in, and the present moment.
     """
     statement = LOCK_CHARGES if waits else LOCK_FREE_CHARGES
     rows = await transaction.fetch(statement, ids=list(ids))

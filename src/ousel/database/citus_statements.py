@@ -35,7 +35,8 @@ _ACCOUNT_JOINED: Final = re.compile(
 _CHARGES_BY_ID: Final = re.compile(
     r"FROM charges\b.*?(?P<condition>\b(charges\.)?id = ANY\(:ids\))"
 )
-# Citus locks rows only if all are in one shard, so the oldest rows of a table are chosen unlocked.
+# Citus locks rows only if all are in one shard, so the oldest rows of a table are selected without
+# locking them.
 _OLDEST_LOCKED: Final = re.compile(r"(LIMIT :limit) FOR UPDATE\)")
 
 Parameters = Mapping[str, Any]

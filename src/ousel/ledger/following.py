@@ -14,7 +14,7 @@ from ousel.ledger.notifier import MovementNotifier
 from ousel.ledger.rules import Account, Entry
 from ousel.ledger.search import HistorySearch, SearchResult
 
-SHARED_ENTRIES_MAX: Final = 500  # a few milliseconds
+SHARED_ENTRIES_MAX: Final = 500  # reading this many takes a few milliseconds
 
 Wanted = tuple[str, int, int]  # the account's id, the number after which to begin, and the limit
 

@@ -24,7 +24,7 @@ from ousel.ledger.journal import accounts_by_id, wait_for_account
 from ousel.ledger.refusals import TransferNotFound
 from ousel.ledger.rules import Account, Entry
 
-STEP_ENTRIES: Final = 2_000  # a few milliseconds
+STEP_ENTRIES: Final = 2_000  # reading this many takes a few milliseconds
 SEARCHES_OF_ACCOUNT_MAX: Final = 4
 # An id is created before its entry is dated, but possibly by a clock that is ahead.
 CLOCK_AHEAD_MICROS: Final = MICROS_PER_SECOND

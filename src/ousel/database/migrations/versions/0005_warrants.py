@@ -1,4 +1,4 @@
-"""The view by which the ledger checks partner keys while it writes a batch."""
+"""The view `warrants`: the partner keys, as the ledger checks them while it writes a batch."""
 
 from alembic import op
 
