@@ -18,7 +18,7 @@ from ousel.ledger.history import KINDS, HistoryQuery, page_of_entries
 from ousel.ledger.queue import PostingQueue
 from ousel.ledger.refusals import TransferNotFound
 from ousel.ledger.rules import Account, Movement
-from ousel.ledger.search import SEARCHES_OF_ACCOUNT_MAX, HistorySearch
+from ousel.ledger.search import SEARCHES_PER_ACCOUNT_MAX, HistorySearch
 from tests.ledger.examples import posting
 from tests.support.accounts import person
 from tests.support.delegating_database import DelegatingDatabase
@@ -158,7 +158,7 @@ async def test_an_account_has_a_limited_number_of_long_searches(
     seeker = HistorySearch(recorder)
     query = HistoryQuery(account_id=ada.id, limit=1, kind="charge_payment")
     carol = await person(database, "carol", "1")
-    searches = [asyncio.create_task(seeker.find(query)) for _ in range(SEARCHES_OF_ACCOUNT_MAX)]
+    searches = [asyncio.create_task(seeker.find(query)) for _ in range(SEARCHES_PER_ACCOUNT_MAX)]
     await until(lambda: seeker._limit.is_reached(ada.id))  # noqa: SLF001
 
     with pytest.raises(RateLimited) as refused:
@@ -179,7 +179,7 @@ async def test_a_canceled_search_reads_no_further(database: Database, ada: Accou
     recorder = StepRecorder(database)
     seeker = HistorySearch(recorder)
     query = HistoryQuery(account_id=ada.id, limit=1, kind="charge_payment")
-    searches = [asyncio.create_task(seeker.find(query)) for _ in range(SEARCHES_OF_ACCOUNT_MAX)]
+    searches = [asyncio.create_task(seeker.find(query)) for _ in range(SEARCHES_PER_ACCOUNT_MAX)]
     await until(lambda: seeker._limit.is_reached(ada.id))  # noqa: SLF001
 
     for each in searches:
@@ -188,7 +188,7 @@ async def test_a_canceled_search_reads_no_further(database: Database, ada: Accou
     await asyncio.gather(*searches, return_exceptions=True)
 
     assert all(each.cancelled() for each in searches)
-    assert len(recorder.readers) == SEARCHES_OF_ACCOUNT_MAX
+    assert len(recorder.readers) == SEARCHES_PER_ACCOUNT_MAX
     assert not (await seeker.find(query)).entries
 
 
@@ -207,7 +207,7 @@ async def test_accounts_take_turns_whatever_the_number_of_their_searches(
     recorder.readers.clear()
     crowd = [
         asyncio.create_task(seeker.find(queries["ada"]), name="ada")
-        for _ in range(SEARCHES_OF_ACCOUNT_MAX)
+        for _ in range(SEARCHES_PER_ACCOUNT_MAX)
     ]
     await until(lambda: seeker._limit.is_reached(ada.id))  # noqa: SLF001
     searching = asyncio.create_task(seeker.find(queries["bob"]), name="bob")

@@ -13,7 +13,7 @@ from ousel.database.statements import Statement
 from ousel.kernel.errors import InvalidField
 from ousel.people.attempts import AttemptCounter, TooManyAttempts
 from ousel.people.audit import EventSource
-from ousel.people.passwords import HASHES_OF_ADDRESS_MAX
+from ousel.people.passwords import HASHES_PER_ADDRESS_MAX
 from ousel.people.rules import (
     ACCOUNT_LIMIT,
     ADDRESS_LIMIT,
@@ -318,13 +318,13 @@ async def test_concurrent_attempts_are_each_counted(ada: Member) -> None:
     does not get in."""
     attempts = [
         ada.sign_in.sign_in("ada", f"wrong {number}", HOME)
-        for number in range(HASHES_OF_ADDRESS_MAX)
+        for number in range(HASHES_PER_ADDRESS_MAX)
     ]
     outcomes = await asyncio.gather(*attempts, return_exceptions=True)
     told = sum(isinstance(outcome, WrongPassword) for outcome in outcomes)
     assert told <= PAIR_LIMIT.failures
     refused = sum(isinstance(outcome, TooManyAttempts) for outcome in outcomes)
-    assert told + refused == HASHES_OF_ADDRESS_MAX
+    assert told + refused == HASHES_PER_ADDRESS_MAX
     with pytest.raises(TooManyAttempts):
         await ada.sign_in.sign_in("ada", PASSWORD, HOME)
 

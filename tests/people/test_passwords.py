@@ -57,7 +57,7 @@ async def test_one_address_cannot_fill_the_queue(monkeypatch: pytest.MonkeyPatch
     password_service = PasswordService()
     crowd = [
         asyncio.create_task(password_service.matches(None, "", f"2001:db8::{number:x}"))
-        for number in range(passwords.HASHES_OF_ADDRESS_MAX)
+        for number in range(passwords.HASHES_PER_ADDRESS_MAX)
     ]
     await until(lambda: started)
     with pytest.raises(SignInBusy):

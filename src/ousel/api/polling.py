@@ -11,7 +11,7 @@ from ousel.kernel.concurrency import ConcurrencyLimit
 
 WAIT_SECONDS_MAX: Final = 60
 PARTNER_WAITS_MAX: Final = 10_000
-WAITS_OF_PARTNER_MAX: Final = 5_000
+WAITS_PER_PARTNER_MAX: Final = 5_000
 
 _SECONDS_DIGITS_MAX: Final = 9
 # Every repetition is possessive, so a header that does not match fails in linear time.
@@ -44,7 +44,7 @@ def preference_applied(seconds: int) -> RawHeader:
 
 def limit_partner_waits() -> ConcurrencyLimit:
     """Return the limit on how many answers to partners wait in this process."""
-    return ConcurrencyLimit(total_max=PARTNER_WAITS_MAX, holder_max=WAITS_OF_PARTNER_MAX)
+    return ConcurrencyLimit(total_max=PARTNER_WAITS_MAX, holder_max=WAITS_PER_PARTNER_MAX)
 
 
 def wait_seconds(prefer: bytes | None) -> int | None:

@@ -23,7 +23,7 @@ from ousel.ledger.refusals import IdempotencyConflict, QueueFull
 from ousel.ledger.rules import ChargeClosed, Movement, Outcome, Refused
 
 VISITOR_WAITS_MAX: Final = 5_000
-WAITS_OF_ADDRESS_MAX: Final = 100
+WAITS_PER_ADDRESS_MAX: Final = 100
 
 
 class ChargeService:
@@ -50,7 +50,7 @@ class ChargeService:
         # Anyone can open a checkout page, so visitors have a limit of their own: they cannot use up
         # the limit of partners.
         self.visitor_waits = ConcurrencyLimit(
-            total_max=VISITOR_WAITS_MAX, holder_max=WAITS_OF_ADDRESS_MAX
+            total_max=VISITOR_WAITS_MAX, holder_max=WAITS_PER_ADDRESS_MAX
         )
 
     async def create(

@@ -25,7 +25,7 @@ from ousel.ledger.refusals import TransferNotFound
 from ousel.ledger.rules import Account, Entry
 
 STEP_ENTRIES: Final = 2_000  # reading this many takes a few milliseconds
-SEARCHES_OF_ACCOUNT_MAX: Final = 4
+SEARCHES_PER_ACCOUNT_MAX: Final = 4
 # An id is created before its entry is dated, but possibly by a clock that is ahead.
 CLOCK_AHEAD_MICROS: Final = MICROS_PER_SECOND
 CLOCK_AHEAD_MICROS_MAX: Final = 3_600 * MICROS_PER_SECOND
@@ -46,7 +46,7 @@ class HistorySearch:
     def __init__(self, database: Database) -> None:
         """Search in this database."""
         self._database = database
-        self._limit = ConcurrencyLimit(holder_max=SEARCHES_OF_ACCOUNT_MAX)
+        self._limit = ConcurrencyLimit(holder_max=SEARCHES_PER_ACCOUNT_MAX)
         self._step_lock = asyncio.Lock()
         self._account_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -155,7 +155,7 @@ class HistorySearch:
 
 def _too_many_searches() -> RateLimited:
     return RateLimited(
-        f"An account may run {SEARCHES_OF_ACCOUNT_MAX} long searches at the same time.",
+        f"An account may run {SEARCHES_PER_ACCOUNT_MAX} long searches at the same time.",
         retry_after_seconds=1,
     )
 

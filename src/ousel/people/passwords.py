@@ -15,7 +15,7 @@ from ousel.people.rules import counted_address
 
 HASHES_AT_ONCE: Final = 2  # each takes 64 MiB of memory
 HASHES_WAITING_MAX: Final = 200
-HASHES_OF_ADDRESS_MAX: Final = 100  # so that one address cannot occupy the whole queue
+HASHES_PER_ADDRESS_MAX: Final = 100  # so that one address cannot occupy the whole queue
 
 Result = TypeVar("Result")
 
@@ -38,7 +38,7 @@ class PasswordService:
         """Start with an empty queue."""
         self._turns = asyncio.Semaphore(HASHES_AT_ONCE)
         self._limit = ConcurrencyLimit(
-            total_max=HASHES_WAITING_MAX, holder_max=HASHES_OF_ADDRESS_MAX
+            total_max=HASHES_WAITING_MAX, holder_max=HASHES_PER_ADDRESS_MAX
         )
 
     async def hash_password(self, password: str, address: str = "") -> str:
