@@ -19,7 +19,7 @@ from ousel.mail.outbox import Outbox
 from ousel.mail.rules import OutboxFigures
 
 TOTALS_SECONDS: Final = 10.0  # the totals are cached for at least this long
-TOTALS_SHARE: Final = 20  # and for at least this many times as long as reading them took
+TOTALS_FACTOR: Final = 20  # and for at least this many times as long as reading them took
 TOTALS_WAIT_SECONDS_MAX: Final = 2.0
 
 _log = EventLogger()
@@ -124,5 +124,5 @@ class CachedTotals:
             self._cached = (None, 0.0)
         finally:
             ended = self._seconds()
-            self._fresh_until = ended + max(TOTALS_SECONDS, TOTALS_SHARE * (ended - started))
+            self._fresh_until = ended + max(TOTALS_SECONDS, TOTALS_FACTOR * (ended - started))
             self._reading = None
