@@ -11,7 +11,7 @@ from ousel.kernel.settings import Settings
 from ousel.sealed_log import store
 from ousel.sealed_log.keys import new_key, write_key
 from ousel.sealed_log.notes import open_note, parse_verifier_key
-from ousel.sealed_log.published import LogShortened, PublishedCheckpoint
+from ousel.sealed_log.published import CheckpointRecorder, LogShortened
 from tests.cli.commands import Outcome, assert_fails, ousel
 from tests.sealed_log.logs import Log
 from tests.support.accounts import person
@@ -96,7 +96,7 @@ async def test_a_restore_is_declared_once_and_only_if_something_was_lost(
     for name in ("ada", "bob"):
         await person(database, name, "1")
         await log.sealer.seal_all()
-    await PublishedCheckpoint(database, log.key).record()
+    await CheckpointRecorder(database, log.key).record()
 
     async def declare() -> Outcome:
         return await asyncio.to_thread(

@@ -9,7 +9,7 @@ import pytest
 from ousel.kernel.settings import Settings
 from ousel.sealed_log.checkpoints import Checkpoint
 from ousel.sealed_log.keys import KeyHolder, LogKeyUnusable, new_key
-from ousel.sealed_log.published import LogShortened, PublishedCheckpoint, read_published
+from ousel.sealed_log.published import CheckpointRecorder, LogShortened, read_published
 from tests.cli.commands import ousel
 from tests.sealed_log.logs import Log
 from tests.support.accounts import person
@@ -20,9 +20,9 @@ from tests.support.server import Server
 from tests.support.waiting import wait_until
 
 
-def published(log: Log) -> PublishedCheckpoint:
-    """Return what a server process has of the file beside the log's key."""
-    return PublishedCheckpoint(log.database, log.key)
+def recorder_of(log: Log) -> CheckpointRecorder:
+    """Return a recorder as that of a new server process, with the file beside the log's key."""
+    return CheckpointRecorder(log.database, log.key)
 
 
 def checkpoint_file(key_file: Path) -> Path:
@@ -50,60 +50,60 @@ async def seal_a_movement(log: Log, username: str) -> None:
 
 async def test_a_log_that_grows_is_accepted(log: Log) -> None:
     """What was published is the beginning of the log."""
-    await published(log).check()
+    await recorder_of(log).check()
     await seal_a_movement(log, "ada")
-    await published(log).record()
+    await recorder_of(log).record()
     await seal_a_movement(log, "bob")
 
-    await published(log).check()
+    await recorder_of(log).check()
 
 
 async def test_a_log_that_became_shorter_is_refused(log: Log, raw_sql: RawSql) -> None:
     """It is that of an older backup; the message names the file, and what to do on which host."""
     await seal_a_movement(log, "ada")
     await seal_a_movement(log, "bob")
-    await published(log).record()
+    await recorder_of(log).record()
     await raw_sql.run("UPDATE sealed_log SET size = 1")
 
     message = r"the log has 1 leaf,.*log-key.checkpoint.*--restored.*on another host"
     with pytest.raises(LogShortened, match=message):
-        await published(log).check()
+        await recorder_of(log).check()
 
 
 async def test_another_log_of_the_same_size_is_refused(log: Log, raw_sql: RawSql) -> None:
     """Other movements have taken the places of those that were lost with an older backup."""
     await seal_a_movement(log, "ada")
-    await published(log).record()
+    await recorder_of(log).record()
     await raw_sql.run("DELETE FROM sealed_tiles")
     with pytest.raises(LogShortened, match="lacks tiles"):
-        await published(log).check()
+        await recorder_of(log).check()
 
     await raw_sql.run("DELETE FROM sealed_batches")
     await raw_sql.run("DELETE FROM sealed_log")
     await person(log.database, "bob", "1")
     await log.another_process().seal_all()
     with pytest.raises(LogShortened, match="with 1 leaf, it has another root"):
-        await published(log).check()
+        await recorder_of(log).check()
 
 
 async def test_a_shorter_log_never_replaces_what_was_published(log: Log, raw_sql: RawSql) -> None:
     """A server that runs while the database is replaced keeps the larger checkpoint."""
     await seal_a_movement(log, "ada")
     await seal_a_movement(log, "bob")
-    server = published(log)
+    server = recorder_of(log)
     await server.record()
     await raw_sql.run("UPDATE sealed_log SET size = 1")
     await server.record()
 
     with pytest.raises(LogShortened):
-        await published(log).check()
+        await recorder_of(log).check()
 
 
 async def test_a_process_does_not_continue_a_log_that_went_back(log: Log, raw_sql: RawSql) -> None:
     """It keeps its record and says so once; it goes on when it finds the right log again."""
     await seal_a_movement(log, "ada")
     await seal_a_movement(log, "bob")
-    server = published(log)
+    server = recorder_of(log)
     await server.record()
     tables = ("sealed_log", "sealed_tiles", "sealed_batches")
     for table in tables:
@@ -141,25 +141,25 @@ async def test_a_declared_restore_is_accepted_on_every_host(log: Log, raw_sql: R
     """A host with the new key accepts the shorter log, although it has recorded the longer one."""
     await seal_a_movement(log, "ada")
     await seal_a_movement(log, "bob")
-    await published(log).record()
+    await recorder_of(log).record()
     await raw_sql.run("UPDATE sealed_log SET size = 1")
 
     declare_restore(log, lost_size=2)
 
-    await published(log).check()
+    await recorder_of(log).check()
 
 
 async def test_a_declaration_covers_no_larger_checkpoint(log: Log, raw_sql: RawSql) -> None:
     """A host that has recorded more than was declared lost still refuses the log."""
     await seal_a_movement(log, "ada")
     await seal_a_movement(log, "bob")
-    await published(log).record()
+    await recorder_of(log).record()
     await raw_sql.run("UPDATE sealed_log SET size = 1")
 
     declare_restore(log, lost_size=1)
 
     with pytest.raises(LogShortened):
-        await published(log).check()
+        await recorder_of(log).check()
 
 
 async def test_a_declaration_covers_no_later_checkpoint(log: Log, raw_sql: RawSql) -> None:
@@ -167,11 +167,11 @@ async def test_a_declaration_covers_no_later_checkpoint(log: Log, raw_sql: RawSq
     await seal_a_movement(log, "ada")
     declare_restore(log, lost_size=5)
     await seal_a_movement(log, "bob")
-    await published(log).record()
+    await recorder_of(log).record()
     await raw_sql.run("UPDATE sealed_log SET size = 1")
 
     with pytest.raises(LogShortened):
-        await published(log).check()
+        await recorder_of(log).check()
 
 
 async def test_the_checkpoint_is_recorded_where_the_setting_says(log: Log, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ async def test_the_checkpoint_is_recorded_where_the_setting_says(log: Log, tmp_p
     holder = KeyHolder(Settings(log_key_file=log.key.path, log_checkpoint_file=file))
     await seal_a_movement(log, "ada")
 
-    await PublishedCheckpoint(log.database, holder).record()
+    await CheckpointRecorder(log.database, holder).record()
 
     assert published_size(file) == 1
     assert log.key.checkpoint_path is not None
@@ -192,7 +192,7 @@ async def test_a_file_that_cannot_be_written_is_reported_once(log: Log) -> None:
     """The server goes on, and the operator learns what will not be noticed."""
     assert log.key.checkpoint_path is not None
     log.key.checkpoint_path.mkdir()
-    server = published(log)
+    server = recorder_of(log)
     await seal_a_movement(log, "ada")
 
     with captured_logs() as logs:
@@ -209,16 +209,16 @@ async def test_a_file_with_something_else_is_refused(log: Log) -> None:
     log.key.checkpoint_path.write_text("nonsense")
 
     with pytest.raises(LogKeyUnusable, match=r"log-key.checkpoint does not hold a checkpoint"):
-        await published(log).check()
+        await recorder_of(log).check()
 
 
 async def test_a_checkpoint_of_another_log_is_refused(log: Log) -> None:
     """No restore is declared for it: the message says to remove it."""
     await seal_a_movement(log, "ada")
-    await published(log).record()
+    await recorder_of(log).record()
     log.key.key = new_key("pay.example/log")
     with pytest.raises(LogKeyUnusable, match=r"not signed with the key.*or remove the checkpoint"):
-        await published(log).check()
+        await recorder_of(log).check()
 
 
 def back_up_and_go_on(database: str, backup: str) -> None:

@@ -58,7 +58,7 @@ class BackgroundTasks:
             (SWEEP_SECONDS, services.retention.sweep),
             (SWEEP_SECONDS, services.outbox.sweep),
             (TICK_SECONDS, services.log.sealer.seal_due),
-            (RECORD_SECONDS, services.log.published.record),
+            (RECORD_SECONDS, services.log.checkpoint_recorder.record),
             *((OFFER_SECONDS, each.offer_due) for each in services.log.cosignings),
         ]
         if services.mail_sender is not None:

@@ -125,7 +125,7 @@ class Ousel:
         await self.database.open()
         try:
             await services.log.key.read(self.database)
-            await services.log.published.check()
+            await services.log.checkpoint_recorder.check()
             await self._background_tasks.start()
             gauge_reader = GaugeReader(
                 self.database, self.database_clock, services.posting_queue, services.outbox

@@ -23,7 +23,7 @@ from ousel.observation.telemetry import check_tracing
 from ousel.people.factor_secrets import FactorSecrets
 from ousel.people.secret_file import secret_file_of
 from ousel.sealed_log.keys import KeyHolder
-from ousel.sealed_log.published import PublishedCheckpoint
+from ousel.sealed_log.published import CheckpointRecorder
 
 DRAIN_SECONDS_MAX: Final = 30
 KEEP_ALIVE_SECONDS: Final = 75  # longer than most clients wait, so that they close first
@@ -53,7 +53,7 @@ async def prepare_database(settings: Settings, port: int, workers: int) -> None:
         await check_schema(database, settings.database_url)
         key = KeyHolder(settings)
         await key.read(database, creates=False)
-        await PublishedCheckpoint(database, key).check()
+        await CheckpointRecorder(database, key).check()
         await FactorSecrets(database, secret_file_of(settings)).prepare()
 
 

@@ -195,7 +195,7 @@ def write_key(path: Path, key: LogKey, *, replaces: bool = False) -> None:
 
 
 class KeyHolder:
-    """Holds the key of a running server, once it is read."""
+    """Holds the key of a running server, once it is read, and whether the server may use it."""
 
     def __init__(self, settings: Settings) -> None:
         """Use the key of this installation: in the named file, or in one beside an SQLite file."""

@@ -1,4 +1,4 @@
-"""The log of one server process: its key, its sealer, its reader and what was published."""
+"""The log of one server process: its key, its sealer, its reader and its checkpoint recorder."""
 
 from ousel.database.port import Database
 from ousel.kernel.clock import Clock
@@ -8,7 +8,7 @@ from ousel.sealed_log.cosigning import Cosigning
 from ousel.sealed_log.keys import KeyHolder
 from ousel.sealed_log.notes import NoteRefused
 from ousel.sealed_log.notifier import LogNotifier
-from ousel.sealed_log.published import PublishedCheckpoint
+from ousel.sealed_log.published import CheckpointRecorder
 from ousel.sealed_log.sealer import Sealer
 from ousel.sealed_log.service import LogReader
 from ousel.sealed_log.witness_client import WitnessAddress, parse_witnesses
@@ -26,7 +26,7 @@ class SealedLog:
         self.key = KeyHolder(settings)
         self.notifier = LogNotifier(database)
         self.reader = LogReader(database, self.key, self.notifier, self.witness_keys)
-        self.published = PublishedCheckpoint(database, self.key)
+        self.checkpoint_recorder = CheckpointRecorder(database, self.key)
         self.sealer = Sealer(database, self.key, queue, self.notifier)
         self.cosignings = [Cosigning(database, clock, self.reader, each) for each in witnesses]
 

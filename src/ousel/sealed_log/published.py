@@ -31,7 +31,7 @@ class LogShortened(LogKeyUnusable):
     """The log of the database contradicts a checkpoint that was published."""
 
 
-class Published(msgspec.Struct, frozen=True):
+class PublishedCheckpoint(msgspec.Struct, frozen=True):
     """A checkpoint that was published."""
 
     path: Path
@@ -50,7 +50,7 @@ class Published(msgspec.Struct, frozen=True):
         )
 
 
-def read_published(path: Path) -> Published | None:
+def read_published(path: Path) -> PublishedCheckpoint | None:
     """Return the checkpoint in this file, or None if there is no such file."""
     try:
         content = read_if_there(path)
@@ -63,11 +63,11 @@ def read_published(path: Path) -> Published | None:
         raise LogKeyUnusable(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _published(path: Path, note: str) -> Published:
-    return Published(path, note, parse_checkpoint(split_note(note)[0]))
+def _published(path: Path, note: str) -> PublishedCheckpoint:
+    return PublishedCheckpoint(path, note, parse_checkpoint(split_note(note)[0]))
 
 
-class PublishedCheckpoint:
+class CheckpointRecorder:
     """Records what is published, and refuses a database that contradicts it."""
 
     def __init__(self, database: Database, key: KeyHolder) -> None:
@@ -75,7 +75,7 @@ class PublishedCheckpoint:
         self._database = database
         self._key = key
         self._path = key.checkpoint_path
-        self._recorded: Published | None = None
+        self._recorded: PublishedCheckpoint | None = None
         self._is_writable = True
 
     async def check(self) -> None:
