@@ -48,6 +48,14 @@ async def seal_a_movement(log: Log, username: str) -> None:
     await log.sealer.seal_all()
 
 
+async def lose_the_second_movement(log: Log, raw_sql: RawSql) -> None:
+    """Seal two movements, record the checkpoint, and make the log one leaf long again."""
+    await seal_a_movement(log, "ada")
+    await seal_a_movement(log, "bob")
+    await recorder_of(log).record()
+    await raw_sql.run("UPDATE sealed_log SET size = 1")
+
+
 async def test_a_log_that_grows_is_accepted(log: Log) -> None:
     """What was published is the beginning of the log."""
     await recorder_of(log).check()
@@ -60,10 +68,7 @@ async def test_a_log_that_grows_is_accepted(log: Log) -> None:
 
 async def test_a_log_that_became_shorter_is_refused(log: Log, raw_sql: RawSql) -> None:
     """It is that of an older backup; the message names the file, and what to do on which host."""
-    await seal_a_movement(log, "ada")
-    await seal_a_movement(log, "bob")
-    await recorder_of(log).record()
-    await raw_sql.run("UPDATE sealed_log SET size = 1")
+    await lose_the_second_movement(log, raw_sql)
 
     message = r"the log has 1 leaf,.*log-key.checkpoint.*--restored.*on another host"
     with pytest.raises(LogShortened, match=message):
@@ -139,10 +144,7 @@ async def test_a_process_does_not_continue_a_log_that_went_back(log: Log, raw_sq
 
 async def test_a_declared_restore_is_accepted_on_every_host(log: Log, raw_sql: RawSql) -> None:
     """A host with the new key accepts the shorter log, although it has recorded the longer one."""
-    await seal_a_movement(log, "ada")
-    await seal_a_movement(log, "bob")
-    await recorder_of(log).record()
-    await raw_sql.run("UPDATE sealed_log SET size = 1")
+    await lose_the_second_movement(log, raw_sql)
 
     declare_restore(log, lost_size=2)
 
@@ -151,10 +153,7 @@ async def test_a_declared_restore_is_accepted_on_every_host(log: Log, raw_sql: R
 
 async def test_a_declaration_covers_no_larger_checkpoint(log: Log, raw_sql: RawSql) -> None:
     """A host that has recorded more than was declared lost still refuses the log."""
-    await seal_a_movement(log, "ada")
-    await seal_a_movement(log, "bob")
-    await recorder_of(log).record()
-    await raw_sql.run("UPDATE sealed_log SET size = 1")
+    await lose_the_second_movement(log, raw_sql)
 
     declare_restore(log, lost_size=1)
 
