@@ -62,9 +62,8 @@ class ObservedDatabase(ControlledDatabase):
         self,
         work: Work[Result],
         *,
-        resolves_unknown_commit: bool = False,
         before_commit: Callable[[], None] | None = None,
-        repeats_locked: bool = True,
+        **options: Any,
     ) -> Result:
         results: list[Any] = []
 
@@ -80,12 +79,7 @@ class ObservedDatabase(ControlledDatabase):
                     now = asyncio.get_running_loop().time()
                     self.begun.setdefault(result.outcome.debit.transfer_id, now)
 
-        return await super().write(
-            observed,
-            resolves_unknown_commit=resolves_unknown_commit,
-            before_commit=begin,
-            repeats_locked=repeats_locked,
-        )
+        return await super().write(observed, before_commit=begin, **options)
 
 
 async def check_rule(

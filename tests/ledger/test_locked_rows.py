@@ -5,7 +5,7 @@ a row is locked. The same rules are tested with real locks on PostgreSQL.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
@@ -74,25 +74,13 @@ class WaitingDatabase(DelegatingDatabase):
         self.waiting = self.waiting_max = 0
 
     @override
-    async def write(
-        self,
-        work: Work[Result],
-        *,
-        resolves_unknown_commit: bool = False,
-        before_commit: Callable[[], None] | None = None,
-        repeats_locked: bool = True,
-    ) -> Result:
-        waits = not repeats_locked
+    async def write(self, work: Work[Result], **options: Any) -> Result:
+        waits = not options.get("repeats_locked", True)
         self.waiting += waits
         self.waiting_max = max(self.waiting, self.waiting_max)
         try:
             await asyncio.sleep(0.002 if waits else 0)
-            return await self._database.write(
-                work,
-                resolves_unknown_commit=resolves_unknown_commit,
-                before_commit=before_commit,
-                repeats_locked=repeats_locked,
-            )
+            return await super().write(work, **options)
         finally:
             self.waiting -= waits
 
