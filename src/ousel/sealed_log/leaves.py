@@ -83,7 +83,7 @@ _encode_quickly = msgspec.json.Encoder().encode
 
 
 def decode_leaf(content: bytes) -> Leaf:
-    """Return the movement of a leaf, or refuse any spelling but the one that is allowed."""
+    """Return the movement of a leaf, or refuse any encoding but the canonical one."""
     try:
         leaf = msgspec.json.decode(content, type=Leaf)
     except (msgspec.DecodeError, UnicodeError):

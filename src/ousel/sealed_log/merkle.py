@@ -1,7 +1,7 @@
 """Merkle trees as in RFC 6962: hashes, and how to make and check proofs.
 
-A node is named by its level and its index: it is the root of the complete subtree over the leaves
-from index * 2**level to (index + 1) * 2**level. Complete subtrees never change when the tree
+A node is named by its level and its index: it is the root of the complete subtree over the
+2**level leaves that begin with leaf index * 2**level. Complete subtrees never change when the tree
 grows, so every root and every proof is made of their hashes.
 """
 
@@ -97,8 +97,9 @@ def check_consistency(
         raise ProofRefused(f"a tree of {leaf_count(size)} cannot extend one of {old_size}")
     if old_size in (0, size):
         is_old_root = old_size > 0 or old_root == EMPTY_ROOT
-        if proof or not is_old_root or (old_size == size and old_root != root):
+        if not is_old_root or (old_size == size and old_root != root):
             raise ProofRefused(f"two trees of {leaf_count(old_size)} have different roots")
+        _refuse_rest(iter(proof))
         return
     # The climb starts at the last complete subtree of the old tree, whose hash is the first of
     # the proof unless that subtree is the whole old tree.
@@ -130,6 +131,10 @@ def _siblings(index: int, last: int, proof: Sequence[bytes]) -> Iterator[tuple[b
                 raise ProofRefused("the proof is too short")
             yield sibling, bool(index % 2)
         index, last = index // 2, last // 2
+    _refuse_rest(remaining)
+
+
+def _refuse_rest(remaining: Iterator[bytes]) -> None:
     if next(remaining, None) is not None:
         raise ProofRefused("the proof is too long")
 

@@ -221,7 +221,7 @@ def to_base64(content: bytes) -> str:
 
 
 def from_base64(text: str) -> bytes:
-    """Return the bytes of standard Base64, or refuse any other spelling of them."""
+    """Return the bytes of standard Base64, or refuse any encoding but the canonical one."""
     try:
         content = base64.b64decode(text.encode(), validate=True)
     except (binascii.Error, UnicodeEncodeError):

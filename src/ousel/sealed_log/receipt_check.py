@@ -169,7 +169,7 @@ def _with_transfer(
     )
     for name, value, sealed in shown:
         if value != sealed:
-            raise ReceiptRefused(f"the receipt shows another {name} than the one that was sealed")
+            raise ReceiptRefused(f'the field "{name}" of the receipt is not what was sealed')
     if entry is None and any(name in transfer for name in PRIVATE_FIELDS):
         raise ReceiptRefused("the receipt shows a balance that it does not prove")
     return msgspec.structs.replace(

@@ -19,7 +19,7 @@ ANSWER_SECONDS_MAX: Final = 10.0  # until all has arrived
 
 
 class RemoteUnreachable(Exception):
-    """A server does not answer, or its answer is not what was asked for."""
+    """A server gives no complete answer, or its answer is not what was asked for."""
 
 
 class RemoteAnswer(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ def request(url: str, body: bytes | None = None) -> RemoteAnswer:
         return _answer(outgoing)
     except (URLError, HTTPException, OSError) as error:
         reason = error.reason if isinstance(error, URLError) else error
-        raise RemoteUnreachable(f"{url} does not answer: {reason}") from None
+        raise RemoteUnreachable(f"no complete answer from {url}: {reason}") from None
 
 
 def _answer(outgoing: Request) -> RemoteAnswer:
@@ -66,7 +66,7 @@ def _read(read_some: Callable[[int], bytes]) -> bytes:
     while len(content) < NOTE_BYTES_MAX and (piece := read_some(NOTE_BYTES_MAX - len(content))):
         content += piece
         if monotonic() > deadline:
-            raise TimeoutError("its answer takes too long")
+            raise TimeoutError("it takes too long")
     return content
 
 
