@@ -52,10 +52,10 @@ async def test_an_identifier_that_nobody_has_is_named(database: Database, raw_sq
 async def test_an_email_that_an_account_waits_for_must_not_find_it(
     database: Database, raw_sql: RawSql, *, tampers: bool
 ) -> None:
-    """An unproven email is no error, unless somebody points it at the account that waits for it."""
+    """An unconfirmed email is no error, unless it points to the account that waits for it."""
     ada = await person(database, "ada")
     holder = NewHolder(
-        username="eve", email="ada@example.com", display_name="Eve", email_is_proven=False
+        username="eve", email="ada@example.com", display_name="Eve", email_is_confirmed=False
     )
     eve = await AccountService(database, system_clock).open(holder)
     if not tampers:

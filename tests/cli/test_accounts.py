@@ -171,7 +171,7 @@ def test_all_accounts_are_listed(operator: Operator) -> None:
         assert record["account_number"] in line
 
 
-def test_an_unproven_email_finds_nobody_until_the_operator_vouches_for_it(
+def test_an_unconfirmed_email_finds_nobody_until_the_operator_vouches_for_it(
     operator: Operator,
 ) -> None:
     """Of two accounts that wait for one email, one can have it."""

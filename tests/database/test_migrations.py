@@ -258,10 +258,10 @@ BEFORE_PROOFS = """
 """
 
 
-async def test_accounts_keep_their_email_as_proven(
+async def test_accounts_keep_their_email_as_confirmed(
     empty_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An account that was opened before emails had to be proven is still found by its email."""
+    """An account that was opened before emails had to be confirmed is still found by its email."""
     with monkeypatch.context() as patched:
         patched.setattr("alembic.command.upgrade", partial(upgrade_to, "0006", command.upgrade))
         await migrate(empty_url)
@@ -278,7 +278,7 @@ async def test_accounts_keep_their_email_as_proven(
     )
     assert (found.account.id, found.email) == (
         "acct_1",
-        HolderEmail("ada@example.com", is_proven=True),
+        HolderEmail("ada@example.com", is_confirmed=True),
     )
     await database.snapshot(verify_identifiers)
     await database.close()

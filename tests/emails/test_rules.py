@@ -1,17 +1,17 @@
-"""What a code does to a proof: it proves an email once, in time, within five tries."""
+"""A code confirms an email once, in time, within five tries."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ousel.emails.rules import WRONG_CODES_MAX, EmailProof, code_hash, judge_code
+from ousel.emails.rules import WRONG_CODES_MAX, PendingConfirmation, code_hash, judge_code
 
 CODES = st.text("0123456789", min_size=6, max_size=6)
 
 
-def proof_of(code: str, wrong_codes: int = 0, expires_at: int = 100) -> EmailProof:
-    """Return a proof with this code."""
+def confirmation_of(code: str, wrong_codes: int = 0, expires_at: int = 100) -> PendingConfirmation:
+    """Return a pending confirmation with this code."""
     hashed = code_hash("acct_1", code)
-    return EmailProof("acct_1", "ada@example.com", "", hashed, wrong_codes, 0, expires_at)
+    return PendingConfirmation("acct_1", "ada@example.com", "", hashed, wrong_codes, 0, expires_at)
 
 
 @given(
@@ -21,11 +21,11 @@ def proof_of(code: str, wrong_codes: int = 0, expires_at: int = 100) -> EmailPro
     expires_at=st.integers(0, 100),
     now=st.integers(0, 100),
 )
-def test_only_the_right_code_in_time_proves_an_email(
+def test_only_the_right_code_in_time_confirms_an_email(
     code: str, typed: str, wrong_codes: int, expires_at: int, now: int
 ) -> None:
     """After five wrong codes, or when it has expired, even the right code does nothing."""
-    verdict = judge_code(proof_of(code, wrong_codes, expires_at), typed, now)
+    verdict = judge_code(confirmation_of(code, wrong_codes, expires_at), typed, now)
 
     if now >= expires_at or wrong_codes >= WRONG_CODES_MAX:
         assert verdict == "ended"
@@ -36,13 +36,13 @@ def test_only_the_right_code_in_time_proves_an_email(
 @given(code=CODES)
 def test_spaces_in_a_code_do_not_matter(code: str) -> None:
     """People copy them, and type them between groups of digits."""
-    assert judge_code(proof_of(code), f" {code[:3]} {code[3:]}\n", 0) == "right"
+    assert judge_code(confirmation_of(code), f" {code[:3]} {code[3:]}\n", 0) == "right"
 
 
 @given(text=st.text())
 def test_any_text_can_be_judged(text: str) -> None:
-    """Whatever a form contains is a wrong code, and without a proof there is nothing to judge."""
-    assert judge_code(proof_of("12345x"), text, 0) in {"wrong", "right"}
+    """Whatever a form contains is a wrong code, and there may be nothing to confirm."""
+    assert judge_code(confirmation_of("12345x"), text, 0) in {"wrong", "right"}
     assert judge_code(None, text, 0) == "ended"
 
 

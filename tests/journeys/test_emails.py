@@ -1,4 +1,4 @@
-"""Somebody new proves an email in a browser, by link and by code, and changes it."""
+"""Somebody new confirms an email in a browser, by link and by code, and changes it."""
 
 import pytest
 from playwright.sync_api import expect
@@ -11,8 +11,8 @@ from tests.support.visitor import PASSWORD
 pytestmark = pytest.mark.slow
 
 
-def test_a_link_proves_the_email_of_somebody_new(browser_world: SampleWorld) -> None:
-    """From the activity to the mail of the sandbox, and by its link to a proven email."""
+def test_a_link_confirms_the_email_of_somebody_new(browser_world: SampleWorld) -> None:
+    """From the activity to the mail of the sandbox, and by its link to a confirmed email."""
     username = unique_name()
     page = browser_world.page()
     sign_up(page, username)
@@ -31,7 +31,7 @@ def test_a_link_proves_the_email_of_somebody_new(browser_world: SampleWorld) -> 
     page.context.close()
 
 
-def test_codes_prove_the_first_email_and_a_new_one(browser_world: SampleWorld) -> None:
+def test_codes_confirm_the_first_email_and_a_new_one(browser_world: SampleWorld) -> None:
     """Without scripts. Afterwards the new email finds the account, and the old one nobody."""
     username = unique_name()
     old, new = f"{username}@example.com", f"{username}@new.example"

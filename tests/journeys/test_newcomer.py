@@ -79,7 +79,7 @@ def sign_out(page: Page) -> None:
 
 
 def test_somebody_new_finds_every_step(browser: Browser, server: Server) -> None:
-    """Sign-up, proof of the email, test money, sending it, a passkey, a forgotten password.
+    """Sign-up, confirming the email, test money, sending it, a passkey, a forgotten password.
 
     No address is typed after the first one.
     """
@@ -100,7 +100,7 @@ def test_somebody_new_finds_every_step(browser: Browser, server: Server) -> None
 def test_an_account_works_with_and_without_scripts(
     browser: Browser, server: Server, *, scripts: bool
 ) -> None:
-    """Codes prove an email and another one, money is sent, and a forgotten password is replaced."""
+    """Codes confirm an email and another one, money is sent, a forgotten password is replaced."""
     page = first_page(browser, server, scripts=scripts)
     sign_up(page)
     enter_code(page, EMAIL)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 NEW_PASSWORD = "a better horse battery"
 
 
-def prove_email(page: Page) -> None:
+def confirm_email(page: Page) -> None:
     """Confirm the email of somebody who has just signed up."""
     page.get_by_role("link", name="Confirm your email").click()
     page.get_by_role("link", name="Mail of this sandbox").click()
@@ -26,7 +26,7 @@ def test_a_forgotten_password_is_replaced(browser_world: SampleWorld) -> None:
     username = unique_name()
     page = browser_world.page()
     sign_up(page, username)
-    prove_email(page)
+    confirm_email(page)
     phone = browser_world.page()
 
     phone.goto("/login")

@@ -4,7 +4,7 @@ from html.parser import HTMLParser
 
 from typing_extensions import override
 
-from ousel.emails.letters import changed_letter, in_use_letter, proof_letter
+from ousel.emails.letters import changed_letter, confirmation_letter, in_use_letter
 from ousel.mail.layout import html_of, text_of
 from ousel.mail.rules import Letter
 
@@ -52,7 +52,7 @@ def read(letter: Letter) -> _Reader:
 def test_both_forms_say_the_same() -> None:
     """Every word of the HTML is in the text, in the same order, with the addresses of its links."""
     for letter in (
-        proof_letter("ada", "012345", f"{PORTAL}/verify-email?token=ep_1"),
+        confirmation_letter("ada", "012345", f"{PORTAL}/verify-email?token=ep_1"),
         in_use_letter("ada", PORTAL),
         changed_letter("ada", PORTAL),
     ):
@@ -68,7 +68,7 @@ def test_both_forms_say_the_same() -> None:
 
 def test_a_letter_is_readable_in_the_dark_and_loads_nothing() -> None:
     """It says that it knows both schemes, and has colours for each; it has no pictures."""
-    html = html_of(proof_letter("ada", "012345", f"{PORTAL}/x"), PORTAL)
+    html = html_of(confirmation_letter("ada", "012345", f"{PORTAL}/x"), PORTAL)
 
     assert '<meta name="color-scheme" content="light dark">' in html
     assert "@media (prefers-color-scheme: dark)" in html

@@ -336,7 +336,7 @@ async def test_the_sender_signs_in_if_the_address_has_credentials(
 async def test_an_address_that_mail_programs_read_differently_gets_nothing(
     database: Database, outbox: Outbox, mail_server: MailServer, recipient: str
 ) -> None:
-    """Otherwise the message could reach another mailbox than the one that it would prove."""
+    """Otherwise the message could reach another mailbox than the one that it would confirm."""
     await write(database, outbox, recipient)
     [mail] = await outbox.newest()
     client = SmtpClient(mail_server_at(mail_server.url), SENDER)

@@ -32,7 +32,7 @@ def serving(database_url: str, mail_server: MailServer, admin_port: int) -> Iter
 async def test_mail_is_sent_although_the_mail_server_hangs_and_the_server_is_killed(
     database_url: str, mail_server: MailServer
 ) -> None:
-    """People sign up meanwhile; once all is well, each message arrives and proves its email."""
+    """People sign up meanwhile; once all is well, each message arrives and confirms its email."""
     names, admin_port = [unique_name() for _ in range(3)], free_port()
     people = []
     mail_server.mood = "hang"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ousel.database.port import Database
-from ousel.emails.service import EmailProofs
+from ousel.emails.service import EmailConfirmations
 from ousel.kernel.settings import Settings
 from ousel.mail.outbox import Outbox
 from ousel.passkeys.service import Passkeys
@@ -70,9 +70,9 @@ def notices(outbox: Outbox, clock: ManualClock) -> EventNotices:
 
 
 @pytest.fixture
-def email_proofs(outbox: Outbox, clock: ManualClock) -> EmailProofs:
-    """The proofs of emails in a fresh database."""
-    return EmailProofs(outbox, clock, "https://pay.example")
+def email_confirmations(outbox: Outbox, clock: ManualClock) -> EmailConfirmations:
+    """The confirmations of emails in a fresh database."""
+    return EmailConfirmations(outbox, clock, "https://pay.example")
 
 
 @pytest.fixture
@@ -81,11 +81,11 @@ def sign_in(
     clock: ManualClock,
     attempts: AttemptCounter,
     second_factors: SecondFactorService,
-    email_proofs: EmailProofs,
+    email_confirmations: EmailConfirmations,
     notices: EventNotices,
 ) -> SignInService:
     """The sign-in service of a fresh database."""
-    return SignInService(database, clock, attempts, second_factors, email_proofs, notices)
+    return SignInService(database, clock, attempts, second_factors, email_confirmations, notices)
 
 
 @pytest.fixture
@@ -124,12 +124,12 @@ def people(
     clock: ManualClock,
     sign_in: SignInService,
     attempts: AttemptCounter,
-    email_proofs: EmailProofs,
+    email_confirmations: EmailConfirmations,
     outbox: Outbox,
 ) -> People:
     """The services on a fresh database."""
     emails = EmailConfirmationService(
-        database, clock, attempts, email_proofs, sign_in.password_check
+        database, clock, attempts, email_confirmations, sign_in.password_check
     )
     return People(database, clock, sign_in, emails, outbox)
 

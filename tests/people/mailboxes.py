@@ -65,14 +65,14 @@ class People(msgspec.Struct, frozen=True):
             return None
         return found.id
 
-    async def prove(self, account_id: str, email: str = EMAIL) -> None:
+    async def confirm(self, account_id: str, email: str = EMAIL) -> None:
         """Confirm the email with the code in the newest message."""
         self.clock.advance(seconds=1)
         await self.emails.confirm_with_code(account_id, await self.code(email), HOME)
 
 
 async def race(people: People, payer_id: str, email: str, number: int) -> None:
-    """Let two accounts prove an email at once, while transfers to it are sent."""
+    """Let two accounts confirm an email at once, while transfers to it are sent."""
     first = await people.sign_up(f"first_{number}", email)
     first_link = await people.link(email)
     second = await people.sign_up(f"second_{number}", email)
@@ -82,11 +82,11 @@ async def race(people: People, payer_id: str, email: str, number: int) -> None:
         asyncio.create_task(queue.post(posting(payer_id, email, 1, key=f"{number}-{index}")))
         for index in range(4)
     ]
-    proofs = [
+    confirmations = [
         people.emails.confirm_with_link(first_link, HOME),
         people.emails.confirm_with_code(second, second_code, OFFICE),
     ][:: (-1) ** number]
-    results = await asyncio.gather(*proofs, return_exceptions=True)
+    results = await asyncio.gather(*confirmations, return_exceptions=True)
     outcomes = [(await each).outcome for each in sent]
     outcomes.append((await queue.post(posting(payer_id, email, 1, key=f"{number}-end"))).outcome)
 
@@ -95,6 +95,6 @@ async def race(people: People, payer_id: str, email: str, number: int) -> None:
     assert winner in {first, second}
     reached = {each.credit.account_id for each in outcomes if isinstance(each, Movement)}
     assert reached == {winner}
-    states = [(await people.emails.state(each)).email.is_proven for each in (first, second)]
+    states = [(await people.emails.state(each)).email.is_confirmed for each in (first, second)]
     assert sorted(states) == [False, True]
     await queue.close()

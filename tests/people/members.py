@@ -44,7 +44,7 @@ class Member:
         holder = NewHolder(username="ada", email="ada@example.com", display_name="Ada")
         signed_in = await self.sign_in.sign_up(holder, PASSWORD, HOME)
         self.account_id = (await self.person(signed_in.secret)).account_id
-        await AccountService(self.database, self.clock).prove_email("@ada")
+        await AccountService(self.database, self.clock).confirm_email("@ada")
         return signed_in
 
     async def turn_on_factor(self) -> None:

@@ -1,12 +1,12 @@
-"""An email finds an account only after it has been proven; the first to prove it has it."""
+"""An email finds an account only after it has been confirmed; the first to confirm it has it."""
 
 import pytest
 
 from ousel.accounts.service import AccountService, IdentifierInUse
 from ousel.accounts.verification import verify_identifiers
 from ousel.database.port import Database
-from ousel.emails.rules import PROOF_SECONDS, WRONG_CODES_MAX
-from ousel.emails.service import EmailProofs
+from ousel.emails.rules import CONFIRMATION_SECONDS, WRONG_CODES_MAX
+from ousel.emails.service import EmailConfirmations
 from ousel.kernel.errors import InvalidField
 from ousel.kernel.settings import Settings
 from ousel.ledger.queue import PostingQueue
@@ -41,28 +41,28 @@ def wrong(code: str) -> str:
     return f"{(int(code) + 1) % 1_000_000:06d}"
 
 
-async def test_an_email_finds_the_account_only_once_it_is_proven(people: People) -> None:
+async def test_an_email_finds_the_account_only_once_it_is_confirmed(people: People) -> None:
     """Before, neither a look-up nor a sign-in finds it; the username works all the time."""
     ada = await people.sign_up("ada")
     assert await people.owner() is None
     with pytest.raises(WrongPassword):
         await people.sign_in.sign_in(EMAIL, PASSWORD, OFFICE)
     await people.sign_in.sign_in("ada", PASSWORD, OFFICE)
-    assert not (await people.emails.state(ada)).email.is_proven
+    assert not (await people.emails.state(ada)).email.is_confirmed
 
-    await people.prove(ada)
+    await people.confirm(ada)
 
     assert await people.owner() == ada
     await people.sign_in.sign_in(EMAIL, PASSWORD, OFFICE)
     state = await people.emails.state(ada)
-    assert (state.email.is_proven, state.proof, state.to_confirm) == (True, None, None)
+    assert (state.email.is_confirmed, state.pending, state.to_confirm) == (True, None, None)
     await people.database.snapshot(verify_identifiers)
 
 
-async def test_a_transfer_to_an_unproven_email_reaches_nobody(
+async def test_a_transfer_to_an_unconfirmed_email_reaches_nobody(
     people: People, database: Database
 ) -> None:
-    """The same transfer reaches the account once the email is proven."""
+    """The same transfer reaches the account once the email is confirmed."""
     ada = await people.sign_up("ada")
     payer = await person(database, "payer", "100", people.clock)
     queue = PostingQueue(database, people.clock, queue_limit=10)
@@ -70,14 +70,14 @@ async def test_a_transfer_to_an_unproven_email_reaches_nobody(
     assert isinstance(refused, Refused)
     assert isinstance(refused.refusal, AccountNotFound)
 
-    await people.prove(ada)
+    await people.confirm(ada)
 
     moved = (await queue.post(posting(payer.id, EMAIL, 1, key="k"))).outcome
     assert isinstance(moved, Movement)
     assert moved.credit.account_id == ada
 
 
-async def test_a_link_proves_an_email_without_a_session(people: People) -> None:
+async def test_a_link_confirms_an_email_without_a_session(people: People) -> None:
     """It says whose account it is for, and works once."""
     ada = await people.sign_up("ada")
     link = await people.link()
@@ -105,13 +105,13 @@ async def test_a_code_works_once(people: People) -> None:
         await people.emails.confirm_with_code(ada, code, HOME)
 
 
-@pytest.mark.parametrize("seconds", [PROOF_SECONDS - 1, PROOF_SECONDS])
+@pytest.mark.parametrize("seconds", [CONFIRMATION_SECONDS - 1, CONFIRMATION_SECONDS])
 async def test_link_and_code_are_valid_for_half_an_hour(people: People, seconds: int) -> None:
     """To the second; then a new message is needed, and helps."""
     ada = await people.sign_up("ada")
     code, link = await people.code(), await people.link()
     people.clock.advance(seconds=seconds)
-    if seconds < PROOF_SECONDS:
+    if seconds < CONFIRMATION_SECONDS:
         await people.emails.find_link(link, OFFICE)
     else:
         with pytest.raises(InvalidField, match="no longer valid"):
@@ -152,8 +152,8 @@ async def test_a_new_message_replaces_the_one_before(people: People) -> None:
     assert await people.owner() == ada
 
 
-async def test_the_first_of_several_to_prove_an_email_has_it(people: People) -> None:
-    """All others learn it when they prove it too, and not before."""
+async def test_the_first_of_several_to_confirm_an_email_has_it(people: People) -> None:
+    """All others learn it when they confirm it too, and not before."""
     eve, ada = await people.sign_up("eve"), await people.sign_up("ada")
     ada_text, eve_text = await people.mail()
     await people.emails.confirm_with_code(ada, code_in(ada_text), HOME)
@@ -162,14 +162,14 @@ async def test_the_first_of_several_to_prove_an_email_has_it(people: People) -> 
         await people.emails.confirm_with_code(eve, code_in(eve_text), OFFICE)
 
     assert await people.owner() == ada
-    assert not (await people.emails.state(eve)).email.is_proven
+    assert not (await people.emails.state(eve)).email.is_confirmed
     await people.database.snapshot(verify_identifiers)
 
 
 async def test_the_owner_of_an_email_is_told_that_somebody_else_wants_it(people: People) -> None:
     """The message has neither a code nor a link that would give it away."""
     ada = await people.sign_up("ada")
-    await people.prove(ada)
+    await people.confirm(ada)
     await people.sign_up("eve")
 
     [told, _] = await people.mail()
@@ -179,7 +179,7 @@ async def test_the_owner_of_an_email_is_told_that_somebody_else_wants_it(people:
     assert "token=" not in told
 
 
-async def test_two_who_prove_one_email_at_once_do_not_both_have_it(
+async def test_two_who_confirm_one_email_at_once_do_not_both_have_it(
     people: People, database: Database
 ) -> None:
     """Exactly one has it, and a transfer to it reaches that one only."""
@@ -188,10 +188,10 @@ async def test_two_who_prove_one_email_at_once_do_not_both_have_it(
         await race(people, payer.id, f"race{number}@example.com", number)
 
 
-async def test_changing_the_email_needs_the_password_and_proof(people: People) -> None:
-    """Until the new one is proven, the old one is valid; then it is released and told."""
+async def test_changing_the_email_needs_the_password_and_a_confirmation(people: People) -> None:
+    """Until the new one is confirmed, the old one is valid; then it is released and told."""
     ada = await people.sign_up("ada")
-    await people.prove(ada)
+    await people.confirm(ada)
     with pytest.raises(InvalidField) as refused:
         await people.emails.change(ada, "wrong horse battery", "new@example.com", HOME)
     assert refused.value.param == "password"
@@ -202,7 +202,7 @@ async def test_changing_the_email_needs_the_password_and_proof(people: People) -
     assert await people.owner() == ada
     assert await people.owner("new@example.com") is None
     assert (await people.emails.state(ada)).to_confirm == "new@example.com"
-    await people.prove(ada, "new@example.com")
+    await people.confirm(ada, "new@example.com")
 
     assert await people.owner("new@example.com") == ada
     assert await people.owner() is None
@@ -212,20 +212,20 @@ async def test_changing_the_email_needs_the_password_and_proof(people: People) -
     await people.database.snapshot(verify_identifiers)
 
 
-async def test_a_released_email_can_be_proven_by_somebody_else(
+async def test_a_released_email_can_be_confirmed_by_somebody_else(
     people: People, database: Database
 ) -> None:
     """Transfers then reach its new owner, also in a process that sent to the old one before."""
     ada = await people.sign_up("ada")
-    await people.prove(ada)
+    await people.confirm(ada)
     payer = await person(database, "payer", "100", people.clock)
     queue = PostingQueue(database, people.clock, queue_limit=10)
     before = (await queue.post(posting(payer.id, EMAIL, 1, key="before"))).outcome
     await people.emails.change(ada, PASSWORD, "new@example.com", HOME)
-    await people.prove(ada, "new@example.com")
+    await people.confirm(ada, "new@example.com")
     between = (await queue.post(posting(payer.id, EMAIL, 1, key="between"))).outcome
     eve = await people.sign_up("eve")
-    await people.prove(eve)
+    await people.confirm(eve)
     after = (await queue.post(posting(payer.id, EMAIL, 1, key="after"))).outcome
     again = (await queue.post(posting(payer.id, EMAIL, 1, key="before"))).outcome
 
@@ -240,10 +240,10 @@ async def test_a_released_email_can_be_proven_by_somebody_else(
 
 
 async def test_a_mistyped_email_can_be_corrected(people: People) -> None:
-    """Nobody is told, because nobody has proven the mistyped one."""
+    """Nobody is told, because nobody has confirmed the mistyped one."""
     ada = await people.sign_up("ada", "adda@example.com")
     await people.emails.change(ada, PASSWORD, EMAIL, HOME)
-    await people.prove(ada)
+    await people.confirm(ada)
 
     assert await people.owner() == ada
     assert len(await people.mail("adda@example.com")) == 1
@@ -263,7 +263,7 @@ async def test_codes_are_limited_per_account(people: People) -> None:
         await people.emails.confirm_with_code(ada, await people.code(), OFFICE)
     people.clock.advance(seconds=EMAIL_CODE_LIMIT.window_seconds)
     await people.send(ada)
-    await people.prove(ada)
+    await people.confirm(ada)
 
 
 async def test_messages_are_limited_per_account_and_per_mailbox(people: People) -> None:
@@ -278,7 +278,7 @@ async def test_messages_are_limited_per_account_and_per_mailbox(people: People) 
 
     eve = await people.sign_up("eve")
     assert len(await people.mail()) == MAIL_RECIPIENT_LIMIT.failures
-    assert (await people.emails.state(eve)).proof is None
+    assert (await people.emails.state(eve)).pending is None
     with pytest.raises(TooManyAttempts):
         await people.emails.send(eve, OFFICE)
 
@@ -297,7 +297,7 @@ async def test_links_that_do_not_work_are_limited_per_address(people: People) ->
 
 
 async def test_links_and_codes_are_stored_as_hashes(people: People, raw_sql: RawSql) -> None:
-    """Whoever reads the table of proofs cannot use it."""
+    """Whoever reads the table of pending confirmations cannot use it."""
     await people.sign_up("ada")
     code, link = await people.code(), await people.link()
 
@@ -316,15 +316,17 @@ async def test_a_server_without_mail_says_so(
 ) -> None:
     """Nothing is written to the outbox; the operator can vouch for the email."""
     outbox = Outbox(database, clock, Settings())
-    proofs = EmailProofs(outbox, clock, "https://pay.example")
-    emails = EmailConfirmationService(database, clock, attempts, proofs, sign_in.password_check)
+    confirmations = EmailConfirmations(outbox, clock, "https://pay.example")
+    emails = EmailConfirmationService(
+        database, clock, attempts, confirmations, sign_in.password_check
+    )
     ada = await people.sign_up("ada", "other@example.com")
     for ask in (emails.send(ada, HOME), emails.change(ada, PASSWORD, EMAIL, HOME)):
         with pytest.raises(NoMail):
             await ask
     assert await outbox.newest(EMAIL) == []
 
-    await AccountService(database, clock).prove_email("@ada")
+    await AccountService(database, clock).confirm_email("@ada")
 
     assert await people.owner("other@example.com") == ada
 
@@ -334,8 +336,8 @@ async def test_an_operator_cannot_vouch_for_an_email_that_another_account_has(
 ) -> None:
     """The first account keeps it."""
     ada = await people.sign_up("ada")
-    await people.prove(ada)
+    await people.confirm(ada)
     await people.sign_up("eve")
     with pytest.raises(IdentifierInUse):
-        await AccountService(people.database, people.clock).prove_email("@eve")
+        await AccountService(people.database, people.clock).confirm_email("@eve")
     assert await people.owner() == ada

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ousel.accounts.service import AccountService, IdentifierInUse, NewHolder, prove_email
+from ousel.accounts.service import AccountService, IdentifierInUse, NewHolder, confirm_email
 from ousel.accounts.verification import verify_identifiers
 from ousel.database.port import Database
 from ousel.kernel.clock import system_clock
@@ -18,26 +18,26 @@ EMAILS = 3
 
 
 class Step(msgspec.Struct, frozen=True):
-    """Somebody proves an email, or somebody else sends money to it."""
+    """Somebody confirms an email, or somebody else sends money to it."""
 
-    proves: bool
+    confirms: bool
     who: int
     email: int
 
 
 steps = st.builds(
-    Step, proves=st.booleans(), who=st.integers(0, PEOPLE - 1), email=st.integers(0, EMAILS - 1)
+    Step, confirms=st.booleans(), who=st.integers(0, PEOPLE - 1), email=st.integers(0, EMAILS - 1)
 )
 
 
 class Model:
-    """What the rule says: an email names whoever proved it first, until they prove another."""
+    """What the rule says: an email names whoever confirmed it first, until they confirm another."""
 
     def __init__(self) -> None:
         self._owners: dict[int, int] = {}
         self.received = [0] * PEOPLE
 
-    def prove(self, who: int, email: int) -> bool:
+    def confirm(self, who: int, email: int) -> bool:
         """Give the email to this person, unless another one has it; return whether they have it."""
         if self._owners.get(email, who) != who:
             return False
@@ -61,12 +61,12 @@ async def test_money_follows_the_owner_of_an_email(database: Database, history: 
     emails = [f"mail{number}@{domain}" for number in range(EMAILS)]
     payer = await person(database, unique_name(), "1")
     queues = [PostingQueue(database, system_clock, queue_limit=10) for _ in range(2)]
-    people = [await _unproven(database, emails[0]) for _ in range(PEOPLE)]
+    people = [await _unconfirmed(database, emails[0]) for _ in range(PEOPLE)]
 
     for number, step in enumerate(history):
-        if step.proves:
-            proven = await _prove(database, people[step.who], emails[step.email])
-            assert proven == model.prove(step.who, step.email)
+        if step.confirms:
+            confirmed = await _confirm(database, people[step.who], emails[step.email])
+            assert confirmed == model.confirm(step.who, step.email)
             continue
         outcome = (await queues[number % 2].post(posting(payer.id, emails[step.email], 1))).outcome
         owner = model.send(step.email)
@@ -84,18 +84,18 @@ async def test_money_follows_the_owner_of_an_email(database: Database, history: 
         await queue.close()
 
 
-async def _unproven(database: Database, email: str) -> str:
+async def _unconfirmed(database: Database, email: str) -> str:
     """Open an account that waits for an email, and return its id."""
     holder = NewHolder(
-        username=unique_name(), email=email, display_name="Somebody", email_is_proven=False
+        username=unique_name(), email=email, display_name="Somebody", email_is_confirmed=False
     )
     return (await AccountService(database, system_clock).open(holder)).id
 
 
-async def _prove(database: Database, account_id: str, email: str) -> bool:
+async def _confirm(database: Database, account_id: str, email: str) -> bool:
     """Give the email to the account; return whether it could be."""
     try:
-        await database.write(lambda transaction: prove_email(transaction, account_id, email))
+        await database.write(lambda transaction: confirm_email(transaction, account_id, email))
     except IdentifierInUse:
         return False
     return True

@@ -13,7 +13,7 @@ RACES = sized(10, 200)  # on each engine
 
 @pytest.mark.slow
 async def test_an_email_is_never_won_by_two_accounts(people: People, database: Database) -> None:
-    """Two accounts prove one email at once, again and again, while money is sent to it."""
+    """Two accounts confirm one email at once, again and again, while money is sent to it."""
     payer = await person(database, "payer", "100000", people.clock)
     for number in range(RACES):
         people.clock.advance(seconds=3600)  # so that no limit on sign-ups is reached

@@ -41,7 +41,7 @@ def money_queue(
 
 
 async def subjects(outbox: Outbox, email: str = EMAIL) -> list[str]:
-    """Return the subjects of the messages to an address, without the one that proves it."""
+    """Return the subjects of the messages to an address, without the one that confirms it."""
     found = [each.subject for each in await outbox.newest(email)]
     return sorted(each for each in found if each != "Confirm your email")
 
@@ -100,7 +100,7 @@ async def test_changes_of_what_protects_an_account_are_told(ada: Member, outbox:
     assert not any(secret in text for secret in secrets for text in texts)
 
 
-async def test_an_email_that_is_not_proven_gets_no_notices(
+async def test_an_email_that_is_not_confirmed_gets_no_notices(
     people: People, outbox: Outbox, money_queue: PostingQueue
 ) -> None:
     """It may belong to somebody else."""

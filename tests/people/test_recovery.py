@@ -88,7 +88,7 @@ async def test_passkeys_are_kept_by_mail_and_removed_by_the_operator(
     assert any("every authenticator app, passkey and recovery code" in text for text in texts)
 
 
-async def test_the_operators_link_works_without_a_factor_and_without_a_proven_email(
+async def test_the_operators_link_works_without_a_factor_and_without_a_confirmed_email(
     people: People, recovery: Recovery
 ) -> None:
     """There may be nothing to remove, and nobody to write to."""

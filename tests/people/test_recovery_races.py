@@ -99,7 +99,7 @@ async def test_an_email_change_begun_before_a_recovery_ends(
 ) -> None:
     """Somebody who knew the old password cannot take the account over by their own mailbox."""
     ada = await people.sign_up("ada")
-    await people.prove(ada)
+    await people.confirm(ada)
     await people.emails.change(ada, PASSWORD, NEW_EMAIL, LAPTOP)
     link = await people.link(NEW_EMAIL)
     await recovery.use(await link_of(recovery, by_operator=by_operator))

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ousel.database.port import Database
-from ousel.emails.service import EmailProofs
+from ousel.emails.service import EmailConfirmations
 from ousel.people.attempts import TooManyAttempts
 from ousel.people.recovery import ResetLinkEnded
 from ousel.people.retention import RetentionService
@@ -60,7 +60,7 @@ async def test_a_new_link_ends_those_before_it(ada: Member, recovery: Recovery) 
 async def test_a_new_password_or_email_ends_the_links(people: People, recovery: Recovery) -> None:
     """A link in the old mailbox must not work once the account has another email."""
     ada = await people.sign_up("ada")
-    await people.prove(ada)
+    await people.confirm(ada)
     link = await recovery.link()
     await people.sign_in.change_password(ada, PASSWORD, NEW_PASSWORD, HOME)
     with pytest.raises(ResetLinkEnded):
@@ -69,7 +69,7 @@ async def test_a_new_password_or_email_ends_the_links(people: People, recovery: 
     link = await recovery.link()
     await people.emails.change(ada, NEW_PASSWORD, "new@example.com", HOME)
     await recovery.service.find_link(link, HOME)
-    await people.prove(ada, "new@example.com")
+    await people.confirm(ada, "new@example.com")
     with pytest.raises(ResetLinkEnded):
         await recovery.use(link)
 
@@ -121,7 +121,7 @@ async def test_links_that_have_expired_are_deleted(
     recovery: Recovery,
     database: Database,
     clock: ManualClock,
-    email_proofs: EmailProofs,
+    email_confirmations: EmailConfirmations,
     raw_sql: RawSql,
 ) -> None:
     """Also those that nobody has got."""
@@ -129,7 +129,7 @@ async def test_links_that_have_expired_are_deleted(
     await recovery.ask("@nobody")
     await recovery.link()
     assert len(await raw_sql.run(LINKS)) == 2
-    retention = RetentionService(database, clock, email_proofs)
+    retention = RetentionService(database, clock, email_confirmations)
     clock.advance(seconds=LINK_SECONDS - 1)
     await retention.sweep()
     assert len(await raw_sql.run(LINKS)) == 1

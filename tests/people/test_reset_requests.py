@@ -30,7 +30,7 @@ LIVE = Settings(mail_url="smtp://127.0.0.1:1", mail_from="pay@ousel.test")
 async def test_every_identifier_finds_the_account(
     ada: Member, recovery: Recovery, database: Database, clock: ManualClock
 ) -> None:
-    """The username with or without @, the account number and the proven email."""
+    """The username with or without @, the account number and the confirmed email."""
     number = (await AccountService(database, clock).get(ada.account_id)).account_number
     names = ("ada", "@Ada", " ada ", EMAIL, EMAIL.upper(), number, number.lower())
     for count, name in enumerate(names, 1):
@@ -38,7 +38,7 @@ async def test_every_identifier_finds_the_account(
         assert len(await recovery.mail()) == count
 
 
-async def test_whoever_does_not_exist_or_has_no_proven_email_gets_nothing(
+async def test_whoever_does_not_exist_or_has_no_confirmed_email_gets_nothing(
     people: People, recovery: Recovery
 ) -> None:
     """Asking for them ends in the same way; nothing is sent."""
@@ -79,7 +79,7 @@ async def test_the_same_statements_run_for_accounts_that_do_not_exist(
     sign_in: SignInService,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So the time of the answer does not tell who has an account, or a proven email."""
+    """So the time of the answer does not tell who has an account, or a confirmed email."""
     outbox = Outbox(database, clock, LIVE)
     notices = EventNotices(outbox, clock)
     service = RecoveryService(database, clock, attempts, outbox, notices, sign_in.passwords)

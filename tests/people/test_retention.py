@@ -1,7 +1,7 @@
 """Tables about people do not grow for ever, not even for accounts that nobody uses."""
 
 from ousel.database.port import Database
-from ousel.emails.service import EmailProofs
+from ousel.emails.service import EmailConfirmations
 from ousel.people.retention import AUDIT_DAYS, BROWSER_DAYS, RetentionService
 from ousel.people.rules import SESSION_SECONDS
 from tests.people.members import LAPTOP, Member
@@ -17,18 +17,18 @@ async def test_what_is_too_old_is_deleted(
     database: Database,
     clock: ManualClock,
     raw_sql: RawSql,
-    email_proofs: EmailProofs,
+    email_confirmations: EmailConfirmations,
 ) -> None:
-    """Expired sessions and proofs, unused browsers and events of years ago; nothing else."""
+    """Expired sessions and confirmations, unused browsers and events of years ago; nothing else."""
     await ada.sign_in.sign_in("ada", PASSWORD, LAPTOP)
-    retention = RetentionService(database, clock, email_proofs)
+    retention = RetentionService(database, clock, email_confirmations)
     assert await retention.sweep() == 0
-    proofs = "SELECT COUNT(*) FROM email_proofs"
-    assert await raw_sql.run(proofs) == [(1,)]
+    confirmations = "SELECT COUNT(*) FROM email_proofs"
+    assert await raw_sql.run(confirmations) == [(1,)]
 
     clock.advance(seconds=SESSION_SECONDS)
     assert await _rows(retention, raw_sql) == {"sessions": 0, "known_browsers": 1, "events": 2}
-    assert await raw_sql.run(proofs) == [(0,)]
+    assert await raw_sql.run(confirmations) == [(0,)]
     clock.advance(seconds=BROWSER_DAYS * DAY_SECONDS)
     assert await _rows(retention, raw_sql) == {"sessions": 0, "known_browsers": 0, "events": 2}
     clock.advance(seconds=AUDIT_DAYS * DAY_SECONDS)

@@ -14,9 +14,9 @@ GRACE = "grace@example.com"
 
 @pytest.fixture
 async def ada(sandbox: Portal) -> Visitor:
-    """Ada, who has proven her email in a sandbox."""
+    """Ada, who has confirmed her email in a sandbox."""
     visitor = await sandbox.person("ada")
-    await AccountService(sandbox.database, sandbox.clock).prove_email("@ada")
+    await AccountService(sandbox.database, sandbox.clock).confirm_email("@ada")
     return visitor
 
 
@@ -89,7 +89,7 @@ async def test_notices_of_money_are_turned_off_in_the_settings(
 ) -> None:
     """And on again; the page shows which it is."""
     grace = await sandbox.person("grace")
-    await AccountService(sandbox.database, sandbox.clock).prove_email("@grace")
+    await AccountService(sandbox.database, sandbox.clock).confirm_email("@grace")
     await sandbox.fund("ada", "100")
     assert 'name="money" value="on" checked' in (await grace.get("/settings")).text
     token = (await grace.form("/settings", "Save")).fields["form_token"]

@@ -15,9 +15,9 @@ NEW_PASSWORD = "a better horse battery"
 
 @pytest.fixture
 async def grace(sandbox: Portal) -> Visitor:
-    """Grace, who has signed up in a sandbox and proven her email."""
+    """Grace, who has signed up in a sandbox and confirmed her email."""
     visitor = await sandbox.person("grace")
-    await AccountService(sandbox.database, sandbox.clock).prove_email("@grace")
+    await AccountService(sandbox.database, sandbox.clock).confirm_email("@grace")
     return visitor
 
 

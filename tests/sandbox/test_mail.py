@@ -13,10 +13,10 @@ from tests.support.shop import open_shop
 from tests.support.visitor import Visitor
 
 
-async def test_a_partner_reads_the_mail_and_the_email_finds_the_account_once_it_is_proven(
+async def test_a_partner_reads_the_mail_and_the_email_finds_the_account_once_it_is_confirmed(
     server: Server, database: Database
 ) -> None:
-    """Before, neither the look-up nor a transfer finds it; `/me` says whether it is proven."""
+    """Before, neither the look-up nor a transfer finds it; `/me` says whether it is confirmed."""
     username = unique_name()
     email = f"{username}@example.com"
     shop = await open_shop(database, system_clock, kind="test")

@@ -111,7 +111,7 @@ def code_in(text: str) -> str:
 
 
 def link_in(text: str) -> str:
-    """Return the path and query of the link that proves an email or sets a new password."""
+    """Return the path and query of the link that confirms an email or sets a new password."""
     found = re.search(r"https?://[^/\s]+(/(?:verify-email|reset)\?token=\w+)", text)
     assert found is not None, text
     return found[1]

@@ -73,7 +73,7 @@ def holder_record(found: AccountWithEmail) -> HolderRecord:
         username=account.username,
         account_number=account.account_number,
         email=found.email.address,
-        email_verified=found.email.is_proven,
+        email_verified=found.email.is_confirmed,
         display_name=account.display_name,
         status=account.status,
         created_at=timestamp(account.created_at),

@@ -19,13 +19,13 @@ _EMAIL: Final = re.compile(r"[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f.]+(\.[^@\s\
 
 
 class HolderEmail(msgspec.Struct, frozen=True):
-    """The email of an account's holder; it names the account only after it has been proven."""
+    """The email of an account's holder; it names the account only after it has been confirmed."""
 
     address: str
-    is_proven: bool
+    is_confirmed: bool
 
 
-NO_EMAIL: Final = HolderEmail("", is_proven=False)
+NO_EMAIL: Final = HolderEmail("", is_confirmed=False)
 
 
 def normalize_identifier(identifier: str, *, param: str) -> str:

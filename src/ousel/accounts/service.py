@@ -42,7 +42,7 @@ class NewHolder(msgspec.Struct, frozen=True, kw_only=True):
     email: str
     display_name: str
     password_hash: str | None = None
-    email_is_proven: bool = True  # if not, the account cannot be found by the email yet
+    email_is_confirmed: bool = True  # if not, the account cannot be found by the email yet
 
 
 class AccountWithEmail(msgspec.Struct, frozen=True):
@@ -143,13 +143,13 @@ class AccountService:
             idempotency_key=idempotency_key,
         )
 
-    async def prove_email(self, identifier: str) -> AccountWithEmail:
+    async def confirm_email(self, identifier: str) -> AccountWithEmail:
         """Mark the email of this account's holder as confirmed; the operator vouches for it."""
 
         async def work(transaction: Transaction) -> AccountWithEmail:
             account = await find_account(transaction, identifier, param="identifier")
             email = await email_of(transaction, account.id)
-            await prove_email(transaction, account.id, email.address)
+            await confirm_email(transaction, account.id, email.address)
             return await _with_email(transaction, account)
 
         return await self._database.write(work)
@@ -188,7 +188,7 @@ async def open_account(transaction: Transaction, holder: NewHolder, clock: Clock
         account_number=number,
         display_name=display_name,
         created_at=clock(),
-        identifiers=(f"@{username}", *([email] if holder.email_is_proven else []), number),
+        identifiers=(f"@{username}", *([email] if holder.email_is_confirmed else []), number),
     )
     try:
         account = await journal.insert_account(transaction, new)
@@ -197,8 +197,8 @@ async def open_account(transaction: Transaction, holder: NewHolder, clock: Clock
             f"{taken.identifier} is in use.",
             param="username" if taken.identifier.startswith("@") else "email",
         ) from taken
-    unproven_since = None if holder.email_is_proven else new.created_at
-    await store.add_holder(transaction, new.id, email, holder.password_hash, unproven_since)
+    unconfirmed_since = None if holder.email_is_confirmed else new.created_at
+    await store.add_holder(transaction, new.id, email, holder.password_hash, unconfirmed_since)
     return account
 
 
@@ -231,22 +231,22 @@ async def email_of(transaction: Transaction, account_id: str) -> HolderEmail:
     return await store.email_of(transaction, account_id)
 
 
-async def prove_email(transaction: Transaction, account_id: str, email: str) -> HolderEmail:
+async def confirm_email(transaction: Transaction, account_id: str, email: str) -> HolderEmail:
     """Make this confirmed email an identifier of the account; return the email that it replaces.
 
     Raises IdentifierInUse if the email names another account. Of several transactions that claim
     the same email at once, one succeeds.
     """
     before = await store.lock_email(transaction, account_id)
-    if before.is_proven and before.address == email:
+    if before.is_confirmed and before.address == email:
         return before
     try:
         await journal.claim_identifier(transaction, email, account_id)
     except journal.IdentifierTaken as taken:
         raise IdentifierInUse(f"{email} is in use.", param="email") from taken
-    if before.is_proven:
+    if before.is_confirmed:
         await journal.release_identifier(transaction, before.address, account_id)
-    await store.set_proven_email(transaction, account_id, email)
+    await store.set_confirmed_email(transaction, account_id, email)
     return before
 
 
@@ -273,7 +273,7 @@ async def set_money_notices(
 async def money_notice_emails(
     transaction: Transaction, account_ids: Collection[str]
 ) -> dict[str, str]:
-    """Return the proven emails, by account, of holders who want notices about received money."""
+    """Return the confirmed emails, by account, of holders who want notices about received money."""
     return await store.money_notice_emails(transaction, account_ids)
 
 

@@ -21,8 +21,8 @@ LOCK_EMAIL: Final = Statement(
     "SELECT email, email_unproven_since IS NULL FROM holders WHERE account_id = :account_id"
     " FOR UPDATE",
 )
-SET_PROVEN_EMAIL: Final = Statement(
-    "change the email of an account's holder to one that is proven",
+SET_CONFIRMED_EMAIL: Final = Statement(
+    "change the email of an account's holder to one that is confirmed",
     "UPDATE holders SET email = :email, email_unproven_since = NULL WHERE account_id = :account_id",
 )
 MONEY_NOTICES_OF: Final = Statement(
@@ -34,7 +34,7 @@ SET_MONEY_NOTICES: Final = Statement(
     "UPDATE holders SET money_notices_off_since = :off_since WHERE account_id = :account_id",
 )
 MONEY_NOTICE_EMAILS: Final = Statement(
-    "the proven emails of those holders who want notices about received money",
+    "the confirmed emails of those holders who want notices about received money",
     "SELECT account_id, email FROM holders WHERE account_id = ANY(:account_ids)"
     " AND email_unproven_since IS NULL AND money_notices_off_since IS NULL",
 )
@@ -51,7 +51,7 @@ SET_PASSWORD_HASH: Final = Statement(
     "UPDATE holders SET password_hash = :password_hash WHERE account_id = :account_id",
 )
 NAMES_AFTER: Final = Statement(
-    "usernames, account numbers and proven emails of the accounts after an id, in order",
+    "usernames, account numbers and confirmed emails of the accounts after an id, in order",
     "SELECT accounts.id, accounts.username, accounts.account_number,"
     " CASE WHEN holders.email_unproven_since IS NULL THEN holders.email END"
     " FROM accounts LEFT JOIN holders ON holders.account_id = accounts.id"
@@ -93,9 +93,9 @@ async def lock_email(transaction: Transaction, account_id: str) -> HolderEmail:
     return HolderEmail(rows[0][0], bool(rows[0][1])) if rows else NO_EMAIL
 
 
-async def set_proven_email(transaction: Transaction, account_id: str, email: str) -> None:
-    """Change the email of an account's holder to this one, which is proven."""
-    await transaction.execute(SET_PROVEN_EMAIL, account_id=account_id, email=email)
+async def set_confirmed_email(transaction: Transaction, account_id: str, email: str) -> None:
+    """Change the email of an account's holder to this one, which is confirmed."""
+    await transaction.execute(SET_CONFIRMED_EMAIL, account_id=account_id, email=email)
 
 
 async def wants_money_notices(transaction: Transaction, account_id: str) -> bool:
@@ -114,7 +114,7 @@ async def set_money_notices(
 async def money_notice_emails(
     transaction: Transaction, account_ids: Collection[str]
 ) -> dict[str, str]:
-    """Return the proven emails, by account, of holders who want notices about received money."""
+    """Return the confirmed emails, by account, of holders who want notices about received money."""
     rows = await transaction.fetch(MONEY_NOTICE_EMAILS, account_ids=list(account_ids))
     return {row[0]: row[1] for row in rows}
 
@@ -139,7 +139,7 @@ async def set_password_hash(transaction: Transaction, account_id: str, password_
 async def names_after(
     transaction: Transaction, after: str, limit: int
 ) -> list[tuple[str, str, str, str | None]]:
-    """Return ids, usernames, account numbers and proven emails of the next accounts."""
+    """Return ids, usernames, account numbers and confirmed emails of the next accounts."""
     rows = await transaction.fetch(NAMES_AFTER, after=after, limit=limit)
     return [(row[0], row[1], row[2], row[3]) for row in rows]
 

@@ -5,7 +5,7 @@ from ousel.charges.checkout import CheckoutService
 from ousel.charges.payment import ChargePayments
 from ousel.charges.service import ChargeService
 from ousel.database.port import Database
-from ousel.emails.service import EmailProofs
+from ousel.emails.service import EmailConfirmations
 from ousel.kernel.clock import Clock
 from ousel.kernel.mail_servers import mail_server_at
 from ousel.kernel.settings import Settings
@@ -97,14 +97,14 @@ class Services:
     ) -> None:
         """Create and connect the services for signing in."""
         clock = self.clock
-        email_proofs = EmailProofs(self.outbox, clock, settings.portal_url)
-        self.retention = RetentionService(database, real_clock, email_proofs)
+        email_confirmations = EmailConfirmations(self.outbox, clock, settings.portal_url)
+        self.retention = RetentionService(database, real_clock, email_confirmations)
         factor_secrets = FactorSecrets(database, secret_file_of(settings))
         self.second_factors = SecondFactorService(
             database, clock, real_clock, self.attempts, notices, factor_secrets
         )
         self.sign_in = SignInService(
-            database, clock, self.attempts, self.second_factors, email_proofs, notices
+            database, clock, self.attempts, self.second_factors, email_confirmations, notices
         )
         self.recovery = RecoveryService(
             database, clock, self.attempts, self.outbox, notices, self.sign_in.passwords
@@ -117,7 +117,7 @@ class Services:
             database, clock, self.sign_in.password_check, self.second_factors, self.passkeys
         )
         self.emails = EmailConfirmationService(
-            database, clock, self.attempts, email_proofs, self.sign_in.password_check
+            database, clock, self.attempts, email_confirmations, self.sign_in.password_check
         )
         self.sessions = SessionLookup(database, clock)
         self.account_settings = AccountSettingsService(database, clock)

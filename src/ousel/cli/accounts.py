@@ -71,7 +71,7 @@ def create(  # noqa: PLR0913 - one for each option
             password_hash=None
             if password is None
             else await PasswordService().hash_password(parse_password(password)),
-            email_is_proven=not unproven,
+            email_is_confirmed=not unproven,
         )
         account = await service.open(holder)
         return await service.get_with_email(account.id)
@@ -117,8 +117,10 @@ def vouch(
     as_json: JsonOption = False,
 ) -> None:
     """Vouch for the email of an account: it counts as confirmed, and the account is found by it."""
-    proven = run_with(database, AccountService, lambda service: service.prove_email(identifier))
-    _show_account(proven, as_json=as_json)
+    confirmed = run_with(
+        database, AccountService, lambda service: service.confirm_email(identifier)
+    )
+    _show_account(confirmed, as_json=as_json)
 
 
 @accounts.command()
@@ -235,7 +237,7 @@ def _set_status(identifier: str, status: Status, database: str | None, *, as_jso
 def _show_account(found: AccountWithEmail, *, as_json: bool) -> None:
     show(
         _record(found.account)
-        | {"email": found.email.address, "email_verified": found.email.is_proven},
+        | {"email": found.email.address, "email_verified": found.email.is_confirmed},
         as_json=as_json,
     )
 

@@ -1,1 +1,1 @@
-"""Emails: proofs that an email belongs to the holder of an account."""
+"""Emails: confirming that an email belongs to the holder of an account."""

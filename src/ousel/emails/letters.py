@@ -3,8 +3,8 @@
 from ousel.mail.rules import Letter
 
 
-def proof_letter(username: str, code: str, link: str) -> Letter:
-    """Return the letter whose link or code proves the email."""
+def confirmation_letter(username: str, code: str, link: str) -> Letter:
+    """Return the letter whose link or code confirms the email."""
     return Letter(
         subject="Confirm your email",
         opening=(

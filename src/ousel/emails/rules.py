@@ -1,4 +1,4 @@
-"""Proofs of emails: how long they are valid, and what a code does to them."""
+"""Confirmations of emails: how long they are valid, and what a code does to them."""
 
 import hmac
 from typing import Final, Literal
@@ -7,7 +7,7 @@ import msgspec
 
 from ousel.kernel.ids import secret_hash
 
-PROOF_SECONDS: Final = 30 * 60
+CONFIRMATION_SECONDS: Final = 30 * 60
 CODE_DIGITS: Final = 6
 WRONG_CODES_MAX: Final = 5
 LINK_PREFIX: Final = "ep_"
@@ -15,7 +15,7 @@ LINK_PREFIX: Final = "ep_"
 CodeVerdict = Literal["right", "wrong", "ended"]
 
 
-class EmailProof(msgspec.Struct, frozen=True):
+class PendingConfirmation(msgspec.Struct, frozen=True):
     """A pending confirmation of an email, by the link or the code that was sent to it."""
 
     account_id: str
@@ -31,12 +31,12 @@ class EmailProof(msgspec.Struct, frozen=True):
         return now < self.expires_at and self.wrong_codes < WRONG_CODES_MAX
 
 
-def judge_code(proof: EmailProof | None, code: str, now: int) -> CodeVerdict:
+def judge_code(pending: PendingConfirmation | None, code: str, now: int) -> CodeVerdict:
     """Return whether the code is right or wrong, or whether codes are no longer accepted."""
-    if proof is None or not proof.is_valid_at(now):
+    if pending is None or not pending.is_valid_at(now):
         return "ended"
-    given = code_hash(proof.account_id, normalize_code(code))
-    return "right" if hmac.compare_digest(given, proof.code_hash) else "wrong"
+    given = code_hash(pending.account_id, normalize_code(code))
+    return "right" if hmac.compare_digest(given, pending.code_hash) else "wrong"
 
 
 def code_hash(account_id: str, code: str) -> str:

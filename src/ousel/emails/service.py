@@ -1,4 +1,4 @@
-"""Starting and using proofs of emails, in transactions that the callers open."""
+"""Starting and using confirmations of emails, in transactions that the callers open."""
 
 import secrets
 from typing import Final
@@ -10,7 +10,7 @@ from ousel.accounts.rules import HolderEmail
 from ousel.accounts.service import IdentifierInUse
 from ousel.database.port import Transaction
 from ousel.emails import letters, rules, store
-from ousel.emails.rules import EmailProof
+from ousel.emails.rules import PendingConfirmation
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.ids import is_secret, new_secret, secret_hash
 from ousel.mail.outbox import Outbox
@@ -18,8 +18,8 @@ from ousel.mail.outbox import Outbox
 PATH: Final = "/verify-email"
 
 
-class EmailProven(msgspec.Struct, frozen=True):
-    """The email is proven and names the account from now on."""
+class EmailConfirmed(msgspec.Struct, frozen=True):
+    """The email is confirmed and names the account from now on."""
 
     account_id: str
     email: str
@@ -27,7 +27,7 @@ class EmailProven(msgspec.Struct, frozen=True):
 
 
 class EmailInUse(msgspec.Struct, frozen=True):
-    """Another account has proven the email before."""
+    """Another account has confirmed the email before."""
 
     account_id: str
     email: str
@@ -39,15 +39,15 @@ class WrongCode(msgspec.Struct, frozen=True):
     codes_left: int
 
 
-class NoValidProof(msgspec.Struct, frozen=True):
+class NoValidConfirmation(msgspec.Struct, frozen=True):
     """The account has no pending confirmation that is still valid."""
 
 
-ProofResult = EmailProven | EmailInUse | WrongCode | NoValidProof
+ConfirmationResult = EmailConfirmed | EmailInUse | WrongCode | NoValidConfirmation
 
 
-class EmailProofs:
-    """Starts proofs by mail, and lets links and codes complete them."""
+class EmailConfirmations:
+    """Starts confirmations by mail, and lets links and codes complete them."""
 
     def __init__(self, outbox: Outbox, clock: Clock, portal_url: str) -> None:
         """Send mail by this outbox; its links lead to this portal."""
@@ -67,77 +67,81 @@ class EmailProofs:
         username = (await accounts.account_by_id(transaction, account_id)).username
         code = f"{secrets.randbelow(10**rules.CODE_DIGITS):0{rules.CODE_DIGITS}d}"
         link, now = new_secret(rules.LINK_PREFIX), self._clock()
-        proof = EmailProof(
+        pending = PendingConfirmation(
             account_id=account_id,
             email=email,
             link_hash=secret_hash(link),
             code_hash=rules.code_hash(account_id, code),
             wrong_codes=0,
             created_at=now,
-            expires_at=now + rules.PROOF_SECONDS * MICROS_PER_SECOND,
+            expires_at=now + rules.CONFIRMATION_SECONDS * MICROS_PER_SECOND,
         )
-        await store.replace_proof(transaction, proof)
+        await store.replace_confirmation(transaction, pending)
         owner = await accounts.find_account_id(transaction, email, param="email")
         if owner is None or owner == account_id:
             address = f"{self._portal_url}{PATH}?token={link}"
-            letter = letters.proof_letter(username, code, address)
+            letter = letters.confirmation_letter(username, code, address)
         else:
             letter = letters.in_use_letter(username, self._portal_url)
         await self._outbox.add(transaction, account_id, email, letter)
 
-    async def find(self, transaction: Transaction, account_id: str) -> EmailProof | None:
+    async def find(self, transaction: Transaction, account_id: str) -> PendingConfirmation | None:
         """Return the account's pending confirmation if it is still valid."""
-        proof = await store.proof_of(transaction, account_id)
-        return proof if proof is not None and proof.is_valid_at(self._clock()) else None
+        pending = await store.confirmation_of(transaction, account_id)
+        return pending if pending is not None and pending.is_valid_at(self._clock()) else None
 
-    async def find_by_link(self, transaction: Transaction, link: str) -> EmailProof | None:
+    async def find_by_link(self, transaction: Transaction, link: str) -> PendingConfirmation | None:
         """Return the pending confirmation that this link belongs to, if it is still valid."""
         if not is_secret(link, rules.LINK_PREFIX):
             return None
-        proof = await store.proof_by_link(transaction, secret_hash(link))
-        return proof if proof is not None and proof.is_valid_at(self._clock()) else None
+        pending = await store.confirmation_by_link(transaction, secret_hash(link))
+        return pending if pending is not None and pending.is_valid_at(self._clock()) else None
 
-    async def use_code(self, transaction: Transaction, account_id: str, code: str) -> ProofResult:
-        """Prove the account's email by its code, or count a wrong one."""
-        proof = await store.lock_proof(transaction, account_id)
-        verdict = rules.judge_code(proof, code, self._clock())
-        if proof is None or verdict == "ended":
-            return NoValidProof()
+    async def use_code(
+        self, transaction: Transaction, account_id: str, code: str
+    ) -> ConfirmationResult:
+        """Confirm the account's email by its code, or count a wrong one."""
+        pending = await store.lock_confirmation(transaction, account_id)
+        verdict = rules.judge_code(pending, code, self._clock())
+        if pending is None or verdict == "ended":
+            return NoValidConfirmation()
         if verdict == "wrong":
             await store.count_wrong_code(transaction, account_id)
-            return WrongCode(rules.WRONG_CODES_MAX - proof.wrong_codes - 1)
-        return await self._complete(transaction, proof)
+            return WrongCode(rules.WRONG_CODES_MAX - pending.wrong_codes - 1)
+        return await self._complete(transaction, pending)
 
-    async def use_link(self, transaction: Transaction, link: str) -> ProofResult:
-        """Prove an email by its link."""
+    async def use_link(self, transaction: Transaction, link: str) -> ConfirmationResult:
+        """Confirm an email by its link."""
         found = await self.find_by_link(transaction, link)
         if found is None:
-            return NoValidProof()
+            return NoValidConfirmation()
         # Before the row is locked, another transaction may use or replace the link.
-        proof = await store.lock_proof(transaction, found.account_id)
-        if proof is None or proof.link_hash != found.link_hash:
-            return NoValidProof()
-        return await self._complete(transaction, proof)
+        pending = await store.lock_confirmation(transaction, found.account_id)
+        if pending is None or pending.link_hash != found.link_hash:
+            return NoValidConfirmation()
+        return await self._complete(transaction, pending)
 
-    async def _complete(self, transaction: Transaction, proof: EmailProof) -> ProofResult:
-        """Give the email to the account, unless another one has it; the proof is used up."""
-        account_id, email = proof.account_id, proof.email
-        await store.delete_proof(transaction, account_id)
+    async def _complete(
+        self, transaction: Transaction, pending: PendingConfirmation
+    ) -> ConfirmationResult:
+        """Give the email to the account, unless another one has it; the confirmation is used up."""
+        account_id, email = pending.account_id, pending.email
+        await store.delete_confirmation(transaction, account_id)
         try:
-            before = await accounts.prove_email(transaction, account_id, email)
+            before = await accounts.confirm_email(transaction, account_id, email)
         except IdentifierInUse:
             return EmailInUse(account_id, email)
-        if before.is_proven and before.address != email:
+        if before.is_confirmed and before.address != email:
             username = (await accounts.account_by_id(transaction, account_id)).username
             letter = letters.changed_letter(username, self._portal_url)
             await self._outbox.add(transaction, account_id, before.address, letter)
-        return EmailProven(account_id, email, before)
+        return EmailConfirmed(account_id, email, before)
 
     async def delete_expired(self, transaction: Transaction, before: int, limit: int) -> int:
-        """Delete up to `limit` proofs that expired before this moment."""
+        """Delete up to `limit` pending confirmations that expired before this moment."""
         return await store.delete_expired(transaction, before, limit)
 
 
-async def end_proof(transaction: Transaction, account_id: str) -> None:
-    """End the proof that the account has begun, if any."""
-    await store.delete_proof(transaction, account_id)
+async def end_confirmation(transaction: Transaction, account_id: str) -> None:
+    """End the account's pending confirmation, if any."""
+    await store.delete_confirmation(transaction, account_id)

@@ -6,13 +6,13 @@ from ousel.accounts import service as accounts
 from ousel.accounts.rules import HolderEmail, parse_email
 from ousel.accounts.service import IdentifierInUse
 from ousel.database.port import Database, Transaction
-from ousel.emails.rules import EmailProof
+from ousel.emails.rules import PendingConfirmation
 from ousel.emails.service import (
+    ConfirmationResult,
+    EmailConfirmations,
+    EmailConfirmed,
     EmailInUse,
-    EmailProofs,
-    EmailProven,
-    NoValidProof,
-    ProofResult,
+    NoValidConfirmation,
     WrongCode,
 )
 from ousel.kernel.clock import Clock
@@ -45,15 +45,15 @@ class EmailState(msgspec.Struct, frozen=True):
     """An account's email, and the one that waits to be confirmed."""
 
     email: HolderEmail
-    proof: EmailProof | None
+    pending: PendingConfirmation | None
     accepts_mail: bool
 
     @property
     def to_confirm(self) -> str | None:
         """The email that the next message is sent to, or None if there is nothing to confirm."""
-        if self.proof is not None:
-            return self.proof.email
-        return None if self.email.is_proven else self.email.address
+        if self.pending is not None:
+            return self.pending.email
+        return None if self.email.is_confirmed else self.email.address
 
 
 class LinkTarget(msgspec.Struct, frozen=True):
@@ -71,14 +71,14 @@ class EmailConfirmationService:
         database: Database,
         clock: Clock,
         attempts: AttemptCounter,
-        proofs: EmailProofs,
+        confirmations: EmailConfirmations,
         password_check: PasswordCheck,
     ) -> None:
         """Work on this database."""
         self._database = database
         self._clock = clock
         self._attempts = attempts
-        self._proofs = proofs
+        self._confirmations = confirmations
         self._password_check = password_check
 
     async def state(self, account_id: str) -> EmailState:
@@ -94,7 +94,7 @@ class EmailConfirmationService:
             if email is None:
                 raise InvalidField("Your email is confirmed already.", param="email")
             await self._attempts.count_mail(transaction, account_id, email, source)
-            await self._proofs.start(transaction, account_id, email)
+            await self._confirmations.start(transaction, account_id, email)
 
         await self._database.write(work)
 
@@ -110,10 +110,10 @@ class EmailConfirmationService:
             if not await self._password_check.confirm(transaction, compared, "change your email"):
                 return False
             current = await accounts.email_of(transaction, account_id)
-            if current.is_proven and current.address == email:
+            if current.is_confirmed and current.address == email:
                 raise InvalidField("This is your email already.", param="email")
             await self._attempts.count_mail(transaction, account_id, email, source)
-            await self._proofs.start(transaction, account_id, email)
+            await self._confirmations.start(transaction, account_id, email)
             await record_event(
                 transaction, account_id, "email_change_requested", source, self._clock, email
             )
@@ -125,9 +125,9 @@ class EmailConfirmationService:
     async def confirm_with_code(self, account_id: str, code: str, source: EventSource) -> None:
         """Confirm the account's email by the code that was sent to it."""
 
-        async def work(transaction: Transaction) -> ProofResult:
+        async def work(transaction: Transaction) -> ConfirmationResult:
             await self._attempts.count_email_code(transaction, account_id)
-            result = await self._proofs.use_code(transaction, account_id, code)
+            result = await self._confirmations.use_code(transaction, account_id, code)
             if not isinstance(result, WrongCode):
                 await self._attempts.uncount_email_code(transaction, account_id)
             await self._record(transaction, result, source)
@@ -141,24 +141,24 @@ class EmailConfirmationService:
                 )
             case WrongCode(codes_left=left):
                 raise InvalidField(f"This code is not right. Tries left: {left}.", param="code")
-            case NoValidProof():
+            case NoValidConfirmation():
                 raise InvalidField(
                     "The code is no longer valid. Ask for a new message.", param="code"
                 )
             case EmailInUse(email=email):
                 raise IdentifierInUse(_in_use(email), param="code")
-            case EmailProven():
+            case EmailConfirmed():
                 pass
 
     async def find_link(self, link: str, source: EventSource) -> LinkTarget:
         """Return what a link confirms, or raise EmailLinkEnded."""
 
         async def read(transaction: Transaction) -> LinkTarget | None:
-            proof = await self._proofs.find_by_link(transaction, link)
-            if proof is None:
+            pending = await self._confirmations.find_by_link(transaction, link)
+            if pending is None:
                 return None
-            account = await accounts.account_by_id(transaction, proof.account_id)
-            return LinkTarget(proof.email, account.username)
+            account = await accounts.account_by_id(transaction, pending.account_id)
+            return LinkTarget(pending.email, account.username)
 
         target = await self._database.read(read)
         if target is None:
@@ -171,9 +171,9 @@ class EmailConfirmationService:
     async def confirm_with_link(self, link: str, source: EventSource) -> None:
         """Confirm an email by the link that was sent to it."""
 
-        async def work(transaction: Transaction) -> ProofResult:
-            result = await self._proofs.use_link(transaction, link)
-            if isinstance(result, NoValidProof):
+        async def work(transaction: Transaction) -> ConfirmationResult:
+            result = await self._confirmations.use_link(transaction, link)
+            if isinstance(result, NoValidConfirmation):
                 await self._attempts.count_wrong_link(transaction, source)
             await self._record(transaction, result, source)
             return result
@@ -181,29 +181,29 @@ class EmailConfirmationService:
         match await self._database.write(work):
             case EmailInUse(email=email):
                 raise IdentifierInUse(_in_use(email))
-            case EmailProven():
+            case EmailConfirmed():
                 pass
             case _:
                 raise _link_ended()
 
     async def _state(self, transaction: Transaction, account_id: str) -> EmailState:
         email = await accounts.email_of(transaction, account_id)
-        proof = await self._proofs.find(transaction, account_id)
-        return EmailState(email, proof, self._proofs.accepts_mail)
+        pending = await self._confirmations.find(transaction, account_id)
+        return EmailState(email, pending, self._confirmations.accepts_mail)
 
     async def _record(
-        self, transaction: Transaction, result: ProofResult, source: EventSource
+        self, transaction: Transaction, result: ConfirmationResult, source: EventSource
     ) -> None:
-        if isinstance(result, EmailProven):
+        if isinstance(result, EmailConfirmed):
             # The old email has received these links.
             await resets.end_links(transaction, result.account_id)
-            kind: EventKind = "email_changed" if result.before.is_proven else "email_confirmed"
+            kind: EventKind = "email_changed" if result.before.is_confirmed else "email_confirmed"
             await record_event(
                 transaction, result.account_id, kind, source, self._clock, result.email
             )
 
     def _require_mail(self) -> None:
-        if not self._proofs.accepts_mail:
+        if not self._confirmations.accepts_mail:
             raise NoMail("This server sends no mail. Ask its operator to confirm your email.")
 
 

@@ -1,6 +1,6 @@
 """Notices by mail: each is written in the same transaction as the event that it is about.
 
-They go to the proven email of the account. An account without one gets none.
+They go to the confirmed email of the account. An account without one gets none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class EventNotices:
         """Record the event, and write a notice about it."""
         await record_event(transaction, account_id, kind, source, self._clock, detail)
         email = await accounts.email_of(transaction, account_id)
-        if not email.is_proven:
+        if not email.is_confirmed:
             return
         username = (await accounts.account_by_id(transaction, account_id)).username
         letter = letters.notice_letter(

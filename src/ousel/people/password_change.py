@@ -2,7 +2,7 @@
 
 from ousel.accounts import service as accounts
 from ousel.database.port import Transaction
-from ousel.emails.service import end_proof
+from ousel.emails.service import end_confirmation
 from ousel.people import factor_store, store
 
 
@@ -19,4 +19,4 @@ async def replace_password(
     await store.end_other_sessions(transaction, account_id, session)
     await store.forget_other_browsers(transaction, account_id, browser)
     await factor_store.remove_proposed_factor(transaction, account_id)
-    await end_proof(transaction, account_id)
+    await end_confirmation(transaction, account_id)

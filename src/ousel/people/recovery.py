@@ -69,7 +69,7 @@ class RecoveryService:
         self.accepts_mail = outbox.accepts_mail
 
     async def send_link(self, identifier: str, source: EventSource) -> None:
-        """Send a link to the proven email of the account that has this identifier.
+        """Send a link to the confirmed email of the account that has this identifier.
 
         If there is none, or too many links were sent for it, nothing is sent. The same statements
         run in all these cases, so neither the answer nor its time reveals which of them it was.
@@ -83,7 +83,7 @@ class RecoveryService:
             email = await accounts.lock_email(transaction, account_id)
             found = await accounts.accounts_by_id(transaction, [account_id])
             username = found[account_id].username if found else ""
-            is_sent = is_allowed and email.is_proven
+            is_sent = is_allowed and email.is_confirmed
             # A link that is not sent must not replace the link that the holder has received.
             link_account_id = account_id if is_sent else _decoy_id(name)
             secret = await resets.issue_link(transaction, link_account_id, "mail", self._clock)

@@ -5,7 +5,7 @@ from typing import Final
 
 from ousel.database.port import Database, Transaction
 from ousel.database.sweeping import sweep
-from ousel.emails.service import EmailProofs
+from ousel.emails.service import EmailConfirmations
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.passkeys.service import delete_expired_challenges
 from ousel.people import store
@@ -20,11 +20,13 @@ _MICROS_PER_DAY: Final = 24 * 3600 * MICROS_PER_SECOND
 class RetentionService:
     """Deletes old rows about people, so that no table grows forever, even for dormant accounts."""
 
-    def __init__(self, database: Database, clock: Clock, email_proofs: EmailProofs) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, email_confirmations: EmailConfirmations
+    ) -> None:
         """Delete from this database, by a clock that callers cannot advance."""
         self._database = database
         self._clock = clock
-        self._email_proofs = email_proofs
+        self._email_confirmations = email_confirmations
 
     async def sweep(self) -> int:
         """Delete what is too old; return how many rows."""
@@ -32,7 +34,7 @@ class RetentionService:
             await self._sweep(store.delete_expired_sessions, 0)
             + await self._sweep(store.delete_unused_browsers, BROWSER_DAYS)
             + await self._sweep(store.delete_old_events, AUDIT_DAYS)
-            + await self._sweep(self._email_proofs.delete_expired, 1)
+            + await self._sweep(self._email_confirmations.delete_expired, 1)
             + await self._sweep(resets.delete_expired, 0)
             + await self._sweep(delete_expired_challenges, 1)
         )

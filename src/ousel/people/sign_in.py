@@ -7,7 +7,7 @@ import msgspec
 from ousel.accounts import service as accounts
 from ousel.accounts.service import NewHolder
 from ousel.database.port import Database, Transaction
-from ousel.emails.service import EmailProofs
+from ousel.emails.service import EmailConfirmations
 from ousel.kernel.clock import MICROS_PER_SECOND, Clock
 from ousel.kernel.errors import FieldChecks, InvalidField, Refusal
 from ousel.kernel.ids import new_secret, secret_hash
@@ -59,7 +59,7 @@ class SignInService:
         clock: Clock,
         attempts: AttemptCounter,
         second_factors: SecondFactorService,
-        email_proofs: EmailProofs,
+        email_confirmations: EmailConfirmations,
         notices: EventNotices,
     ) -> None:
         """Store sessions in this database."""
@@ -67,13 +67,13 @@ class SignInService:
         self._clock = clock
         self._attempts = attempts
         self._second_factors = second_factors
-        self._email_proofs = email_proofs
+        self._email_confirmations = email_confirmations
         self._notices = notices
         self.passwords = PasswordService()
         self.password_check = PasswordCheck(database, clock, attempts, self.passwords)
 
     async def sign_up(self, holder: NewHolder, password: str, source: EventSource) -> NewSession:
-        """Open an account, send a message that proves its email, and sign its holder in.
+        """Open an account, send a message to confirm its email, and sign its holder in.
 
         If the form is sent twice, the second one signs in to the account that the first one opened.
         """
@@ -85,12 +85,12 @@ class SignInService:
         checks.finish()
         await self._attempts.count_sign_up(source)
         hashed = await self.passwords.hash_password(password, source.ip_address)
-        new_holder = msgspec.structs.replace(holder, password_hash=hashed, email_is_proven=False)
+        new_holder = msgspec.structs.replace(holder, password_hash=hashed, email_is_confirmed=False)
 
         async def work(transaction: Transaction) -> NewSession:
             account = await accounts.open_account(transaction, new_holder, self._clock)
             await record_event(transaction, account.id, "signed_up", source, self._clock)
-            await self._start_proof(transaction, account.id, source)
+            await self._start_confirmation(transaction, account.id, source)
             return await self._open_session(transaction, account.id, "signed_in", source)
 
         try:
@@ -211,19 +211,19 @@ class SignInService:
         if not await self._database.write(work):
             raise InvalidField("This is not your current password.", param="current_password")
 
-    async def _start_proof(
+    async def _start_confirmation(
         self, transaction: Transaction, account_id: str, source: EventSource
     ) -> None:
         """Send a link and a code.
 
         Nothing is sent if too many were sent to this mailbox or asked for from this IP address.
         """
-        if not self._email_proofs.accepts_mail:
+        if not self._email_confirmations.accepts_mail:
             return
         email = await accounts.email_of(transaction, account_id)
         with suppress(TooManyAttempts):  # the page lets the person ask again later
             await self._attempts.count_mail(transaction, account_id, email.address, source)
-            await self._email_proofs.start(transaction, account_id, email.address)
+            await self._email_confirmations.start(transaction, account_id, email.address)
 
     async def _start_session(
         self, transaction: Transaction, account_id: str, source: EventSource

@@ -1,6 +1,6 @@
-"""Mail that waits to be sent, and emails that wait to be proven.
+"""Mail that waits to be sent, and emails that wait to be confirmed.
 
-The emails of existing accounts count as proven, because `email_unproven_since` is NULL for them.
+The emails of existing accounts count as confirmed, because `email_unproven_since` is NULL for them.
 """
 
 from alembic import op
@@ -10,7 +10,7 @@ down_revision = "0006"
 
 STATEMENTS = (
     "ALTER TABLE holders ADD COLUMN email_unproven_since BIGINT",
-    # An account proves one email at a time. A link is looked up by its hash.
+    # An account confirms one email at a time. A link is looked up by its hash.
     """
     CREATE TABLE email_proofs (
         account_id TEXT NOT NULL PRIMARY KEY,
