@@ -12,6 +12,7 @@ from bench import growth, mixed, pages, publishing, results, tables, targets
 from bench.cases import FULL, SMALL, BenchEnvironment, Case, Sample, Sizes
 from bench.postgres import Postgres
 from bench.processes import measure_commands
+from ousel.cli.console import clean_up_on_signal
 from ousel.workload.processes import MeasurementFailed
 
 FOLDER: Final = Path(".build/bench")
@@ -112,4 +113,5 @@ def _measure(cases: list[Case], seconds: float, rounds: int) -> dict[str, list[S
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    with clean_up_on_signal():
+        typer.run(main)
