@@ -228,10 +228,9 @@ class PostgresDatabase:
     ) -> None:
         """Commit, or raise OutcomeUnknown if the connection breaks before the answer arrives.
 
-        If the commit takes too long, we end the connection instead of canceling the commit. If a
-        commit that waits for a standby is canceled, PostgreSQL reports success although only the
-        primary has it. If the caller is canceled, we end the connection too, before the driver
-        cancels the commit.
+        If the commit takes too long, we abandon it instead of canceling it. If a commit that waits
+        for a standby is canceled, PostgreSQL reports success although only the primary has it. If
+        the caller is canceled, we abandon the commit too, before the driver cancels it.
         """
         if connection.is_closed():
             raise ConnectionResetError("The server ended the transaction before its commit.")
@@ -265,8 +264,8 @@ class PostgresDatabase:
     async def _probe(self) -> None:
         """Commit without an effect, then stop waiting for the commits that were abandoned before.
 
-        The primary confirms commits in the order of its log. So an earlier commit that still hangs
-        is in a server that is no longer the primary.
+        The primary confirms commits in the order of its write-ahead log. So an earlier commit that
+        still hangs is in a server that is no longer the primary.
         """
         while True:
             abandoned = self._writes.abandoned()
@@ -276,7 +275,7 @@ class PostgresDatabase:
                 return
 
     async def _commit_without_effect(self) -> None:
-        """Commit a transaction that writes only to the log; unlike others, it may be canceled."""
+        """Commit a transaction that writes only to the WAL; unlike others, it may be canceled."""
         connection = await self._connect()
         try:
             await connection.execute(_PROBE, timeout=COMMIT_TIMEOUT_SECONDS)
