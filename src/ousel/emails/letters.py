@@ -9,7 +9,7 @@ def confirmation_letter(username: str, code: str, link: str) -> Letter:
         subject="Confirm your email",
         opening=(
             (
-                f"Somebody asked to use this email for the Ousel account @{username}. "
+                f"Somebody asked to use this email address for the Ousel account @{username}. "
                 "If it was you, type this code on the page that asks for it:"
             ),
         ),
@@ -31,7 +31,7 @@ def in_use_letter(username: str, portal_url: str) -> Letter:
         subject="Your email already belongs to an Ousel account",
         opening=(
             (
-                f"Somebody asked to use this email for the Ousel account @{username}. "
+                f"Somebody asked to use this email address for the Ousel account @{username}. "
                 "It already belongs to another account, so it cannot be used for a second one."
             ),
             (

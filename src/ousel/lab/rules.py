@@ -168,14 +168,14 @@ DESCRIPTIONS: Final[dict[RehearsalName, Description]] = {
     ),
     "paid-in-last-second": Description(
         "A charge paid in its last second",
-        "The first question about the charge is answered at once. Before the second one is "
+        "The first read of the charge is answered at once. Before the second one is "
         "answered, the sandbox's clock moves on, and the charge is paid just before it expires.",
         _WAIT,
         ("asked_for_outcome",),
     ),
     "charge-expires": Description(
         "A charge that expires",
-        "The first question about the charge is answered at once. Before the second one is "
+        "The first read of the charge is answered at once. Before the second one is "
         "answered, the sandbox's clock moves on, and the charge expires.",
         _WAIT,
         ("asked_for_outcome",),
@@ -239,7 +239,7 @@ def _plan_revocation(prefix: str, call: RecordedCall, earlier: Sequence[Recorded
 
 
 def _plan_outcome(outcome: Event, earlier: Sequence[RecordedCall]) -> Plan:
-    """Answer the first question about a charge at once; close the charge at the second one."""
+    """Answer the first read of a charge at once; close the charge at the second one."""
     if created_charge(earlier) is None:
         return Plan()
     events = {each.event for each in earlier}

@@ -113,14 +113,14 @@ _NOTICES: Final[dict[NoticeKind, _Notice]] = {
     ),
     "key_issued": _Notice(
         "A key was issued for your Ousel account",
-        "The key {detail} was issued. Whoever has it can send the money of your Ousel account "
+        "The key {detail} was issued. Whoever has it can send money from your Ousel account "
         "@{username}.",
         f"If it was not you, revoke the key, then change your password. {_OPERATOR}",
         _APPS,
     ),
     "key_rotated": _Notice(
         "A key of your Ousel account was rotated",
-        "A key was replaced: {detail}. Whoever has the new one can send the money of your Ousel "
+        "A key was replaced: {detail}. Whoever has the new one can send money from your Ousel "
         "account @{username}.",
         f"If it was not you, revoke the new key, then change your password. {_OPERATOR}",
         _APPS,
