@@ -135,7 +135,7 @@ def page_images(demand: Demand) -> float:
     """Return the bytes of whole pages in the WAL, for each transfer.
 
     PostgreSQL logs the whole page when it is first changed after a checkpoint. The recipients are
-    chosen evenly.
+    chosen uniformly at random.
     """
     pages = demand.accounts * ACCOUNT_BYTES / PAGE_BYTES
     changes = demand.transfers_per_second * demand.checkpoint_seconds

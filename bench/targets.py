@@ -60,8 +60,8 @@ _NOTHING_SHARED: Final = (
     "A transfer that comes alone pays for all that a batch shares: tasks, statements and commit."
 )
 _SHORT_READS: Final = (
-    "A read alone usually takes 0.5 to 2 ms. Beside transfers, it waits for the batch in progress"
-    " and for a core. We claim the longest time instead."
+    "Without transfers, a read usually takes 0.5 to 2 ms. During transfers, it waits for the batch"
+    " in progress and for a core. We claim the longest time instead."
 )
 
 # A case, the case with which its rate is compared, what the ratio must be at least, and why we do
@@ -158,15 +158,16 @@ def page_targets(pages: Sequence[PageResult]) -> Iterator[Target]:
 
 
 def mixed_targets(mixed: Sequence[MixedResult]) -> Iterator[Target]:
-    """Yield the targets of the reads that suffered most beside transfers."""
+    """Yield the targets of the reads that suffered most during transfers."""
     reads = [each for each in mixed if each.request != TRANSFERS]
     for engine in sorted({each.engine for each in reads}):
         own = [each for each in reads if each.engine == engine]
         worst = max(own, key=lambda each: each.p99_ratio)
         longest = max(own, key=lambda each: each.longest_milliseconds)
-        name = f"{engine}: p99 of reads beside transfers, relative to alone ({worst.request})"
+        during = "p99 of reads during transfers, relative to reads without transfers"
+        name = f"{engine}: {during} ({worst.request})"
         yield Target(name, worst.p99_ratio, "at most", 5, _SHORT_READS)
-        name = f"{engine}: milliseconds of the longest read beside transfers ({longest.request})"
+        name = f"{engine}: milliseconds of the longest read during transfers ({longest.request})"
         yield Target(name, longest.longest_milliseconds, "at most", 100)
 
 
