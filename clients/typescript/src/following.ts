@@ -15,7 +15,7 @@ export interface Following {
 const ASKED_SECONDS_MAX = 3600; // the longest wait, even if Retry-After asks for more
 
 /**
- * Yields the transfers after the cursor, and then each as it happens, until the signal is aborted.
+ * Yields the transfers after the cursor, then new ones as they happen, until the signal is aborted.
  *
  * Temporary failures before the first answer are retried as the policy says. Later ones are retried
  * for as long as they last, because following has no end.

@@ -93,7 +93,7 @@ export class Transfers extends Resource {
   }
 
   /**
-   * Iterates over the account's transfers, oldest first, and then over each as it happens.
+   * Iterates over the account's past transfers, oldest first, then over new ones as they happen.
    *
    * It begins after the cursor, or with the first transfer. The cursor is the `sequence` of the
    * last transfer that you have handled. Store it together with what you do about each transfer:

@@ -65,7 +65,7 @@ class SendOperation:
 
 
 class StartToFollow(Protocol[Follow_co]):
-    """Iterates over the account's transfers, oldest first, and then over each as it happens.
+    """Iterates over the account's past transfers, oldest first, then over new ones as they happen.
 
     It begins after the cursor, or with the first transfer. The cursor is the `cursor` that the
     iterator had, or the `sequence` of the last transfer that was handled. Store it together with
