@@ -132,7 +132,7 @@ class BenchEnvironment:
         written = self.postgres.count("reference", "transfers")
         if written != self.reference_acknowledged:
             raise MeasurementFailed(
-                f"reference: {self.reference_acknowledged} acknowledged, {written} there"
+                f"reference: {self.reference_acknowledged} acknowledged, {written} written"
             )
 
     def send_transfers(self, ledger: MeasuredLedger, count: int) -> None:

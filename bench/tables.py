@@ -31,9 +31,9 @@ GROWTH_HEADINGS: Final = (
     "transfers per second",
     "balances per second",
     "list pages per second",
-    "verified per second",
-    "MB to verify",
-    "disk MB per million",
+    "entries verified per second",
+    "memory of verify, MB",
+    "disk MB per million entries",
 )
 PAGE_HEADINGS: Final = ("page", "PostgreSQL ms", "SQLite ms", "page KB", "assets KB")
 MIXED_HEADINGS: Final = (

@@ -105,7 +105,7 @@ export class InvalidRequest extends BadRequest {
   static override readonly code: string = "invalid_request";
 }
 
-/** The code is unknown, expired, used or not for this request, or the token is another app's. */
+/** The code is wrong, has expired or was used before, or the token belongs to another app. */
 export class InvalidGrant extends BadRequest {
   static override readonly code: string = "invalid_grant";
 }

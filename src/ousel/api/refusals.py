@@ -8,7 +8,7 @@ _BEARER: Final = b"Bearer"
 
 
 class MalformedJson(Refusal):
-    """The body is not a JSON object, is nested too deep, or has a field twice, once invalid."""
+    """The body is not a JSON object, nests too deep, or repeats a field with an invalid value."""
 
     status = 400
     code = "malformed_json"

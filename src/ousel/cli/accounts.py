@@ -57,7 +57,7 @@ def create(  # noqa: PLR0913 - one for each option
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Open an account; its email counts as confirmed, unless you say --unproven."""
+    """Open an account; its email counts as confirmed, unless you pass --unproven."""
     password = _password_from_stdin() if password_stdin else None
 
     async def task(service: AccountService) -> AccountWithEmail:
@@ -131,7 +131,7 @@ def recover(
     database: DatabaseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print a link, valid once, that sets a new password and removes the second factor."""
+    """Print a link, valid once, that sets a new password and removes all second factors."""
     from ousel.people.recovery import OperatorRecovery
 
     async def task(service: OperatorRecovery) -> dict[str, Any]:

@@ -144,7 +144,7 @@ def _render(frame: Frame) -> RenderableType:
             "p50, p99": f"{_figure(frame.request_ms_p50)}, {_figure(frame.request_ms_p99)} ms",
             "postings/s": _figure(frame.postings_per_second),
             "batches/s": _figure(frame.batches_per_second),
-            "postings a batch": _figure(frame.batch_postings_mean),
+            "postings per batch": _figure(frame.batch_postings_mean),
             "transaction p99": f"{_figure(frame.transaction_ms_p99)} ms",
             "queue": str(frame.queue_length),
             "connections in use": str(frame.connections_in_use),

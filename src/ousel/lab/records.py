@@ -54,7 +54,9 @@ class RehearsalRecord(msgspec.Struct, frozen=True, kw_only=True):
     ends_at: Time
     return_url: Annotated[
         str | None,
-        msgspec.Meta(description="The forged return to open; null in other rehearsals."),
+        msgspec.Meta(
+            description="The address of the forged return to open; null in other rehearsals."
+        ),
     ]
     grades: list[GradeRecord]
     calls: list[CallRecord]

@@ -190,7 +190,7 @@ DESCRIPTIONS: Final[dict[RehearsalName, Description]] = {
     "forged-return": Description(
         "A return with a wrong state",
         "Somebody returns to your redirect URI with a code and a state that you never sent.",
-        "Open the forged return, which leads to the first redirect URI of your app.",
+        "Open the link of the forged return. It leads to the first redirect URI of your app.",
         ("checked_state",),
     ),
 }

@@ -55,13 +55,12 @@ class HistoryFollower:
     async def _read(self, query: HistoryQuery) -> NextEntries:
         found = await self._find(query)
         if found.own.sequence < query.after_sequence:
-            raise DatabaseUnavailable(
-                "The database lacks transfers that the cursor has already passed."
-            )
+            raise DatabaseUnavailable("The database lacks transfers that came before this cursor.")
         entries = found.entries[: query.limit]
         if len(found.entries) > query.limit:
             return NextEntries(found.own, entries, has_more=True, position=entries[-1][0].sequence)
-        # The search has read up to the account's last entry. Later ones may have been found too.
+        # The search has read at least up to the last entry that the account's row named. Entries
+        # written since then may have been found too.
         last = max([found.own.sequence, *(entry.sequence for entry, _ in entries)])
         return NextEntries(found.own, entries, has_more=False, position=last)
 

@@ -57,7 +57,7 @@ class BalanceLimitReached(Refusal):
 
     status = 400
     code = "balance_limit_reached"
-    title = "The recipient's balance is at its limit"
+    title = "The recipient's balance would exceed its limit"
     cure = "Send less, or to another account."
 
 

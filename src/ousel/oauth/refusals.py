@@ -26,7 +26,7 @@ class InvalidClient(OauthRefusal):
 
 
 class InvalidGrant(OauthRefusal):
-    """The code is unknown, expired, used or not for this request, or the token is another app's."""
+    """The code is wrong, has expired or was used before, or the token belongs to another app."""
 
     status = 400
     code = "invalid_grant"

@@ -125,7 +125,7 @@ class InvalidRequest(BadRequest):
 
 
 class InvalidGrant(BadRequest):
-    """The code is unknown, expired, used or not for this request, or the token is another app's."""
+    """The code is wrong, has expired or was used before, or the token belongs to another app."""
 
     code = "invalid_grant"
 
