@@ -42,7 +42,7 @@ def preference_applied(seconds: int) -> RawHeader:
     return b"preference-applied", b"wait=%d" % seconds
 
 
-def limit_partner_waits() -> ConcurrencyLimit:
+def partner_wait_limit() -> ConcurrencyLimit:
     """Return the limit on how many answers to partners wait in this process."""
     return ConcurrencyLimit(total_max=PARTNER_WAITS_MAX, holder_max=WAITS_PER_PARTNER_MAX)
 

@@ -3,7 +3,7 @@
 from ousel.accounts.endpoints import AccountEndpoints
 from ousel.api.authentication import ApiAuthenticator
 from ousel.api.endpoint_server import EndpointServer
-from ousel.api.polling import limit_partner_waits
+from ousel.api.polling import partner_wait_limit
 from ousel.api.route import Route
 from ousel.app.services import Services
 from ousel.charges.endpoints import ChargeEndpoints
@@ -25,7 +25,7 @@ def api_routes(
     """Return the routes of the API, which its reference describes."""
     base, portal_url = settings.base_path, settings.portal_url
     clients = ClientAuthenticator(services.partner_keys, authenticator, services.api_errors)
-    waits = limit_partner_waits()
+    waits = partner_wait_limit()
     transfers = TransferEndpoints(
         services.posting_queue, services.history, services.follower, waits, services.clock
     )

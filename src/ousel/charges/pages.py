@@ -136,7 +136,7 @@ class CheckoutPages:
         address = f"/pay/{charge.id}"
         if visit.person is None:
             return see_other(f"/login?next={quote(address, safe='')}")
-        if self._asks_again(visit, charge):
+        if self._needs_identity_check(visit, charge):
             require_identity_check(visit, f"pay {money_text(charge.amount)}")
         try:
             await self._charges.pay(charge, visit.person.account_id)
@@ -167,7 +167,7 @@ class CheckoutPages:
             checkout=checkout,
             charge=charge,
             state=checkout.state,
-            asks_again=self._asks_again(visit, charge),
+            needs_identity_check=self._needs_identity_check(visit, charge),
             address=address,
             redirects=bool(redirect),
             qr_code=None if is_final(charge.status) else cached_qr_code(self._portal_url + address),
@@ -175,7 +175,7 @@ class CheckoutPages:
             expiry_text=_text_to_the_second(charge.expires_at),
         )
 
-    def _asks_again(self, visit: Visit, charge: Charge) -> bool:
+    def _needs_identity_check(self, visit: Visit, charge: Charge) -> bool:
         return needs_identity_check(visit, charge.amount, self._confirm_over_micros)
 
     def _was_just_paid(self, checkout: Checkout) -> bool:

@@ -51,7 +51,7 @@ def is_same_intent(call: RecordedCall, other: RecordedCall) -> bool:
     return (call.operation, call.intent) == (other.operation, other.intent)
 
 
-def is_open(earlier: RecordedCall, call: RecordedCall) -> bool:
+def was_unresolved_at(earlier: RecordedCall, call: RecordedCall) -> bool:
     """Return whether the earlier call had failed, without a known outcome, when this one came."""
     failed_at = earlier.answered_at
     return failed_at is not None and failed_at <= call.arrived_at and is_unresolved(earlier)

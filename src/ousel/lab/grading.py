@@ -12,11 +12,11 @@ from ousel.lab.evidence import (
     Evidence,
     is_after,
     is_final,
-    is_open,
     is_same_intent,
     is_unresolved,
     question,
     shows_outcome,
+    was_unresolved_at,
 )
 from ousel.lab.rules import (
     CALLS_MAX,
@@ -129,7 +129,7 @@ def _check_no_new_key(evidence: Evidence) -> Grade:
             for each in evidence.creations
             if each.sequence < call.sequence and is_same_intent(each, call)
         ]
-        if not before or not is_open(before[-1], call):
+        if not before or not was_unresolved_at(before[-1], call):
             continue
         retried = True
         if call.key is not None and before[-1].key not in (None, call.key):

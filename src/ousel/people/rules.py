@@ -20,7 +20,7 @@ AWAITS_CODE_SECONDS: Final = 10 * 60
 IDENTITY_CHECK_SECONDS: Final = 10 * 60  # after this, actions that matter ask again
 CODE_DIGITS: Final = 6
 CODE_STEP_SECONDS: Final = 30
-CODE_STEPS_AROUND: Final = 1  # a phone's clock may be half a minute off
+CODE_STEPS_TOLERATED: Final = 1  # a phone's clock may be half a minute off
 RECOVERY_CODES: Final = 10
 IPV6_CUSTOMER_BITS: Final = 64  # a provider gives each customer a prefix of this length
 
@@ -155,7 +155,7 @@ def one_time_code(secret: str, step: int) -> str:
 def matching_step(secret: str, code: str, now: int, last_step: int) -> int | None:
     """Return the unused time step that a code belongs to, or None."""
     step_now = now // (CODE_STEP_SECONDS * MICROS_PER_SECOND)
-    for step in range(step_now - CODE_STEPS_AROUND, step_now + CODE_STEPS_AROUND + 1):
+    for step in range(step_now - CODE_STEPS_TOLERATED, step_now + CODE_STEPS_TOLERATED + 1):
         expected = one_time_code(secret, step).encode()
         if step > last_step and hmac.compare_digest(expected, code.encode()):
             return step

@@ -96,7 +96,7 @@ class SendPages:
         intent = _verified_intent(visit, visit.form)
         if intent is None:
             return _back_to_form(visit.form)
-        if self._asks_again(visit, intent):
+        if self._needs_identity_check(visit, intent):
             require_identity_check(visit, f"send {money_text(intent.amount)}")
         try:
             sent = await self._service.send(visit.signed_in.account_id, intent)
@@ -164,12 +164,12 @@ class SendPages:
             entry=review.entry if review.was_sent(intent.amount, intent.note) else None,
             refusal=reason,
             reason=None if reason is None else _explain(reason, review),
-            asks_again=self._asks_again(visit, intent),
+            needs_identity_check=self._needs_identity_check(visit, intent),
             fields=_signed_fields(visit, intent),
             form_url=_form_url(_typed(intent) | {"to": f"@{review.recipient.username}"}),
         )
 
-    def _asks_again(self, visit: Visit, intent: Intent) -> bool:
+    def _needs_identity_check(self, visit: Visit, intent: Intent) -> bool:
         return needs_identity_check(visit, intent.amount, self._confirm_over_micros)
 
     def _new_key(self) -> str:
