@@ -145,7 +145,7 @@ class History:
     def _entries(
         partners: list[Account], recipients: list[Account], turns: range
     ) -> Iterator[tuple[Any, ...]]:
-        """Yield the entries account by account; in turn t every partner pays recipient t."""
+        """Yield the entries account by account; in a turn, all partners pay the same recipient."""
         now = system_clock()
         for index, partner in enumerate(partners):
             for turn in turns:

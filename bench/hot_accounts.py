@@ -2,8 +2,8 @@
 
 It follows `ousel.ledger.queue`. Each process writes one batch after the other. A batch locks its
 accounts until its commit, and leaves out the transfers whose accounts others have locked. These
-wait for their account, at most two accounts at a time in each process, in the order in which they
-asked. Batches share the cores, and then wait for the network and the disk.
+transfers wait for the locked account, first come, first served. Each process waits for at most two
+accounts at a time. Batches share the cores, and then wait for the network and the disk.
 """
 
 import heapq

@@ -62,7 +62,7 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """A database server, and how long a message to another one and back takes."""
+    """A database server, and the round-trip time to another one."""
 
     cores: int = 16
     memory_gigabytes: int = 128
@@ -309,7 +309,7 @@ def demands() -> list[Demand]:
     ]
 
 
-def main(  # noqa: PLR0913 - each option is a figure of the reader
+def main(  # noqa: PLR0913 - readers can set each figure
     *,
     accounts: Annotated[int | None, typer.Option(help="Number of accounts.", min=1)] = None,
     rate: Annotated[

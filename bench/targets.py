@@ -1,4 +1,4 @@
-"""Targets: what the results of a run must be at least, or at most."""
+"""Targets: the lowest or highest values that the results of a run may have."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from statistics import median

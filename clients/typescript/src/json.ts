@@ -15,7 +15,7 @@ const STRING_OR_NUMBER = /"(?:[^"\\]|\\.)*"|-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-
 
 /** Returns the value of a JSON text, with each number as a JsonNumber; throws a SyntaxError. */
 export function parseJson(text: string): unknown {
-  JSON.parse(text); // only valid JSON may be changed by the expression below
+  JSON.parse(text); // throws if this is not valid JSON, on which the next step relies
   const marked = text.replace(STRING_OR_NUMBER, (token) =>
     token.startsWith('"') ? token : `{"":"${token}"}`,
   );

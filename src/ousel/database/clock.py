@@ -102,7 +102,7 @@ class PostgresClock:
         reading = await self._database.read(database_time)
         self._offset_micros = reading - self._elapsed() // 1_000
         after = self._host_clock()
-        # The answer may be slow. A reading between the two times agrees with this host's clock.
+        # The answer takes time. So if the reading is between the two times, the clocks agree.
         self.skew_micros = max(before - reading, 0) + min(after - reading, 0)
 
 

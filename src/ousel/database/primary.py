@@ -109,7 +109,7 @@ class ClusterConnection(MonitoredConnection):
     """A connection to one of several hosts, which knows when its host was alive."""
 
     def __init__(self, *arguments: Any) -> None:
-        """Begin without an answer."""
+        """Start as a connection whose host has not answered yet."""
         super().__init__(*arguments)
         self.timeline = 0
         self.alive_at = 0.0  # when the last statement that was answered was sent
@@ -134,9 +134,9 @@ class ClusterConnection(MonitoredConnection):
 class Primary:
     """The host of an address that accepts writes, as far as this process knows.
 
-    A host that was replaced, for example while it was frozen, may answer for a moment longer with
-    what it knew. The host that takes over begins a new timeline, with a higher number. So a process
-    that knows of a timeline uses no lower one. If the primary has not answered for some
+    A host that was replaced, for example while it was frozen, may still answer for a moment, with
+    outdated data. The host that takes over begins a new timeline, with a higher number. So a
+    process that knows of a timeline uses no lower one. If the primary has not answered for some
     seconds, the process asks all hosts before it trusts an answer.
     """
 

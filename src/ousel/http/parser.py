@@ -38,8 +38,9 @@ class RequestParser(asyncio.Protocol, ABC):
         self._parser = httptools.HttpRequestParser(self)
         self._request: Request | None = None  # set once its head has arrived
         self._is_incomplete = False  # a request has begun to arrive and is not complete
-        # Bytes of the request before the current piece: its head, what frames its chunks, and the
-        # first piece of its body, which `_check_unfinished_head` subtracts.
+        # How many bytes of the request came before the current piece: those of its head, those
+        # around its chunks, and those of the first piece of its body. `_check_unfinished_head`
+        # subtracts the latter.
         self._head_bytes = 0
         self._body_rest = bytearray()  # what follows the first piece of a body
         self._is_ignoring_input = False  # the connection will be closed

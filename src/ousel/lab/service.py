@@ -61,7 +61,7 @@ class ArrivedCall(msgspec.Struct, frozen=True):
 
 
 class LabService:
-    """Opens the transactions of rehearsals; their times are real, not those of the sandbox."""
+    """Reads and writes rehearsals; their times are those of the real clock, not the sandbox's."""
 
     def __init__(self, database: Database, real_clock: Clock) -> None:
         """Record calls in this database."""

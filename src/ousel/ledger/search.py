@@ -26,7 +26,8 @@ from ousel.ledger.rules import Account, Entry
 
 STEP_ENTRIES: Final = 2_000  # reading this many takes a few milliseconds
 SEARCHES_PER_ACCOUNT_MAX: Final = 4
-# An id is created before its entry is dated, but possibly by a clock that is ahead.
+# An id is created before its entry is dated, but possibly by a clock that is ahead. How far that
+# clock is ahead: usually, and at most.
 CLOCK_AHEAD_MICROS: Final = MICROS_PER_SECOND
 CLOCK_AHEAD_MICROS_MAX: Final = 3_600 * MICROS_PER_SECOND
 

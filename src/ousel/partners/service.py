@@ -70,7 +70,7 @@ class NewApp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IssuedKey(msgspec.Struct, frozen=True):
-    """A new key together with its secret, which is shown only once."""
+    """A new key together with its secret, which is not stored."""
 
     key: Key
     secret: str

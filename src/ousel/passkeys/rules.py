@@ -42,7 +42,7 @@ class Passkey(msgspec.Struct, frozen=True):
 
 
 class Challenge(msgspec.Struct, frozen=True):
-    """Something random that a passkey signs, once and soon, in the browser that asked for it."""
+    """A random text for a passkey to sign: once, before it expires, in the browser that asked."""
 
     hash: str
     browser: str

@@ -195,7 +195,7 @@ class EmailConfirmationService:
         self, transaction: Transaction, result: ConfirmationResult, source: EventSource
     ) -> None:
         if isinstance(result, EmailConfirmed):
-            # The old email has received these links.
+            # Reset links may have been sent to the old email, so end them.
             await resets.end_links(transaction, result.account_id)
             kind: EventKind = "email_changed" if result.before.is_confirmed else "email_confirmed"
             await record_event(

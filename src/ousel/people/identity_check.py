@@ -16,7 +16,7 @@ from ousel.people.passkeys import PasskeyService
 from ousel.people.password_check import PasswordCheck
 from ousel.people.second_factor import SecondFactorService, has_authenticator_app
 
-Way = Literal["password", "code", "passkey"]  # of proving who you are
+Way = Literal["password", "code", "passkey"]  # how people prove who they are
 
 
 class IdentityCheckService:

@@ -41,7 +41,7 @@ class ResetLinkEnded(Refusal):
 
 
 class ResetTarget(msgspec.Struct, frozen=True):
-    """The account whose password a link sets, and whether it also removes the second factor."""
+    """The account whose password a link sets, and whether it also removes all second factors."""
 
     username: str
     removes_factor: bool
@@ -116,7 +116,7 @@ class RecoveryService:
     async def set_password(self, secret: str, password: str, source: EventSource) -> None:
         """Set a new password by a link, and end all sessions.
 
-        The operator's link also removes the second factor.
+        The operator's link also removes all second factors.
         """
         await self.find_link(secret, source)  # else anyone could make the server hash passwords
         rules.parse_password(password, param="new_password")
@@ -165,7 +165,7 @@ class OperatorRecovery:
         )
 
     async def issue_link(self, account: Account) -> str:
-        """Return a link that sets a new password and removes the second factor."""
+        """Return a link that sets a new password and removes all second factors."""
 
         async def work(transaction: Transaction) -> str:
             await accounts.lock_password_hash(transaction, account.id)

@@ -182,7 +182,7 @@ class SecondFactorService:
     async def _use_one_time_code(
         self, transaction: Transaction, account_id: str, code: str
     ) -> CodeKind | None:
-        """Use a one-time code, which confirms the secret if it was not."""
+        """Use a one-time code; the first one that is right confirms the secret."""
         factor = await factor_store.second_factor_of(transaction, account_id)
         if factor is None:
             return None

@@ -86,7 +86,8 @@ class IdentityCheckPages:
             visit,
             refusal=refusal,
             action=action,
-            # A wrong answer is refused before the other page can say its purpose again.
+            # After a wrong answer, the refusal has no purpose, because the page that asked for the
+            # check has not run. So the purpose comes from the form.
             purpose=refusal.purpose or visit.form.get(PURPOSE_FIELD, ""),
             fields={
                 name: value

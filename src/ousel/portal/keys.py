@@ -49,7 +49,7 @@ class KeyPages:
         ]
 
     async def issue(self, visit: Visit) -> Answer:
-        """Issue a key, and show it in this answer only."""
+        """Issue a key, and show it in the answer to this form only."""
         name = visit.form.get("key_name", "")
         self._check_identity(visit, f"issue the key “{name}”")
         issuing = self._keys.issue(
@@ -62,7 +62,7 @@ class KeyPages:
         return await self._show_issued(visit, issuing)
 
     async def rotate(self, visit: Visit) -> Answer:
-        """Rotate a key, and show the new one in this answer only."""
+        """Rotate a key, and show the new one in the answer to this form only."""
         self._check_identity(visit, "rotate a key")
         overlap = visit.form.get("overlap", "")
         if overlap not in OVERLAP_LABELS:

@@ -7,7 +7,7 @@ import msgspec
 LINK_SECONDS: Final = 3600
 LINK_PREFIX: Final = "rl_"
 
-# A link by mail does not remove the second factor. The operator's link does.
+# A link by mail removes no second factor. The operator's link removes all of them.
 LinkKind = Literal["mail", "operator"]
 
 

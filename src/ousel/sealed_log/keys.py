@@ -152,7 +152,7 @@ def read_key(path: Path, origin: str) -> LogKey | None:
         raise LogKeyUnusable(f"the log key {path} cannot be read: {reason}") from None
     private, *notes = text.strip().split(_SEPARATOR)
     try:
-        # The name in the file is that of the address at which the key was made.
+        # The file names the address at which the key was made. The name of this log replaces it.
         *_, material = private.split("+", 4)
         seed = from_base64(material)[1:]
         return LogKey(SigningKey(origin, seed), tuple(f"{each}\n" for each in notes))

@@ -109,16 +109,20 @@ class Sealer:
         await self._database.write(backfill.start_if_needed)
 
     async def seal_some(self) -> SealingStep:
-        """Seal some movements in one transaction, after computing the leaves of those at hand."""
+        """Seal some movements in one transaction.
+
+        The leaves of those that this process still has in memory are computed before it.
+        """
         key, prepared, wanted = self._key, self._prepared, self._batches_wanted
         await prepared.prepare(STEP_MOVEMENTS)
         sealed = await self._database.write(
             lambda transaction: _seal_some(transaction, key, prepared, wanted)
         )
         prepared.discard(sealed.batch_ids)
-        # Batches stay small or large for a while, so the next step needs about as many.
-        about_as_many = 2 * len(sealed.batch_ids)
-        self._batches_wanted = min(max(about_as_many, STEP_BATCHES_MIN), STEP_BATCHES_MAX)
+        # Batches stay small or large for a while, so the next step needs about as many; read up to
+        # twice that.
+        twice_as_many = 2 * len(sealed.batch_ids)
+        self._batches_wanted = min(max(twice_as_many, STEP_BATCHES_MIN), STEP_BATCHES_MAX)
         key.size_seen = max(key.size_seen, sealed.size)
         if sealed.movements:
             self._notifier.notify_of_growth()
