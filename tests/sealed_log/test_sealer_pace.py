@@ -1,5 +1,6 @@
 """The sealer takes little time from transfers, and seals soon all the same."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -7,11 +8,13 @@ from typing_extensions import override
 
 from ousel.database.port import Database, Result, Transaction, Work
 from ousel.ledger.movements import unsealed_batches
+from ousel.sealed_log import backfill
 from ousel.sealed_log import sealer as sealing
 from tests.sealed_log.logs import Log, send
 from tests.support.accounts import person
 from tests.support.controlled_database import ControlledDatabase
 from tests.support.delegating_database import DelegatingDatabase
+from tests.support.raw_sql import RawSql
 
 
 class SlowDatabase(DelegatingDatabase):
@@ -50,6 +53,50 @@ async def test_a_sealer_rests_after_its_work(log: Log, monkeypatch: pytest.Monke
     slow.time += sealing.PAUSE_SECONDS_MAX
     await sealer.seal_due()
     assert await log.assert_complete() == 3
+
+
+async def pauses_of_steps(log: Log, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seal everything, in several steps of 1/64 s; return the pauses between the steps."""
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    with monkeypatch.context() as patch:
+        slow = SlowDatabase(log.database, patch)
+        patch.setattr(asyncio, "sleep", pause)
+        await log.another_sealer(slow).seal_all()
+    return pauses
+
+
+async def test_a_sealer_with_more_to_seal_does_not_pause(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the log would fall behind a constant load."""
+    monkeypatch.setattr(sealing, "STEP_MOVEMENTS", 1)
+    ada = await person(log.database, "ada", "1")
+    await person(log.database, "bob")
+    for _ in range(3):
+        await send(log.queue, ada, "@bob")
+
+    assert set(await pauses_of_steps(log, monkeypatch)) == {0}
+    assert await log.assert_complete() == 4
+
+
+async def test_a_backfill_leaves_half_of_the_time_to_transfers(
+    log: Log, raw_sql: RawSql, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may take hours, and nobody waits for its leaves."""
+    monkeypatch.setattr(backfill, "PAGE_ENTRIES", 2)
+    ada = await person(log.database, "ada", "1")
+    await person(log.database, "bob")
+    await send(log.queue, ada, "@bob", 4)
+    await raw_sql.run("DELETE FROM unsealed_batches")
+
+    assert set(await pauses_of_steps(log, monkeypatch)) == {1 / 64}
+    assert await log.assert_complete() == 5
 
 
 async def test_a_step_reads_about_as_many_batches_as_it_seals(

@@ -52,6 +52,7 @@ class SealingStep(msgspec.Struct, frozen=True):
     is_last: bool  # there was nothing more to seal
     size: int = 0  # of the log after it
     batch_ids: Sequence[str] = ()
+    is_backfill: bool = False
 
 
 class Sealer:
@@ -97,11 +98,13 @@ class Sealer:
             started = monotonic()
             step = await self.seal_some()
             sealed += step.movements
+            step_seconds = monotonic() - started
             if step.is_last:
-                pause_seconds = min((monotonic() - started) * PAUSE_RATIO, PAUSE_SECONDS_MAX)
+                pause_seconds = min(step_seconds * PAUSE_RATIO, PAUSE_SECONDS_MAX)
                 self._pauses_until = monotonic() + pause_seconds
                 return sealed
-            await asyncio.sleep(0)
+            # A backfill may take hours, so it leaves half of the time to transfers.
+            await asyncio.sleep(min(step_seconds, PAUSE_SECONDS_MAX) if step.is_backfill else 0)
 
     async def prepare(self) -> None:
         """Create the log if it does not exist, and start a backfill if one is needed."""
@@ -154,7 +157,7 @@ async def _seal_some(
     if ids:
         await delete_unsealed(transaction, ids)
     is_last = has_all_batches and len(ids) == len(batches) and not head.is_backfilling
-    return SealingStep(size - head.size, is_last, size, ids)
+    return SealingStep(size - head.size, is_last, size, ids, head.is_backfilling)
 
 
 async def _take_batches(
